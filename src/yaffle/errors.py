@@ -1,0 +1,87 @@
+"""What can go wrong, as one tree; each class says whose fault it is and which HTTP status tells so.
+
+    YaffleError
+    ├── UserError                 the caller must change something
+    │   ├── InvalidSpec           400  a document or argument is wrong, with its place
+    │   ├── NotFound              404  no such object
+    │   ├── Conflict              409  right request, wrong moment (locked, in progress, held)
+    │   ├── Forbidden             403  not allowed here (feature off, missing right)
+    │   └── ConfigError           exit 2  a setting is wrong; the message names it and its value
+    ├── DependencyError           503  something we need is away: database, prober, backend
+    │   ├── StoreUnavailable
+    │   └── ProberUnavailable
+    └── StaleEpoch                a late hand: the writer no longer holds the lease it acts under
+
+Messages say what failed, on what, and what to do next.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class YaffleError(Exception):
+    """Root of every error that Yaffle raises on purpose."""
+
+    status: ClassVar[int] = 500
+
+
+class UserError(YaffleError):
+    """The caller can mend it."""
+
+    status: ClassVar[int] = 400
+
+
+
+
+class InvalidSpec(UserError):
+    """A document or an argument is wrong; `problems` lists every fault found, each with its place."""
+
+    def __init__(self, problems: Sequence[str] | str) -> None:
+        self.problems: tuple[str, ...] = (
+            (problems,) if isinstance(problems, str) else tuple(problems)
+        )
+        super().__init__("\n".join(self.problems))
+
+
+class NotFound(UserError):
+    """No object answers to that name or id."""
+
+    status: ClassVar[int] = 404
+
+
+class Conflict(UserError):
+    """The request is right but not now: the message says what is in the way."""
+
+    status: ClassVar[int] = 409
+
+
+class Forbidden(UserError):
+    """Not allowed here: the message names the setting or right that would allow it."""
+
+    status: ClassVar[int] = 403
+
+
+class ConfigError(UserError):
+    """A setting is wrong; the message names the setting and the value."""
+
+
+class DependencyError(YaffleError):
+    """Something we need is away; the caller may try again later."""
+
+    status: ClassVar[int] = 503
+
+
+class StoreUnavailable(DependencyError):
+    """The database cannot be reached, is locked, or its disk is full."""
+
+
+class ProberUnavailable(DependencyError):
+    """The prober process is away; it is being restarted."""
+
+
+class StaleEpoch(YaffleError):
+    """The lease moved on: whoever raised this must stop acting at once."""

@@ -1,0 +1,90 @@
+"""How a node is, in the words of the one who asked and of the one who judges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from yaffle.model.ids import ModeKey, NodeId
+
+
+class Outcome(StrEnum):
+    """What one check said. `UNKNOWN` means "could not ask": never pass, never fail."""
+
+    PASS = "pass"
+    WARN = "warn"
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+
+
+class Health(StrEnum):
+    """What we believe of a node (DESIGN §2)."""
+
+    INITIALIZING = "initializing"
+    HEALTHY = "healthy"
+    SUSPECT = "suspect"
+    UNHEALTHY = "unhealthy"
+    UNKNOWN = "unknown"
+
+
+class NodeStatus(StrEnum):
+    """The engine's view of a node's life cycle (Senlin's enum)."""
+
+    INIT = "INIT"
+    ACTIVE = "ACTIVE"
+    CREATING = "CREATING"
+    UPDATING = "UPDATING"
+    DELETING = "DELETING"
+    RECOVERING = "RECOVERING"
+    OPERATING = "OPERATING"
+    WARNING = "WARNING"
+    ERROR = "ERROR"
+
+
+class ClusterStatus(StrEnum):
+    """The engine's view of a cluster's life cycle (Senlin's enum)."""
+
+    INIT = "INIT"
+    ACTIVE = "ACTIVE"
+    CREATING = "CREATING"
+    UPDATING = "UPDATING"
+    RESIZING = "RESIZING"
+    DELETING = "DELETING"
+    CHECKING = "CHECKING"
+    RECOVERING = "RECOVERING"
+    CRITICAL = "CRITICAL"
+    ERROR = "ERROR"
+    WARNING = "WARNING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One timestamped answer to one question about one node."""
+
+    node_id: NodeId
+    mode: ModeKey
+    outcome: Outcome
+    code: str
+    """Row of `core.outcomes.OUTCOMES`, e.g. `L7-OK`."""
+    detail: str
+    """One line for a person, bounded and free of secrets."""
+    at_us: int
+    """When the answer, or its absence, became known (µs, UTC)."""
+    took_us: int = 0
+    answered: bool = False
+    """Whether anything at all answered: a refused connection or "pid gone" did (DESIGN §1.3)."""
+    backend_status: str = ""
+    """The backend's own word, verbatim; empty where the mode has none."""
+    authoritative: bool = False
+    """Satisfies `fall` at once: asked because the backend itself reported the event."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A person or program says that a node is unhealthy; sticky until lifted (seed 5)."""
+
+    reason: str
+    by: str
+    at_us: int

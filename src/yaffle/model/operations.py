@@ -1,0 +1,164 @@
+"""What is asked of a backend and what comes back: targets, operations, progress, proof."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from yaffle.model.ids import ClusterId, NodeId
+
+EMPTY: Mapping[str, object] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A node as a driver sees it: everything needed to find it and to build it again."""
+
+    node_id: NodeId
+    name: str
+    physical_id: str
+    """The backend's id of the present copy; empty before the first CREATE."""
+    cluster_id: ClusterId | None = None
+    cluster_name: str = ""
+    index: int = -1
+    profile_type: str
+    """`yaffle.local.process-1.0`."""
+    spec: Mapping[str, object]
+    """Properties of the profile, as validated by the driver."""
+    attributes: Mapping[str, object] = field(default_factory=lambda: EMPTY)
+    """Facts that the driver reported: node_ip, port, availability_zone, …"""
+
+
+class OperationKind(StrEnum):
+    """Verbs that profiles may offer; CREATE and DELETE are mandatory."""
+
+    CREATE = "CREATE"
+    DELETE = "DELETE"
+    REBOOT = "REBOOT"
+    REBUILD = "REBUILD"
+    START = "START"
+    STOP = "STOP"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One verb on one target."""
+
+    kind: str
+    """An `OperationKind`, or a name the profile declares in its `operations`."""
+    target: Target
+    params: Mapping[str, object] = field(default_factory=lambda: EMPTY)
+    timeout_s: float = 600.0
+
+
+class ProgressState(StrEnum):
+    """How far an operation is."""
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    ABSENT = "absent"
+    """The target bears no trace of that operation id: it was never submitted, or was superseded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Answer of `submit` and `poll`."""
+
+    state: ProgressState
+    detail: str = ""
+    """One line for a person; for FAILED what failed, on what, and why."""
+    physical_id: str | None = None
+    """Set when the operation made a new copy."""
+    attributes: Mapping[str, object] | None = None
+    """Set when the operation changed them; replaces the stored ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What the backend says of a node right now."""
+
+    exists: bool
+    """Whether a copy may exist at all (a stopped one does)."""
+    up: bool | None
+    """True: running by the backend's word. None: could not tell."""
+    backend_status: str
+    detail: str
+    physical_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """Why we are sure that the old copy cannot act: method, evidence, time, by whom (DESIGN §1.5)."""
+
+    method: str
+    evidence: str
+    at_us: int
+    by: str
+
+
+class FenceVerdict(StrEnum):
+    """A fence is proved, refused, or in doubt: never a bool. "Already off" is confirmed."""
+
+    CONFIRMED = "confirmed"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceResult:
+    """What a fencer achieved; `proof` is set exactly when confirmed."""
+
+    verdict: FenceVerdict
+    detail: str
+    proof: Proof | None = None
+
+
+class Promise(StrEnum):
+    """What a driver can be relied on for; the planner and the executor ask before they rely on it."""
+
+    DEDUPLICATES = "deduplicates"
+    """The same operation id submitted twice acts once."""
+    CONFIRMS_DELETE = "confirms_delete"
+    """DELETE reports DONE only when the copy is proved gone."""
+    KEEPS_ID = "keeps_id"
+    """RECREATE keeps the physical id."""
+    CONFIRMS_POWER = "confirms_power"
+    """A fencer reads back that the power is off."""
+    CUTS_STORAGE = "cuts_storage"
+    SURVIVES_ENGINE = "survives_engine"
+    """Nodes keep running when the engine dies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParamSpec:
+    """One parameter of an operation."""
+
+    type: type
+    required: bool = False
+    default: object = None
+    choices: tuple[object, ...] = ()
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationSpec:
+    """What a profile declares of one operation."""
+
+    description: str
+    in_place: bool
+    """Cannot create a second copy, hence needs no fence."""
+    params: Mapping[str, ParamSpec] = field(default_factory=lambda: MappingProxyType({}))
+
+
+class Delivery(StrEnum):
+    """What a notifier's receiver did; the driver says whether trying again is worth it."""
+
+    ACCEPTED = "accepted"
+    RETRY = "retry"
+    REFUSED = "refused"

@@ -1,0 +1,30 @@
+"""What the shell needs from the outside, as Protocols: nobody inherits our code, mypy checks the fit.
+
+Every call takes a `deadline_s`: the driver gives up by itself within that many seconds of being
+called. Drivers turn what they expect (`OSError`, timeouts, error answers) into values; an exception
+that escapes is a bug of the driver, logged with its traceback and treated as unknown.
+"""
+
+from yaffle.ports.clock import Clock
+from yaffle.ports.context import DriverContext
+from yaffle.ports.detector import Detector, Sink, StreamingDetector, UrlProber, UrlResult, UrlTarget
+from yaffle.ports.fencer import Fencer
+from yaffle.ports.notifier import Message, Notifier
+from yaffle.ports.profile import Profile
+from yaffle.ports.workflow import Workflow
+
+__all__ = [
+    "Clock",
+    "Detector",
+    "DriverContext",
+    "Fencer",
+    "Message",
+    "Notifier",
+    "Profile",
+    "Sink",
+    "StreamingDetector",
+    "UrlProber",
+    "UrlResult",
+    "UrlTarget",
+    "Workflow",
+]

@@ -1,0 +1,28 @@
+"""What every driver is built from: `Driver(context)` is the one constructor that wiring calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from yaffle.ports.clock import Clock
+from yaffle.ports.detector import UrlProber
+from yaffle.ports.profile import Profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverContext:
+    """Handed to a driver's constructor; it takes what it needs."""
+
+    clock: Clock
+    state_dir: Path
+    settings: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    """The driver's own section of the configuration; unknown keys are ConfigError."""
+    profiles: Mapping[str, Profile] = field(default_factory=lambda: MappingProxyType({}))
+    """By type, for detectors and fencers that read through the profile."""
+    prober: UrlProber | None = None
+    allow_networks: tuple[str, ...] = ()
+    deny_networks: tuple[str, ...] | None = None
+    """CIDR texts for `core.addresses.AddressRules`; None keeps its default."""

@@ -1,0 +1,119 @@
+"""Detectors ask one question of many nodes; they never judge and never act."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, runtime_checkable
+
+from yaffle.model.health import Observation
+from yaffle.model.ids import NodeId
+from yaffle.model.operations import Target
+from yaffle.model.policy import DetectionMode, UrlOptions
+
+Sink = Callable[[Sequence[Observation]], None]
+"""Takes a batch of observations; never blocks, never raises."""
+
+
+class Detector(Protocol):
+    """Ask one question about each node and answer in bounded time."""
+
+    type: ClassVar[str]
+    """The detection mode's name in policy documents."""
+
+    async def check(
+        self,
+        targets: Sequence[Target],
+        mode: DetectionMode,
+        *,
+        deadline_s: float,
+    ) -> Sequence[Observation]:
+        """Return one observation per target, in the order of `targets`.
+
+        What could not be asked within the deadline is `unknown`. A slow target must not delay the
+        others: ask concurrently, bounded.
+        """
+        ...
+
+
+@runtime_checkable
+class StreamingDetector(Protocol):
+    """A detector that keeps its own pace and pushes what it sees; `check` still works on demand."""
+
+    type: ClassVar[str]
+
+    def watch(
+        self,
+        watch_id: str,
+        targets: Sequence[Target],
+        mode: DetectionMode,
+        *,
+        interval_s: float,
+        sink: Sink,
+    ) -> None:
+        """Start asking `targets` every `interval_s` (jittered), or replace that watch's targets."""
+        ...
+
+    def unwatch(self, watch_id: str) -> None:
+        """Stop; idempotent. No observation reaches the sink afterwards."""
+        ...
+
+    async def check(
+        self,
+        targets: Sequence[Target],
+        mode: DetectionMode,
+        *,
+        deadline_s: float,
+    ) -> Sequence[Observation]:
+        """As `Detector.check`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UrlTarget:
+    """One URL to ask on behalf of one node."""
+
+    node_id: NodeId
+    url: str
+    """With all expansions done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UrlResult:
+    """What the prober saw; `code` is a row of `core.outcomes.OUTCOMES`."""
+
+    node_id: NodeId
+    code: str
+    detail: str
+    at_us: int
+    took_us: int
+
+
+class UrlProber(Protocol):
+    """The prober process, seen from the engine (DESIGN §3)."""
+
+    def schedule(
+        self,
+        watch_id: str,
+        targets: Sequence[UrlTarget],
+        options: UrlOptions,
+        *,
+        interval_s: float,
+        sink: Callable[[Sequence[UrlResult]], None],
+    ) -> None:
+        """Ask each target every `interval_s`, spread over the interval; replaces the watch's targets.
+
+        While the prober is away, nothing is reported: the watcher notices by freshness. The
+        schedule is re-sent by itself when the prober is back.
+        """
+        ...
+
+    def unschedule(self, watch_id: str) -> None:
+        """Stop; idempotent."""
+        ...
+
+    async def probe(
+        self, targets: Sequence[UrlTarget], options: UrlOptions, *, deadline_s: float
+    ) -> Sequence[UrlResult]:
+        """Ask once, now, in the order given; raises ProberUnavailable when the prober is away."""
+        ...

@@ -1,0 +1,26 @@
+"""Fencers make sure that the old copy cannot act, and prove it."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+from yaffle.model.ids import OperationId
+from yaffle.model.operations import FenceResult, Promise, Target
+
+
+class Fencer(Protocol):
+    """Fencing is idempotent: what is already dead is confirmed again."""
+
+    type: ClassVar[str]
+    """COMPUTE or HOST."""
+    promises: ClassVar[frozenset[Promise]]
+
+    def supports(self, target: Target) -> bool:
+        """Whether this fencer knows how to fence such a node."""
+        ...
+
+    async def fence(
+        self, target: Target, *, operation_id: OperationId, deadline_s: float
+    ) -> FenceResult:
+        """Kill and prove. "Cannot tell" is UNKNOWN, never confirmed."""
+        ...
