@@ -1,0 +1,79 @@
+# The front door. `make help` lists what there is.
+PYTHON ?= python3
+N ?= 1000
+ARGS ?=
+BENCH ?= *
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+UV ?= $(shell command -v uv 2>/dev/null || echo $(VENV)/uv/bin/uv)
+LOCK = $(UV) pip compile --universal --python-version 3.11 --generate-hashes --no-config --quiet \
+	--no-emit-index-url --no-annotate --no-header $(if $(UPGRADE),--upgrade)
+
+export PYTHON
+.DEFAULT_GOAL := help
+.PHONY: help run test check docs sim bench coverage-core test-deps lock clean venv-run venv-dev
+
+help:  ## show this list
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+
+run: venv-run  ## see it work: a small cluster on this machine, one failure, one healing (ARGS=--once ends by itself)
+	@$(BIN)/yaffle demo $(ARGS)
+
+test: venv-dev test-deps  ## all tests (ARGS='-k lease -x' goes to pytest; ARGS='-n auto' uses every core)
+	@$(PYTEST) $(ARGS)
+
+check: venv-dev  ## style, types, architecture, spelling and docs; says everything that is wrong, not only the first
+	@failed=; \
+	try() { printf -- '-- %s\n' "$$*"; "$$@" || failed="$$failed $$(basename "$$1")"; }; \
+	try $(BIN)/ruff check .; \
+	try $(BIN)/ruff format --check .; \
+	try $(BIN)/mypy --strict src; \
+	try $(BIN)/lint-imports; \
+	try $(BIN)/codespell; \
+	try $(BIN)/validate-pyproject pyproject.toml; \
+	if [ -d tests/docs ]; then try $(PYTEST) -q tests/docs; fi; \
+	if [ -n "$$failed" ]; then echo "check: FAILED:$$failed"; exit 1; fi; \
+	echo "check: all passed"
+
+docs: venv-dev  ## write the generated reference pages again, then check the documentation
+	@if [ -f docs/generate.py ]; then $(BIN)/python docs/generate.py; fi
+	@if [ -d tests/docs ]; then $(PYTEST) tests/docs $(ARGS); else echo "docs: nothing to check yet (no tests/docs)"; fi
+
+sim: venv-dev  ## simulate N=1000 seeded worlds in virtual time (SEED=42 replays one)
+	@test -d tests/sim || { echo "sim: there is no tests/sim yet"; exit 2; }
+	@YAFFLE_SIM_RUNS=$(N) YAFFLE_SIM_SEED=$(SEED) $(PYTEST) --timeout=0 -o faulthandler_timeout=0 tests/sim $(ARGS)
+
+bench: venv-dev  ## measure, both sides and the ratio (BENCH=detect runs bench/detect.py alone)
+	@ran=; for script in bench/$(BENCH).py; do \
+		case $$script in bench/_*) continue;; esac; \
+		test -f "$$script" || continue; ran=1; \
+		printf -- '-- %s\n' "$$script"; $(BIN)/python "$$script" $(ARGS) || exit 1; \
+	done; test -n "$$ran" || { echo "bench: there is no bench/$(BENCH).py yet"; exit 2; }
+
+coverage-core: venv-dev  ## every line and branch of the deciding core is reached by its tests, or this fails
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run --source=yaffle.core -m pytest -q tests/unit tests/model tests/scenarios $(ARGS)
+	@$(BIN)/coverage report --fail-under=100
+
+test-deps:  ## install the programs that tests talk to, where that is possible
+	@.ci/test-deps
+
+lock:  ## resolve the dependencies again (UPGRADE=1 takes newer versions)
+	@test -x "$(UV)" || { $(PYTHON) -m venv $(VENV)/uv && $(VENV)/uv/bin/python -m pip install -q uv; }
+	@$(LOCK) pyproject.toml --group dev -o requirements-dev.lock
+	@$(LOCK) pyproject.toml -c requirements-dev.lock -o requirements.lock
+	@$(LOCK) --group build -c requirements-dev.lock -o requirements-build.lock
+	@! grep -nE '://|^-|^ *--(index|extra-index|find-links)| @ ' requirements*.lock || \
+		{ echo "lock: the lines above name a place; a lock names only packages and hashes"; exit 1; }
+
+clean:  ## remove what was made here: the environment, caches, results
+	@rm -rf $(VENV) build dist site htmlcov coverage.xml .coverage .coverage.* \
+		.mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find src tests bench docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+venv-run:
+	@.ci/venv run
+
+venv-dev:
+	@.ci/venv dev
