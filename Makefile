@@ -25,15 +25,15 @@ test: venv-dev test-deps  ## all tests (ARGS='-k lease -x' goes to pytest; ARGS=
 
 check: venv-dev  ## style, types, architecture, spelling and docs; says everything that is wrong, not only the first
 	@failed=; \
-	try() { printf -- '-- %s\n' "$$*"; "$$@" || failed="$$failed $$(basename "$$1")"; }; \
+	try() { printf -- '-- %s\n' "$$*"; "$$@" || failed="$$failed\n  $$*"; }; \
 	try $(BIN)/ruff check .; \
 	try $(BIN)/ruff format --check .; \
 	try $(BIN)/mypy --strict src; \
-	try $(BIN)/lint-imports; \
+	try $(BIN)/lint-imports --no-logo; \
 	try $(BIN)/codespell; \
 	try $(BIN)/validate-pyproject pyproject.toml; \
 	if [ -d tests/docs ]; then try $(PYTEST) -q tests/docs; fi; \
-	if [ -n "$$failed" ]; then echo "check: FAILED:$$failed"; exit 1; fi; \
+	if [ -n "$$failed" ]; then printf "check: FAILED:$$failed\n"; exit 1; fi; \
 	echo "check: all passed"
 
 docs: venv-dev  ## write the generated reference pages again, then check the documentation
