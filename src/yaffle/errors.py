@@ -35,8 +35,6 @@ class UserError(YaffleError):
     status: ClassVar[int] = 400
 
 
-
-
 class InvalidSpec(UserError):
     """A document or an argument is wrong; `problems` lists every fault found, each with its place."""
 

@@ -53,13 +53,17 @@ OUTCOMES: Final[Mapping[str, Row]] = MappingProxyType(
             _row("L7-WARN", _W, "a", "warn", "The health document says warn."),
             _row("L7-FAIL", _F, "a", "fail", "The health document says fail."),
             _row("L7-STATUS", _F, "a", "status", "The URL answered with an HTTP error status."),
-            _row("L7-REDIRECT", _F, "a", "redirect", "The URL redirects; redirects are not followed."),
+            _row(
+                "L7-REDIRECT", _F, "a", "redirect", "The URL redirects; redirects are not followed."
+            ),
             _row("L7-PATTERN", _F, "a", "no match", "The body does not match the healthy pattern."),
             _row("L7-TOO-LARGE", _F, "a", "too large", "The answer is larger than the limit."),
             _row("L7-INVALID", _F, "a", "not HTTP", "The answer is not valid HTTP."),
             _row("L7-SHORT", _F, "a", "cut short", "The connection ended inside the answer."),
             # Connected, but no whole answer.
-            _row("L7-TIMEOUT", _F, "c", "answer timeout", "Connected, but no whole answer in time."),
+            _row(
+                "L7-TIMEOUT", _F, "c", "answer timeout", "Connected, but no whole answer in time."
+            ),
             _row("L7-RESET", _F, "ac", "reset", "The connection was reset before an answer."),
             _row("L7-CLOSED", _F, "ac", "closed", "The connection was closed without an answer."),
             # TLS.
@@ -76,7 +80,13 @@ OUTCOMES: Final[Mapping[str, Row]] = MappingProxyType(
             _row("X-LOCAL", _U, "", "local error", "Our own side failed (sockets, memory)."),
             _row("X-REFUSED-ADDRESS", _U, "", "address refused", "The address is not allowed."),
             _row("X-BAD-URL", _U, "", "bad URL", "The expanded URL is not a usable URL."),
-            _row("X-LATE", _U, "", "we were late", "Our own loop was late; what it missed is unknown."),
+            _row(
+                "X-LATE",
+                _U,
+                "",
+                "we were late",
+                "Our own loop was late; what it missed is unknown.",
+            ),
             _row("X-PROBER", _U, "", "prober away", "The prober process is away."),
             _row("X-DEADLINE", _U, "", "not asked in time", "The check did not fit its deadline."),
             _row("X-BUG", _U, "", "driver error", "The driver failed; see the log."),

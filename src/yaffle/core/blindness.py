@@ -1,0 +1,51 @@
+"""Is it me? Before many nodes are judged, ask whether the watcher itself has lost its network.
+
+Blind = at least two targets were asked, none gave any answer, and the reference targets fail too.
+A reset, a refused connection or "pid gone" is an answer: it proves that the question arrived
+(DESIGN §1.3; promise 2 of the anchors).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from yaffle.core.verdict import NodeMemory
+
+MIN_TARGETS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blindness:
+    """The numbers behind "it may be me"."""
+
+    asked: int
+    answered: int
+    references_asked: int
+    references_answered: int
+
+
+def assess(memories: Iterable[NodeMemory], references: tuple[bool, ...]) -> Blindness | None:
+    """Return the numbers when nothing answers, or None when somebody does.
+
+    `references`: one entry per configured reference target, whether it answered just now. Without
+    any, silence of all targets is enough to hold: we cannot tell a dead rack from a dead uplink.
+    """
+    asked = answered = 0
+    for memory in memories:
+        last = [t.last for t in memory.tracks.values() if t.last is not None]
+        if not last:
+            continue
+        asked += 1
+        answered += any(seen.answered for seen in last)
+    if asked < MIN_TARGETS or answered or any(references):
+        return None
+    return Blindness(
+        asked=asked,
+        answered=answered,
+        references_asked=len(references),
+        references_answered=sum(references),
+    )

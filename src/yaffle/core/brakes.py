@@ -1,0 +1,227 @@
+"""The brakes, as one table: each row may hold a node, says why with its numbers, and who may lift it.
+
+Rows are asked in order and the first that holds gives the reason. `by_request`: lifted when a person
+asks for that very node (storm, cool-down, exhaustion and observe mode; never the global stop,
+maintenance, blindness, a lost dependency or the in-flight cap: DESIGN §1.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from yaffle.core.pauses import covering
+from yaffle.core.retry import spent
+from yaffle.model.health import Health
+from yaffle.model.incident import HoldReason, PauseKind
+from yaffle.model.policy import RecoveryMode, Threshold, WhenExceeded
+
+if TYPE_CHECKING:
+    from yaffle.core.view import ClusterView, NodeView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A brake holds: the numbers that decided, and when it will end by itself, if that is known."""
+
+    numbers: Mapping[str, object]
+    until_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What is counted once per cluster, plus the recoveries this very pass has decided so far."""
+
+    sick: int
+    suspect: int
+    threshold: int
+    in_flight: int
+    domains: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    """Per failure domain: sick, suspect, threshold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Brake:
+    """One row of the table."""
+
+    reason: HoldReason
+    by_request: bool
+    holds: Callable[[ClusterView, NodeView, Tally, int], Finding | None]
+
+
+def threshold_of(limit: Threshold, capacity: int) -> int:
+    """Return how many may be sick before the brake holds: at least one, rounded up (DESIGN §1.3)."""
+    if limit.count is not None:
+        return max(1, limit.count)
+    # Tenths of a percent as integers: 40 % of 5 is 2, never 2.0000000000000004 rounded up to 3.
+    tenths = round((limit.percent or 0.0) * 10)
+    return max(1, ceil(tenths * max(capacity, 0) / 1000))
+
+
+def counted(view: ClusterView, now_us: int) -> list[NodeView]:
+    """Return the nodes that the storm brake counts: those whose failure is not planned work."""
+    return [
+        n
+        for n in view.nodes
+        if not covering(view.pauses, PauseKind.MAINTENANCE, n.node_id, view.cluster_id, now_us)
+    ]
+
+
+def is_sick(node: NodeView) -> bool:
+    """Sick and recovering nodes count alike, so that healing does not make room for more of it."""
+    return node.health is Health.UNHEALTHY or node.recovering
+
+
+def tally(view: ClusterView, now_us: int) -> Tally:
+    """Count the cluster once."""
+    nodes = counted(view, now_us)
+    limit = view.recovery.limits.max_unhealthy
+    domains: dict[str, tuple[int, int, int]] = {}
+    if view.recovery.limits.domain is not None:
+        for name in sorted({n.domain for n in nodes if n.domain}):
+            mine = [n for n in nodes if n.domain == name]
+            domains[name] = (
+                sum(map(is_sick, mine)),
+                sum(n.health is Health.SUSPECT for n in mine),
+                threshold_of(limit, len(mine)),
+            )
+    return Tally(
+        sick=sum(map(is_sick, nodes)),
+        suspect=sum(n.health is Health.SUSPECT for n in nodes),
+        threshold=threshold_of(limit, view.desired_capacity),
+        in_flight=sum(n.recovering for n in view.nodes),
+        domains=domains,
+    )
+
+
+def _paused(kind: PauseKind) -> Callable[[ClusterView, NodeView, Tally, int], Finding | None]:
+    def holds(view: ClusterView, node: NodeView, _tally: Tally, now_us: int) -> Finding | None:
+        found = covering(view.pauses, kind, node.node_id, view.cluster_id, now_us)
+        if not found:
+            return None
+        first = found[0]
+        numbers: dict[str, object] = {
+            "pause": first.id,
+            "scope": first.scope.value,
+            "owner": first.owner,
+            "reason": first.reason,
+            "holders": len(found),
+        }
+        return Finding(numbers=numbers, until_us=first.expires_us)
+
+    return holds
+
+
+def _lost(view: ClusterView, _node: NodeView, _tally: Tally, _now_us: int) -> Finding | None:
+    return Finding(numbers={"lost": list(view.lost)}) if view.lost else None
+
+
+def _blind(view: ClusterView, _node: NodeView, _tally: Tally, _now_us: int) -> Finding | None:
+    if view.blind is None:
+        return None
+    seen = view.blind
+    return Finding(
+        numbers={
+            "asked": seen.asked,
+            "answered": seen.answered,
+            "references_asked": seen.references_asked,
+            "references_answered": seen.references_answered,
+        }
+    )
+
+
+def _resettling(_view: ClusterView, node: NodeView, _tally: Tally, _now: int) -> Finding | None:
+    # A mark needs no observation, so it has nothing to settle.
+    return None if node.settled or node.marked else Finding(numbers={})
+
+
+def _busy(_view: ClusterView, node: NodeView, _tally: Tally, _now_us: int) -> Finding | None:
+    return Finding(numbers={"action": node.busy}) if node.busy else None
+
+
+def _needs_human(view: ClusterView, node: NodeView, _tally: Tally, _now: int) -> Finding | None:
+    retry = view.recovery.retry
+    if node.retry.exhausted_us is None and not spent(node.retry, retry):
+        return None
+    return Finding(numbers={"attempts": node.retry.attempts, "allowed": retry.attempts})
+
+
+def _cooling(view: ClusterView, node: NodeView, _tally: Tally, now_us: int) -> Finding | None:
+    until = node.retry.next_us
+    if until is None or now_us >= until:
+        return None
+    # A wall clock that was set back must not make a rest longer than the longest rest there is.
+    if until - now_us > view.recovery.retry.max_backoff_s * 1_000_000:
+        return None
+    return Finding(
+        numbers={
+            "attempts": node.retry.attempts,
+            "allowed": view.recovery.retry.attempts,
+            "left_s": round((until - now_us) / 1e6, 1),
+        },
+        until_us=until,
+    )
+
+
+def _storm(view: ClusterView, _node: NodeView, seen: Tally, now_us: int) -> Finding | None:
+    if view.released_until_us is not None and now_us < view.released_until_us:
+        return None
+    # Suspects count: in a correlated failure the others are only a check or two behind.
+    if seen.sick + seen.suspect <= seen.threshold:
+        return None
+    if view.recovery.limits.when_exceeded is WhenExceeded.SLOW and seen.in_flight == 0:
+        return None
+    return Finding(
+        numbers={
+            "sick": seen.sick,
+            "suspect": seen.suspect,
+            "threshold": seen.threshold,
+            "capacity": view.desired_capacity,
+            "in_flight": seen.in_flight,
+        }
+    )
+
+
+def _domain_storm(view: ClusterView, node: NodeView, seen: Tally, now_us: int) -> Finding | None:
+    if view.released_until_us is not None and now_us < view.released_until_us:
+        return None
+    sick, suspect, threshold = seen.domains.get(node.domain, (0, 0, 1))
+    if sick + suspect <= threshold:
+        return None
+    if view.recovery.limits.when_exceeded is WhenExceeded.SLOW and seen.in_flight == 0:
+        return None
+    return Finding(
+        numbers={"domain": node.domain, "sick": sick, "suspect": suspect, "threshold": threshold}
+    )
+
+
+def _observing(view: ClusterView, _node: NodeView, _tally: Tally, _now: int) -> Finding | None:
+    if view.recovery.mode is not RecoveryMode.OBSERVE:
+        return None
+    return Finding(numbers={"would": [a.name for a in view.recovery.actions]})
+
+
+def _in_flight(view: ClusterView, _node: NodeView, seen: Tally, _now: int) -> Finding | None:
+    limit = view.recovery.limits.max_in_flight
+    if seen.in_flight < limit:
+        return None
+    return Finding(numbers={"in_flight": seen.in_flight, "limit": limit})
+
+
+BRAKES: Final[tuple[Brake, ...]] = (
+    Brake(HoldReason.STOPPED, False, _paused(PauseKind.STOP)),
+    Brake(HoldReason.MAINTENANCE, False, _paused(PauseKind.MAINTENANCE)),
+    Brake(HoldReason.DEPENDENCY_LOST, False, _lost),
+    Brake(HoldReason.BLIND, False, _blind),
+    Brake(HoldReason.NODE_BUSY, False, _busy),
+    Brake(HoldReason.RESETTLING, False, _resettling),
+    Brake(HoldReason.NEEDS_HUMAN, True, _needs_human),
+    Brake(HoldReason.COOLING_DOWN, True, _cooling),
+    Brake(HoldReason.STORM, True, _storm),
+    Brake(HoldReason.DOMAIN_STORM, True, _domain_storm),
+    Brake(HoldReason.OBSERVE_MODE, True, _observing),
+    Brake(HoldReason.IN_FLIGHT, False, _in_flight),
+)
+"""HoldReason.RATE is not here: budgets are debited in the admission's transaction (`core.budgets`)."""

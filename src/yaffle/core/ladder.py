@@ -1,0 +1,190 @@
+"""The recovery ladder: which step comes next, given the steps that the journal says are done.
+
+A rung is one action of the policy; its *path* is the tuple of stages that it walks. The table says
+what each result of a stage leads to: on along the path, to the next rung, or to an end. Position is
+never stored: it is replayed from the journal, so that a successor knows exactly as much as the
+engine that died.
+
+    LOOK ─sick─▶ [EVIDENCE] ─▶ [FENCE ─proved─▶] [DELETE ─proved─▶] CREATE | ACT ─done─▶ VERIFY
+      └─healthy─▶ already-healthy                                       VERIFY ─passed─▶ recovered
+
+The safety rule of the whole system is in two places here and nowhere else: `path_of` puts FENCE or
+DELETE before every stage that could start a second copy, and `TABLE` lets only PROVED, WAIVED (the
+operator's recorded consent) or LEFT_BEHIND (proved already, the remains are swept later) past them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from yaffle.model.policy import ActionKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from yaffle.model.policy import Recovery, RecoveryAction
+
+
+class Stage(StrEnum):
+    """One kind of step."""
+
+    LOOK = "look"
+    """Look again, under the lock: is it still sick?"""
+    EVIDENCE = "evidence"
+    FENCE = "fence"
+    DELETE = "delete"
+    CREATE = "create"
+    ACT = "act"
+    """An in-place operation of the profile, or a workflow."""
+    VERIFY = "verify"
+
+
+class Result(StrEnum):
+    """What a step came to."""
+
+    SICK = "sick"
+    HEALTHY = "healthy"
+    UNCLEAR = "unclear"
+    """Looking again gave no answer: not a licence to act."""
+    DONE = "done"
+    FAILED = "failed"
+    PROVED = "proved"
+    UNPROVED = "unproved"
+    WAIVED = "waived"
+    """No proof, but the policy says node_force_recreate: recorded as the operator's consent."""
+    LEFT_BEHIND = "left-behind"
+    """The fence was proved, only the remains could not be removed yet."""
+    PASSED = "passed"
+    SUPERSEDED = "superseded"
+    """A user's action took the node over: stop at the step boundary."""
+
+
+class End(StrEnum):
+    """How a walk of the ladder ends."""
+
+    RECOVERED = "recovered"
+    ALREADY_HEALTHY = "already-healthy"
+    EXHAUSTED = "exhausted"
+    ABANDONED = "abandoned"
+    SUPERSEDED = "superseded"
+
+
+class Onward(StrEnum):
+    """Where a result leads when it is no end."""
+
+    NEXT_STAGE = "next-stage"
+    NEXT_RUNG = "next-rung"
+
+
+Move = Onward | End
+
+_S, _R = Stage, Result
+
+TABLE: Final[Mapping[tuple[Stage, Result], Move]] = {
+    (_S.LOOK, _R.SICK): Onward.NEXT_STAGE,
+    (_S.LOOK, _R.HEALTHY): End.ALREADY_HEALTHY,
+    (_S.LOOK, _R.UNCLEAR): End.ABANDONED,
+    # Evidence is worth its time box and no more: without it we go on.
+    (_S.EVIDENCE, _R.DONE): Onward.NEXT_STAGE,
+    (_S.EVIDENCE, _R.FAILED): Onward.NEXT_STAGE,
+    (_S.FENCE, _R.PROVED): Onward.NEXT_STAGE,
+    (_S.FENCE, _R.WAIVED): Onward.NEXT_STAGE,
+    (_S.FENCE, _R.UNPROVED): Onward.NEXT_RUNG,
+    (_S.DELETE, _R.PROVED): Onward.NEXT_STAGE,
+    (_S.DELETE, _R.WAIVED): Onward.NEXT_STAGE,
+    (_S.DELETE, _R.LEFT_BEHIND): Onward.NEXT_STAGE,
+    (_S.DELETE, _R.UNPROVED): Onward.NEXT_RUNG,
+    (_S.CREATE, _R.DONE): Onward.NEXT_STAGE,
+    (_S.CREATE, _R.FAILED): Onward.NEXT_RUNG,
+    (_S.ACT, _R.DONE): Onward.NEXT_STAGE,
+    (_S.ACT, _R.FAILED): Onward.NEXT_RUNG,
+    (_S.VERIFY, _R.PASSED): End.RECOVERED,
+    (_S.VERIFY, _R.FAILED): Onward.NEXT_RUNG,
+    **{(stage, _R.SUPERSEDED): End.SUPERSEDED for stage in Stage},
+}
+
+DANGEROUS: Final = frozenset({Stage.CREATE})
+"""Stages that start a copy; ACT is one too when its action is not in place."""
+
+
+class IllegalStep(ValueError):
+    """The journal holds a result that its stage cannot have: a bug or a damaged journal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rung:
+    """One action with the path that it walks."""
+
+    action: RecoveryAction
+    path: tuple[Stage, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """One finished step of the journal."""
+
+    rung: int
+    stage: Stage
+    result: Result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Next:
+    """The step to take now."""
+
+    rung: int
+    stage: Stage
+    acted: bool
+    """Whether an earlier step may have changed the target."""
+    proved: bool
+    """Whether this rung holds a proof, or a waiver, that the old copy cannot act."""
+
+
+def path_of(action: RecoveryAction, recovery: Recovery, *, first: bool) -> tuple[Stage, ...]:
+    """Return the stages of one rung; evidence is taken once, before anything is touched."""
+    evidence = (Stage.EVIDENCE,) if first and recovery.evidence is not None else ()
+    opening = (Stage.LOOK, *evidence)
+    if action.kind is ActionKind.BUILTIN and action.name == "RECREATE":
+        fence = (Stage.FENCE,) if recovery.fencing else ()
+        return (*opening, *fence, Stage.DELETE, Stage.CREATE, Stage.VERIFY)
+    if action.in_place:
+        return (*opening, Stage.ACT, Stage.VERIFY)
+    return (*opening, Stage.FENCE, Stage.ACT, Stage.VERIFY)
+
+
+def build(recovery: Recovery) -> tuple[Rung, ...]:
+    """Return the ladder of a policy."""
+    return tuple(
+        Rung(action=action, path=path_of(action, recovery, first=index == 0))
+        for index, action in enumerate(recovery.actions)
+    )
+
+
+def position(ladder: tuple[Rung, ...], journal: Sequence[Done]) -> Next | End:
+    """Replay the journal and return the step to take now, or how the walk ended."""
+    rung = stage = 0
+    acted = proved = False
+    for step in journal:
+        if rung >= len(ladder) or (step.rung, step.stage) != (rung, ladder[rung].path[stage]):
+            raise IllegalStep(f"the journal holds {step}, which does not come next")
+        move = TABLE.get((step.stage, step.result))
+        match move:
+            case None:
+                raise IllegalStep(f"{step.stage} cannot come to {step.result}")
+            case Onward.NEXT_STAGE:
+                stage += 1
+                proved = proved or step.stage in {Stage.FENCE, Stage.DELETE}
+                acted = acted or step.stage not in {Stage.LOOK, Stage.EVIDENCE}
+            case Onward.NEXT_RUNG:
+                rung, stage, proved, acted = rung + 1, 0, False, True
+            case End.ALREADY_HEALTHY if acted:
+                # What an earlier rung did has worked after all, only late.
+                return End.RECOVERED
+            case _:
+                return move
+    if rung >= len(ladder):
+        return End.EXHAUSTED
+    return Next(rung=rung, stage=ladder[rung].path[stage], acted=acted, proved=proved)

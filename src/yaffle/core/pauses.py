@@ -1,0 +1,41 @@
+"""Which pauses cover a node right now: maintenance by node, cluster or all, and the global stop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yaffle.model.incident import Pause, PauseKind, PauseScope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from yaffle.model.ids import ClusterId, NodeId
+
+
+def in_force(pause: Pause, now_us: int) -> bool:
+    """Whether the pause has begun and has not expired."""
+    return pause.starts_us <= now_us and (pause.expires_us is None or now_us < pause.expires_us)
+
+
+def covers(pause: Pause, node_id: NodeId, cluster_id: ClusterId) -> bool:
+    """Whether the pause's scope includes the node."""
+    match pause.scope:
+        case PauseScope.ALL:
+            return True
+        case PauseScope.CLUSTER:
+            return pause.target_id == cluster_id
+        case PauseScope.NODE:
+            return pause.target_id == node_id
+
+
+def covering(
+    pauses: Iterable[Pause], kind: PauseKind, node_id: NodeId, cluster_id: ClusterId, now_us: int
+) -> tuple[Pause, ...]:
+    """Return the pauses of `kind` that cover the node now, the one that lasts longest first."""
+    found = (
+        p
+        for p in pauses
+        if p.kind is kind and in_force(p, now_us) and covers(p, node_id, cluster_id)
+    )
+    endless = 2**63
+    return tuple(sorted(found, key=lambda p: (-(p.expires_us or endless), p.id)))

@@ -1,0 +1,70 @@
+"""The catalogue of problems: what is wrong with an unhealthy node, in one sentence, by priority.
+
+A row matches or not and has no side effects; the first that matches names the incident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from yaffle.model.health import Outcome
+
+if TYPE_CHECKING:
+    from yaffle.core.verdict import NodeMemory
+    from yaffle.model.health import Observation
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One row: its code is also the metric label."""
+
+    code: str
+    sentence: str
+    matches: Callable[[NodeMemory], bool]
+
+
+def failing(memory: NodeMemory) -> tuple[Observation, ...]:
+    """Return the latest failing observations in the order of their modes."""
+    return tuple(
+        track.last
+        for _, track in sorted(memory.tracks.items())
+        if track.last is not None and track.last.outcome is Outcome.FAIL
+    )
+
+
+def _codes(*codes: str) -> Callable[[NodeMemory], bool]:
+    return lambda memory: any(seen.code in codes for seen in failing(memory))
+
+
+PROBLEMS: Final[tuple[Problem, ...]] = (
+    Problem("marked", "It was marked unhealthy.", lambda m: m.mark is not None),
+    Problem("gone", "The backend does not know it any more.", _codes("ST-GONE")),
+    Problem("frozen", "It exists but is stopped or frozen.", _codes("ST-FROZEN")),
+    Problem("down", "The backend says that it is not running.", _codes("ST-DOWN")),
+    Problem("refusing", "It refuses connections.", _codes("L4-REFUSED", "L7-RESET", "L7-CLOSED")),
+    Problem("tls", "Its TLS is broken.", _codes("L6-TLS", "L6-CERT", "L6-TIMEOUT")),
+    Problem("hanging", "It accepts connections but does not answer.", _codes("L7-TIMEOUT")),
+    Problem(
+        "silent",
+        "Nothing answers at its address.",
+        _codes("L4-TIMEOUT", "L4-UNREACH", "L3-DNS"),
+    ),
+    Problem("failing", "It answers that it is not well.", lambda m: bool(failing(m))),
+)
+
+UNEXPLAINED: Final = Problem("unexplained", "It is unhealthy.", lambda _: True)
+
+
+def diagnose(memory: NodeMemory) -> Problem:
+    """Return the first row that matches."""
+    return next((row for row in PROBLEMS if row.matches(memory)), UNEXPLAINED)
+
+
+def explain(memory: NodeMemory) -> str:
+    """Return one line: the problem and the observations behind it."""
+    row = diagnose(memory)
+    said = memory.mark.reason if row.code == "marked" and memory.mark else ""
+    details = "; ".join([said] if said else [seen.detail for seen in failing(memory)])
+    return f"{row.sentence} {details}".strip()

@@ -1,0 +1,262 @@
+"""Observations become a node's health: votes, rise and fall, grace, freshness, resettling, marks.
+
+Each detection mode has a *track* with its own counters, so that two modes of different pace never
+count for each other. A track that has risen or fallen holds a belief; the beliefs vote by
+three-valued logic (ANY_FAILED is OR, ALL_FAILED is AND, and unknown stays unknown unless the others
+decide without it). Grace turns a failing vote into doubt. A user's mark outvotes everything.
+
+After blindness the tracks are emptied (`resettle`) while health and grace keep their values: a
+verdict then rests on fresh observations only, and until it does the node is not `settled`, which
+the planner takes as a reason to hold (DESIGN §1.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from yaffle.core.transitions import HealthEvent, move
+from yaffle.model.health import Health, Outcome
+from yaffle.model.policy import Conditional, ModeType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from yaffle.model.health import Mark, Observation
+    from yaffle.model.ids import ModeKey, NodeId
+    from yaffle.model.policy import Detection, DetectionMode
+
+SECOND: Final = 1_000_000
+
+
+class Belief(StrEnum):
+    """What one mode has come to, after rise and fall."""
+
+    PENDING = "pending"
+    UP = "up"
+    DOWN = "down"
+    UNKNOWN = "unknown"
+
+
+class Vote(StrEnum):
+    """What all modes together have come to."""
+
+    PENDING = "pending"
+    PASS = "pass"
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Track:
+    """One mode's consecutive counts. An unknown neither passes nor fails: it is no news."""
+
+    belief: Belief = Belief.PENDING
+    passes: int = 0
+    fails: int = 0
+    unknowns: int = 0
+    last: Observation | None = None
+
+
+EMPTY: Final = Track()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeMemory:
+    """All that is remembered of one node between observations."""
+
+    node_id: NodeId
+    health: Health = Health.INITIALIZING
+    since_us: int = 0
+    """When `health` began."""
+    tracks: Mapping[ModeKey, Track] = field(default_factory=lambda: MappingProxyType({}))
+    grace_us: int | None = None
+    """When the present grace began; None once it is over."""
+    settled: bool = False
+    """Whether the votes since the last blindness suffice for a verdict."""
+    gray: bool = False
+    """The sources disagree, or one of them warns."""
+    mark: Mark | None = None
+    first_fail_us: int | None = None
+    """First failing observation of the present run of failures."""
+
+
+def voting(detection: Detection) -> tuple[DetectionMode, ...]:
+    """Return the modes that vote: events wake a check, they never vote themselves."""
+    return tuple(m for m in detection.modes if m.type is not ModeType.LIFECYCLE_EVENTS)
+
+
+def count(track: Track, seen: Observation, detection: Detection) -> Track:
+    """Return the track after one more observation."""
+    match seen.outcome:
+        case Outcome.PASS | Outcome.WARN:
+            passes = track.passes + 1
+            risen = passes >= detection.rise or seen.authoritative
+            return Track(
+                belief=Belief.UP if risen else track.belief, passes=passes, fails=0, last=seen
+            )
+        case Outcome.FAIL:
+            fails = track.fails + 1
+            fallen = fails >= detection.fall or seen.authoritative
+            return Track(
+                belief=Belief.DOWN if fallen else track.belief, passes=0, fails=fails, last=seen
+            )
+        case Outcome.UNKNOWN:
+            unknowns = track.unknowns + 1
+            if unknowns >= detection.fall:
+                return Track(belief=Belief.UNKNOWN, unknowns=unknowns, last=seen)
+            return replace(track, unknowns=unknowns, last=seen)
+
+
+def check_budget_us(mode: DetectionMode) -> int:
+    """Return how long one whole check of `mode` may take, retries included (µs)."""
+    if mode.url is None:
+        return 10 * SECOND
+    attempts = max(1, mode.url.retry_limit)
+    seconds = attempts * mode.url.timeout_s + (attempts - 1) * mode.url.retry_interval_s
+    return int(seconds * SECOND)
+
+
+def stale_after_us(mode: DetectionMode, detection: Detection) -> int:
+    """Return the age at which an observation stops counting: two intervals and a check's budget."""
+    return int(2.5 * detection.interval_s * SECOND) + check_budget_us(mode)
+
+
+def believed(track: Track, mode: DetectionMode, detection: Detection, now_us: int) -> Belief:
+    """Return the track's belief, or UNKNOWN when its last observation is too old."""
+    if track.last is None or track.belief is Belief.PENDING:
+        return track.belief
+    if now_us - track.last.at_us > stale_after_us(mode, detection):
+        return Belief.UNKNOWN
+    return track.belief
+
+
+def vote(beliefs: tuple[Belief, ...], conditional: Conditional) -> Vote:
+    """Combine beliefs by three-valued OR (ANY_FAILED) or AND (ALL_FAILED); no belief is unknown.
+
+    What is pending or unknown decides only where the others leave it open.
+    """
+    if not beliefs:
+        return Vote.UNKNOWN
+    decisive, otherwise = (
+        (Belief.DOWN, Belief.UP)
+        if conditional is Conditional.ANY_FAILED
+        else (Belief.UP, Belief.DOWN)
+    )
+    verdict = {Belief.DOWN: Vote.FAIL, Belief.UP: Vote.PASS}
+    if decisive in beliefs:
+        return verdict[decisive]
+    if Belief.PENDING in beliefs:
+        return Vote.PENDING
+    if Belief.UNKNOWN in beliefs:
+        return Vote.UNKNOWN
+    return verdict[otherwise]
+
+
+def in_grace(memory: NodeMemory, detection: Detection, now_us: int) -> bool:
+    """Whether the node is still protected after its last life-cycle change."""
+    if memory.grace_us is None:
+        return False
+    # A clock that was set back must not lengthen a grace for ever.
+    age = abs(now_us - memory.grace_us)
+    return age < detection.node_update_timeout_s * SECOND
+
+
+def observe(memory: NodeMemory, seen: Observation, detection: Detection, now_us: int) -> NodeMemory:
+    """Return the memory after one observation; one of a mode the policy lacks changes nothing."""
+    modes = {m.key for m in voting(detection)}
+    if seen.mode not in modes:
+        return memory
+    before = memory.tracks.get(seen.mode, EMPTY)
+    if before.last is not None and seen.at_us < before.last.at_us:
+        return memory  # an answer that was overtaken by a later one
+    tracks = {**memory.tracks, seen.mode: count(before, seen, detection)}
+    first_fail = memory.first_fail_us
+    if seen.outcome is Outcome.FAIL and first_fail is None:
+        first_fail = seen.at_us
+    return conclude(replace(memory, tracks=tracks, first_fail_us=first_fail), detection, now_us)
+
+
+def conclude(memory: NodeMemory, detection: Detection, now_us: int) -> NodeMemory:
+    """Return the memory with health, grace, gray and settled as the tracks now say.
+
+    Also to be called when only time has passed: observations grow stale and grace ends.
+    """
+    modes = voting(detection)
+    tracks = [memory.tracks.get(m.key, EMPTY) for m in modes]
+    beliefs = tuple(believed(t, m, detection, now_us) for t, m in zip(tracks, modes, strict=True))
+    result = vote(beliefs, detection.conditional)
+    graceful = in_grace(memory, detection, now_us)
+    if result is Vote.PASS and detection.grace_ends_early:
+        graceful = False
+    event = _event(
+        memory, result, graceful=graceful, doubtful=_doubtful(tracks, beliefs, detection)
+    )
+    health = memory.health if event is None else move(memory.health, event)
+    return replace(
+        memory,
+        health=health,
+        since_us=now_us if health is not memory.health else memory.since_us,
+        grace_us=memory.grace_us if graceful else None,
+        settled=result is not Vote.PENDING,
+        gray=_gray(tracks, beliefs),
+        first_fail_us=None if health is Health.HEALTHY else memory.first_fail_us,
+    )
+
+
+def _event(
+    memory: NodeMemory, result: Vote, *, graceful: bool, doubtful: bool
+) -> HealthEvent | None:
+    """Return what the votes come to, or None where they are still pending."""
+    if memory.mark is not None:
+        return HealthEvent.MARKED
+    match result:
+        case Vote.FAIL:
+            return HealthEvent.DOUBT if graceful else HealthEvent.FAIL
+        case Vote.PASS:
+            return HealthEvent.DOUBT if doubtful else HealthEvent.PASS
+        case Vote.UNKNOWN:
+            return HealthEvent.UNKNOWN
+        case Vote.PENDING:
+            return HealthEvent.DOUBT if doubtful else None
+
+
+def _doubtful(tracks: list[Track], beliefs: tuple[Belief, ...], detection: Detection) -> bool:
+    """Whether the failures now being counted would, if they went on, meet the conditional."""
+    failing = [t.fails > 0 or b is Belief.DOWN for t, b in zip(tracks, beliefs, strict=True)]
+    if detection.conditional is Conditional.ANY_FAILED:
+        return any(failing)
+    return bool(failing) and all(failing)
+
+
+def _gray(tracks: list[Track], beliefs: tuple[Belief, ...]) -> bool:
+    warned = any(t.last is not None and t.last.outcome is Outcome.WARN for t in tracks)
+    return warned or (Belief.UP in beliefs and Belief.DOWN in beliefs)
+
+
+def restart(memory: NodeMemory, now_us: int) -> NodeMemory:
+    """Return the memory after a life-cycle change: counters empty, grace begins anew."""
+    return replace(
+        memory,
+        health=move(memory.health, HealthEvent.RESTARTED),
+        since_us=now_us,
+        tracks=MappingProxyType({}),
+        grace_us=now_us,
+        settled=False,
+        gray=False,
+        first_fail_us=None,
+    )
+
+
+def resettle(memory: NodeMemory) -> NodeMemory:
+    """Return the memory after blindness: health and grace stay, counts begin again."""
+    return replace(memory, tracks=MappingProxyType({}), settled=False)
+
+
+def set_mark(
+    memory: NodeMemory, mark: Mark | None, detection: Detection, now_us: int
+) -> NodeMemory:
+    """Return the memory with a user's mark set or lifted; nothing but a lift removes it."""
+    return conclude(replace(memory, mark=mark), detection, now_us)

@@ -1,0 +1,57 @@
+"""What the planner is shown: one whole cluster at one moment, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from yaffle.model.health import Health
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from yaffle.core.blindness import Blindness
+    from yaffle.core.retry import RetryState
+    from yaffle.model.ids import ClusterId, NodeId
+    from yaffle.model.incident import Pause
+    from yaffle.model.policy import Recovery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """One node as the planner sees it."""
+
+    node_id: NodeId
+    name: str
+    health: Health
+    settled: bool
+    busy: str = ""
+    """Name of the active action that holds the node's lock; empty when it is free."""
+    recovering: bool = False
+    """Whether that action is a recovery."""
+    domain: str = ""
+    retry: RetryState
+    marked: bool = False
+    requested_by: str = ""
+    """The person who asked for this node to be recovered; empty when nobody did."""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterView:
+    """One cluster as the planner sees it, with everything that may hold it."""
+
+    cluster_id: ClusterId
+    name: str
+    desired_capacity: int
+    nodes: tuple[NodeView, ...]
+    recovery: Recovery
+    pauses: tuple[Pause, ...] = ()
+    """Every pause in force, of any scope."""
+    released_until_us: int | None = None
+    """An operator released the storm brake until then."""
+    blind: Blindness | None = None
+    lost: tuple[str, ...] = ()
+    """Dependencies without which we must not act: `prober`, `database`, `late loop`, `clock jump`."""
+    labels: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
