@@ -1,0 +1,1 @@
+"""Everything that must survive a crash: tables, migrations, units of work, retention (DESIGN §3)."""

@@ -1,0 +1,209 @@
+"""The store as the rest of Yaffle sees it: `await store.write(unit)`, `await store.read(unit)`.
+
+A unit of work is a plain function of a Connection. It cannot await, so no transaction is ever held
+across a wait; it may be run again as a whole, so it touches nothing but the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
+
+from yaffle.errors import ConfigError, StoreUnavailable
+from yaffle.store import dialects, migrate
+from yaffle.store.lock import FileLock
+from yaffle.store.runner import InlineRunner, Job, Runner, ThreadRunner
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from sqlalchemy import Connection, Engine
+
+    from yaffle.ports.clock import Clock
+
+T = TypeVar("T")
+
+TIMEOUT_S: Final = 10.0
+BUSY_TIMEOUT_S: Final = 5.0
+READERS: Final = 4
+
+
+class Store:
+    """One open database. Made by `open_store`; close it with `await store.close()`."""
+
+    def __init__(
+        self,
+        *,
+        path: Path | None,
+        clock: Clock,
+        engine: Engine,
+        runner: Runner,
+        lock: FileLock | None,
+    ) -> None:
+        self.path = path
+        self.clock = clock
+        self.engine = engine
+        """For tests and tools that count; work goes through `write` and `read`."""
+        self._runner = runner
+        self._lock = lock
+
+    async def write(self, work: Callable[[Connection], T], *, timeout_s: float = TIMEOUT_S) -> T:
+        """Run `work` in a transaction of its own and return its result once that is on disk.
+
+        What `work` raises undoes it alone and is raised here. StoreUnavailable says that the
+        database could not do it; after a timeout its message says whether it may still happen.
+        A cancelled caller's work is dropped if it has not begun, and finished otherwise.
+        """
+        return await self._wait(Job(work), self._runner.write, timeout_s)
+
+    async def read(self, work: Callable[[Connection], T], *, timeout_s: float = TIMEOUT_S) -> T:
+        """Run `work` on a consistent snapshot; writing is refused by the database itself."""
+        return await self._wait(Job(work), self._runner.read, timeout_s)
+
+    async def _wait(self, job: Job[T], start: Callable[[Job[T]], None], timeout_s: float) -> T:
+        # Inline jobs run at once: without this turn of the loop a simulation would never see
+        # what real callers see, others acting between their call and its result.
+        await asyncio.sleep(0)
+        start(job)
+        bound = asyncio.timeout(timeout_s)
+        try:
+            async with bound:
+                return await asyncio.wrap_future(job.future)
+        except TimeoutError as error:
+            if not bound.expired():
+                raise
+            fate = "it was not begun" if job.future.cancelled() else "it may still happen"
+            raise StoreUnavailable(
+                f"database {self.path}: no answer within {timeout_s:g} s, {fate}; look at the disk"
+            ) from error
+
+    async def close(self) -> None:
+        """Finish what is queued, close the connections, give back the lock; idempotent."""
+        if isinstance(self._runner, InlineRunner):
+            self._runner.close()
+        else:
+            await asyncio.to_thread(self._runner.close)
+        if self._lock is not None:
+            self._lock.release()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+def open_store(
+    url: str,
+    *,
+    clock: Clock,
+    backup_dir: Path | None = None,
+    runner: Literal["thread", "inline"] = "thread",
+    with_engine_lock: bool = True,
+    busy_timeout_s: float = BUSY_TIMEOUT_S,
+) -> Store:
+    """Open, and with the engine's lock also create and upgrade, the database at `url`; blocks.
+
+    `sqlite:///path`, or `sqlite://` for one in memory, which needs the inline runner. Raises
+    Conflict while another engine holds the file, ConfigError for a URL or schema that this version
+    cannot use, StoreUnavailable when the file cannot be opened. Without the lock nothing is
+    created or changed: the file must exist and its schema be this program's.
+    """
+    path = dialects.database_path(url)
+    if path is None and runner != "inline":
+        raise ConfigError(f"database.url = {url!r}: a database in memory serves tests only")
+    lock = _claim(path, with_engine_lock=with_engine_lock)
+    try:
+        engine = dialects.make_engine(
+            path,
+            clock=clock,
+            connections=1 if runner == "inline" else READERS + 1,
+            busy_timeout_s=busy_timeout_s,
+        )
+        _settle_schema(engine, path, lock, backup_dir=backup_dir, now_us=clock.now_us())
+    except BaseException:
+        if lock is not None:
+            lock.release()
+        raise
+    return Store(
+        path=path, clock=clock, engine=engine, runner=_start(runner, engine, path), lock=lock
+    )
+
+
+def _claim(path: Path | None, *, with_engine_lock: bool) -> FileLock | None:
+    if path is None:
+        return None
+    if not with_engine_lock:
+        if not path.exists():
+            raise ConfigError(f"database.url: there is no database at {path}; start Yaffle once")
+        return None
+    lock = FileLock(path).acquire()
+    try:
+        # 0600 before SQLite sees it: its WAL takes over the rights, and specs may hold secrets.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        lock.release()
+        raise StoreUnavailable(
+            f"database {path}: {error.strerror}: check the owner and rights of file and folder"
+        ) from error
+    return lock
+
+
+def _settle_schema(
+    engine: Engine,
+    path: Path | None,
+    lock: FileLock | None,
+    *,
+    backup_dir: Path | None,
+    now_us: int,
+) -> None:
+    try:
+        if path is None or lock is not None:
+            migrate.upgrade(engine, path, backup_dir=backup_dir, now_us=now_us)
+        else:
+            with engine.connect() as conn, conn.begin():
+                migrate.require_head(conn, path)
+    except BaseException as error:
+        engine.dispose()
+        if lost := dialects.unavailable(error, path):
+            raise lost from error
+        raise
+
+
+def _start(kind: Literal["thread", "inline"], engine: Engine, path: Path | None) -> Runner:
+    where = str(path or "in memory")
+    guard = _same_file(path)
+    if kind == "inline":
+        return InlineRunner(engine, where=where, guard=guard)
+    return ThreadRunner(engine, where=where, guard=guard, readers=READERS)
+
+
+def _same_file(path: Path | None) -> Callable[[], None]:
+    """Return a check that the file at `path` is still the one that is open.
+
+    SQLite would go on writing to a file that was moved away or replaced, and every commit would be
+    acknowledged and lost.
+    """
+    if path is None:
+        return lambda: None
+    opened = path.stat()
+
+    def check() -> None:
+        try:
+            found = path.stat()
+        except OSError as error:
+            raise StoreUnavailable(
+                f"database {path}: {error.strerror}: the file is gone; restore it and restart"
+            ) from error
+        if (found.st_dev, found.st_ino) != (opened.st_dev, opened.st_ino):
+            raise StoreUnavailable(f"database {path}: the file was replaced; restart Yaffle")
+
+    return check

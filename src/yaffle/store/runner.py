@@ -1,0 +1,256 @@
+"""Where units of work meet the database: one writer that commits in groups, a few readers.
+
+Invariant: a caller hears of success only after the COMMIT that holds its work returned. Jobs of one
+group are isolated by savepoints; if the transaction itself is lost, the whole group is told so.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+
+from yaffle.errors import StoreUnavailable
+from yaffle.store import dialects
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+T = TypeVar("T")
+
+QUEUE_LENGTH: Final = 10_000
+GROUP_MAX: Final = 200
+CLOSE_S: Final = 15.0
+
+
+class Job(Generic[T]):
+    """A unit of work and the future that its caller waits for."""
+
+    def __init__(self, work: Callable[[Connection], T]) -> None:
+        self.work = work
+        self.future: Future[T] = Future()
+        self._outcome: tuple[T] | BaseException | None = None
+
+    def start(self) -> bool:
+        """Return False if the caller is gone; from here on it can no longer be dropped."""
+        return self.future.set_running_or_notify_cancel()
+
+    def run_in_savepoint(self, conn: Connection) -> BaseException | None:
+        """Do the work so that its failure undoes only itself; return the failure."""
+        try:
+            with conn.begin_nested():
+                self._outcome = (self.work(conn),)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is the caller's to see
+            self._outcome = error
+            return error
+        return None
+
+    def settle(self) -> None:
+        """Tell the caller, after the commit."""
+        match self._outcome:
+            case (result,):
+                self.future.set_result(result)
+            case BaseException() as error:
+                self.future.set_exception(error)
+            case None:
+                self.future.set_exception(StoreUnavailable("the database did not get to it"))
+
+    def fail(self, error: BaseException) -> None:
+        """Tell the caller that the transaction is lost."""
+        self.future.set_exception(error)
+
+
+AnyJob = Job[object]
+
+
+class Runner(Protocol):
+    """Carries jobs to the database; each job's future is resolved exactly once."""
+
+    def write(self, job: Job[T]) -> None:
+        """Queue it; raise StoreUnavailable if the queue is full or closed."""
+        ...
+
+    def read(self, job: Job[T]) -> None:
+        """Queue it; raise StoreUnavailable if the queue is full or closed."""
+        ...
+
+    def close(self) -> None:
+        """Finish what is queued, then let go of every connection; bounded; blocks."""
+        ...
+
+
+class Work:
+    """The two ways to run jobs on an engine, shared by both runners."""
+
+    def __init__(self, engine: Engine, *, where: str, guard: Callable[[], None]) -> None:
+        self._readers = engine
+        self._writers = engine.execution_options(**{dialects.WRITE: True})
+        self._where = where
+        self._guard = guard
+
+    def write(self, jobs: Callable[[], Iterable[Job[T]]]) -> int:
+        """Run `jobs()` in one transaction and settle them; return how many were committed.
+
+        `jobs` is called when the write lock is held, so that whatever arrives while we wait for
+        the lock joins the group.
+        """
+        started: list[Job[T]] = []
+        try:
+            with self._writers.connect() as conn:
+                self._write_group(conn, jobs, started)
+        except (*dialects.ERRORS, StoreUnavailable) as error:
+            if not started:
+                # Whoever waited for a lock that did not come is told now; it can ask again.
+                started.extend(job for job in jobs() if job.start())
+            self._fail_all(started, error)
+            return 0
+        for job in started:
+            job.settle()
+        return len(started)
+
+    def _write_group(
+        self, conn: Connection, jobs: Callable[[], Iterable[Job[T]]], started: list[Job[T]]
+    ) -> None:
+        try:
+            with conn.begin():
+                for job in jobs():
+                    if job.start():
+                        started.append(job)
+                        self._run(conn, job)
+                self._guard()
+        except dialects.ERRORS as error:
+            if not dialects.may_reuse(error):
+                conn.invalidate()
+            raise
+
+    def _run(self, conn: Connection, job: Job[T]) -> None:
+        error = job.run_in_savepoint(conn)
+        if error is not None and (lost := dialects.unavailable(error, self._where)):
+            raise lost from error
+        if not dialects.in_transaction(conn):
+            raise StoreUnavailable(
+                f"database {self._where}: it dropped the transaction by itself; it is tried again"
+            )
+
+    def _fail_all(self, jobs: Sequence[Job[T]], error: BaseException) -> None:
+        for job in jobs:
+            lost = dialects.unavailable(error, self._where) or StoreUnavailable(str(error))
+            lost.__cause__ = error
+            job.fail(lost)
+
+    def read(self, job: Job[T]) -> None:
+        """Run one job on a consistent snapshot that refuses writes, and settle it."""
+        if not job.start():
+            return
+        try:
+            with self._readers.connect() as conn, conn.begin():
+                result = job.work(conn)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is the caller's to see
+            lost = None
+            if not dialects.writes_in_read(error):
+                lost = dialects.unavailable(error, self._where)
+            job.fail(lost or error)
+        else:
+            job.future.set_result(result)
+
+
+class InlineRunner:
+    """Runs every job at once on the calling thread: the simulation's, deterministic."""
+
+    def __init__(self, engine: Engine, *, where: str, guard: Callable[[], None]) -> None:
+        self._engine = engine
+        self._work = Work(engine, where=where, guard=guard)
+
+    def write(self, job: Job[T]) -> None:
+        """As `Runner.write`."""
+        waiting = [job]
+        self._work.write(lambda: [waiting.pop() for _ in waiting[:]])
+
+    def read(self, job: Job[T]) -> None:
+        """As `Runner.read`."""
+        self._work.read(job)
+
+    def close(self) -> None:
+        """As `Runner.close`."""
+        self._engine.dispose()
+
+
+class ThreadRunner:
+    """One writer thread with group commit, a few reader threads, two bounded queues."""
+
+    def __init__(
+        self, engine: Engine, *, where: str, guard: Callable[[], None], readers: int
+    ) -> None:
+        self._engine = engine
+        self._work = Work(engine, where=where, guard=guard)
+        self._where = where
+        self._writes: queue.Queue[AnyJob | None] = queue.Queue(QUEUE_LENGTH)
+        self._reads: queue.Queue[AnyJob | None] = queue.Queue(QUEUE_LENGTH)
+        self._closed = False
+        # Daemons: an interpreter that must end does not wait for a stuck disk.
+        self._threads = [threading.Thread(target=self._write_loop, name="store-w", daemon=True)]
+        self._threads += [
+            threading.Thread(target=self._read_loop, name=f"store-r{number}", daemon=True)
+            for number in range(readers)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def write(self, job: Job[T]) -> None:
+        """As `Runner.write`."""
+        self._put(self._writes, job)
+
+    def read(self, job: Job[T]) -> None:
+        """As `Runner.read`."""
+        self._put(self._reads, job)
+
+    def _put(self, jobs: queue.Queue[AnyJob | None], job: Job[T]) -> None:
+        if self._closed:
+            raise StoreUnavailable(f"database {self._where}: it is closed")
+        try:
+            jobs.put_nowait(job)  # type: ignore[arg-type] # the queue only hands it back
+        except queue.Full as error:
+            raise StoreUnavailable(
+                f"database {self._where}: {QUEUE_LENGTH} calls already wait for it; slow down"
+            ) from error
+
+    def _write_loop(self) -> None:
+        try:
+            while (first := self._writes.get()) is not None:
+                self._work.write(partial(self._drain, [first]))
+        finally:
+            # A writer that dies of a bug must not leave callers waiting for it.
+            self._closed = True
+            for job in self._drain([]):
+                job.fail(StoreUnavailable(f"database {self._where}: its writer has ended"))
+
+    def _drain(self, first: list[AnyJob]) -> Iterable[AnyJob]:
+        yield from (first.pop() for _ in first[:])
+        for _ in range(GROUP_MAX - 1):
+            try:
+                job = self._writes.get_nowait()
+            except queue.Empty:
+                return
+            if job is None:
+                self._writes.put(None)  # for the loop, when this group is done
+                return
+            yield job
+
+    def _read_loop(self) -> None:
+        while (job := self._reads.get()) is not None:
+            self._work.read(job)
+
+    def close(self) -> None:
+        """As `Runner.close`."""
+        if self._closed:
+            return
+        self._closed = True
+        for jobs, threads in ((self._writes, 1), (self._reads, len(self._threads) - 1)):
+            for _ in range(threads):
+                jobs.put(None)
+        for thread in self._threads:
+            thread.join(CLOSE_S)
+        self._engine.dispose()
