@@ -24,6 +24,8 @@ log = structlog.get_logger(__name__)
 HEAD: Final = "0001"
 """The schema this program reads and writes: the newest file in `migrations/versions`."""
 
+MIGRATIONS: Final = Path(__file__).with_name("migrations")
+
 
 def version(conn: Connection) -> str | None:
     """Return the schema's version; None for a database without one."""
@@ -35,22 +37,34 @@ def require_head(conn: Connection, where: object) -> None:
     found = version(conn)
     if found == HEAD:
         return
-    _refuse_unknown(found, where)
+    _refuse_unknown(found, where, ScriptDirectory.from_config(config()))
     raise ConfigError(
         f"database {where}: its schema is {found or 'missing'}, this program needs {HEAD};"
         " run `yaffle db migrate`, or start the engine, which does it"
     )
 
 
-def upgrade(engine: Engine, path: Path | None, *, backup_dir: Path | None, now_us: int) -> None:
-    """Bring the schema to HEAD in one transaction; an older one is copied to `backup_dir` first."""
+def upgrade(
+    engine: Engine,
+    path: Path | None,
+    *,
+    backup_dir: Path | None,
+    now_us: int,
+    migrations: Path = MIGRATIONS,
+) -> None:
+    """Bring the schema to the newest in one transaction; an older one is copied first.
+
+    The copy lies in `backup_dir`, or beside the database. A failing migration changes nothing.
+    """
+    where = path or "in memory"
     with engine.connect() as conn, conn.begin():
         found = version(conn)
         strange = found is None and bool(inspect(conn).get_table_names())
-    where = path or "in memory"
-    if found == HEAD:
+    scripts = ScriptDirectory.from_config(config(migrations=migrations))
+    head = scripts.get_current_head()
+    if found == head:
         return
-    _refuse_unknown(found, where)
+    _refuse_unknown(found, where, scripts)
     if strange:
         raise ConfigError(
             f"database {where}: it holds tables that are not Yaffle's; check database.url"
@@ -59,26 +73,25 @@ def upgrade(engine: Engine, path: Path | None, *, backup_dir: Path | None, now_u
         _back_up(path, backup_dir or path.parent, f"{found}-{now_us}")
     with engine.execution_options(**{dialects.WRITE: True}).begin() as conn:
         if path is None:
-            # The same tables, a test says so, and a simulation starts a hundred times sooner.
+            # The same tables, a test says so; a simulation opens thousands of these.
             metadata.create_all(conn)
-            command.stamp(config(conn), HEAD)
+            command.stamp(config(conn, migrations=migrations), "head")
         else:
-            command.upgrade(config(conn), HEAD)
-    log.info("database schema upgraded", database=str(where), before=found, after=HEAD)
+            command.upgrade(config(conn, migrations=migrations), "head")
+    log.info("database schema upgraded", database=str(where), before=found, after=head)
 
 
-def config(conn: Connection | None = None) -> Config:
+def config(conn: Connection | None = None, *, migrations: Path = MIGRATIONS) -> Config:
     """Return Alembic's view of the migrations inside this package, run on `conn`."""
-    folder = Path(__file__).with_name("migrations")
     settings = Config()
-    settings.set_main_option("script_location", str(folder).replace("%", "%%"))
+    settings.set_main_option("script_location", str(migrations).replace("%", "%%"))
     settings.set_main_option("path_separator", "os")
     settings.attributes["connection"] = conn
     return settings
 
 
-def _refuse_unknown(found: str | None, where: object) -> None:
-    known = {script.revision for script in ScriptDirectory.from_config(config()).walk_revisions()}
+def _refuse_unknown(found: str | None, where: object, scripts: ScriptDirectory) -> None:
+    known = {script.revision for script in scripts.walk_revisions()}
     if found is not None and found not in known:
         raise ConfigError(
             f"database {where}: its schema {found!r} is newer than this program, which knows up to"

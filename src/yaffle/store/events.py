@@ -1,0 +1,92 @@
+"""Every state change leaves an event, and its news in the outbox, in the transaction that made it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import insert
+
+from yaffle.model.operations import EMPTY
+from yaffle.store.tables import events, outbox
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+Notice = tuple[str, str, Mapping[str, object]]
+"""Notifier, topic, body: one outbox row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What an event is about, and whose it is."""
+
+    otype: str
+    """node, cluster, policy, profile, action, incident, …"""
+    oid: str
+    oname: str = ""
+    cluster_id: str = ""
+    node_id: str | None = None
+    incident_id: str | None = None
+    project: str = ""
+    user: str = ""
+    domain: str = ""
+
+
+INFO: Final = 20
+
+
+def append(  # noqa: PLR0913 - an event has that many parts
+    conn: Connection,
+    subject: Subject,
+    *,
+    at_us: int,
+    action: str = "",
+    status: str = "",
+    reason: str = "",
+    level: int = INFO,
+    data: Mapping[str, object] = EMPTY,
+    notify: Sequence[Notice] = (),
+) -> int:
+    """Write the event and one pending message per notice; return the event's place in the order.
+
+    `level` is a number of the logging module (10 debug … 50 critical), as in Senlin's events.
+    """
+    inserted = conn.execute(
+        insert(events).values(
+            id=str(uuid.uuid4()),
+            at_us=at_us,
+            level=level,
+            otype=subject.otype,
+            oid=subject.oid,
+            oname=subject.oname,
+            cluster_id=subject.cluster_id,
+            node_id=subject.node_id,
+            incident_id=subject.incident_id,
+            action=action,
+            status=status,
+            reason=reason,
+            data=dict(data),
+            project=subject.project,
+            user=subject.user,
+            domain=subject.domain,
+        )
+    )
+    key = inserted.inserted_primary_key
+    assert key is not None  # noqa: S101 - an insert of one row always has it
+    seq = int(key[0])
+    for notifier, topic, body in notify:
+        conn.execute(
+            insert(outbox).values(
+                id=str(uuid.uuid4()),
+                event_seq=seq,
+                notifier=notifier,
+                topic=topic,
+                body=dict(body),
+                next_us=at_us,
+                created_us=at_us,
+            )
+        )
+    return seq

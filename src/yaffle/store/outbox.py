@@ -1,0 +1,160 @@
+"""News waits here until its receiver has accepted it: across outages, restarts and take-overs.
+
+pending ──accepted──▶ accepted          (pruned later)
+   │  └──failed────▶ pending, later     (full jitter, capped)
+   └─────parked────▶ parked ──redeliver──▶ pending
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import func, select, update
+
+from yaffle.ports.notifier import Message
+from yaffle.store.tables import outbox
+
+if TYPE_CHECKING:
+    from sqlalchemy import Column, Connection
+
+BASE_S: Final = 1.0
+CAP_S: Final = 300.0
+ERROR_MAX: Final = 1000
+
+
+class OutboxState(StrEnum):
+    """How far a message is."""
+
+    PENDING = "pending"
+    ACCEPTED = "accepted"
+    PARKED = "parked"
+    """Refused, or given up on; it stays until a person redelivers it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """One message whose time has come, and where to take it."""
+
+    seq: int
+    notifier: str
+    message: Message
+
+
+def due(conn: Connection, *, now_us: int, limit: int, skip: Sequence[int] = ()) -> tuple[Due, ...]:
+    """Return pending messages whose time has come, the oldest news first.
+
+    `skip` names those that the caller is carrying right now.
+    """
+    rows = conn.execute(
+        select(outbox)
+        .where(
+            outbox.c.state == OutboxState.PENDING,
+            outbox.c.next_us <= now_us,
+            outbox.c.seq.not_in(skip),
+        )
+        .order_by(outbox.c.seq)
+        .limit(limit)
+    )
+    return tuple(
+        Due(
+            seq=row.seq,
+            notifier=row.notifier,
+            message=Message(
+                id=row.id,
+                topic=row.topic,
+                at_us=row.created_us,
+                body=row.body,
+                attempt=row.attempts + 1,
+            ),
+        )
+        for row in rows
+    )
+
+
+def next_due_us(conn: Connection) -> int | None:
+    """Return when the next pending message is due; None when nothing waits."""
+    return _earliest(conn, outbox.c.next_us)
+
+
+def oldest_pending_us(conn: Connection) -> int | None:
+    """Return when the oldest undelivered news was written; None when nothing waits."""
+    return _earliest(conn, outbox.c.created_us)
+
+
+def _earliest(conn: Connection, column: Column[int]) -> int | None:
+    found: int | None = conn.execute(
+        select(func.min(column)).where(outbox.c.state == OutboxState.PENDING)
+    ).scalar_one()
+    return found
+
+
+def backoff_s(
+    attempts: int, chance: float, *, base_s: float = BASE_S, cap_s: float = CAP_S
+) -> float:
+    """Return how long to wait after `attempts` failures; `chance` is a random number in [0, 1).
+
+    Full jitter: anything from 0 to base × 2^(attempts-1), capped, so that a thousand messages that
+    failed together do not come back together.
+    """
+    # The exponent is bounded first: 2.0 ** 2000 is an OverflowError, not infinity.
+    return chance * min(cap_s, base_s * 2.0 ** min(max(attempts, 1) - 1, 60))
+
+
+def accepted(conn: Connection, seq: int, *, now_us: int) -> bool:
+    """Note that the receiver took it; False if it was not pending any more."""
+    return _leave_pending(conn, seq, OutboxState.ACCEPTED, now_us=now_us, error="")
+
+
+def failed(conn: Connection, seq: int, *, now_us: int, error: str, chance: float) -> bool:
+    """Note a failed attempt and put the next one off; False if it was not pending any more."""
+    attempts = conn.execute(
+        select(outbox.c.attempts).where(outbox.c.seq == seq, outbox.c.state == OutboxState.PENDING)
+    ).scalar_one_or_none()
+    if attempts is None:
+        return False
+    wait_us = int(backoff_s(attempts + 1, chance) * 1_000_000)
+    return _change(
+        conn, seq, attempts=attempts + 1, next_us=now_us + wait_us, last_error=error[:ERROR_MAX]
+    )
+
+
+def parked(conn: Connection, seq: int, *, now_us: int, error: str) -> bool:
+    """Set it aside for a person: trying again by itself is not worth it."""
+    return _leave_pending(conn, seq, OutboxState.PARKED, now_us=now_us, error=error)
+
+
+def redeliver(conn: Connection, *, now_us: int, seqs: Sequence[int] | None = None) -> int:
+    """Make parked messages pending again, all of them or those named; return how many."""
+    chosen = outbox.c.state == OutboxState.PARKED
+    if seqs is not None:
+        chosen &= outbox.c.seq.in_(seqs)
+    return conn.execute(
+        update(outbox)
+        .where(chosen)
+        .values(state=OutboxState.PENDING, next_us=now_us, attempts=0, done_us=None)
+    ).rowcount
+
+
+def _leave_pending(
+    conn: Connection, seq: int, state: OutboxState, *, now_us: int, error: str
+) -> bool:
+    return _change(
+        conn,
+        seq,
+        state=state,
+        attempts=outbox.c.attempts + 1,
+        done_us=now_us,
+        last_error=error[:ERROR_MAX],
+    )
+
+
+def _change(conn: Connection, seq: int, **values: object) -> bool:
+    changed = conn.execute(
+        update(outbox)
+        .where(outbox.c.seq == seq, outbox.c.state == OutboxState.PENDING)
+        .values(**values)
+    )
+    return changed.rowcount == 1

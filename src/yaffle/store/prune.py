@@ -1,0 +1,89 @@
+"""Forget what is old and over, a little at a time: never what is open, active or undelivered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import delete, select
+
+from yaffle.store.outbox import OutboxState
+from yaffle.store.tables import actions, decisions, events, incidents, outbox, proofs, steps
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Connection, Table
+
+DAY_S: Final = 86_400
+BATCH: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How long each kind is kept after it is over, in seconds (DESIGN §3)."""
+
+    events_s: int = 30 * DAY_S
+    actions_s: int = 7 * DAY_S
+    incidents_s: int = 365 * DAY_S
+    outbox_s: int = 7 * DAY_S
+    """Of accepted messages; what is pending or parked waits for ever."""
+    decisions_s: int = 30 * DAY_S
+
+    def __post_init__(self) -> None:
+        if any(getattr(self, field.name) < 0 for field in fields(self)):
+            raise ValueError("a retention cannot be negative")
+
+
+def prune(
+    conn: Connection, *, now_us: int, retention: Retention, limit: int = BATCH
+) -> Mapping[str, int]:
+    """Delete at most `limit` rows of each table; return how many of each went.
+
+    One bounded transaction: the caller repeats it until every number is below `limit`, so that
+    others get to write in between. Proofs go with their incident, steps with their action.
+    """
+    rules: tuple[tuple[Table, ColumnElement[bool]], ...] = (
+        (events, events.c.at_us < _before(now_us, retention.events_s)),
+        (decisions, decisions.c.at_us < _before(now_us, retention.decisions_s)),
+        (actions, _over_actions(_before(now_us, retention.actions_s))),
+        (incidents, _over_incidents(_before(now_us, retention.incidents_s))),
+        (
+            outbox,
+            (outbox.c.state == OutboxState.ACCEPTED)
+            & (outbox.c.done_us < _before(now_us, retention.outbox_s)),
+        ),
+    )
+    return MappingProxyType(
+        {table.name: _delete(conn, table, over, limit) for table, over in rules}
+    )
+
+
+def _before(now_us: int, kept_s: int) -> int:
+    return now_us - kept_s * 1_000_000
+
+
+def _over_actions(before_us: int) -> ColumnElement[bool]:
+    # Two witnesses that it is over: a half-written row is kept rather than forgotten. The steps of
+    # an incident that is still open are its story, so they stay too.
+    still_open = select(incidents.c.id).where(
+        incidents.c.id == actions.c.incident_id, incidents.c.ended_us.is_(None)
+    )
+    return (actions.c.end_us < before_us) & actions.c.lock_key.is_(None) & ~still_open.exists()
+
+
+def _over_incidents(before_us: int) -> ColumnElement[bool]:
+    return (incidents.c.ended_us < before_us) & incidents.c.open_key.is_(None)
+
+
+def _delete(conn: Connection, table: Table, over: ColumnElement[bool], limit: int) -> int:
+    key = next(iter(table.primary_key))
+    # Keys first: MariaDB takes neither LIMIT in a sub-query nor one on the table it deletes from.
+    keys = conn.execute(select(key).where(over).limit(limit)).scalars().all()
+    if not keys:
+        return 0
+    if table is actions:
+        conn.execute(delete(steps).where(steps.c.action_id.in_(keys)))
+    if table is incidents:
+        conn.execute(delete(proofs).where(proofs.c.incident_id.in_(keys)))
+    return conn.execute(delete(table).where(key.in_(keys))).rowcount
