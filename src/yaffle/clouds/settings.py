@@ -1,0 +1,153 @@
+"""Reads a driver's section of the configuration: unknown keys are errors, secrets stay unseen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from yaffle.clouds.signing import MIN_SECRET_BYTES
+from yaffle.errors import ConfigError
+
+_SECRET_MAX: Final = 65_536
+_OUR_HEADERS: Final = frozenset(
+    {"connection", "content-length", "content-type", "host", "idempotency-key", "transfer-encoding"}
+)
+
+
+class Section:
+    """One table of settings; every key that is read is known, and `finish` refuses the rest."""
+
+    def __init__(self, where: str, values: Mapping[str, object]) -> None:
+        self._where = where
+        self._values = values
+        self._known: set[str] = set()
+
+    def place(self, key: str) -> str:
+        """Return the setting's full name, for messages."""
+        return f"{self._where}.{key}"
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """Return a text; required where there is no default."""
+        value = self._get(key, default)
+        if not isinstance(value, str) or (default is None and not value):
+            raise self._wrong(key, "must be a non-empty text")
+        return value
+
+    def number(self, key: str, default: float, *, low: float, high: float) -> float:
+        """Return a number between `low` and `high`, both included."""
+        value = self._get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self._wrong(key, "must be a number")
+        if not low <= value <= high:
+            raise self._wrong(key, f"is {value:g}; it must be between {low:g} and {high:g}")
+        return float(value)
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        """Return true or false; a text such as "false" is an error, never true."""
+        value = self._get(key, default)
+        if not isinstance(value, bool):
+            raise self._wrong(key, "must be true or false")
+        return value
+
+    def path(self, key: str) -> Path | None:
+        """Return an absolute path, or None where the setting is absent."""
+        value = self._get(key, None)
+        if value is None:
+            return None
+        if not isinstance(value, str | Path) or not Path(value).is_absolute():
+            raise self._wrong(key, "must be an absolute path")
+        return Path(value)
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Return a required, non-empty list of texts; one text alone is an error."""
+        value = self._get(key, None)
+        if not isinstance(value, list | tuple) or not value:
+            raise self._wrong(key, "must be a non-empty list of texts")
+        if not all(isinstance(item, str) and "\0" not in item for item in value):
+            raise self._wrong(key, "must be a list of texts without NUL characters")
+        return tuple(value)
+
+    def text_table(self, key: str) -> dict[str, str]:
+        """Return a table of texts, empty where absent. Values are not shown in messages."""
+        table = self.table(key)
+        texts = {name: value for name, value in table.items() if isinstance(value, str)}
+        if len(texts) != len(table) or any("\0" in value for value in texts.values()):
+            raise self._wrong(key, "must map names to texts without NUL characters")
+        return texts
+
+    def table(self, key: str) -> Mapping[str, object]:
+        """Return a table, empty where absent."""
+        value = self._get(key, None)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+            raise self._wrong(key, "must be a table")
+        return value
+
+    def sections(self, key: str) -> dict[str, Section]:
+        """Return a table of tables as sections of their own, by name."""
+        found: dict[str, Section] = {}
+        for name, value in self.table(key).items():
+            if not isinstance(value, Mapping):
+                raise self._wrong(f"{key}.{name}", "must be a table")
+            found[name] = Section(f"{self._where}.{key}.{name}", value)
+        return found
+
+    def headers(self, key: str = "headers") -> dict[str, str]:
+        """Return extra HTTP headers; line breaks in them are refused."""
+        table = self.text_table(key)
+        for name, value in table.items():
+            if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
+                raise self._wrong(f"{key}.{name}", "is not a header name")
+            if name.lower() in _OUR_HEADERS or name.lower().startswith("x-yaffle-"):
+                raise self._wrong(f"{key}.{name}", "is a header that Yaffle sets itself")
+            if not value.isascii() or not value.isprintable():
+                raise self._wrong(f"{key}.{name}", "must be printable ASCII")
+        return table
+
+    def secret(self, key: str = "secret") -> bytes:
+        """Return the secret from exactly one of `secret_file`, `secret_env` and `secret`.
+
+        The file is read once, at start; a trailing line break is not part of the secret.
+        """
+        file, env = self.path(f"{key}_file"), self._get(f"{key}_env", None)
+        inline = self._get(key, None)
+        if sum(source is not None for source in (file, env, inline)) != 1:
+            raise self._wrong(key, f"needs exactly one of {key}_file, {key}_env and {key}")
+        if file is not None:
+            value = read_secret(file, self.place(f"{key}_file"))
+        elif env is not None:
+            value = os.environ.get(str(env), "").encode()
+        else:
+            value = inline.encode() if isinstance(inline, str) else b""
+        if len(value) < MIN_SECRET_BYTES:
+            raise self._wrong(key, f"must have at least {MIN_SECRET_BYTES} bytes")
+        return value
+
+    def finish(self) -> None:
+        """Raise ConfigError naming every key that nobody has asked for."""
+        unknown = sorted(str(key) for key in self._values if key not in self._known)
+        if unknown:
+            names = ", ".join(self.place(key) for key in unknown)
+            raise ConfigError(f"unknown setting: {names}; known: {', '.join(sorted(self._known))}")
+
+    def _get(self, key: str, default: object) -> object:
+        self._known.add(key)
+        return self._values.get(key, default)
+
+    def _wrong(self, key: str, fault: str) -> ConfigError:
+        return ConfigError(f"{self.place(key)} {fault}")
+
+
+def read_secret(path: Path, place: str) -> bytes:
+    """Return a secret file's content without its trailing line break; ConfigError names `place`."""
+    try:
+        with path.open("rb") as file:
+            value = file.read(_SECRET_MAX + 1)
+    except OSError as error:
+        raise ConfigError(f"{place}: cannot read {path}: {error.strerror}") from error
+    if len(value) > _SECRET_MAX:
+        raise ConfigError(f"{place}: {path} is larger than {_SECRET_MAX} bytes")
+    return value.removesuffix(b"\n").removesuffix(b"\r")

@@ -1,0 +1,136 @@
+"""Tells the news to an HTTP receiver, signed, and says whether trying again is worth it.
+
+Body: `{"id", "topic", "at", "attempt", "data"}`, `at` in ISO 8601 UTC. Every attempt carries the
+same id, also as `Idempotency-Key`; receivers check the signature with
+`yaffle.clouds.signing.verify` and keep two secrets while a secret is being changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from yaffle.clouds.http import (
+    Answer,
+    HttpSession,
+    NoAnswer,
+    address_rules,
+    check_url,
+    one_line,
+    to_json,
+)
+from yaffle.clouds.settings import Section
+from yaffle.clouds.signing import is_signable, sign
+from yaffle.model.operations import Delivery
+from yaffle.ports.context import DriverContext
+from yaffle.ports.notifier import Message, Notifier
+
+_AGAIN: Final = frozenset({408, 425, 429})
+"""Client errors that say "later", not "never"."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSettings:
+    """Section `notifiers.webhook`."""
+
+    url: str = field(repr=False)
+    secret: bytes = field(repr=False)
+    """From `secret_file`, `secret_env` or `secret`; at least 16 bytes."""
+    headers: dict[str, str] = field(repr=False)
+    timeout_s: float
+    """`timeout`: of one attempt; the outbox's deadline may be shorter."""
+    ca_file: Path | None
+
+    @classmethod
+    def read(cls, section: Section) -> WebhookSettings:
+        """Raise ConfigError for what is missing, wrong or unknown."""
+        settings = cls(
+            url=check_url(section.text("url"), section.place("url")),
+            secret=section.secret(),
+            headers=section.headers(),
+            timeout_s=section.number("timeout", 10, low=0.1, high=300),
+            ca_file=section.path("ca_file"),
+        )
+        section.finish()
+        return settings
+
+
+class WebhookNotifier:
+    """POSTs one message at a time; the outbox owns order, pace and number of attempts."""
+
+    type: ClassVar[str] = "webhook"
+
+    def __init__(self, context: DriverContext) -> None:
+        self._settings = WebhookSettings.read(Section("notifiers.webhook", context.settings))
+        self._session = HttpSession(address_rules(context), ca_file=self._settings.ca_file)
+        self._clock = context.clock
+
+    async def send(self, message: Message, *, deadline_s: float) -> tuple[Delivery, str]:
+        """Send once; the id of the message makes a repeat harmless for the receiver."""
+        if not is_signable(message.id):
+            return Delivery.REFUSED, f"message id {one_line(message.id, 40)!r} cannot be signed"
+        try:
+            body = _body(message)
+        except (TypeError, ValueError) as error:
+            return Delivery.REFUSED, f"the message has no JSON form: {one_line(str(error))}"
+        answer = await self._session.request(
+            "POST",
+            self._settings.url,
+            headers=self._headers(message.id, body),
+            body=body,
+            deadline_s=min(deadline_s, self._settings.timeout_s),
+        )
+        if isinstance(answer, NoAnswer):
+            # A refused address too: news waits until the operator has put the name right.
+            return Delivery.RETRY, answer.detail
+        return judge(answer)
+
+    def _headers(self, message_id: str, body: bytes) -> dict[str, str]:
+        now_s = self._clock.now_us() // 1_000_000
+        return {
+            **self._settings.headers,
+            "Content-Type": "application/json",
+            "Idempotency-Key": message_id,
+            **sign(self._settings.secret, message_id=message_id, timestamp_s=now_s, body=body),
+        }
+
+
+def judge(answer: Answer) -> tuple[Delivery, str]:
+    """Say what an answer means. Its body is not quoted: an error page may echo our headers."""
+    line = _line(answer.status)
+    if 200 <= answer.status < 300:
+        return Delivery.ACCEPTED, line
+    if answer.status in _AGAIN or answer.status >= 500:
+        after = one_line(answer.headers.get("retry-after", ""), 40)
+        return Delivery.RETRY, f"{line}, Retry-After: {after}" if after else line
+    if 300 <= answer.status < 400:
+        return Delivery.REFUSED, f"{line}: redirects are not followed"
+    return Delivery.REFUSED, line
+
+
+def _line(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
+
+
+def _body(message: Message) -> bytes:
+    at = _EPOCH + timedelta(microseconds=message.at_us)
+    return to_json(
+        {
+            "id": message.id,
+            "topic": message.topic,
+            "at": at.isoformat(timespec="microseconds").replace("+00:00", "Z"),
+            "attempt": message.attempt,
+            "data": message.body,
+        }
+    )
+
+
+if TYPE_CHECKING:
+    _conforms: type[Notifier] = WebhookNotifier

@@ -1,0 +1,1 @@
+"""Recovery actions that somebody else carries out: one package per way of asking."""

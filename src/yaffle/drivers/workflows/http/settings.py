@@ -1,0 +1,74 @@
+"""What the operator allows: endpoints by name; a policy's author chooses a name, never a URL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from yaffle.clouds.http import check_url, same_origin
+from yaffle.clouds.settings import Section
+from yaffle.errors import ConfigError
+
+PLACEHOLDER: Final = "{operation_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One service that carries out workflows."""
+
+    url: str = field(repr=False)
+    secret: bytes = field(repr=False)
+    headers: dict[str, str] = field(repr=False)
+    timeout_s: float
+    """`timeout`: of one request, not of the workflow."""
+    poll_url: str = field(repr=False)
+    """Holds `{operation_id}`; lets an engine ask that has never seen the answer's Location."""
+    deduplicates: bool
+    """The service runs one Idempotency-Key once. If false, nothing that may have arrived is sent
+    again."""
+    in_place: bool
+    """The operator's word that it cannot create a second copy, hence needs no fence."""
+    ca_file: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpSettings:
+    """Section `workflows.HTTP`."""
+
+    enabled: bool
+    endpoints: dict[str, Endpoint]
+
+    @classmethod
+    def read(cls, section: Section) -> HttpSettings:
+        """Raise ConfigError for what is missing, wrong or unknown."""
+        enabled = section.flag("enabled", default=False)
+        parts = section.sections("endpoints")
+        section.finish()
+        # Secrets of a workflow that is off need not exist.
+        endpoints = {name: _endpoint(part) for name, part in parts.items()} if enabled else {}
+        return cls(enabled=enabled, endpoints=endpoints)
+
+
+def _endpoint(section: Section) -> Endpoint:
+    url = check_url(section.text("url"), section.place("url"))
+    poll_url = section.text("poll_url", "")
+    if poll_url:
+        filled = check_url(poll_url.replace(PLACEHOLDER, "0"), section.place("poll_url"))
+        if PLACEHOLDER not in poll_url or not same_origin(url, filled):
+            raise ConfigError(
+                f"{section.place('poll_url')} must hold {PLACEHOLDER} and have the scheme, host "
+                "and port of url"
+            )
+    endpoint = Endpoint(
+        url=url,
+        secret=section.secret(),
+        headers=section.headers(),
+        timeout_s=section.number("timeout", 10, low=0.1, high=300),
+        poll_url=poll_url,
+        deduplicates=section.flag("deduplicates", default=True),
+        in_place=section.flag("in_place", default=False),
+        ca_file=section.path("ca_file"),
+    )
+    section.finish()
+    return endpoint
