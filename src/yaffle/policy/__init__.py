@@ -1,0 +1,30 @@
+"""Policy documents: read, judged and explained before anything is watched (DESIGN §5, §6)."""
+
+from __future__ import annotations
+
+from yaffle.policy.arithmetic import Arithmetic, arithmetic
+from yaffle.policy.document import ALL_KINDS, ALL_MODES, ParsedPolicy, parse, parse_document
+from yaffle.policy.operations import check_operations
+from yaffle.policy.settings import (
+    DEFAULT_SETTINGS,
+    NEWEST,
+    POLICY_TYPE,
+    VERSIONS,
+    DocumentSettings,
+)
+
+__all__ = [
+    "parse",
+    "parse_document",
+    "ParsedPolicy",
+    "check_operations",
+    "arithmetic",
+    "Arithmetic",
+    "DocumentSettings",
+    "DEFAULT_SETTINGS",
+    "ALL_MODES",
+    "ALL_KINDS",
+    "POLICY_TYPE",
+    "VERSIONS",
+    "NEWEST",
+]

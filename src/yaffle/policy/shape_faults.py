@@ -1,0 +1,83 @@
+"""What pydantic found, in our words: unknown keys with their near misses, missing keys, wrong kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from pydantic import ValidationError
+
+from yaffle.policy import schema
+from yaffle.policy.faults import Fault, Path, listed, near_miss, shown, shown_text
+from yaffle.policy.settings import DocumentSettings
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+
+def validate(
+    document: dict[str, object], settings: DocumentSettings, *, newest: bool
+) -> tuple[schema.DocumentSpec | None, list[Fault]]:
+    """Return the typed document, or every fault of its shape."""
+    try:
+        spec = schema.DocumentSpec.model_validate(document, context={"settings": settings})
+    except ValidationError as error:
+        return None, [_fault(details, newest) for details in error.errors(include_url=False)]
+    return spec, []
+
+
+def _fault(details: ErrorDetails, newest: bool) -> Fault:
+    kind, path = details["type"], tuple(details["loc"])
+    if kind == "extra_forbidden":
+        return Fault(path=path, text=_unknown_key(path, newest), at_key=True)
+    if kind == "missing":
+        return Fault(path=path, text=_missing(path, details["input"]))
+    if kind == "too_long":
+        longest = details.get("ctx", {}).get("max_length")
+        return Fault(path=path, text=f"too many entries; at most {longest}")
+    make = _KINDS.get(kind)
+    return Fault(path=path, text=make(details["input"]) if make else details["msg"])
+
+
+_KINDS: Final[Mapping[str, Callable[[object], str]]] = {
+    kind: make
+    for kinds, make in (
+        (("model_type", "model_attributes_type", "dict_type"), lambda v: _wanted("a mapping", v)),
+        (("list_type",), lambda v: _wanted("a list", v)),
+    )
+    for kind in kinds
+}
+
+
+def _wanted(what: str, value: object) -> str:
+    return f"has to be {what}, not {shown(value)}"
+
+
+def _unknown_key(path: Path, newest: bool) -> str:
+    key, where = str(path[-1]), schema.place(path[:-1])
+    if where == ("properties", "detection") and key in ("type", "options"):
+        return "only in versions 1.0 and 1.1; here write detection_modes: [{type: …, options: …}]"
+    known = schema.keys_at(where, newest=newest)
+    if hint := near_miss(key, known):
+        return f"unknown key{hint}"
+    if homes := [home for home in schema.homes_of(key) if home != where]:
+        return f"unknown key here; it belongs under {_home(homes[0])}: check the indentation"
+    return f"unknown key {shown_text(key)!r}; known here: {listed(known)}"
+
+
+def _home(where: tuple[str, ...]) -> str:
+    if not where:
+        return "the top level"
+    return ".".join(where if len(where) == 1 else where[1:])
+
+
+def _missing(path: Path, around: object) -> str:
+    match path:
+        case ("properties", "detection"):
+            return "required; give at least {detection_modes: [{type: NODE_STATUS_POLLING}]}"
+        case ("properties", "recovery"):
+            return "required; {} means RECREATE with Senlin's defaults"
+        case ("properties",):
+            return "required; it holds detection and recovery"
+        case _:
+            return "required"
