@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy import func, inspect, select
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from yaffle.ports.clock import Clock
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,48 +42,68 @@ class Facts:
 def check(url: str, *, clock: Clock) -> Facts:
     """Look at the database at `url`; it may be older, newer, damaged or in use by an engine.
 
-    Raises ConfigError when there is no such file, StoreUnavailable when it cannot be read at all.
+    Raises ConfigError when there is no such file; everything else is a problem in the answer.
     """
     path = dialects.database_path(url)
     if path is None or not path.exists():
         raise ConfigError(f"database.url = {url!r}: there is no such file; start Yaffle once")
     engine = dialects.make_engine(path, clock=clock, connections=1, busy_timeout_s=5.0)
+    problems: list[str] = []
+
+    def ask(question: Callable[[Connection], T]) -> T | None:
+        """Return the answer; None, and one more problem, if the database cannot give it."""
+        try:
+            with engine.connect() as conn, conn.begin():
+                return question(conn)
+        except dialects.ERRORS as error:
+            problems.append(str(dialects.unavailable(error, path) or f"database {path}: {error}"))
+            return None
+
     try:
-        with engine.connect() as conn, conn.begin():
-            return _look(conn, path, clock.now_us())
-    except dialects.ERRORS as error:
-        if lost := dialects.unavailable(error, path):
-            raise lost from error
-        raise
+        problems += [f"damaged: {line}" for line in ask(dialects.quick_check) or ()]
+        schema = ask(migrate.version)
+        news = ask(_news) or _News(pending=None, parked=None, oldest_us=None)
     finally:
         engine.dispose()
-
-
-def _look(conn: Connection, path: Path, now_us: int) -> Facts:
-    schema = migrate.version(conn)
-    problems = [f"damaged: {line}" for line in dialects.quick_check(conn)]
-    if schema != migrate.HEAD:
-        problems.append(
-            f"the schema is {schema or 'missing'}, this program needs {migrate.HEAD};"
-            " run `yaffle db migrate`, or install the Yaffle that made it"
-        )
-    pending = parked = oldest_us = None
-    if inspect(conn).has_table("outbox"):
-        pending = _count(conn, outbox.OutboxState.PENDING)
-        parked = _count(conn, outbox.OutboxState.PARKED)
-        oldest_us = outbox.oldest_pending_us(conn)
-    if parked:
-        problems.append(f"{parked} notifications were given up on; see `yaffle outbox`")
+    problems += _judge(schema, news)
+    age_us = None if news.oldest_us is None else clock.now_us() - news.oldest_us
     return Facts(
         path=path,
         size_bytes=_size(path),
         schema=schema,
         expected_schema=migrate.HEAD,
-        outbox_pending=pending,
-        outbox_parked=parked,
-        outbox_oldest_s=None if oldest_us is None else max(0, now_us - oldest_us) / 1_000_000,
-        problems=tuple(problems),
+        outbox_pending=news.pending,
+        outbox_parked=news.parked,
+        outbox_oldest_s=None if age_us is None else max(0, age_us) / 1_000_000,
+        problems=tuple(dict.fromkeys(problems)),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _News:
+    pending: int | None
+    parked: int | None
+    oldest_us: int | None
+
+
+def _news(conn: Connection) -> _News | None:
+    if not inspect(conn).has_table("outbox"):
+        return None
+    return _News(
+        pending=_count(conn, outbox.OutboxState.PENDING),
+        parked=_count(conn, outbox.OutboxState.PARKED),
+        oldest_us=outbox.oldest_pending_us(conn),
+    )
+
+
+def _judge(schema: str | None, news: _News) -> Iterator[str]:
+    if schema != migrate.HEAD:
+        yield (
+            f"the schema is {schema or 'missing'}, this program needs {migrate.HEAD};"
+            " run `yaffle db migrate`, or install the Yaffle that made it"
+        )
+    if news.parked:
+        yield f"{news.parked} notifications were given up on; see why, then deliver them again"
 
 
 def _count(conn: Connection, state: outbox.OutboxState) -> int:

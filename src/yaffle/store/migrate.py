@@ -12,7 +12,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect
 
-from yaffle.errors import ConfigError
+from yaffle.errors import ConfigError, StoreUnavailable
 from yaffle.store import dialects
 from yaffle.store.tables import metadata
 
@@ -101,7 +101,13 @@ def _refuse_unknown(found: str | None, where: object, scripts: ScriptDirectory) 
 
 def _back_up(path: Path, folder: Path, suffix: str) -> None:
     target = folder / f"{path.name}.backup-{suffix}"
-    folder.mkdir(parents=True, exist_ok=True)
-    target.touch(mode=0o600, exist_ok=False)
-    dialects.copy_database(path, target)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        target.touch(mode=0o600, exist_ok=False)
+        dialects.copy_database(path, target)
+    except (OSError, *dialects.ERRORS) as error:
+        raise StoreUnavailable(
+            f"database {path}: not upgraded, because its copy {target} could not be made: {error};"
+            " make room there, or name another folder"
+        ) from error
     log.info("database copied before upgrade", database=str(path), copy=str(target))

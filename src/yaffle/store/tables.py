@@ -36,7 +36,8 @@ metadata: Final = MetaData(
 )
 
 SEQ: Final = BigInteger().with_variant(Integer(), "sqlite")
-"""SQLite counts by itself only in a column that is spelt INTEGER."""
+"""SQLite counts by itself only in a column that is spelt INTEGER; and only with its AUTOINCREMENT
+does it not give the number of a deleted last row to the next one."""
 
 
 def _id(name: str = "id") -> Column[str]:
@@ -351,6 +352,7 @@ decisions = Table(
     _word("policy_version"),
     _us("at_us", index=True),
     _us_or_null("until_us"),
+    sqlite_autoincrement=True,
 )
 
 events = Table(
@@ -371,6 +373,7 @@ events = Table(
     _text("reason"),
     _json("data"),
     *_owner(),
+    sqlite_autoincrement=True,
 )
 
 outbox = Table(
@@ -390,6 +393,7 @@ outbox = Table(
     _us("created_us"),
     _us_or_null("done_us", index=True),
     Index(None, "state", "next_us"),
+    sqlite_autoincrement=True,
 )
 
 pauses = Table(

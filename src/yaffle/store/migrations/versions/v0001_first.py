@@ -111,6 +111,7 @@ def upgrade() -> None:  # noqa: PLR0915 - one statement per table and index
         sa.Column("at_us", sa.BigInteger(), nullable=False),
         sa.Column("until_us", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("seq", name=op.f("pk_decisions")),
+        sqlite_autoincrement=True,
     )
     op.create_index(op.f("ix_decisions_at_us"), "decisions", ["at_us"], unique=False)
     op.create_index(op.f("ix_decisions_cluster_id"), "decisions", ["cluster_id"], unique=False)
@@ -153,6 +154,7 @@ def upgrade() -> None:  # noqa: PLR0915 - one statement per table and index
         sa.Column("domain", sa.String(length=255), nullable=False),
         sa.PrimaryKeyConstraint("seq", name=op.f("pk_events")),
         sa.UniqueConstraint("id", name=op.f("uq_events_id")),
+        sqlite_autoincrement=True,
     )
     op.create_index(op.f("ix_events_at_us"), "events", ["at_us"], unique=False)
     op.create_index(op.f("ix_events_cluster_id"), "events", ["cluster_id"], unique=False)
@@ -216,6 +218,7 @@ def upgrade() -> None:  # noqa: PLR0915 - one statement per table and index
         sa.Column("done_us", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("seq", name=op.f("pk_outbox")),
         sa.UniqueConstraint("id", name=op.f("uq_outbox_id")),
+        sqlite_autoincrement=True,
     )
     op.create_index(op.f("ix_outbox_done_us"), "outbox", ["done_us"], unique=False)
     op.create_index(op.f("ix_outbox_event_seq"), "outbox", ["event_seq"], unique=False)

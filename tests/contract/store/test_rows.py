@@ -1,0 +1,164 @@
+"""Epochs, the outbox and forgetting, on a real database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import insert, select, update
+from tests.contract.store.support import HandClock, count, tell
+
+from yaffle.store import counters, outbox, prune, tables
+from yaffle.store.database import open_store
+
+DAY_US = 86_400_000_000
+NOW_US = 1000 * DAY_US
+
+
+@pytest.fixture(params=["memory", "file"])
+def unit(request, tmp_path):
+    """Run a unit of work on a database in memory, and on one that the migrations made."""
+    where = "sqlite://" if request.param == "memory" else f"sqlite:///{tmp_path / 'y.db'}"
+    store = open_store(where, clock=HandClock(NOW_US), runner="inline")
+
+    def run(work: Callable):
+        return asyncio.run(store.write(work))
+
+    yield run
+    asyncio.run(store.close())
+
+
+def due(unit, now_us: int, **more) -> list[tuple[str, int]]:
+    found = unit(lambda c: outbox.due(c, now_us=now_us, limit=more.pop("limit", 10), **more))
+    return [(item.message.topic, item.message.attempt) for item in found]
+
+
+def test_an_epoch_is_never_given_twice(unit):
+    assert unit(counters.highest_epoch) == 0
+    assert [unit(counters.next_epoch) for _ in range(3)] == [1, 2, 3]
+    assert unit(counters.highest_epoch) == 3
+
+
+def test_news_is_due_in_the_order_it_was_written(unit):
+    unit(lambda c: tell(c, "n", at_us=5, topics=3))
+    assert due(unit, 4) == []
+    assert due(unit, 5) == [("topic.0", 1), ("topic.1", 1), ("topic.2", 1)]
+    assert due(unit, 5, limit=1) == [("topic.0", 1)]
+    assert due(unit, 5, skip=[1, 2]) == [("topic.2", 1)]
+
+
+def test_accepted_news_is_not_sent_again(unit):
+    unit(lambda c: tell(c, "n"))
+    assert unit(lambda c: outbox.accepted(c, 1, now_us=9)) is True
+    assert due(unit, NOW_US) == []
+    # The late answer of a second deliverer changes nothing.
+    assert unit(lambda c: outbox.failed(c, 1, now_us=9, error="late", chance=0.5)) is False
+    assert unit(lambda c: outbox.parked(c, 1, now_us=9, error="late")) is False
+    assert unit(lambda c: outbox.accepted(c, 1, now_us=9)) is False
+
+
+def test_failed_news_comes_back_later_under_the_same_id(unit):
+    unit(lambda c: tell(c, "n", at_us=0))
+    (first,) = unit(lambda c: outbox.due(c, now_us=0, limit=1))
+    assert unit(lambda c: outbox.failed(c, 1, now_us=0, error="refused", chance=0.5))
+    assert unit(outbox.next_due_us) == 500_000
+    assert due(unit, 499_999) == []
+    (second,) = unit(lambda c: outbox.due(c, now_us=500_000, limit=1))
+    assert second.message.id == first.message.id
+    assert (first.message.attempt, second.message.attempt) == (1, 2)
+    unit(lambda c: outbox.failed(c, 1, now_us=500_000, error="x" * 5000, chance=0.5))
+    assert unit(outbox.next_due_us) == 1_500_000
+    assert unit(outbox.oldest_pending_us) == 0
+
+
+def test_parked_news_waits_for_a_person(unit):
+    unit(lambda c: tell(c, "n", topics=3))
+    for seq in (1, 2):
+        assert unit(lambda c, seq=seq: outbox.parked(c, seq, now_us=9, error="410"))
+    assert due(unit, NOW_US) == [("topic.2", 1)]
+    assert unit(lambda c: outbox.redeliver(c, now_us=20, seqs=[2, 3])) == 1
+    assert due(unit, 20) == [("topic.1", 1), ("topic.2", 1)]
+    assert unit(lambda c: outbox.redeliver(c, now_us=30)) == 1
+    assert len(due(unit, 30)) == 3
+
+
+def test_nothing_waits_in_an_empty_outbox(unit):
+    assert unit(outbox.next_due_us) is None
+    assert unit(outbox.oldest_pending_us) is None
+
+
+def incident(name: str, ended_us: int | None, open_key: str | None = None) -> dict:
+    return {"id": name, "state": "x", "opened_us": 1, "ended_us": ended_us, "open_key": open_key}
+
+
+def action(name: str, end_us: int | None, **more) -> dict:
+    return {"id": name, "action": "A", "status": "S", "created_us": 1, "end_us": end_us} | more
+
+
+def test_only_what_is_old_and_over_is_forgotten(unit):
+    old, year = NOW_US - 8 * DAY_US, NOW_US - 366 * DAY_US
+
+    def fill(conn):
+        for row in (
+            incident("open", None, "n1"),
+            incident("half-open", year, "n2"),
+            incident("ended", NOW_US - 364 * DAY_US),
+            incident("forgotten", year),
+        ):
+            conn.execute(insert(tables.incidents).values(**row))
+        for row in (
+            action("active", None, lock_key="n1"),
+            action("half-ended", old, lock_key="n2"),
+            action("recent", NOW_US - 6 * DAY_US),
+            action("of-open-incident", old, incident_id="open"),
+            action("forgotten", old, incident_id="ended"),
+        ):
+            conn.execute(insert(tables.actions).values(**row))
+            step = {"stage": "act", "phase": "ended", "intent_us": 1, "deadline_us": 2}
+            conn.execute(insert(tables.steps).values(action_id=row["id"], seq=1, **step))
+        for name in ("open", "forgotten"):
+            proof = {"id": name, "incident_id": name, "method": "m", "by": "b", "at_us": 1}
+            conn.execute(insert(tables.proofs).values(**proof))
+        for age in (31, 29):
+            at_us = NOW_US - age * DAY_US
+            tell(conn, f"{age}", at_us=at_us, topics=3)
+            conn.execute(insert(tables.decisions).values(kind="Hold", at_us=at_us))
+        done = update(tables.outbox).values(state="accepted")
+        conn.execute(done.where(tables.outbox.c.seq.in_([1, 4])).values(done_us=old))
+        conn.execute(done.where(tables.outbox.c.seq == 2).values(done_us=NOW_US - 6 * DAY_US))
+        outbox.parked(conn, 3, now_us=year, error="given up")
+
+    unit(fill)
+    kept = prune.Retention()
+    gone = unit(lambda c: prune.prune(c, now_us=NOW_US, retention=kept))
+    assert gone == {"events": 1, "decisions": 1, "actions": 1, "incidents": 1, "outbox": 2}
+
+    def ids(table, column="id"):
+        return unit(lambda c: set(c.execute(select(table.c[column])).scalars()))
+
+    assert ids(tables.incidents) == {"open", "half-open", "ended"}
+    active = {"active", "half-ended", "recent", "of-open-incident"}
+    assert ids(tables.actions) == active == ids(tables.steps, "action_id")
+    assert ids(tables.proofs) == {"open"}
+    assert ids(tables.events, "oid") == {"29"}
+    assert ids(tables.outbox, "seq") == {2, 3, 5, 6}
+    assert set(unit(lambda c: prune.prune(c, now_us=NOW_US, retention=kept)).values()) == {0}
+
+
+def test_forgetting_goes_in_small_bites(unit):
+    unit(lambda c: [tell(c, f"{n}") for n in range(25)])
+    sizes = []
+    while not sizes or sizes[-1] == 10:
+        gone = unit(lambda c: prune.prune(c, now_us=NOW_US, retention=prune.Retention(), limit=10))
+        sizes.append(gone["events"])
+    assert sizes == [10, 10, 5]
+    assert unit(lambda c: count(c, "outbox")) == 25
+
+
+def test_the_order_of_events_survives_forgetting(unit):
+    """A sequence number that was used is not given to a later event."""
+    last = unit(lambda c: [tell(c, "n") for _ in range(3)][-1])
+    unit(lambda c: prune.prune(c, now_us=NOW_US, retention=prune.Retention()))
+    assert unit(lambda c: count(c, "events")) == 0
+    assert unit(lambda c: tell(c, "n")) > last
