@@ -22,6 +22,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 from urllib.parse import quote
 
+import structlog
+
 from yaffle.clouds.http import HttpSession, address_rules, one_line, to_json
 from yaffle.clouds.settings import Section
 from yaffle.clouds.signing import is_signable, sign
@@ -34,6 +36,8 @@ from yaffle.model.operations import Progress, ProgressState, Promise, Target
 from yaffle.ports.context import DriverContext
 from yaffle.ports.workflow import Workflow
 
+log = structlog.get_logger(__name__)
+
 BODY_MAX: Final = 262_144
 _STATES: Final = {
     Stage.UNSENT: ProgressState.RUNNING,
@@ -41,6 +45,12 @@ _STATES: Final = {
     Stage.ACCEPTED: ProgressState.RUNNING,
     Stage.DONE: ProgressState.DONE,
     Stage.FAILED: ProgressState.FAILED,
+}
+
+_MUTE: Final = {
+    Stage.UNSENT: "never sent",
+    Stage.SENDING: "the answer was lost, and the service cannot be asked",
+    Stage.ACCEPTED: "accepted, but without a poll_url or a Location of its own to ask at",
 }
 
 
@@ -117,8 +127,13 @@ class HttpWorkflow:
             record = await asyncio.to_thread(self._records.find, operation_id)
         except OSError as error:
             return Progress(state=ProgressState.RUNNING, detail=one_line(str(error)))
+        if record is None and not is_signable(operation_id):
+            return Progress(state=ProgressState.ABSENT, detail="such an id is never sent")
         if record is None:
             return await self._ask_as_stranger(name, operation_id, deadline_s)
+        if record.name != name:
+            detail = f"operation {operation_id} belongs to workflow {record.name!r}, not {name!r}"
+            return Progress(state=ProgressState.FAILED, detail=detail)
         if record.stage in {Stage.DONE, Stage.FAILED}:
             return Progress(state=_STATES[record.stage], detail=record.detail)
         return await self._advance(record, deadline_s)
@@ -138,14 +153,15 @@ class HttpWorkflow:
         repeat = record.stage is Stage.SENDING
         if in_time and (record.stage is Stage.UNSENT or (repeat and endpoint.deduplicates)):
             return await self._post(record, half_s, repeat=repeat)
-        detail = record.detail or "the answer was lost and the service cannot be asked"
-        return await self._note(record, Reply(stage=record.stage, detail=detail))
+        return await self._note(record, Reply(stage=record.stage, detail=_MUTE[record.stage]))
 
     async def _post(self, record: Record, deadline_s: float, *, repeat: bool) -> Progress:
         endpoint = self._settings.endpoints[record.name]
         if record.stage is Stage.UNSENT:
             record = replace(record, stage=Stage.SENDING)
-            await asyncio.to_thread(self._records.replace, record)
+            if not await self._keep(record):
+                detail = "not sent yet, because it could not be recorded"
+                return Progress(state=ProgressState.RUNNING, detail=detail)
         body = record.body.encode()
         answer = await self._sessions[record.name].request(
             "POST",
@@ -195,8 +211,22 @@ class HttpWorkflow:
             record, stage=stage, detail=detail, poll_url=reply.location or record.poll_url
         )
         if known != record:
-            await asyncio.to_thread(self._records.replace, known)
+            # A lost write leaves the earlier, more careful stage behind.
+            await self._keep(known)
         return Progress(state=_STATES[stage], detail=detail)
+
+    async def _keep(self, record: Record) -> bool:
+        try:
+            await asyncio.to_thread(self._records.replace, record)
+        except OSError as error:
+            log.warning(
+                "workflow record not written",
+                operation_id=record.operation_id,
+                stage=record.stage,
+                error=str(error),
+            )
+            return False
+        return True
 
     def _headers(self, endpoint: Endpoint, operation_id: str, body: bytes) -> dict[str, str]:
         now_s = self._clock.now_us() // 1_000_000
