@@ -60,8 +60,13 @@ class Store:
         return await self._wait(Job(work), self._runner.write, timeout_s)
 
     async def read(self, work: Callable[[Connection], T], *, timeout_s: float = TIMEOUT_S) -> T:
-        """Run `work` on a consistent snapshot; writing is refused by the database itself."""
-        return await self._wait(Job(work), self._runner.read, timeout_s)
+        """Run `work` on a consistent snapshot; writing is refused by the database itself.
+
+        A statement still running at the timeout is stopped.
+        """
+        end_s = self.clock.monotonic_s() + timeout_s
+        job = Job(work, late=lambda: self.clock.monotonic_s() > end_s)
+        return await self._wait(job, self._runner.read, timeout_s)
 
     async def _wait(self, job: Job[T], start: Callable[[Job[T]], None], timeout_s: float) -> T:
         # Inline jobs run at once: without this turn of the loop a simulation would never see

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -130,6 +130,13 @@ def _begin(conn: Connection) -> None:
 def in_transaction(conn: Connection) -> bool:
     """Say whether the transaction is still there: SQLite drops it by itself on some errors."""
     return bool(getattr(conn.connection.dbapi_connection, "in_transaction", False))
+
+
+def stop_when(conn: Connection, late: Callable[[], bool] | None) -> None:
+    """Have the statements on `conn` stopped once `late()` says so; None takes that back."""
+    raw = conn.connection.dbapi_connection
+    if set_handler := getattr(raw, "set_progress_handler", None):
+        set_handler(late, 20_000)  # steps of SQLite's machine: some milliseconds
 
 
 _ADVICE: Final[dict[int, str]] = {

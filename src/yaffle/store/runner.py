@@ -6,6 +6,7 @@ group are isolated by savepoints; if the transaction itself is lost, the whole g
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -25,12 +26,20 @@ QUEUE_LENGTH: Final = 10_000
 GROUP_MAX: Final = 200
 CLOSE_S: Final = 15.0
 
+_WRITER_ENDED: Final = (
+    "its writer has ended; if Yaffle is not stopping, see the log, and restart it"
+)
+
 
 class Job(Generic[T]):
     """A unit of work and the future that its caller waits for."""
 
-    def __init__(self, work: Callable[[Connection], T]) -> None:
+    def __init__(
+        self, work: Callable[[Connection], T], *, late: Callable[[], bool] | None = None
+    ) -> None:
         self.work = work
+        self.late = late
+        """Whether the caller has given up; a read is then stopped, so that it frees its reader."""
         self.future: Future[T] = Future()
         self._outcome: tuple[T] | BaseException | None = None
 
@@ -107,6 +116,10 @@ class Work:
                 started.extend(job for job in jobs() if job.start())
             self._fail_all(started, error)
             return 0
+        except BaseException as error:
+            # Our bug: the thread dies loudly, but first nobody is left waiting.
+            self._fail_all(started, error)
+            raise
         for job in started:
             job.settle()
         return len(started)
@@ -147,7 +160,11 @@ class Work:
             return
         try:
             with self._readers.connect() as conn, conn.begin():
-                result = job.work(conn)
+                dialects.stop_when(conn, job.late)
+                try:
+                    result = job.work(conn)
+                finally:
+                    dialects.stop_when(conn, None)
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is the caller's to see
             lost = None
             if not dialects.writes_in_read(error):
@@ -190,6 +207,7 @@ class ThreadRunner:
         self._writes: queue.Queue[AnyJob | None] = queue.Queue(QUEUE_LENGTH)
         self._reads: queue.Queue[AnyJob | None] = queue.Queue(QUEUE_LENGTH)
         self._closed = False
+        self._dead = False
         # Daemons: an interpreter that must end does not wait for a stuck disk.
         self._threads = [threading.Thread(target=self._write_loop, name="store-w", daemon=True)]
         self._threads += [
@@ -210,6 +228,8 @@ class ThreadRunner:
     def _put(self, jobs: queue.Queue[AnyJob | None], job: Job[T]) -> None:
         if self._closed:
             raise StoreUnavailable(f"database {self._where}: it is closed")
+        if self._dead and jobs is self._writes:
+            raise StoreUnavailable(f"database {self._where}: {_WRITER_ENDED}")
         try:
             jobs.put_nowait(job)  # type: ignore[arg-type] # the queue only hands it back
         except queue.Full as error:
@@ -222,10 +242,16 @@ class ThreadRunner:
             while (first := self._writes.get()) is not None:
                 self._work.write(partial(self._drain, [first]))
         finally:
-            # A writer that dies of a bug must not leave callers waiting for it.
-            self._closed = True
-            for job in self._drain([]):
-                job.fail(StoreUnavailable(f"database {self._where}: its writer has ended"))
+            self._abandon()
+
+    def _abandon(self) -> None:
+        """A writer that ends, of a bug or not, must not leave callers waiting for it."""
+        self._dead = True
+        with contextlib.suppress(queue.Empty):
+            while True:
+                job = self._writes.get_nowait()
+                if job is not None and job.start():
+                    job.fail(StoreUnavailable(f"database {self._where}: {_WRITER_ENDED}"))
 
     def _drain(self, first: list[AnyJob]) -> Iterable[AnyJob]:
         yield from (first.pop() for _ in first[:])
@@ -250,7 +276,8 @@ class ThreadRunner:
         self._closed = True
         for jobs, threads in ((self._writes, 1), (self._reads, len(self._threads) - 1)):
             for _ in range(threads):
-                jobs.put(None)
+                with contextlib.suppress(queue.Full):  # somebody is stuck; the join is bounded too
+                    jobs.put(None, timeout=CLOSE_S)
         for thread in self._threads:
             thread.join(CLOSE_S)
         self._engine.dispose()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 import threading
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from tests.contract.store.support import HandClock, WallClock, count, keys, put,
 
 from yaffle.errors import NotFound, StoreUnavailable
 from yaffle.store import dialects
-from yaffle.store.database import Store, open_store
+from yaffle.store.database import READERS, Store, open_store
 
 
 def store_at(path: Path, runner: str = "thread", **options) -> Store:
@@ -164,6 +166,61 @@ def test_what_has_begun_when_the_caller_gives_up_may_still_happen_and_the_rest_d
             gate.set()
             await store.write(put("next"))
             assert await store.read(keys) == ["begun", "next"]
+
+    asyncio.run(scenario())
+
+
+def test_endless_reads_are_stopped_and_free_their_readers(tmp_path):
+    endless = text("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+                   " SELECT max(i) FROM n")  # fmt: skip
+
+    async def scenario() -> None:
+        async with store_at(tmp_path / "y.db") as store:
+            reads = [
+                store.read(lambda conn: conn.scalar(endless), timeout_s=0.2)
+                for _ in range(READERS + 1)
+            ]
+            results = await asyncio.gather(*reads, return_exceptions=True)
+            assert {type(r) for r in results} == {StoreUnavailable}
+            assert await store.read(keys, timeout_s=5) == []
+
+    asyncio.run(scenario())
+
+
+def test_a_unit_that_reads_and_then_writes_owns_the_database_from_its_start(store):
+    if store.path is None:
+        pytest.skip("nobody else can open it")
+
+    def work(conn):
+        found = keys(conn)
+        other = sqlite3.connect(store.path, timeout=0, isolation_level=None)
+        with contextlib.closing(other), pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("BEGIN IMMEDIATE")
+        return found
+
+    async def scenario() -> None:
+        async with store:
+            assert await store.write(work) == []
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_writer_that_dies_of_a_bug_leaves_nobody_waiting(tmp_path):
+    def bug(conn):
+        if conn.get_execution_options().get(dialects.WRITE):
+            raise ZeroDivisionError("our bug")
+
+    async def scenario() -> None:
+        async with store_at(tmp_path / "y.db") as store:
+            event.listen(store.engine, "commit", bug)
+            calls = [store.write(put(f"{n}"), timeout_s=60) for n in range(10)]
+            async with asyncio.timeout(20):
+                results = await asyncio.gather(*calls, return_exceptions=True)
+            assert {type(r) for r in results} == {StoreUnavailable}
+            with pytest.raises(StoreUnavailable, match="its writer has ended"):
+                await store.write(put("later"))
+            assert await store.read(keys) == []
 
     asyncio.run(scenario())
 
