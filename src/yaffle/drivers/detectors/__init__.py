@@ -1,0 +1,1 @@
+"""Drivers of `ports.Detector`: ask one question of many nodes, never judge."""

@@ -1,0 +1,1 @@
+"""Drivers of `ports.Fencer`: kill the old copy and prove it."""

@@ -1,0 +1,1 @@
+"""Drivers of `ports.Profile`: how nodes of one kind are built, read, changed and deleted."""

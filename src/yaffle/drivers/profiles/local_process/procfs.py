@@ -1,0 +1,184 @@
+"""Everything read from /proc and /sys: who lives, since when, in which session, with which markers.
+
+A process is named by pid *and* start time *and* boot: a pid alone is recycled (`Identity`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+STOPPED: Final = frozenset("Tt")
+DEAD: Final = frozenset("ZXx")
+_CGROUPS: Final = Path("/sys/fs/cgroup")
+
+
+class ProcUnreadable(Exception):
+    """/proc cannot be trusted: not mounted, or another process namespace's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """One process, once and for all: a recycled pid has another start time or boot."""
+
+    pid: int
+    start: int
+    """Field 22 of /proc/<pid>/stat: clock ticks since boot."""
+    boot: str
+    """/proc/sys/kernel/random/boot_id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stat:
+    """What /proc/<pid>/stat says."""
+
+    pid: int
+    command: str
+    state: str
+    parent: int
+    group: int
+    session: int
+    threads: int
+    start: int
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can still act.
+
+        The main thread of a process may end before the others: the process then shows as a zombie
+        and works on, with more than one thread.
+        """
+        return self.state not in DEAD or self.threads > 1
+
+
+def parse_stat(text: str) -> Stat:
+    """Parse one line; the command, in parentheses, may itself hold spaces and parentheses."""
+    head, _, tail = text.rpartition(")")
+    pid, _, command = head.partition(" (")
+    field = tail.split()
+    return Stat(
+        pid=int(pid),
+        command=command,
+        state=field[0],
+        parent=int(field[1]),
+        group=int(field[2]),
+        session=int(field[3]),
+        threads=int(field[17]),
+        start=int(field[19]),
+    )
+
+
+class Procfs:
+    """Reads one /proc. `None` means "no such process"; errors that hide the truth are raised."""
+
+    def __init__(self, root: Path = Path("/proc")) -> None:
+        self._root = root
+
+    def check(self) -> None:
+        """Raise ProcUnreadable unless this /proc shows us, under our own pid."""
+        try:
+            seen = (self._root / "self").readlink().name
+        except OSError as error:
+            raise ProcUnreadable(f"cannot read {self._root}: {error.strerror}") from error
+        if seen != str(os.getpid()):
+            raise ProcUnreadable(f"{self._root} belongs to another process namespace")
+
+    def boot(self) -> str:
+        """Return the id of this boot of the machine."""
+        try:
+            return (self._root / "sys/kernel/random/boot_id").read_text().strip()
+        except OSError as error:
+            raise ProcUnreadable(f"cannot read the boot id: {error.strerror}") from error
+
+    def pids(self) -> list[int]:
+        """Return every pid in sight, ascending."""
+        self.check()
+        return sorted(int(path.name) for path in self._root.iterdir() if path.name.isdigit())
+
+    def stat(self, pid: int) -> Stat | None:
+        """Return what the kernel says of `pid`, or None when there is no such process."""
+        try:
+            return parse_stat(
+                (self._root / str(pid) / "stat").read_bytes().decode("utf-8", "replace")
+            )
+        except (FileNotFoundError, ProcessLookupError):
+            if _hidden(pid):
+                raise ProcUnreadable(f"pid {pid} is hidden from us") from None
+            return None
+        except (OSError, ValueError, IndexError) as error:
+            raise ProcUnreadable(f"cannot read the state of pid {pid}: {error}") from error
+
+    def find(self, identity: Identity) -> Stat | None:
+        """Return that very process, zombie or not; None when its pid is free or recycled."""
+        stat = self.stat(identity.pid)
+        if stat is None or stat.start != identity.start or self.boot() != identity.boot:
+            return None
+        return stat
+
+    def environment(self, pid: int) -> bytes | None:
+        """Return the environment (NUL separated); None when we may not read it."""
+        try:
+            data = (self._root / str(pid) / "environ").read_bytes()
+            # A main thread that has ended shows nothing; its other threads still do.
+            return data or self._threads_environment(pid)
+        except (FileNotFoundError, ProcessLookupError):
+            return b""
+        except OSError:
+            return None
+
+    def _threads_environment(self, pid: int) -> bytes:
+        for thread in (self._root / str(pid) / "task").iterdir():
+            data = (thread / "environ").read_bytes()
+            if data:
+                return data
+        return b""
+
+    def writes_into(self, pid: int, folder: Path) -> bool:
+        """Whether its standard output or error is a file below `folder`."""
+        for number in ("1", "2"):
+            try:
+                if (self._root / str(pid) / "fd" / number).readlink().is_relative_to(folder):
+                    return True
+            except OSError:
+                continue
+        return False
+
+    def frozen(self, pid: int) -> bool:
+        """Whether its control group is frozen; False where nobody says so."""
+        try:
+            lines = (self._root / str(pid) / "cgroup").read_text().splitlines()
+        except OSError:
+            return False
+        return any(_group_frozen(*line.split(":", 2)[1:]) for line in lines if line.count(":") >= 2)
+
+
+def _hidden(pid: int) -> bool:
+    """Whether a process is there that /proc does not show (mounted with hidepid)."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return False
+
+
+def _group_frozen(controllers: str, path: str) -> bool:
+    relative = path.lstrip("/")
+    if controllers == "":
+        roots = (_CGROUPS, _CGROUPS / "unified")
+        return any(_says(root / relative / "cgroup.events", r"^frozen 1$") for root in roots)
+    if "freezer" in controllers.split(","):
+        # FREEZING counts: what is half frozen serves nobody.
+        return _says(_CGROUPS / "freezer" / relative / "freezer.state", r"^(FROZEN|FREEZING)$")
+    return False
+
+
+def _says(path: Path, pattern: str) -> bool:
+    try:
+        return re.search(pattern, path.read_text(), re.MULTILINE) is not None
+    except OSError:
+        return False

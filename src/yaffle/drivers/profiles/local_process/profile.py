@@ -1,0 +1,128 @@
+"""The profile as the engine sees it: every call in a thread of its own small pool, never the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+
+from yaffle.drivers.profiles.local_process import spec as specs
+from yaffle.drivers.profiles.local_process.capture import capture
+from yaffle.drivers.profiles.local_process.folder import Busy, Folder
+from yaffle.drivers.profiles.local_process.plans import OPERATIONS
+from yaffle.drivers.profiles.local_process.procfs import Procfs
+from yaffle.drivers.profiles.local_process.reading import Reader
+from yaffle.drivers.profiles.local_process.worker import Worker
+from yaffle.errors import ConfigError
+from yaffle.model.ids import OperationId
+from yaffle.model.operations import (
+    Operation,
+    OperationSpec,
+    Progress,
+    ProgressState,
+    Promise,
+    Reading,
+    Target,
+)
+from yaffle.ports.context import DriverContext
+
+if TYPE_CHECKING:
+    from yaffle.ports.profile import Profile
+
+T = TypeVar("T")
+
+_THREADS: Final = 8
+_BUSY_S: Final = 0.05
+_SHARE: Final = 0.9
+"""Of the deadline is the thread's, so that its answer still finds the caller waiting."""
+
+
+class LocalProcess:
+    """Processes of this machine; the state directory is the backend."""
+
+    type: ClassVar[str] = "yaffle.local.process-1.0"
+    promises: ClassVar[frozenset[Promise]] = frozenset(
+        {Promise.DEDUPLICATES, Promise.CONFIRMS_DELETE, Promise.SURVIVES_ENGINE}
+    )
+    operations: ClassVar[Mapping[str, OperationSpec]] = OPERATIONS
+
+    def __init__(self, context: DriverContext, *, procfs: Procfs | None = None) -> None:
+        if context.settings:
+            names = ", ".join(sorted(context.settings))
+            raise ConfigError(f"{self.type} has no settings, but was given: {names}")
+        self._clock = context.clock
+        # Absolute: it is handed to processes that run elsewhere.
+        self._state_dir = context.state_dir.absolute()
+        self._procfs = procfs if procfs is not None else Procfs()
+        self._worker = Worker(self._state_dir, self._procfs, self._clock)
+        # Its own pool: a disk that hangs must not take the threads of everybody else.
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="yaffle-local-process")
+
+    def validate(self, spec: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the properties with defaults filled in; raise InvalidSpec naming every fault."""
+        return specs.validate(spec)
+
+    async def read(self, targets: Sequence[Target], *, deadline_s: float) -> Sequence[Reading]:
+        """Say how each process is, in order."""
+        reader = Reader(self._state_dir, self._procfs)
+        try:
+            return await self._call(lambda _until_s: reader.read(targets), deadline_s)
+        except TimeoutError:
+            late = f"no answer from this machine's disk or /proc within {deadline_s:g} s"
+            return [
+                Reading(exists=True, up=None, backend_status="unclear", detail=late)
+                for _ in targets
+            ]
+
+    async def submit(
+        self, op: Operation, *, operation_id: OperationId, deadline_s: float
+    ) -> Progress:
+        """Begin; where another engine holds the node's lock, try for as long as the deadline."""
+        return await self._progress(
+            lambda until_s: self._worker.submit(op, operation_id, until_s), deadline_s, insist=True
+        )
+
+    async def poll(
+        self, op: Operation, *, operation_id: OperationId, deadline_s: float
+    ) -> Progress:
+        """Look, and move the operation along."""
+        return await self._progress(
+            lambda until_s: self._worker.poll(op, operation_id, until_s), deadline_s, insist=False
+        )
+
+    async def capture(self, target: Target, *, deadline_s: float) -> str:
+        """Return the process list and the last 16 KiB of the log."""
+        try:
+            folder = Folder(self._state_dir, target.node_id)
+            return await self._call(lambda _until_s: capture(folder, self._procfs), deadline_s)
+        except TimeoutError:
+            return f"no evidence within {deadline_s:g} s"
+        except ValueError as error:
+            return f"no evidence: {error}"
+
+    async def _progress(
+        self, work: Callable[[float], Progress], deadline_s: float, *, insist: bool
+    ) -> Progress:
+        try:
+            async with asyncio.timeout(deadline_s):
+                while True:
+                    try:
+                        return await self._call(work, deadline_s)
+                    except Busy as busy:
+                        if not insist:
+                            return Progress(state=ProgressState.RUNNING, detail=f"busy: {busy}")
+                    await self._clock.sleep(_BUSY_S)
+        except TimeoutError:
+            late = f"busy: no answer within {deadline_s:g} s; the step may still be under way"
+            return Progress(state=ProgressState.RUNNING, detail=late)
+
+    async def _call(self, work: Callable[[float], T], deadline_s: float) -> T:
+        until_s = self._clock.monotonic_s() + deadline_s * _SHARE
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(deadline_s):
+            return await loop.run_in_executor(self._threads, work, until_s)
+
+
+if TYPE_CHECKING:
+    _conforms: type[Profile] = LocalProcess
