@@ -74,6 +74,11 @@ def is_sick(node: NodeView) -> bool:
     return node.health is Health.UNHEALTHY or node.recovering
 
 
+def is_suspect(node: NodeView) -> bool:
+    """Whether the node is doubted and not counted as sick already."""
+    return node.health is Health.SUSPECT and not is_sick(node)
+
+
 def tally(view: ClusterView, now_us: int) -> Tally:
     """Count the cluster once."""
     nodes = counted(view, now_us)
@@ -84,12 +89,12 @@ def tally(view: ClusterView, now_us: int) -> Tally:
             mine = [n for n in nodes if n.domain == name]
             domains[name] = (
                 sum(map(is_sick, mine)),
-                sum(n.health is Health.SUSPECT for n in mine),
+                sum(map(is_suspect, mine)),
                 threshold_of(limit, len(mine)),
             )
     return Tally(
         sick=sum(map(is_sick, nodes)),
-        suspect=sum(n.health is Health.SUSPECT for n in nodes),
+        suspect=sum(map(is_suspect, nodes)),
         threshold=threshold_of(limit, view.desired_capacity),
         in_flight=sum(n.recovering for n in view.nodes),
         domains=domains,

@@ -85,7 +85,9 @@ def debit(
                 until_us=None,
             )
         if bucket.tokens < 1:
-            wait_s = (1 - bucket.tokens) * 3600 / limit.per_hour if limit.per_hour > 0 else None
+            # A bucket that holds less than one token, or is never filled, cannot promise an end.
+            fills = limit.per_hour > 0 and limit.burst >= 1
+            wait_s = (1 - bucket.tokens) * 3600 / limit.per_hour if fills else None
             return Refusal(
                 reason=HoldReason.RATE,
                 numbers={**numbers, "burst": limit.burst, "per_hour": limit.per_hour},

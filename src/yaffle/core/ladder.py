@@ -170,6 +170,8 @@ def position(ladder: tuple[Rung, ...], journal: Sequence[Done]) -> Next | End:
     for step in journal:
         if rung >= len(ladder) or (step.rung, step.stage) != (rung, ladder[rung].path[stage]):
             raise IllegalStep(f"the journal holds {step}, which does not come next")
+        if step.result is Result.LEFT_BEHIND and not proved:
+            raise IllegalStep(f"rung {rung} left a copy behind that no fence has proved dead")
         move = TABLE.get((step.stage, step.result))
         match move:
             case None:

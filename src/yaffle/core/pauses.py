@@ -38,4 +38,6 @@ def covering(
         if p.kind is kind and in_force(p, now_us) and covers(p, node_id, cluster_id)
     )
     endless = 2**63
-    return tuple(sorted(found, key=lambda p: (-(p.expires_us or endless), p.id)))
+    return tuple(
+        sorted(found, key=lambda p: (-(endless if p.expires_us is None else p.expires_us), p.id))
+    )

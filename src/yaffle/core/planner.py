@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from yaffle.core.brakes import BRAKES, Finding, Tally, tally
+from yaffle.core.brakes import BRAKES, Finding, Tally, is_sick, is_suspect, tally
 from yaffle.model.health import Health
 from yaffle.model.incident import Decision, Hold, HoldReason, Recover
 
@@ -57,8 +57,19 @@ def plan(view: ClusterView, now_us: int) -> Plan:
 
 def _with_one_more(counts: Tally, node: NodeView) -> Tally:
     # An unhealthy node is counted as sick already; one that a person asked for becomes so now.
-    newly_sick = node.health is not Health.UNHEALTHY
-    return replace(counts, in_flight=counts.in_flight + 1, sick=counts.sick + newly_sick)
+    newly_sick = not is_sick(node)
+    was_suspect = is_suspect(node)
+    domains = dict(counts.domains)
+    if node.domain in domains:
+        sick, suspect, threshold = domains[node.domain]
+        domains[node.domain] = (sick + newly_sick, suspect - was_suspect, threshold)
+    return replace(
+        counts,
+        in_flight=counts.in_flight + 1,
+        sick=counts.sick + newly_sick,
+        suspect=counts.suspect - was_suspect,
+        domains=domains,
+    )
 
 
 def _decide(view: ClusterView, node: NodeView, counts: Tally, now_us: int) -> Decision:

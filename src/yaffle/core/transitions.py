@@ -1,8 +1,9 @@
 """A node's health as one table: every state, every event, and what becomes of it.
 
     INITIALIZING ──pass──▶ HEALTHY ──doubt──▶ SUSPECT ──fail──▶ UNHEALTHY
-                              ▲                 │                   │
-                              └──────pass───────┴───────pass────────┘
+                              ▲                 │ ▲                 │ │
+                              │                 │ └─────waver───────┘ │
+                              └──────pass───────┴───────pass──────────┘
     any but INITIALIZING ──unknown──▶ UNKNOWN        any ──restarted──▶ INITIALIZING
     any ──marked──▶ UNHEALTHY
 
@@ -26,7 +27,9 @@ class HealthEvent(StrEnum):
     PASS = "pass"
     """Every vote that counts has risen."""
     DOUBT = "doubt"
-    """Something fails, but not long enough, or grace still protects the node."""
+    """Something fails, but not long enough, and there is no verdict yet to speak against it."""
+    WAVER = "waver"
+    """Something fails, but the votes are in and do not condemn: or grace still protects the node."""
     FAIL = "fail"
     """The recovery conditional is met by votes that have fallen."""
     UNKNOWN = "unknown"
@@ -46,25 +49,31 @@ _H, _E = Health, HealthEvent
 TABLE: Final[Mapping[tuple[Health, HealthEvent], Health]] = {
     (_H.INITIALIZING, _E.PASS): _H.HEALTHY,
     (_H.INITIALIZING, _E.DOUBT): _H.INITIALIZING,
+    (_H.INITIALIZING, _E.WAVER): _H.INITIALIZING,
     (_H.INITIALIZING, _E.FAIL): _H.UNHEALTHY,
     # Nothing is known of a node that just started: that is what initializing says already.
     (_H.INITIALIZING, _E.UNKNOWN): _H.INITIALIZING,
     (_H.HEALTHY, _E.PASS): _H.HEALTHY,
     (_H.HEALTHY, _E.DOUBT): _H.SUSPECT,
+    (_H.HEALTHY, _E.WAVER): _H.SUSPECT,
     (_H.HEALTHY, _E.FAIL): _H.UNHEALTHY,
     (_H.HEALTHY, _E.UNKNOWN): _H.UNKNOWN,
     (_H.SUSPECT, _E.PASS): _H.HEALTHY,
     (_H.SUSPECT, _E.DOUBT): _H.SUSPECT,
+    (_H.SUSPECT, _E.WAVER): _H.SUSPECT,
     (_H.SUSPECT, _E.FAIL): _H.UNHEALTHY,
     (_H.SUSPECT, _E.UNKNOWN): _H.UNKNOWN,
     (_H.UNHEALTHY, _E.PASS): _H.HEALTHY,
-    # A late pass does not call back a node that was judged: it has to rise again.
+    # Counting begins again after blindness; until it is done an earlier verdict stands, unsettled.
     (_H.UNHEALTHY, _E.DOUBT): _H.UNHEALTHY,
+    # A verdict that the votes no longer bear is no licence to act.
+    (_H.UNHEALTHY, _E.WAVER): _H.SUSPECT,
     (_H.UNHEALTHY, _E.FAIL): _H.UNHEALTHY,
     # Old bad news is no licence to act: what cannot be asked any more is unknown.
     (_H.UNHEALTHY, _E.UNKNOWN): _H.UNKNOWN,
     (_H.UNKNOWN, _E.PASS): _H.HEALTHY,
     (_H.UNKNOWN, _E.DOUBT): _H.SUSPECT,
+    (_H.UNKNOWN, _E.WAVER): _H.SUSPECT,
     (_H.UNKNOWN, _E.FAIL): _H.UNHEALTHY,
     (_H.UNKNOWN, _E.UNKNOWN): _H.UNKNOWN,
     **{(state, _E.MARKED): _H.UNHEALTHY for state in Health},

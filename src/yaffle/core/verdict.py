@@ -7,7 +7,9 @@ decide without it). Grace turns a failing vote into doubt. A user's mark outvote
 
 After blindness the tracks are emptied (`resettle`) while health and grace keep their values: a
 verdict then rests on fresh observations only, and until it does the node is not `settled`, which
-the planner takes as a reason to hold (DESIGN §1.2).
+the planner takes as a reason to hold (DESIGN §1.2). A track that nobody fed for too long, or whose
+last answer lies in the future of a clock that was set back, is emptied in the same way: counts are
+consecutive only where no hole lies between them.
 """
 
 from __future__ import annotations
@@ -61,6 +63,8 @@ class Track:
 
 
 EMPTY: Final = Track()
+STALE: Final = Track(belief=Belief.UNKNOWN)
+"""A track whose last observation counts no more, neither for a verdict nor as a sign of life."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +85,8 @@ class NodeMemory:
     mark: Mark | None = None
     first_fail_us: int | None = None
     """First failing observation of the present run of failures."""
+    unheard_us: int | None = None
+    """Since when some mode has not been heard of at all; None while all have been."""
 
 
 def voting(detection: Detection) -> tuple[DetectionMode, ...]:
@@ -124,13 +130,21 @@ def stale_after_us(mode: DetectionMode, detection: Detection) -> int:
     return int(2.5 * detection.interval_s * SECOND) + check_budget_us(mode)
 
 
+def aged(track: Track, mode: DetectionMode, detection: Detection, now_us: int) -> Track:
+    """Return the track as it counts now: an observation too old, or of the future, is no belief.
+
+    Its counts go with it, so that a single answer after a hole never completes a run from before.
+    """
+    if track.last is None:
+        return track
+    if abs(now_us - track.last.at_us) <= stale_after_us(mode, detection):
+        return track
+    return STALE
+
+
 def believed(track: Track, mode: DetectionMode, detection: Detection, now_us: int) -> Belief:
     """Return the track's belief, or UNKNOWN when its last observation is too old."""
-    if track.last is None or track.belief is Belief.PENDING:
-        return track.belief
-    if now_us - track.last.at_us > stale_after_us(mode, detection):
-        return Belief.UNKNOWN
-    return track.belief
+    return aged(track, mode, detection, now_us).belief
 
 
 def vote(beliefs: tuple[Belief, ...], conditional: Conditional) -> Vote:
@@ -156,23 +170,29 @@ def vote(beliefs: tuple[Belief, ...], conditional: Conditional) -> Vote:
 
 
 def in_grace(memory: NodeMemory, detection: Detection, now_us: int) -> bool:
-    """Whether the node is still protected after its last life-cycle change."""
+    """Whether the node is still protected after its last life-cycle change.
+
+    A start in the future means that the clock was set back: protected, and `conclude` lets the
+    grace begin again, so that it neither ends at once nor lasts until the clock has caught up.
+    """
     if memory.grace_us is None:
         return False
-    # A clock that was set back must not lengthen a grace for ever.
-    age = abs(now_us - memory.grace_us)
-    return age < detection.node_update_timeout_s * SECOND
+    return now_us - memory.grace_us < detection.node_update_timeout_s * SECOND
 
 
 def observe(memory: NodeMemory, seen: Observation, detection: Detection, now_us: int) -> NodeMemory:
     """Return the memory after one observation; one of a mode the policy lacks changes nothing."""
-    modes = {m.key for m in voting(detection)}
-    if seen.mode not in modes:
+    mode = next((m for m in voting(detection) if m.key == seen.mode), None)
+    if mode is None:
         return memory
-    before = memory.tracks.get(seen.mode, EMPTY)
-    if before.last is not None and seen.at_us < before.last.at_us:
-        return memory  # an answer that was overtaken by a later one
-    tracks = {**memory.tracks, seen.mode: count(before, seen, detection)}
+    if memory.grace_us is not None and seen.at_us - seen.took_us < memory.grace_us <= now_us:
+        return memory  # asked before the present life began: the answer is about the copy before
+    before = memory.tracks.get(mode.key, EMPTY)
+    if before.last is not None:
+        if seen.at_us < before.last.at_us <= now_us + stale_after_us(mode, detection):
+            return memory  # an answer that was overtaken by a later one
+        before = aged(before, mode, detection, seen.at_us)
+    tracks = {**memory.tracks, mode.key: count(before, seen, detection)}
     first_fail = memory.first_fail_us
     if seen.outcome is Outcome.FAIL and first_fail is None:
         first_fail = seen.at_us
@@ -182,27 +202,52 @@ def observe(memory: NodeMemory, seen: Observation, detection: Detection, now_us:
 def conclude(memory: NodeMemory, detection: Detection, now_us: int) -> NodeMemory:
     """Return the memory with health, grace, gray and settled as the tracks now say.
 
-    Also to be called when only time has passed: observations grow stale and grace ends.
+    Also to be called when only time has passed: observations grow stale and grace ends. Tracks of
+    modes that the policy no longer has are dropped.
     """
     modes = voting(detection)
-    tracks = [memory.tracks.get(m.key, EMPTY) for m in modes]
-    beliefs = tuple(believed(t, m, detection, now_us) for t, m in zip(tracks, modes, strict=True))
+    held = {m.key: aged(memory.tracks.get(m.key, EMPTY), m, detection, now_us) for m in modes}
+    tracks = tuple(held.values())
+    beliefs = _heard(memory, tracks, modes, detection, now_us)
     result = vote(beliefs, detection.conditional)
     graceful = in_grace(memory, detection, now_us)
     if result is Vote.PASS and detection.grace_ends_early:
         graceful = False
-    event = _event(
-        memory, result, graceful=graceful, doubtful=_doubtful(tracks, beliefs, detection)
-    )
+    event = _event(memory, result, graceful=graceful, doubtful=_doubtful(tracks, detection))
     health = memory.health if event is None else move(memory.health, event)
     return replace(
         memory,
         health=health,
         since_us=now_us if health is not memory.health else memory.since_us,
-        grace_us=memory.grace_us if graceful else None,
+        tracks=MappingProxyType({k: t for k, t in held.items() if t is not EMPTY}),
+        grace_us=_not_after(memory.grace_us, now_us) if graceful else None,
         settled=result is not Vote.PENDING,
         gray=_gray(tracks, beliefs),
         first_fail_us=None if health is Health.HEALTHY else memory.first_fail_us,
+        unheard_us=_not_after(memory.unheard_us, now_us) if EMPTY in tracks else None,
+    )
+
+
+def _not_after(start_us: int | None, now_us: int) -> int:
+    """Return a stored start, or now where there is none or a clock set back left it in the future."""
+    return now_us if start_us is None else min(start_us, now_us)
+
+
+def _heard(
+    memory: NodeMemory,
+    tracks: tuple[Track, ...],
+    modes: tuple[DetectionMode, ...],
+    detection: Detection,
+    now_us: int,
+) -> tuple[Belief, ...]:
+    """Return the beliefs; a mode that never answered is pending at first, unknown after too long.
+
+    Otherwise a node that nobody asks any more would keep the health it had, "healthy" above all.
+    """
+    waited_us = now_us - _not_after(memory.unheard_us, now_us)
+    return tuple(
+        Belief.UNKNOWN if t.last is None and waited_us > stale_after_us(m, detection) else t.belief
+        for t, m in zip(tracks, modes, strict=True)
     )
 
 
@@ -214,24 +259,24 @@ def _event(
         return HealthEvent.MARKED
     match result:
         case Vote.FAIL:
-            return HealthEvent.DOUBT if graceful else HealthEvent.FAIL
+            return HealthEvent.WAVER if graceful else HealthEvent.FAIL
         case Vote.PASS:
-            return HealthEvent.DOUBT if doubtful else HealthEvent.PASS
+            return HealthEvent.WAVER if doubtful else HealthEvent.PASS
         case Vote.UNKNOWN:
-            return HealthEvent.UNKNOWN
+            return HealthEvent.WAVER if doubtful else HealthEvent.UNKNOWN
         case Vote.PENDING:
             return HealthEvent.DOUBT if doubtful else None
 
 
-def _doubtful(tracks: list[Track], beliefs: tuple[Belief, ...], detection: Detection) -> bool:
+def _doubtful(tracks: tuple[Track, ...], detection: Detection) -> bool:
     """Whether the failures now being counted would, if they went on, meet the conditional."""
-    failing = [t.fails > 0 or b is Belief.DOWN for t, b in zip(tracks, beliefs, strict=True)]
+    failing = [t.fails > 0 or t.belief is Belief.DOWN for t in tracks]
     if detection.conditional is Conditional.ANY_FAILED:
         return any(failing)
     return bool(failing) and all(failing)
 
 
-def _gray(tracks: list[Track], beliefs: tuple[Belief, ...]) -> bool:
+def _gray(tracks: tuple[Track, ...], beliefs: tuple[Belief, ...]) -> bool:
     warned = any(t.last is not None and t.last.outcome is Outcome.WARN for t in tracks)
     return warned or (Belief.UP in beliefs and Belief.DOWN in beliefs)
 
@@ -247,16 +292,26 @@ def restart(memory: NodeMemory, now_us: int) -> NodeMemory:
         settled=False,
         gray=False,
         first_fail_us=None,
+        unheard_us=None,
     )
 
 
 def resettle(memory: NodeMemory) -> NodeMemory:
     """Return the memory after blindness: health and grace stay, counts begin again."""
-    return replace(memory, tracks=MappingProxyType({}), settled=False)
+    return replace(memory, tracks=MappingProxyType({}), settled=False, unheard_us=None)
 
 
 def set_mark(
     memory: NodeMemory, mark: Mark | None, detection: Detection, now_us: int
 ) -> NodeMemory:
-    """Return the memory with a user's mark set or lifted; nothing but a lift removes it."""
-    return conclude(replace(memory, mark=mark), detection, now_us)
+    """Return the memory with a user's mark set or lifted; nothing but a lift removes it.
+
+    A node that was unhealthy by a mark alone is judged anew when the mark is lifted: from what its
+    life cycle says (grace) or from nothing, never from the mark that is gone.
+    """
+    base = memory.health
+    if mark is None and memory.mark is not None:
+        base = Health.INITIALIZING if in_grace(memory, detection, now_us) else Health.UNKNOWN
+    after = conclude(replace(memory, mark=mark, health=base), detection, now_us)
+    since_us = memory.since_us if after.health is memory.health else now_us
+    return replace(after, since_us=since_us)
