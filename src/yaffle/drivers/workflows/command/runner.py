@@ -27,6 +27,7 @@ from typing import IO, Any, Final
 
 TERM_GRACE_S: Final = 2.0
 KILL_PROOF_S: Final = 5.0
+FREEZE_S: Final = 2.0
 DRAIN_S: Final = 1.0
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -170,22 +171,23 @@ def _ask_to_end(waiting: selectors.BaseSelector, program: subprocess.Popen[bytes
 
 def _kill_all(program: subprocess.Popen[bytes]) -> list[int]:
     """Kill everything that the program started; return what is not proved to be gone."""
-    until = _now() + KILL_PROOF_S
+    begun = _now()
     frozen: set[int] = set()
-    while _now() < until:
-        program.poll()
+    while _now() < begun + KILL_PROOF_S:
         if not _has_children(program):
             return []
         alive = _descendants()
-        # Freeze before killing: a program that forks faster than we look could go on for ever.
-        for pid in alive - frozen:
-            _signal(pid, signal.SIGSTOP)
-        if alive <= frozen:
-            for pid in alive:
-                _signal(pid, signal.SIGKILL)
-        frozen |= alive
-        select.select((), (), (), 0.005)
-    return sorted(_descendants())
+        # Freeze before killing: what forks faster than we look could go on for ever. Freezing has
+        # its own bound, so that nothing is left frozen but alive.
+        if alive <= frozen or _now() > begun + FREEZE_S:
+            _signal_all(alive, signal.SIGKILL)
+        else:
+            _signal_all(alive - frozen, signal.SIGSTOP)
+            frozen |= alive
+        select.select((), (), (), 0.002)
+    left = _descendants()
+    _signal_all(left, signal.SIGKILL)
+    return sorted(left) if _has_children(program) else []
 
 
 def _has_children(program: subprocess.Popen[bytes]) -> bool:
@@ -245,7 +247,7 @@ def _verdict(
         word = f"exit {exit_code}"
     detail = f"{word}: {last}" if last else word
     if left:
-        detail = f"NOT proved ended, processes left: {left}; {detail}"
+        detail = f"NOT proved ended, {len(left)} processes left, e.g. {left[:5]}; {detail}"
     done = in_time and exit_code == 0 and not left
     return {
         "state": "done" if done else "failed",
@@ -276,9 +278,10 @@ def _stat(pid: int) -> list[str]:
     return text.rpartition(")")[2].split()
 
 
-def _signal(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)
+def _signal_all(pids: set[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
 
 
 def _let_go_of_stdio() -> None:
