@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from yaffle.model.incident import Pause, PauseKind, PauseScope
 
@@ -26,6 +26,8 @@ def covers(pause: Pause, node_id: NodeId, cluster_id: ClusterId) -> bool:
             return pause.target_id == cluster_id
         case PauseScope.NODE:
             return pause.target_id == node_id
+        case _:
+            assert_never(pause.scope)
 
 
 def covering(

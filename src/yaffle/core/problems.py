@@ -14,6 +14,7 @@ from yaffle.model.health import Outcome
 if TYPE_CHECKING:
     from yaffle.core.verdict import NodeMemory
     from yaffle.model.health import Observation
+    from yaffle.model.ids import ModeKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,15 @@ def failing(memory: NodeMemory) -> tuple[Observation, ...]:
     """Return the latest failing observations in the order of their modes."""
     return tuple(
         track.last
-        for _, track in sorted(memory.tracks.items())
+        for _, track in sorted(memory.tracks.items(), key=lambda item: _place(item[0]))
         if track.last is not None and track.last.outcome is Outcome.FAIL
     )
+
+
+def _place(mode: ModeKey) -> tuple[int, str]:
+    """Return what orders modes as the policy does: the tenth comes after the second."""
+    place = mode.partition(":")[0]
+    return (len(place), mode)
 
 
 def _codes(*codes: str) -> Callable[[NodeMemory], bool]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, assert_never
 
 from yaffle.core.transitions import HealthEvent, move
 from yaffle.model.health import Health, Outcome
@@ -114,6 +114,8 @@ def count(track: Track, seen: Observation, detection: Detection) -> Track:
             if unknowns >= detection.fall:
                 return Track(belief=Belief.UNKNOWN, unknowns=unknowns, last=seen)
             return replace(track, unknowns=unknowns, last=seen)
+        case _:
+            assert_never(seen.outcome)
 
 
 def check_budget_us(mode: DetectionMode) -> int:
@@ -266,6 +268,8 @@ def _event(
             return HealthEvent.WAVER if doubtful else HealthEvent.UNKNOWN
         case Vote.PENDING:
             return HealthEvent.DOUBT if doubtful else None
+        case _:
+            assert_never(result)
 
 
 def _doubtful(tracks: tuple[Track, ...], detection: Detection) -> bool:

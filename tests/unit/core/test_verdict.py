@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
 from tests.unit.core.build import (
     MODES,
     SECOND,
@@ -19,6 +18,7 @@ from tests.unit.core.build import (
     memory,
     observation,
 )
+
 from yaffle.core.verdict import (
     Belief,
     NodeMemory,

@@ -1,0 +1,338 @@
+"""The ladder: its table, its paths, and the replay of whole, short and damaged journals."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from tests.unit.core.build import recovery
+
+from yaffle.core.ladder import (
+    DANGEROUS,
+    TABLE,
+    Done,
+    End,
+    IllegalStep,
+    Next,
+    Onward,
+    Result,
+    Rung,
+    Stage,
+    build,
+    path_of,
+    position,
+)
+from yaffle.model.policy import (
+    ActionKind,
+    Evidence,
+    FencingKind,
+    Recovery,
+    RecoveryAction,
+    Snapshot,
+)
+
+S, R = Stage, Result
+REBOOT = RecoveryAction(name="REBOOT", in_place=True)
+EVACUATE = RecoveryAction(name="EVACUATE")
+RECREATE = RecoveryAction(name="RECREATE")
+EVIDENCE = Evidence(console_log=True, timeout_s=30.0)
+
+RECOVERIES = [
+    recovery(
+        fencing=fencing,
+        evidence=evidence,
+        snapshot=snapshot,
+        node_force_recreate=force,
+        node_delete_timeout_s=delete_s,
+    )
+    for fencing, evidence, snapshot, force, delete_s in product(
+        ((), (FencingKind.COMPUTE,), (FencingKind.HOST,), tuple(FencingKind)),
+        (None, EVIDENCE),
+        (None, Snapshot(take=True, restore=True, timeout_s=300.0)),
+        (False, True),
+        (0.0, 20.0),
+    )
+]
+ACTIONS = [
+    RecoveryAction(name=name, kind=kind, in_place=in_place)
+    for name, kind, in_place in product(
+        ("REBOOT", "REBUILD", "RECREATE", "EVACUATE", "my_workflow"), ActionKind, (False, True)
+    )
+]
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+def test_only_proof_waiver_or_left_behind_leads_past_a_fence_or_deletion() -> None:
+    past = {
+        (stage, result)
+        for (stage, result), move in TABLE.items()
+        if stage in {S.FENCE, S.DELETE} and move is Onward.NEXT_STAGE
+    }
+    assert past == {
+        (S.FENCE, R.PROVED),
+        (S.FENCE, R.WAIVED),
+        (S.DELETE, R.PROVED),
+        (S.DELETE, R.WAIVED),
+        (S.DELETE, R.LEFT_BEHIND),
+    }
+
+
+def test_what_each_result_leads_to() -> None:
+    assert {(str(s), str(r)): str(m) for (s, r), m in TABLE.items() if r is not R.SUPERSEDED} == {
+        ("look", "sick"): "next-stage",
+        ("look", "healthy"): "already-healthy",
+        ("look", "unclear"): "abandoned",
+        ("evidence", "done"): "next-stage",
+        ("evidence", "failed"): "next-stage",
+        ("fence", "proved"): "next-stage",
+        ("fence", "waived"): "next-stage",
+        ("fence", "unproved"): "next-rung",
+        ("delete", "proved"): "next-stage",
+        ("delete", "waived"): "next-stage",
+        ("delete", "left-behind"): "next-stage",
+        ("delete", "unproved"): "next-rung",
+        ("create", "done"): "next-stage",
+        ("create", "failed"): "next-rung",
+        ("act", "done"): "next-stage",
+        ("act", "failed"): "next-rung",
+        ("verify", "passed"): "recovered",
+        ("verify", "failed"): "next-rung",
+    }
+
+
+def test_every_stage_and_result_is_used() -> None:
+    assert {stage for stage, _ in TABLE} == set(Stage)
+    assert {result for _, result in TABLE} == set(Result)
+    assert {*TABLE.values(), End.EXHAUSTED} == {*End, *Onward}
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_a_user_may_take_over_at_every_step(stage: Stage) -> None:
+    assert TABLE[stage, R.SUPERSEDED] is End.SUPERSEDED
+
+
+def test_only_a_verified_step_recovers() -> None:
+    assert [key for key, move in TABLE.items() if move is End.RECOVERED] == [(S.VERIFY, R.PASSED)]
+
+
+def test_what_is_dangerous() -> None:
+    assert frozenset({S.CREATE}) == DANGEROUS
+
+
+# --- paths ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
+@pytest.mark.parametrize("how", RECOVERIES)
+def test_a_second_copy_is_never_started_before_the_first_is_dealt_with(
+    how: Recovery, first: bool
+) -> None:
+    for action in ACTIONS:
+        path = path_of(action, how, first=first)
+        for place, stage in enumerate(path):
+            if stage in DANGEROUS or (stage is S.ACT and not action.in_place):
+                assert {S.FENCE, S.DELETE} & set(path[:place]), (action, path)
+        assert path[0] is S.LOOK
+        assert path[-1] is S.VERIFY
+        assert len(set(path)) == len(path)
+
+
+@pytest.mark.parametrize("how", RECOVERIES)
+def test_every_result_of_every_step_has_somewhere_to_go(how: Recovery) -> None:
+    """No path ends in a stage that leads on: `position` could not say what comes next."""
+    for action in ACTIONS:
+        last = path_of(action, how, first=True)[-1]
+        assert all(m is not Onward.NEXT_STAGE for (s, _), m in TABLE.items() if s is last)
+
+
+@pytest.mark.parametrize(
+    ("action", "fencing", "evidence", "first", "path"),
+    [
+        pytest.param(REBOOT, False, False, True, "look act verify", id="in-place"),
+        pytest.param(REBOOT, True, True, True, "look evidence act verify", id="evidence-first"),
+        pytest.param(REBOOT, True, True, False, "look act verify", id="evidence-once"),
+        pytest.param(EVACUATE, False, False, True, "look fence act verify", id="always-fenced"),
+        pytest.param(
+            RECREATE, False, False, True, "look delete create verify", id="deletion-is-the-proof"
+        ),
+        pytest.param(
+            RECREATE,
+            True,
+            True,
+            True,
+            "look evidence fence delete create verify",
+            id="fence-then-delete",
+        ),
+        pytest.param(
+            RecoveryAction(name="RECREATE", in_place=True),
+            False,
+            False,
+            True,
+            "look delete create verify",
+            id="recreate-is-never-in-place",
+        ),
+        pytest.param(
+            RecoveryAction(name="RECREATE", kind=ActionKind.COMMAND),
+            True,
+            False,
+            True,
+            "look fence act verify",
+            id="a-workflow-of-that-name",
+        ),
+        pytest.param(
+            RecoveryAction(name="w", kind=ActionKind.HTTP, in_place=True),
+            True,
+            False,
+            True,
+            "look act verify",
+            id="a-workflow-declared-in-place",
+        ),
+    ],
+)
+def test_path(
+    action: RecoveryAction, fencing: bool, evidence: bool, first: bool, path: str
+) -> None:
+    how = recovery(
+        fencing=(FencingKind.COMPUTE,) if fencing else (), evidence=EVIDENCE if evidence else None
+    )
+    assert " ".join(path_of(action, how, first=first)) == path
+
+
+def test_build_takes_evidence_on_the_first_rung_only() -> None:
+    how = recovery(REBOOT, RECREATE, evidence=EVIDENCE)
+    assert build(how) == (
+        Rung(action=REBOOT, path=(S.LOOK, S.EVIDENCE, S.ACT, S.VERIFY)),
+        Rung(action=RECREATE, path=(S.LOOK, S.DELETE, S.CREATE, S.VERIFY)),
+    )
+
+
+# --- replay ---------------------------------------------------------------------------------------
+
+LADDER = build(recovery(REBOOT, RECREATE, fencing=(FencingKind.COMPUTE,), evidence=EVIDENCE))
+"""Rung 0: look evidence act verify. Rung 1: look fence delete create verify."""
+
+
+def journal(text: str) -> list[Done]:
+    """Read `0.look=sick 0.act=done`."""
+    steps = []
+    for word in text.split():
+        place, result = word.split("=")
+        rung, stage = place.split(".")
+        steps.append(Done(rung=int(rung), stage=Stage(stage), result=Result(result)))
+    return steps
+
+
+UP_TO_RUNG_1 = "0.look=sick 0.evidence=failed 0.act=failed "
+UP_TO_DELETE = UP_TO_RUNG_1 + "1.look=sick 1.fence=proved "
+
+
+def told(answer: Next | End) -> str:
+    if isinstance(answer, End):
+        return answer.value
+    flags = "".join(f" {n}" for n in ("acted", "proved") if getattr(answer, n))
+    return f"{answer.rung}.{answer.stage}{flags}"
+
+
+@pytest.mark.parametrize(
+    ("steps", "answer"),
+    [
+        pytest.param("", "0.look", id="nothing-done"),
+        pytest.param("0.look=sick", "0.evidence", id="sick"),
+        pytest.param("0.look=healthy", "already-healthy", id="healthy"),
+        pytest.param("0.look=unclear", "abandoned", id="unclear"),
+        pytest.param("0.look=sick 0.evidence=done", "0.act", id="evidence"),
+        pytest.param("0.look=sick 0.evidence=failed", "0.act", id="no-evidence"),
+        pytest.param(
+            "0.look=sick 0.evidence=done 0.act=done", "0.verify acted", id="acted: verify it"
+        ),
+        pytest.param(
+            "0.look=sick 0.evidence=done 0.act=done 0.verify=passed", "recovered", id="recovered"
+        ),
+        pytest.param(
+            "0.look=sick 0.evidence=done 0.act=done 0.verify=failed", "1.look acted", id="next-rung"
+        ),
+        pytest.param(UP_TO_RUNG_1, "1.look acted", id="a-failed-act-has-acted"),
+        pytest.param(UP_TO_RUNG_1 + "1.look=healthy", "recovered", id="worked-after-all"),
+        pytest.param(UP_TO_RUNG_1 + "1.look=unclear", "abandoned", id="unclear-later"),
+        pytest.param(UP_TO_RUNG_1 + "1.look=sick", "1.fence acted", id="before-the-fence"),
+        pytest.param(UP_TO_DELETE, "1.delete acted proved", id="fenced"),
+        pytest.param(UP_TO_DELETE + "1.delete=proved", "1.create acted proved", id="deleted"),
+        pytest.param(
+            UP_TO_DELETE + "1.delete=left-behind", "1.create acted proved", id="left-behind"
+        ),
+        pytest.param(
+            UP_TO_RUNG_1 + "1.look=sick 1.fence=waived 1.delete=waived",
+            "1.create acted proved",
+            id="waived",
+        ),
+        pytest.param(
+            UP_TO_RUNG_1 + "1.look=sick 1.fence=waived 1.delete=left-behind",
+            "1.create acted proved",
+            id="waived-and-left-behind",
+        ),
+        pytest.param(
+            UP_TO_RUNG_1 + "1.look=sick 1.fence=unproved", "exhausted", id="the-last-rung-failed"
+        ),
+        pytest.param(UP_TO_DELETE + "1.delete=unproved", "exhausted", id="deletion-unproved"),
+        pytest.param(
+            UP_TO_DELETE + "1.delete=proved 1.create=done",
+            "1.verify acted proved",
+            id="created: verify it",
+        ),
+        pytest.param(
+            UP_TO_DELETE + "1.delete=proved 1.create=failed", "exhausted", id="not-created"
+        ),
+        pytest.param(UP_TO_DELETE + "1.delete=superseded", "superseded", id="superseded"),
+        pytest.param(
+            "0.look=healthy 0.act=done", "already-healthy", id="nothing-after-an-end-counts"
+        ),
+    ],
+)
+def test_position(steps: str, answer: str) -> None:
+    assert told(position(LADDER, journal(steps))) == answer
+
+
+def test_a_proof_is_of_one_rung_only() -> None:
+    twice = build(recovery(RECREATE, RECREATE))
+    steps = journal("0.look=sick 0.delete=proved 0.create=failed 1.look=sick")
+    assert position(twice, steps) == Next(rung=1, stage=S.DELETE, acted=True, proved=False)
+
+
+def test_no_ladder_is_exhausted() -> None:
+    assert position((), ()) is End.EXHAUSTED
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        pytest.param("0.act=done", "does not come next", id="the-look-is-missing"),
+        pytest.param("1.look=sick", "does not come next", id="a-rung-is-missing"),
+        pytest.param("0.look=sick 0.look=sick", "does not come next", id="a-step-twice"),
+        pytest.param("0.look=sick 0.act=done", "does not come next", id="a-step-is-missing"),
+        pytest.param("0.look=sick 1.evidence=done", "does not come next", id="rungs-mixed"),
+        pytest.param("0.look=done", "look cannot come to done", id="an-impossible-result"),
+        pytest.param(
+            UP_TO_RUNG_1 + "1.look=sick 1.fence=done",
+            "fence cannot come to done",
+            id="a-fence-is-never-just-done",
+        ),
+        pytest.param(
+            UP_TO_RUNG_1 + "1.look=sick 1.fence=failed", "cannot come to", id="nor-failed"
+        ),
+        pytest.param(
+            UP_TO_DELETE + "1.delete=unproved 2.look=sick", "does not come next", id="past-the-last"
+        ),
+    ],
+)
+def test_a_damaged_journal_is_loud(steps: str, message: str) -> None:
+    with pytest.raises(IllegalStep, match=message):
+        position(LADDER, journal(steps))
+
+
+def test_nothing_is_left_behind_without_a_fence() -> None:
+    """Without a fence the deletion is the only proof, so an unfinished one proves nothing."""
+    unfenced = build(recovery(RECREATE))
+    with pytest.raises(IllegalStep, match="rung 0 left a copy behind"):
+        position(unfenced, journal("0.look=sick 0.delete=left-behind"))
