@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from yaffle.policy import schema
-from yaffle.policy.faults import Fault, Path, listed, near_miss, shown, shown_text
+from yaffle.policy.faults import Fault, Path, listed, near_miss, shown
 from yaffle.policy.settings import DocumentSettings
 
 if TYPE_CHECKING:
@@ -58,11 +58,12 @@ def _unknown_key(path: Path, newest: bool) -> str:
     if where == ("properties", "detection") and key in ("type", "options"):
         return "only in versions 1.0 and 1.1; here write detection_modes: [{type: …, options: …}]"
     known = schema.keys_at(where, newest=newest)
-    if hint := near_miss(key, known):
-        return f"unknown key{hint}"
-    if homes := [home for home in schema.homes_of(key) if home != where]:
-        return f"unknown key here; it belongs under {_home(homes[0])}: check the indentation"
-    return f"unknown key {shown_text(key)!r}; known here: {listed(known)}"
+    hint = near_miss(key, known)
+    homes = [_home(home) for home in schema.homes_of(key) if home != where]
+    # At the top level a key of the inside is a lost indentation rather than a misspelling.
+    if homes and (not hint or not where):
+        return f"unknown key here; it belongs under {' or '.join(homes)}: check the indentation"
+    return f"unknown key{hint}" if hint else f"unknown key; known here: {listed(known)}"
 
 
 def _home(where: tuple[str, ...]) -> str:
