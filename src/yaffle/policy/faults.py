@@ -105,6 +105,8 @@ def shown(value: object) -> str:
     # str() of an int beyond 4300 digits raises.
     if isinstance(value, int) and abs(value) >= 10**18:
         return "a huge number"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 10**15:
+        return str(int(value))
     return shown_text(str(value) if isinstance(value, (int, float)) else repr(value))
 
 

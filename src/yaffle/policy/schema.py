@@ -1,7 +1,8 @@
 """Shape of a document: which keys exist where, and what each may hold, for all versions at once.
 
-None means "not given"; defaults depend on the version and are applied by `build`. Which keys an
-older version lacks is one table here, so that the message can name the version they need.
+None means "not given"; defaults depend on the version and are applied by `build`. A list or mapping
+written as nothing counts as not given; a number, flag or text written as nothing is a fault. Which
+keys an older version lacks is one table here, so that the message can name the version they need.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from yaffle.policy.faults import Path
 MODES_MAX: Final = 16
 RUNGS_MAX: Final = 16
 
-_Flag = Annotated[bool, f.FLAG]
+_Flag = Annotated[bool | None, f.FLAG]
 
 
 class _Spec(BaseModel):
@@ -35,14 +36,14 @@ class _Spec(BaseModel):
 class OptionsSpec(_Spec):
     """`options` of one detection mode."""
 
-    poll_url: Annotated[str, f.POLL_URL] | None = None
-    poll_url_ssl_verify: _Flag | None = None
-    poll_url_conn_error_as_unhealthy: _Flag | None = None
-    poll_url_healthy_response: Annotated[str, f.PATTERN] | None = None
-    poll_url_retry_limit: Annotated[int, f.count(1, 100)] | None = None
-    poll_url_retry_interval: Annotated[float, f.seconds(0, 3600)] | None = None
-    poll_url_timeout: Annotated[float, f.seconds(0.05, 300)] | None = None
-    poll_url_keep_alive: _Flag | None = None
+    poll_url: Annotated[str | None, f.POLL_URL] = None
+    poll_url_ssl_verify: _Flag = None
+    poll_url_conn_error_as_unhealthy: _Flag = None
+    poll_url_healthy_response: Annotated[str | None, f.PATTERN] = None
+    poll_url_retry_limit: Annotated[int | None, f.count(1, 100)] = None
+    poll_url_retry_interval: Annotated[float | None, f.seconds(0, 3600)] = None
+    poll_url_timeout: Annotated[float | None, f.seconds(0.05, 300)] = None
+    poll_url_keep_alive: _Flag = None
 
 
 class ModeSpec(_Spec):
@@ -55,11 +56,11 @@ class ModeSpec(_Spec):
 class DetectionSpec(_Spec):
     """`detection`."""
 
-    interval: Annotated[float, f.INTERVAL] | None = None
-    node_update_timeout: Annotated[float, f.seconds(0, 7 * f.DAY)] | None = None
-    recovery_conditional: Annotated[Conditional, f.word(Conditional)] | None = None
-    rise: Annotated[int, f.count(1, 100)] | None = None
-    fall: Annotated[int, f.count(1, 100)] | None = None
+    interval: Annotated[float | None, f.INTERVAL] = None
+    node_update_timeout: Annotated[float | None, f.seconds(0, 7 * f.DAY)] = None
+    recovery_conditional: Annotated[Conditional | None, f.word(Conditional)] = None
+    rise: Annotated[int | None, f.count(1, 100)] = None
+    fall: Annotated[int | None, f.count(1, 100)] = None
     detection_modes: Annotated[list[ModeSpec], Field(max_length=MODES_MAX)] | None = None
     reference_targets: Annotated[list[Annotated[str, f.REFERENCE]], Field(max_length=16)] | None = (
         None
@@ -70,43 +71,43 @@ class ActionSpec(_Spec):
     """One of `recovery.actions`."""
 
     name: Annotated[str, f.text(255, 1)]
-    type: Annotated[ActionKind, f.word(ActionKind)] | None = None
+    type: Annotated[ActionKind | None, f.word(ActionKind)] = None
     params: dict[str, object] | None = None
-    timeout: Annotated[float, f.seconds(1)] | None = None
-    in_place: _Flag | None = None
+    timeout: Annotated[float | None, f.seconds(1)] = None
+    in_place: _Flag = None
 
 
 class EvidenceSpec(_Spec):
     """`recovery.evidence`."""
 
-    console_log: _Flag | None = None
-    timeout: Annotated[float, f.seconds(1, 3600)] | None = None
+    console_log: _Flag = None
+    timeout: Annotated[float | None, f.seconds(1, 3600)] = None
 
 
 class SnapshotSpec(_Spec):
     """`recovery.snapshot`."""
 
-    take: _Flag | None = None
-    restore: _Flag | None = None
-    timeout: Annotated[float, f.seconds(1)] | None = None
+    take: _Flag = None
+    restore: _Flag = None
+    timeout: Annotated[float | None, f.seconds(1)] = None
 
 
 class LimitsSpec(_Spec):
     """`recovery.limits`."""
 
-    max_unhealthy: Annotated[Threshold, f.THRESHOLD] | None = None
-    when_exceeded: Annotated[WhenExceeded, f.word(WhenExceeded)] | None = None
-    max_in_flight: Annotated[int, f.count(1, 10_000)] | None = None
-    domain: Annotated[str, f.DOMAIN] | None = None
+    max_unhealthy: Annotated[Threshold | None, f.THRESHOLD] = None
+    when_exceeded: Annotated[WhenExceeded | None, f.word(WhenExceeded)] = None
+    max_in_flight: Annotated[int | None, f.count(1, 10_000)] = None
+    domain: Annotated[str | None, f.DOMAIN] = None
 
 
 class RetrySpec(_Spec):
     """`recovery.retry`."""
 
-    attempts: Annotated[int, f.count(1, 1000)] | None = None
-    backoff: Annotated[float, f.seconds(0)] | None = None
-    max_backoff: Annotated[float, f.seconds(0, 7 * f.DAY)] | None = None
-    stable_after: Annotated[float, f.seconds(0, 30 * f.DAY)] | None = None
+    attempts: Annotated[int | None, f.count(1, 1000)] = None
+    backoff: Annotated[float | None, f.seconds(0)] = None
+    max_backoff: Annotated[float | None, f.seconds(0, 7 * f.DAY)] = None
+    stable_after: Annotated[float | None, f.seconds(0, 30 * f.DAY)] = None
 
 
 class RecoverySpec(_Spec):
@@ -116,9 +117,9 @@ class RecoverySpec(_Spec):
     fencing: Annotated[list[Annotated[FencingKind, f.word(FencingKind)]], Field(max_length=8)] | (
         None
     ) = None
-    node_delete_timeout: Annotated[float, f.seconds(0)] | None = None
-    node_force_recreate: _Flag | None = None
-    mode: Annotated[RecoveryMode, f.word(RecoveryMode)] | None = None
+    node_delete_timeout: Annotated[float | None, f.seconds(0)] = None
+    node_force_recreate: _Flag = None
+    mode: Annotated[RecoveryMode | None, f.word(RecoveryMode)] = None
     evidence: EvidenceSpec | None = None
     snapshot: SnapshotSpec | None = None
     limits: LimitsSpec | None = None
@@ -137,8 +138,8 @@ class DocumentSpec(_Spec):
 
     type: object
     version: object
-    name: Annotated[str, f.text(255, 1)] | None = None
-    description: Annotated[str, f.text(4096)] | None = None
+    name: Annotated[str | None, f.text(255, 1)] = None
+    description: Annotated[str | None, f.text(4096)] = None
     properties: PropertiesSpec
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from pydantic_core import Url
+from pydantic_core import Url, ValidationError
 
 from yaffle.policy.faults import listed, near_miss, shown, shown_text
 
@@ -58,7 +58,7 @@ def url_faults(url: str) -> Iterator[str]:
         return
     try:
         parsed = Url(url)
-    except ValueError as error:
+    except ValidationError as error:
         yield f"{shown(url)} is not a URL: {_reason(error)}"
         return
     if parsed.username or parsed.password:
@@ -78,7 +78,6 @@ def reference_faults(target: str) -> Iterator[str]:
         yield f"{shown(target)} is neither host:port nor an http:// or https:// URL"
 
 
-def _reason(error: ValueError) -> str:
-    """Pydantic says `Input should be a valid URL, <reason> [type=…]`."""
-    text = str(error).splitlines()[-1].split(" [", 1)[0]
-    return shown_text(text.split(", ", 1)[-1].strip())
+def _reason(error: ValidationError) -> str:
+    details = error.errors(include_url=False)[0]
+    return shown_text(str(details.get("ctx", {}).get("error", details["msg"])))

@@ -50,31 +50,117 @@ def test_accepted(doc: dict[str, Any]) -> None:
 
 
 REFUSED = [
-    pytest.param(document(OLD, detection={"interval": -1}), "detection.interval: -1 is out of range", id="interval--1"),
-    pytest.param(document(OLD, detection={"interval": "abc"}), "detection.interval: 'abc' is not a number", id="interval-abc"),
-    pytest.param(document(OLD, modes=[EVENTS, STATUS]), "detection_modes.0.type: LIFECYCLE_EVENTS beside other modes needs version 1.3", id="events-combined"),
-    pytest.param(document(OLD, modes=[STATUS, STATUS]), "detection_modes.1: the same as detection_modes.0", id="duplicate"),
-    pytest.param(document(OLD, modes=[url_mode(), url_mode(poll_url_retry_limit=3)]), "detection_modes.1: the same as detection_modes.0", id="duplicate-by-default"),
-    pytest.param(document(OLD, modes=[]), "detection.detection_modes: empty or absent", id="modes-empty"),
-    pytest.param(without(document(OLD), "properties", "detection", "detection_modes"), "detection.detection_modes: empty or absent", id="modes-absent"),
+    pytest.param(
+        document(OLD, detection={"interval": -1}),
+        "detection.interval: -1 is out of range",
+        id="interval--1",
+    ),
+    pytest.param(
+        document(OLD, detection={"interval": "abc"}),
+        "detection.interval: 'abc' is not a number",
+        id="interval-abc",
+    ),
+    pytest.param(
+        document(OLD, modes=[EVENTS, STATUS]),
+        "detection_modes.0.type: LIFECYCLE_EVENTS beside other modes needs version 1.3",
+        id="events-combined",
+    ),
+    pytest.param(
+        document(OLD, modes=[STATUS, STATUS]),
+        "detection_modes.1: the same as detection_modes.0",
+        id="duplicate",
+    ),
+    pytest.param(
+        document(OLD, modes=[url_mode(), url_mode(poll_url_retry_limit=3)]),
+        "detection_modes.1: the same as detection_modes.0",
+        id="duplicate-by-default",
+    ),
+    pytest.param(
+        document(OLD, modes=[]), "detection.detection_modes: empty or absent", id="modes-empty"
+    ),
+    pytest.param(
+        without(document(OLD), "properties", "detection", "detection_modes"),
+        "detection.detection_modes: empty or absent",
+        id="modes-absent",
+    ),
     pytest.param({**document(OLD), "properties": {}}, "detection: required", id="properties-empty"),
-    pytest.param({**document(OLD), "properties": {}}, "recovery: required", id="properties-empty-2"),
-    pytest.param(document(OLD, modes=[{"type": "NODE_STATUS_POLL_URL"}]), "options.poll_url: required", id="no-options"),
-    pytest.param(document(OLD, modes=[{**URL, "options": {}}]), "options.poll_url: required", id="no-url"),
-    pytest.param(document(OLD, modes=[{**URL, "options": {"poll_url": ""}}]), "options.poll_url: required", id="empty-url"),
-    pytest.param(document(OLD, modes=[url_mode(poll_url="ftp://x/")]), "options.poll_url: 'ftp://x/' is not http://", id="ftp"),
-    pytest.param(document(OLD, modes=[url_mode(poll_url_retry_limit=-1)]), "poll_url_retry_limit: -1 is out of range", id="retry-limit--1"),
-    pytest.param(document(OLD, modes=[url_mode(poll_url_retry_interval=-5)]), "poll_url_retry_interval: -5 is out of range", id="retry-interval--5"),
-    pytest.param(document(OLD, modes=[{"type": "NODE_STATUS_POLLNG"}]), "did you mean NODE_STATUS_POLLING?", id="mode-unknown"),
-    pytest.param(document(OLD, detection={"recovery_conditional": "SOME"}), "known: ALL_FAILED, ANY_FAILED", id="conditional-unknown"),
-    pytest.param(document(OLD, recovery={"fencing": ["STORAGE"]}), "recovery.fencing.0: 'STORAGE' is not known", id="fencing-unknown"),
-    pytest.param(document(OLD, actions=[{"name": "REBOT"}]), "recovery.actions.0.name: unknown action 'REBOT' (did you mean REBOOT?)", id="action-unknown"),
-    pytest.param(document(OLD, detection={"intervall": 5}), "detection.intervall: unknown key (did you mean interval?)", id="key-unknown"),
-    pytest.param(document(OLD, actions=[{"name": "REBOOT", "params": {"type": "weird"}}]), "recovery.actions.0.params.type: 'weird' is not allowed; choose from SOFT, HARD", id="reboot-weird"),
-    pytest.param(document(OLD, recovery={"node_delete_timeout": -1}), "recovery.node_delete_timeout: -1 is out of range", id="delete-timeout--1"),
-    pytest.param(document("1.4"), "version: unknown version 1.4; known versions: 1.0, 1.1, 1.2, 1.3", id="version-1.4"),
-    pytest.param(document(OLD, modes=[{"type": "LB_STATUS_POLLING"}]), "LB_STATUS_POLLING needs version 1.3", id="lb"),
-]  # fmt: skip
+    pytest.param(
+        {**document(OLD), "properties": {}}, "recovery: required", id="properties-empty-2"
+    ),
+    pytest.param(
+        document(OLD, modes=[{"type": "NODE_STATUS_POLL_URL"}]),
+        "options.poll_url: required",
+        id="no-options",
+    ),
+    pytest.param(
+        document(OLD, modes=[{**URL, "options": {}}]), "options.poll_url: required", id="no-url"
+    ),
+    pytest.param(
+        document(OLD, modes=[{**URL, "options": {"poll_url": ""}}]),
+        "options.poll_url: required",
+        id="empty-url",
+    ),
+    pytest.param(
+        document(OLD, modes=[url_mode(poll_url="ftp://x/")]),
+        "options.poll_url: 'ftp://x/' is not http://",
+        id="ftp",
+    ),
+    pytest.param(
+        document(OLD, modes=[url_mode(poll_url_retry_limit=-1)]),
+        "poll_url_retry_limit: -1 is out of range",
+        id="retry-limit--1",
+    ),
+    pytest.param(
+        document(OLD, modes=[url_mode(poll_url_retry_interval=-5)]),
+        "poll_url_retry_interval: -5 is out of range",
+        id="retry-interval--5",
+    ),
+    pytest.param(
+        document(OLD, modes=[{"type": "NODE_STATUS_POLLNG"}]),
+        "did you mean NODE_STATUS_POLLING?",
+        id="mode-unknown",
+    ),
+    pytest.param(
+        document(OLD, detection={"recovery_conditional": "SOME"}),
+        "known: ALL_FAILED, ANY_FAILED",
+        id="conditional-unknown",
+    ),
+    pytest.param(
+        document(OLD, recovery={"fencing": ["STORAGE"]}),
+        "recovery.fencing.0: 'STORAGE' is not known",
+        id="fencing-unknown",
+    ),
+    pytest.param(
+        document(OLD, actions=[{"name": "REBOT"}]),
+        "recovery.actions.0.name: unknown action 'REBOT' (did you mean REBOOT?)",
+        id="action-unknown",
+    ),
+    pytest.param(
+        document(OLD, detection={"intervall": 5}),
+        "detection.intervall: unknown key (did you mean interval?)",
+        id="key-unknown",
+    ),
+    pytest.param(
+        document(OLD, actions=[{"name": "REBOOT", "params": {"type": "weird"}}]),
+        "recovery.actions.0.params.type: 'weird' is not allowed; choose from SOFT, HARD",
+        id="reboot-weird",
+    ),
+    pytest.param(
+        document(OLD, recovery={"node_delete_timeout": -1}),
+        "recovery.node_delete_timeout: -1 is out of range",
+        id="delete-timeout--1",
+    ),
+    pytest.param(
+        document("1.4"),
+        "version: unknown version 1.4; known versions: 1.0, 1.1, 1.2, 1.3",
+        id="version-1.4",
+    ),
+    pytest.param(
+        document(OLD, modes=[{"type": "LB_STATUS_POLLING"}]),
+        "LB_STATUS_POLLING needs version 1.3",
+        id="lb",
+    ),
+]
 
 
 @pytest.mark.parametrize(("doc", "said"), REFUSED)

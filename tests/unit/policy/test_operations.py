@@ -79,8 +79,10 @@ def test_attach_lists_what_the_profile_lacks() -> None:
     ]
     policy = accepted(document(actions=actions)).policy
     assert check_operations(policy, PROFILE) == (
-        "recovery.actions.1.name: this profile has no operation EVACUATE;"
-        " it has REBOOT, MOVE, RECREATE",
+        (
+            "recovery.actions.1.name: this profile has no operation EVACUATE;"
+            " it has REBOOT, MOVE, RECREATE"
+        ),
     )
 
 

@@ -29,23 +29,41 @@ BOMB = "".join(
 BROKEN = [
     pytest.param("", "policy.yaml:1:1: the document is empty", id="empty"),
     pytest.param("# only a comment\n", "policy.yaml:1:1: the document is empty", id="comment"),
-    pytest.param("---\n", "has to be a mapping with type, version and properties, not nothing", id="null"),
-    pytest.param("- a\n- b\n", "has to be a mapping with type, version and properties, not a list", id="list"),
+    pytest.param(
+        "---\n", "has to be a mapping with type, version and properties, not nothing", id="null"
+    ),
+    pytest.param(
+        "- a\n- b\n", "has to be a mapping with type, version and properties, not a list", id="list"
+    ),
     pytest.param("hello", "not 'hello'", id="scalar"),
-    pytest.param("a: 1\n---\nb: 2\n", "policy.yaml:2:1: more than one YAML document", id="two-documents"),
-    pytest.param("a: [1,\nb: 2\n", "policy.yaml:3:1: this is not valid YAML: did not find expected ',' or ']'", id="unclosed"),
-    pytest.param("a:\n\t- b\n", "policy.yaml:2:1: this is not valid YAML: found character that cannot start any token; indent with spaces, not with tabs", id="tab"),
+    pytest.param(
+        "a: 1\n---\nb: 2\n", "policy.yaml:2:1: more than one YAML document", id="two-documents"
+    ),
+    pytest.param(
+        "a: [1,\nb: 2\n",
+        "policy.yaml:3:1: this is not valid YAML: did not find expected ',' or ']'",
+        id="unclosed",
+    ),
+    pytest.param(
+        "a:\n\t- b\n",
+        "found character that cannot start any token; indent with spaces, not with tabs",
+        id="tab",
+    ),
     pytest.param("a:\n  b: {{ x }}-y\n", "quoted in YAML", id="template-in-text"),
     pytest.param("a: \x00", "control characters are not allowed", id="nul"),
     pytest.param("a: \udc80", "it is not Unicode text", id="surrogate"),
-    pytest.param("a: *nowhere\n", "policy.yaml:1:4: this is not valid YAML: found undefined alias", id="alias"),
+    pytest.param(
+        "a: *nowhere\n",
+        "policy.yaml:1:4: this is not valid YAML: found undefined alias",
+        id="alias",
+    ),
     pytest.param("a: &x [*x]\n", "nested deeper than 32 levels", id="cycle"),
     pytest.param("a:\n" + BOMB, "more than 20000 values", id="alias-bomb"),
     pytest.param("[" * 100_000, "nested deeper than 32 levels", id="deep-flow"),
     pytest.param("- " * 100_000, "nested deeper than 32 levels", id="deep-block"),
     pytest.param("a: " + "x" * 300_000, "300003 bytes; at most 262144 are read", id="large"),
     pytest.param("é" * 140_000, "280000 bytes", id="large-in-bytes"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "said"), BROKEN)
@@ -54,14 +72,30 @@ def test_unreadable_text(text: str, said: str) -> None:
 
 
 ODD = [
-    pytest.param(HEAD + "1: x\n" + BODY, "policy.yaml:3:1: the key '1' is not text", id="number-key"),
-    pytest.param(HEAD + "on: x\n" + BODY, "policy.yaml:3:1: the key 'on' is not text", id="bool-key"),
-    pytest.param(HEAD + "? [a]\n: x\n" + BODY, "policy.yaml:3:3: a key has to be text", id="list-key"),
+    pytest.param(
+        HEAD + "1: x\n" + BODY, "policy.yaml:3:1: the key '1' is not text", id="number-key"
+    ),
+    pytest.param(
+        HEAD + "on: x\n" + BODY, "policy.yaml:3:1: the key 'on' is not text", id="bool-key"
+    ),
+    pytest.param(
+        HEAD + "? [a]\n: x\n" + BODY, "policy.yaml:3:3: a key has to be text", id="list-key"
+    ),
     pytest.param(HEAD + "<<: {a: b}\n" + BODY, "merge keys (<<) are not read", id="merge"),
-    pytest.param(HEAD + "name: !!binary aGk=\n" + BODY, "the YAML tag tag:yaml.org,2002:binary is not read", id="binary"),
-    pytest.param(HEAD + "name: !!python/object:os.system x\n" + BODY, "is not read; remove it", id="python"),
-    pytest.param(HEAD + "name: x\nname: y\n" + BODY, "policy.yaml:4:1 name: the key stands twice, first in line 3", id="duplicate-key"),
-]  # fmt: skip
+    pytest.param(
+        HEAD + "name: !!binary aGk=\n" + BODY,
+        "the YAML tag tag:yaml.org,2002:binary is not read",
+        id="binary",
+    ),
+    pytest.param(
+        HEAD + "name: !!python/object:os.system x\n" + BODY, "is not read; remove it", id="python"
+    ),
+    pytest.param(
+        HEAD + "name: x\nname: y\n" + BODY,
+        "policy.yaml:4:1 name: the key stands twice, first in line 3",
+        id="duplicate-key",
+    ),
+]
 
 
 @pytest.mark.parametrize(("text", "said"), ODD)
@@ -159,8 +193,11 @@ def test_the_callers_document_is_left_alone() -> None:
     doc = {
         "type": "senlin.policy.health",
         "version": "1.0",
-        "properties": {"detection": {"type": "NODE_STATUS_POLL_URL", "options": options}, "recovery": {}},
-    }  # fmt: skip
+        "properties": {
+            "detection": {"type": "NODE_STATUS_POLL_URL", "options": options},
+            "recovery": {},
+        },
+    }
     before = repr(doc)
     parse_document(doc)
     assert repr(doc) == before

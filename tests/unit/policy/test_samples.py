@@ -72,8 +72,10 @@ def test_listening_to_event_notifications() -> None:
 
 def test_recovery_actions_unquoted_template_gets_the_hint() -> None:
     assert refused("seed1_actions_unquoted.yaml") == (
-        "seed1_actions_unquoted.yaml:16:20 recovery.actions.2.params.node_id:"
-        ' a template has to be quoted in YAML: write "{{ node.physical_id }}"',
+        (
+            "seed1_actions_unquoted.yaml:16:20 recovery.actions.2.params.node_id:"
+            ' a template has to be quoted in YAML: write "{{ node.physical_id }}"'
+        ),
     )
 
 

@@ -1,0 +1,177 @@
+"""Worst-case times as a table, and every row of the hazards with numbers on both sides of its edge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.policy.documents import STATUS, accepted, document, problems, url_mode
+
+from yaffle.policy.hazards import HAZARDS, Level
+
+EVENTS = {"type": "LIFECYCLE_EVENTS"}
+COMMAND = {"name": "w", "type": "HTTP", "timeout": 100}
+
+# version, parts, (detect, seen by all, prepare, fence, recover)
+TABLE: list[Any] = [
+    pytest.param("1.3", {}, (43, 43, 0, 20, 600), id="status"),
+    pytest.param("1.2", {}, (86, 86, 0, 20, 600), id="status-read-twice-in-1.2"),
+    pytest.param("1.3", {"modes": [url_mode()]}, (34, 34, 0, 20, 600), id="url"),
+    pytest.param("1.2", {"modes": [url_mode()]}, (75, 75, 0, 20, 600), id="url-3-attempts"),
+    pytest.param("1.3", {"modes": [STATUS, url_mode()]}, (43, 34, 0, 20, 600), id="any"),
+    pytest.param(
+        "1.3",
+        {"modes": [STATUS, url_mode()], "detection": {"recovery_conditional": "ALL_FAILED"}},
+        (43, 43, 0, 20, 600),
+        id="all",
+    ),
+    pytest.param("1.3", {"modes": [EVENTS]}, (None, None, 0, 20, 600), id="events-alone"),
+    pytest.param("1.3", {"modes": [EVENTS, STATUS]}, (43, 43, 0, 20, 600), id="events-and-polling"),
+    pytest.param(
+        "1.3",
+        {"detection": {"interval": 5, "fall": 2}},
+        (16, 16, 0, 20, 600),
+        id="short-interval-bounds-the-check",
+    ),
+    pytest.param(
+        "1.3",
+        {"actions": [{"name": "REBOOT", "timeout": 60}]},
+        (43, 43, 0, 0, 60),
+        id="in-place-needs-no-fence",
+    ),
+    pytest.param("1.3", {"recovery": {"fencing": ["COMPUTE"]}}, (43, 43, 0, 30, 600), id="fencer"),
+    pytest.param(
+        "1.3",
+        {"actions": [COMMAND, {"name": "RECREATE", "timeout": 50}]},
+        (43, 43, 0, 40, 150),
+        id="two-copies-possible-twice",
+    ),
+    pytest.param(
+        "1.3",
+        {"recovery": {"evidence": {"timeout": 7}, "snapshot": {"timeout": 9}}},
+        (43, 43, 16, 20, 600),
+        id="evidence-and-snapshot",
+    ),
+    pytest.param(
+        "1.3", {"recovery": {"snapshot": {"take": False}}}, (43, 43, 0, 20, 600), id="no-snapshot"
+    ),
+]
+
+
+@pytest.mark.parametrize(("version", "parts", "wanted"), TABLE)
+def test_worst_case(version: str, parts: dict[str, Any], wanted: tuple[float | None, ...]) -> None:
+    got = accepted(document(version, **parts)).arithmetic
+    assert (got.detect_s, got.detect_seen_by_all_s, got.prepare_s, got.fence_s, got.recover_s) == (
+        wanted
+    )
+    total = None if wanted[0] is None else sum(n for n in (wanted[0], *wanted[2:]) if n is not None)
+    assert got.total_s == total
+    assert got.as_json()["total_s"] == total
+
+
+def test_lines_for_people() -> None:
+    got = accepted(document(modes=[STATUS, url_mode()], detection={"interval": 2})).arithmetic
+    assert got.lines() == (
+        "detect + fence + recover <= 628.6 s",
+        (
+            "detect <= 8.6 s (ANY_FAILED: 0:NODE_STATUS_POLLING 8.6 s, 1:NODE_STATUS_POLL_URL 7.6 s;"
+            " 7.6 s when every mode sees the failure)"
+        ),
+        "fence <= 20 s, recover <= 600 s, prepare <= 0 s",
+        "a new or changed node is left alone for up to 60 s first",
+        "brakes, budgets and cool-downs come on top: `yaffle why NODE` tells",
+    )
+    assert "not bounded" in accepted(document(modes=[EVENTS])).arithmetic.lines()[0]
+
+
+# code -> parts that are unsafe, parts that are just safe, words of the sentence
+UNSAFE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "timeout-reaches-interval": (
+        {"modes": [url_mode(poll_url_timeout=10)]},
+        {"modes": [url_mode(poll_url_timeout=9.9)]},
+        "options.poll_url_timeout: one attempt may take 10 s and checks come every 10 s",
+    ),
+    "retries-exceed-interval": (
+        {"modes": [url_mode(poll_url_retry_limit=4, poll_url_timeout=1)]},
+        {"modes": [url_mode(poll_url_retry_limit=3, poll_url_timeout=1)]},
+        "4 attempts of 1 s, 3 s apart, take up to 13 s and checks come every 10 s",
+    ),
+    "grace-short": (
+        {"detection": {"node_update_timeout": 29}},
+        {"detection": {"node_update_timeout": 30}},
+        "left alone for 29 s, less than 3 checks of 10 s; give at least 30",
+    ),
+    "in-flight-over-threshold": (
+        {"recovery": {"limits": {"max_unhealthy": 2, "max_in_flight": 3}}},
+        {"recovery": {"limits": {"max_unhealthy": 2, "max_in_flight": 2}}},
+        "3 recoveries at once, but more than 2 sick nodes stop all",
+    ),
+    "cooldown-short": (
+        {"recovery": {"retry": {"backoff": 9}}},
+        {"recovery": {"retry": {"backoff": 10}}},
+        "may come after 9 s, before the next check (10 s)",
+    ),
+    "backoff-order": (
+        {"recovery": {"retry": {"backoff": 60, "max_backoff": 59}}},
+        {"recovery": {"retry": {"backoff": 60, "max_backoff": 60}}},
+        "59 s is less than backoff (60 s)",
+    ),
+    "stable-short": (
+        {"recovery": {"retry": {"stable_after": 19}}},
+        {"recovery": {"retry": {"stable_after": 20}}},
+        "forgotten after 19 s, before 2 checks of 10 s have passed",
+    ),
+    "restore-without-take": (
+        {"recovery": {"snapshot": {"take": False, "restore": True}}},
+        {"recovery": {"snapshot": {"take": True, "restore": True}}},
+        "nothing to restore without take: true",
+    ),
+    "force-recreate-unfenced": (
+        {"recovery": {"node_force_recreate": True}},
+        {"recovery": {"node_force_recreate": True, "fencing": ["COMPUTE"]}},
+        "your consent to two copies of a node",
+    ),
+    "no-storm-brake": (
+        {"recovery": {"limits": {"max_unhealthy": "100%"}}},
+        {"recovery": {"limits": {"max_unhealthy": "99.5%"}}},
+        "at 100% the storm brake never holds anything",
+    ),
+    "hair-trigger": (
+        {"detection": {"fall": 1}, "modes": [url_mode()]},
+        {"detection": {"fall": 2}, "modes": [url_mode()]},
+        "one failed check (1 attempts within 1 s) gets the node recreated",
+    ),
+}
+
+
+def test_every_row_is_tried() -> None:
+    assert [hazard.code for hazard in HAZARDS] == list(UNSAFE)
+
+
+@pytest.mark.parametrize("hazard", HAZARDS, ids=lambda hazard: hazard.code)
+def test_hazard(hazard: Any) -> None:
+    unsafe, safe, words = UNSAFE[hazard.code]
+    refused = hazard.level is Level.REFUSED
+    found = problems(document(**unsafe)) if refused else accepted(document(**unsafe)).warnings
+    (line,) = [line for line in found if line.endswith(f"[{hazard.code}]")]
+    assert words in line
+    assert not any(hazard.code in line for line in accepted(document(**safe)).warnings)
+
+
+@pytest.mark.parametrize(
+    ("code", "parts"),
+    [
+        ("grace-short", {"detection": {"node_update_timeout": 59}}),
+        ("retries-exceed-interval", {"modes": [url_mode(poll_url_retry_limit=16)]}),
+        ("timeout-reaches-interval", {"modes": [url_mode(poll_url_retry_interval=600)]}),
+        ("hair-trigger", {"modes": [url_mode()]}),
+        ("force-recreate-unfenced", {"recovery": {"node_force_recreate": True}}),
+    ],
+)
+def test_old_documents_are_warned_and_work_on(code: str, parts: dict[str, Any]) -> None:
+    assert any(f"[{code}]" in line for line in accepted(document("1.2", **parts)).warnings)
+
+
+def test_a_brake_of_zero_still_lets_one_node_heal() -> None:
+    recovery = accepted(document(recovery={"limits": {"max_unhealthy": 0}})).policy.recovery
+    assert recovery.limits.max_in_flight == 1
