@@ -86,7 +86,8 @@ class StatusDetector:
             return [_same("ST-TIMEOUT", f"no answer of {profile.type} in time")] * len(batch)
         except (OSError, DependencyError) as error:
             return [_same("ST-ERROR", f"{profile.type}: {error}")] * len(batch)
-        except Exception as error:  # noqa: BLE001 - a third party's driver; told as unknown
+        except Exception as error:
+            # The one place for it: a third party's driver must not end the watch.
             log.exception("profile failed to read", profile=profile.type, targets=len(batch))
             return [_same("X-BUG", f"{profile.type}: {type(error).__name__}")] * len(batch)
 

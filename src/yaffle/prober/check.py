@@ -1,0 +1,205 @@
+"""One check: attempts, `retry_interval` apart, until one passes or all are used up.
+
+Between attempts it holds no place and delays nobody. A failure is reported only when every attempt
+failed: an attempt that could not be made leaves the check unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+from yaffle.core.outcomes import OUTCOMES
+from yaffle.model.health import Outcome
+from yaffle.prober.attempt import Attempt
+from yaffle.prober.idle import IdleSocket
+from yaffle.prober.request import Unusable, build
+from yaffle.prober.verdict import Pattern, compile_pattern
+
+if TYPE_CHECKING:
+    from yaffle.prober.loop import Loop
+    from yaffle.prober.request import Request
+    from yaffle.prober.wire import Options
+
+DETAIL_CHARS_MAX: Final = 400
+
+_FINAL: Final = frozenset({"X-LATE", "X-REFUSED-ADDRESS"})
+"""Trying again would not change these."""
+
+Report = Callable[[int, str, str, int], None]
+"""Index, code, detail, µs the last attempt took."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """Options made ready, shared by every check of a watch; seconds."""
+
+    ssl_verify: bool
+    pattern: Pattern | None
+    fault: str
+    """Why nothing can be asked under these options; empty when all is well."""
+    attempts: int
+    retry_interval_s: float
+    timeout_s: float
+    keep_alive: bool
+
+
+def ready(options: Options) -> Rules:
+    """Compile the options once; never raises."""
+    fault = ""
+    pattern = None
+    try:
+        pattern = compile_pattern(options.healthy_response)
+    except ValueError as error:
+        fault = f"the healthy response is not a usable pattern: {error}"
+    return Rules(
+        ssl_verify=options.ssl_verify,
+        pattern=pattern,
+        fault=fault,
+        attempts=max(1, options.attempts),
+        retry_interval_s=max(0.0, options.retry_interval_s),
+        timeout_s=max(0.01, options.timeout_s),
+        keep_alive=options.keep_alive,
+    )
+
+
+class State(IntEnum):
+    """What a check waits for."""
+
+    RESTING = 0
+    QUEUED = 1
+    ASKING = 2
+    BETWEEN = 3
+
+
+# Names of the module are looked up much faster than members of an enum.
+_RESTING, _QUEUED, _ASKING, _BETWEEN = State
+
+
+class Check:
+    """Reusable: a watch asks the same check again every round, one round at a time."""
+
+    __slots__ = (
+        "_attempt",
+        "_doubt",
+        "_left",
+        "_loop",
+        "_patience_s",
+        "_report",
+        "_request",
+        "_rules",
+        "due",
+        "idle",
+        "index",
+        "state",
+        "url",
+    )
+
+    def __init__(self, loop: Loop, url: str, rules: Rules, index: int, report: Report) -> None:
+        self._loop = loop
+        self._rules = rules
+        self._report = report
+        self._request: Request | None = None
+        self._attempt: Attempt | None = None
+        self._doubt: tuple[str, str] | None = None
+        self._left = 0
+        self._patience_s = 0.0
+        self.url = url
+        self.index = index
+        self.idle: IdleSocket | None = None
+        self.state = _RESTING
+        self.due = 0
+
+    def hand_over(self, index: int, report: Report) -> None:
+        """Report from now on under another index to somebody else."""
+        self.index = index
+        self._report = report
+
+    def begin(self, patience_s: float) -> None:
+        """Ask; waiting longer than `patience_s` for a place ends it as X-LATE."""
+        self._left = self._rules.attempts
+        self._doubt = None
+        self._patience_s = patience_s
+        if self._rules.fault:
+            self._end("X-BUG", self._rules.fault, 0)
+            return
+        if self._request is None:
+            try:
+                # Built on first use: a big schedule must not stop the loop when it arrives.
+                self._request = build(self.url, keep_alive=self._rules.keep_alive)
+            except Unusable as error:
+                self._end(error.code, str(error), 0)
+                return
+        self._ask()
+
+    def abandon(self) -> None:
+        """Stop without a report, and close everything."""
+        self._loop.wheel.cancel(self)
+        self._loop.leave_queue(self)
+        if self._attempt is not None:
+            self._attempt.abandon()
+            self._attempt = None
+        if self.idle is not None:
+            self.idle.drop()
+        self.state = _RESTING
+
+    def explain(self, what: str, took_us: int = 0) -> str:
+        """Return the detail: what was asked, and `what` came of it."""
+        request = self._request
+        if request is None:
+            return _line(f"GET {self.url[:200]}: {what}")
+        attempts = self._rules.attempts - self._left
+        tried = f", attempt {attempts} of {self._rules.attempts}" if attempts > 1 else ""
+        took = f" in {took_us / 1000:.0f} ms" if took_us else ""
+        return _line(f"GET {request.shown}: {what}{took}{tried}")
+
+    def _ask(self) -> None:
+        if self._loop.take_place(self):
+            self.place_free()
+        else:
+            self.state = _QUEUED
+            self._loop.wheel.put(self, self._loop.now + self._patience_s)
+
+    def place_free(self) -> None:
+        """There is a place: make the next attempt."""
+        self._loop.wheel.cancel(self)
+        request = self._request
+        if request is not None:
+            self.state = _ASKING
+            self._attempt = Attempt(self._loop, request, self._rules, self)
+            self._attempt.start()
+
+    def fire(self) -> None:
+        """Waited long enough: for a place, or between two attempts."""
+        if self.state is _QUEUED:
+            self._loop.leave_queue(self)
+            self._end("X-LATE", f"not asked: no place within {self._patience_s:g} s", 0)
+        elif self.state is _BETWEEN:
+            self._ask()
+
+    def attempt_ended(self, code: str, what: str, took_us: int) -> None:
+        """Report, or try again later."""
+        self._attempt = None
+        self._left -= 1
+        outcome = OUTCOMES[code].outcome
+        if outcome is Outcome.PASS or outcome is Outcome.WARN or code in _FINAL:
+            self._end(code, what, took_us)
+            return
+        if outcome is Outcome.UNKNOWN and self._doubt is None:
+            self._doubt = (code, what)
+        if self._left > 0:
+            self.state = _BETWEEN
+            self._loop.wheel.put(self, self._loop.now + self._rules.retry_interval_s)
+        else:
+            self._end(*(self._doubt or (code, what)), took_us)
+
+    def _end(self, code: str, what: str, took_us: int) -> None:
+        self.state = _RESTING
+        self._report(self.index, code, self.explain(what, took_us), took_us)
+
+
+def _line(text: str) -> str:
+    text = text[:DETAIL_CHARS_MAX]
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)

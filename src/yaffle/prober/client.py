@@ -1,0 +1,372 @@
+"""The engine's side of the prober: keeps the child alive, in step and honest.
+
+What should be asked is state, not a stream of commands: a watch that changed is marked, and whatever
+child is there is sent the present schedule. A new child gets all of them. Coverage that was
+interrupted is told through `on_blind`, so that the engine asks for fresh observations before it
+believes anything (DESIGN §1.2, resettle).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from yaffle.core.addresses import AddressRules
+from yaffle.errors import ProberUnavailable
+from yaffle.model.ids import NodeId
+from yaffle.ports.detector import UrlProber, UrlResult, UrlTarget
+from yaffle.prober import wire
+
+if TYPE_CHECKING:
+    from yaffle.model.policy import UrlOptions
+    from yaffle.ports.clock import Clock
+
+Sink = Callable[[Sequence[UrlResult]], None]
+
+PING_S: Final = 1.0
+SILENT_PINGS_MAX: Final = 5
+"""Pings in a row without an answer before the child is taken for hung."""
+BACKOFF_S: Final = (0.0, 0.2, 1.0, 5.0)
+"""Before the 1st, 2nd, … restart; the last for all further ones."""
+STEADY_PINGS: Final = 30
+"""Answered pings after which earlier deaths are forgotten."""
+PROBES_MAX: Final = 1_000
+GRACE_S: Final = 2.0
+"""For an answer to come over the pipe after its deadline, and for a killed child to be gone."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProberStats:
+    """What the child last said of itself; counters since its start, except `restarts`."""
+
+    up: bool = False
+    pid: int = 0
+    restarts: int = 0
+    checks: int = 0
+    checks_per_s: float = 0.0
+    in_flight: int = 0
+    waiting: int = 0
+    lost_s: float = 0.0
+    lag_s_max: float = 0.0
+    dropped: int = 0
+    rss_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Watch:
+    number: int
+    targets: tuple[UrlTarget, ...]
+    options: UrlOptions
+    interval_s: float
+    sink: Sink
+
+
+class _ChildLost(Exception):
+    """Ends the task group of one child."""
+
+
+class ProberClient:
+    """Implements `ports.UrlProber`. Everything runs inside `run()`; call the rest on its loop."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        on_blind: Callable[[str], None],
+        rules: AddressRules | None = None,
+        ca_file: str = "",
+        sockets_max: int = 2_000,
+    ) -> None:
+        rules = rules if rules is not None else AddressRules()
+        self._clock = clock
+        self._on_blind = on_blind
+        self._configure = wire.Configure(
+            [str(network) for network in rules.allow],
+            [str(network) for network in rules.deny],
+            ca_file,
+            sockets_max,
+        )
+        self._numbers = itertools.count(1)
+        self._watches: dict[str, _Watch] = {}
+        self._by_number: dict[int, _Watch] = {}
+        self._changed: dict[str, None] = {}
+        self._probes: dict[int, asyncio.Future[list[wire.Seen]]] = {}
+        self._wake = asyncio.Event()
+        self._writer: asyncio.StreamWriter | None = None
+        self._silent = 0
+        self._answered = 0
+        self._pid = 0
+        self._restarts = 0
+        self._pong: wire.Pong | None = None
+        self._checks_per_s = 0.0
+        self._pong_at_s = 0.0
+
+    # --- what the engine asks ---
+
+    @property
+    def stats(self) -> ProberStats:
+        """How the child is; never waits."""
+        pong = self._pong
+        if self._writer is None or pong is None:
+            return ProberStats(restarts=self._restarts)
+        return ProberStats(
+            up=True,
+            pid=self._pid,
+            restarts=self._restarts,
+            checks=pong.checks,
+            checks_per_s=self._checks_per_s,
+            in_flight=pong.in_flight,
+            waiting=pong.waiting,
+            lost_s=pong.lost_s,
+            lag_s_max=pong.lag_s_max,
+            dropped=pong.dropped,
+            rss_bytes=pong.rss_bytes,
+        )
+
+    def schedule(
+        self,
+        watch_id: str,
+        targets: Sequence[UrlTarget],
+        options: UrlOptions,
+        *,
+        interval_s: float,
+        sink: Sink,
+    ) -> None:
+        """See `ports.UrlProber`."""
+        self._forget(watch_id)
+        watch = _Watch(
+            number=next(self._numbers),
+            targets=tuple(targets),
+            options=options,
+            interval_s=interval_s,
+            sink=sink,
+        )
+        self._watches[watch_id] = watch
+        self._by_number[watch.number] = watch
+        self._mark(watch_id)
+
+    def unschedule(self, watch_id: str) -> None:
+        """See `ports.UrlProber`."""
+        if self._forget(watch_id):
+            self._mark(watch_id)
+
+    async def probe(
+        self, targets: Sequence[UrlTarget], options: UrlOptions, *, deadline_s: float
+    ) -> Sequence[UrlResult]:
+        """See `ports.UrlProber`."""
+        writer = self._writer
+        if writer is None:
+            raise ProberUnavailable("the prober is away and is being restarted; ask again later")
+        if len(self._probes) >= PROBES_MAX:
+            raise ProberUnavailable(f"{PROBES_MAX} probes are under way already; ask again later")
+        request_id = next(self._numbers)
+        answer: asyncio.Future[list[wire.Seen]] = asyncio.get_running_loop().create_future()
+        self._probes[request_id] = answer
+        try:
+            writer.write(
+                wire.frame(
+                    wire.Probe(request_id, _options(options), max(0.0, deadline_s), _asks(targets))
+                )
+            )
+            async with asyncio.timeout(deadline_s + GRACE_S):
+                seen = await answer
+        except TimeoutError:
+            raise ProberUnavailable("the prober did not answer in time") from None
+        finally:
+            del self._probes[request_id]
+        return _in_order(targets, seen)
+
+    def _forget(self, watch_id: str) -> bool:
+        watch = self._watches.pop(watch_id, None)
+        if watch is None:
+            return False
+        del self._by_number[watch.number]
+        return True
+
+    def _mark(self, watch_id: str) -> None:
+        self._changed[watch_id] = None
+        self._wake.set()
+
+    # --- keeping a child ---
+
+    async def run(self) -> None:
+        """Supervise the child until cancelled; no process is left behind."""
+        deaths = 0
+        while True:
+            self._answered = 0
+            why = await self._one_child()
+            deaths = 1 if self._answered >= STEADY_PINGS else deaths + 1
+            self._restarts += 1
+            log.warning("prober lost", why=why, deaths=deaths)
+            self._on_blind(why)
+            await self._clock.sleep(BACKOFF_S[min(deaths, len(BACKOFF_S)) - 1])
+
+    async def _one_child(self) -> str:
+        """Start a child and stay with it to its end; return why it ended."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with theirs:
+                child = await _start(theirs)
+        except OSError as error:
+            ours.close()
+            return f"the prober cannot be started: {error}"
+        self._pid = child.pid
+        try:
+            reader, writer = await asyncio.open_connection(sock=ours)
+            try:
+                return await self._attend(reader, writer)
+            finally:
+                self._child_gone()
+                writer.close()
+        finally:
+            await _end(child)
+
+    async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
+        self._silent = 0
+        self._pong = None
+        writer.write(wire.frame(self._configure))
+        self._changed = dict.fromkeys(self._watches)
+        self._wake.set()
+        self._writer = writer
+        why = ""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._read(reader))
+                tasks.create_task(self._send_changes(writer))
+                tasks.create_task(self._ping(writer))
+        except* (_ChildLost, OSError) as errors:
+            why = str(errors.exceptions[0])
+        return why
+
+    def _child_gone(self) -> None:
+        self._writer = None
+        for answer in self._probes.values():
+            if not answer.done():
+                answer.set_exception(ProberUnavailable("the prober died before it answered"))
+
+    async def _ping(self, writer: asyncio.StreamWriter) -> None:
+        """Count our own rounds, not seconds: a frozen engine must not accuse its prober."""
+        for number in itertools.count(1):
+            if self._silent >= SILENT_PINGS_MAX:
+                raise _ChildLost(f"the prober did not answer {self._silent} pings")
+            self._silent += 1
+            writer.write(wire.frame(wire.Ping(number)))
+            await self._clock.sleep(PING_S)
+
+    async def _send_changes(self, writer: asyncio.StreamWriter) -> None:
+        while True:
+            # Set whenever something is marked; the group's cancellation bounds this wait.
+            await self._wake.wait()
+            self._wake.clear()
+            changed, self._changed = self._changed, {}
+            for watch_id in changed:
+                watch = self._watches.get(watch_id)
+                if watch is None:
+                    writer.write(wire.frame(wire.Unschedule(watch_id)))
+                else:
+                    writer.write(wire.frame(_schedule(watch_id, watch)))
+                await writer.drain()
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        frames = wire.Frames()
+        while True:
+            data = await reader.read(256 * 1024)
+            if not data:
+                raise _ChildLost("the prober died")
+            for body in frames.feed(data):
+                self._hear(wire.replies.decode(body))
+
+    def _hear(self, reply: wire.Reply) -> None:
+        match reply:
+            case wire.Results():
+                watch = self._by_number.get(reply.number)
+                if watch is not None:
+                    watch.sink([_result(watch.targets, seen) for seen in reply.seen])
+            case wire.Answer():
+                answer = self._probes.get(reply.request_id)
+                if answer is not None and not answer.done():
+                    answer.set_result(reply.seen)
+            case wire.Late():
+                self._on_blind(reply.why)
+            case wire.Pong():
+                self._hear_pong(reply)
+
+    def _hear_pong(self, pong: wire.Pong) -> None:
+        self._silent = 0
+        self._answered += 1
+        now_s = self._clock.monotonic_s()
+        if self._pong is not None and now_s > self._pong_at_s:
+            self._checks_per_s = (pong.checks - self._pong.checks) / (now_s - self._pong_at_s)
+        self._pong, self._pong_at_s = pong, now_s
+
+
+async def _start(theirs: socket.socket) -> asyncio.subprocess.Process:
+    fd = theirs.fileno()
+    # -P: a directory named yaffle where the engine was started must not be taken for us.
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-P",
+        "-m",
+        "yaffle.prober",
+        str(fd),
+        str(os.getpid()),
+        stdin=asyncio.subprocess.DEVNULL,
+        pass_fds=(fd,),
+    )
+
+
+async def _end(child: asyncio.subprocess.Process) -> None:
+    """Kill, for it holds nothing worth saving, and a stopped process obeys nothing else."""
+    if child.returncode is None:
+        child.kill()
+    async with asyncio.timeout(GRACE_S):
+        await child.wait()
+
+
+def _options(options: UrlOptions) -> wire.Options:
+    return wire.Options(
+        options.ssl_verify,
+        options.healthy_response,
+        options.retry_limit,
+        options.retry_interval_s,
+        options.timeout_s,
+        options.keep_alive,
+    )
+
+
+def _asks(targets: Sequence[UrlTarget]) -> list[wire.Ask]:
+    return [wire.Ask(target.node_id, target.url) for target in targets]
+
+
+def _schedule(watch_id: str, watch: _Watch) -> wire.Schedule:
+    return wire.Schedule(
+        watch_id, watch.number, _options(watch.options), watch.interval_s, _asks(watch.targets)
+    )
+
+
+def _result(targets: Sequence[UrlTarget], seen: wire.Seen) -> UrlResult:
+    return UrlResult(
+        node_id=NodeId(targets[seen.index].node_id),
+        code=seen.code,
+        detail=seen.detail,
+        at_us=seen.at_us,
+        took_us=seen.took_us,
+    )
+
+
+def _in_order(targets: Sequence[UrlTarget], seen: list[wire.Seen]) -> Sequence[UrlResult]:
+    return [_result(targets, one) for one in sorted(seen, key=lambda one: one.index)]
+
+
+if TYPE_CHECKING:
+    _conforms: type[UrlProber] = ProberClient

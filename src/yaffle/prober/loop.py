@@ -1,0 +1,170 @@
+"""Turns everything in the prober: epoll, the timer wheel, the places for connections, and its own doubt.
+
+The loop measures how long it did not look (`lost_s`). A short loss is given back to the checks in
+flight by their timeouts; after a long one (SIGSTOP, suspend, starvation) every check in flight is
+ended as X-LATE, before any event or timer is believed: what we missed is unknown, never a failure.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, Protocol
+
+from yaffle.core.addresses import AddressRules, refusal
+from yaffle.prober.resolver import Resolver
+from yaffle.prober.tls import Contexts
+from yaffle.prober.wheel import Wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LATE_S: Final = 0.5
+"""Not having looked for longer than this makes everything in flight unknown."""
+SLACK_S: Final = 0.02
+"""Lateness below this is the noise of any machine."""
+IDLE_S: Final = 0.25
+SOCKETS_MAX: Final = 2_000
+
+_READABLE: Final = select.EPOLLIN
+# Both directions, edge-triggered: one registration lasts the whole life of a connection.
+_BOTH_EDGES: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
+
+
+def now_s() -> float:
+    """Seconds that also count while the machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Handler(Protocol):
+    """Whoever has a file descriptor in the loop."""
+
+    def on_event(self, mask: int) -> None:
+        """Called when something happened; must stand being called for nothing."""
+        ...
+
+
+class InFlight(Protocol):
+    """One attempt, as the loop sees it."""
+
+    def was_late(self, lost_s: float) -> None:
+        """End as X-LATE."""
+        ...
+
+
+class Waiter(Protocol):
+    """A check that waits for a place."""
+
+    def place_free(self) -> None:
+        """Start the attempt now."""
+        ...
+
+
+class Gate:
+    """The address rules with a memory: judging an address anew costs more than connecting to it."""
+
+    def __init__(self, rules: AddressRules) -> None:
+        self._rules = rules
+        self._known: dict[str, str | None] = {}
+
+    def refusal(self, address: str) -> str | None:
+        """Return why this address may not be spoken to, or None."""
+        known = self._known
+        if address not in known:
+            if len(known) >= 50_000:
+                known.clear()
+            known[address] = refusal(self._rules, address)
+        return known[address]
+
+
+class Loop:
+    """One thread; nothing in here blocks but `epoll.poll`."""
+
+    def __init__(self) -> None:
+        self.now = now_s()
+        self.wheel = Wheel(self.now)
+        self.epoll = select.epoll()
+        self.handlers: dict[int, Handler] = {}
+        self.resolver = Resolver(now_s)
+        self.gate = Gate(AddressRules())
+        self.tls = Contexts()
+        self.attempts: set[InFlight] = set()
+        self.waiting: OrderedDict[Waiter, None] = OrderedDict()
+        self.sockets_max = SOCKETS_MAX
+        self.idle_sockets = 0
+        self.stopping = False
+        self.lost_s = 0.0
+        self.lag_s_max = 0.0
+        self.on_late: Callable[[float], None] = lambda _lost_s: None
+        self.handlers[self.resolver.fd] = _Collector(self.resolver)
+        self.epoll.register(self.resolver.fd, _READABLE)
+
+    def run(self) -> None:
+        """Turn until `stopping`."""
+        while not self.stopping:
+            self.turn()
+
+    def turn(self) -> None:
+        """Wait for events or the next timer, then handle both: events first."""
+        wait_s = self.wheel.idle_s(self.now, IDLE_S)
+        events = self.epoll.poll(wait_s, 8192)
+        now = now_s()
+        lag_s = now - self.now - wait_s
+        self.now = now
+        if lag_s > SLACK_S:
+            self._lost(lag_s)
+        handlers = self.handlers
+        for fd, mask in events:
+            handler = handlers.get(fd)
+            if handler is not None:
+                handler.on_event(mask)
+        self.wheel.advance(now)
+        self._give_places()
+
+    def _give_places(self) -> None:
+        # Here and not where an attempt ends: one that ends at once would call the next, and so on.
+        while self.waiting and len(self.attempts) < self.sockets_max:
+            waiter, _ = self.waiting.popitem(last=False)
+            waiter.place_free()
+
+    def _lost(self, lag_s: float) -> None:
+        self.lost_s += lag_s
+        self.lag_s_max = max(self.lag_s_max, lag_s)
+        if lag_s > LATE_S:
+            for attempt in list(self.attempts):
+                attempt.was_late(lag_s)
+            self.on_late(lag_s)
+
+    def watch(self, sock: socket.SocketType, handler: Handler) -> None:
+        """Tell `handler` of every edge on `sock`."""
+        fd = sock.fileno()
+        self.handlers[fd] = handler
+        self.epoll.register(fd, _BOTH_EDGES)
+
+    def close(self, sock: socket.SocketType) -> None:
+        """Forget and close; epoll forgets a closed descriptor by itself."""
+        self.handlers.pop(sock.fileno(), None)
+        sock.close()
+
+    def take_place(self, waiter: Waiter) -> bool:
+        """Whether there is a place for one more attempt; if not, `waiter` is called in its turn."""
+        if len(self.attempts) < self.sockets_max and not self.waiting:
+            return True
+        self.waiting[waiter] = None
+        return False
+
+    def leave_queue(self, waiter: Waiter) -> None:
+        """No longer wait for a place."""
+        self.waiting.pop(waiter, None)
+
+
+class _Collector:
+    __slots__ = ("_resolver",)
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+
+    def on_event(self, mask: int) -> None:
+        self._resolver.collect()

@@ -1,0 +1,109 @@
+"""Says which row of the outcome table an answer is: status, pattern, or the health document.
+
+Without a pattern 2xx passes, and for application/health+json the document's status. With a pattern
+the status must still be 2xx, and the pattern decides. Where the HTTP code and the document
+disagree the code wins, and the detail says so (contracts: process-health §3).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+import re2
+
+from yaffle.core import health_json
+from yaffle.model.health import Outcome
+from yaffle.prober.response import COMPLETE
+
+if TYPE_CHECKING:
+    from yaffle.core.health_json import HealthDocument
+    from yaffle.prober.response import Response
+
+_REDIRECTS: Final = (301, 302, 303, 307, 308)
+_ENDINGS: Final = {
+    "L7-SHORT": "the connection ended inside the answer",
+    "L7-CLOSED": "the connection was closed without an answer",
+    "L7-TOO-LARGE": "the answer is larger than the limit",
+    "L7-INVALID": "not valid HTTP",
+}
+
+
+class Pattern(Protocol):
+    """What we use of a compiled google-re2 expression."""
+
+    def search(self, text: str, /) -> object | None:
+        """Return a match or None."""
+        ...
+
+
+def compile_pattern(text: str) -> Pattern | None:
+    """Return the pattern, None for an empty one; raise ValueError where it does not compile."""
+    if not text:
+        return None
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled: Pattern = re2.compile(text, options)
+    except re2.error as error:
+        raise ValueError(_text(error.args[0])) from None
+    return compiled
+
+
+def _text(why: object) -> str:
+    return why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
+
+
+def judge(response: Response, pattern: Pattern | None) -> tuple[str, str]:
+    """Return the row and what to say after the URL."""
+    status = response.status
+    if status and not 200 <= status < 300:
+        return _refusal(response, status)
+    if response.ending != COMPLETE:
+        code = response.ending or "L7-SHORT"
+        what = _ENDINGS.get(code, code)
+        return code, f"{status}, but {what}" if status else what
+    if pattern is not None:
+        if _matches(pattern, response.body.decode("utf-8", "replace")):
+            return "L7-OK", f"{status}, the body matches"
+        return "L7-PATTERN", f"{status}, but the body does not match the pattern"
+    if response.content_type and health_json.is_health_json(response.content_type):
+        return _document(status, health_json.read(response.body))
+    return "L7-OK", str(status)
+
+
+def _matches(pattern: Pattern, text: str) -> bool:
+    # Patterns come from users of Python's `re`, where `$` also matches before a last line break.
+    return bool(pattern.search(text) or (text.endswith("\n") and pattern.search(text[:-1])))
+
+
+def _refusal(response: Response, status: int) -> tuple[str, str]:
+    if status in _REDIRECTS:
+        return "L7-REDIRECT", f"{status}, redirects to {_shown(response.location)} (not followed)"
+    if response.ending != COMPLETE or not health_json.is_health_json(response.content_type):
+        return "L7-STATUS", str(status)
+    document = health_json.read(response.body)
+    if document.status is Outcome.FAIL:
+        return "L7-FAIL", f"{status}, {_said(document)}"
+    return "L7-STATUS", f"{status}, although {_said(document)}"
+
+
+def _document(status: int, document: HealthDocument) -> tuple[str, str]:
+    if document.status is Outcome.WARN:
+        return "L7-WARN", f"{status}, {_said(document)}"
+    if document.status is Outcome.PASS:
+        return "L7-OK", f"{status}, {_said(document)}"
+    return "L7-OK", f"{status}, although {_said(document)}"
+
+
+def _said(document: HealthDocument) -> str:
+    if document.status is Outcome.UNKNOWN:
+        return document.detail
+    said = f"the document says {document.status}"
+    about = ": ".join(part for part in (document.worst, document.detail) if part)
+    return f"{said} ({about})" if about else said
+
+
+def _shown(location: str) -> str:
+    """A Location for people: bounded, printable, without its query."""
+    plain = location.partition("?")[0][:150]
+    return "".join(c if c.isprintable() else "?" for c in plain) or "nowhere"
