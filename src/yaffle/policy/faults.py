@@ -13,6 +13,8 @@ from typing import Final
 
 Path = tuple[str | int, ...]
 SHOWN_MAX: Final = 60
+LINES_MAX: Final = 200
+"""More help nobody, and the answer to a hostile document stays small."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +73,14 @@ class Places:
         return self._line(self.mark(fault), fault)
 
     def describe_all(self, faults: Iterable[Fault]) -> tuple[str, ...]:
-        """Return one line per distinct fault, in the order of the text."""
+        """Return one line per distinct fault, in the order of the text, up to LINES_MAX."""
         placed = [(self.mark(fault), fault) for fault in faults]
         if self.source is not None:
             placed.sort(key=lambda pair: (pair[0].line, pair[0].column))
-        return tuple(dict.fromkeys(self._line(mark, fault) for mark, fault in placed))
+        lines = tuple(dict.fromkeys(self._line(mark, fault) for mark, fault in placed))
+        if len(lines) <= LINES_MAX:
+            return lines
+        return (*lines[:LINES_MAX], f"and {len(lines) - LINES_MAX} more")
 
     def _line(self, mark: Mark, fault: Fault) -> str:
         dotted = dotted_path(self.written(fault.path))

@@ -26,14 +26,15 @@ NAMES: Final = (
 ALIASES: Final[Mapping[str, str]] = {"node.physicalid": "node.physical_id"}
 """Seed 1 writes `node.physicalid`."""
 ATTRIBUTE: Final = re.compile(r"node\.attributes\.[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
-TEMPLATE: Final = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+# Blanks are stripped afterwards: matched here, they would cost time in the cube of their number.
+TEMPLATE: Final = re.compile(r"\{\{([^{}]*)\}\}")
 
 
 def names_in(value: object) -> frozenset[str]:
     """Return the names that `value` needs, aliases resolved, at any depth."""
     found: set[str] = set()
     for _, text in _texts(value, ()):
-        found.update(_canonical(match.group(1)) for match in TEMPLATE.finditer(text))
+        found.update(_name(match) for match in TEMPLATE.finditer(text))
     return frozenset(found)
 
 
@@ -46,7 +47,7 @@ def check(value: object, path: Path = ()) -> Iterator[tuple[Path, str]]:
     """Yield place and sentence of every template that could never be filled in."""
     for here, text in _texts(value, path):
         for match in TEMPLATE.finditer(text):
-            if not _is_known(name := match.group(1)):
+            if not _is_known(name := _name(match)):
                 known = (*NAMES, *ALIASES, "node.attributes.<key>")
                 hint = near_miss(name, known)
                 yield here, f"unknown name {shown_text(name)!r}{hint}; known: {listed(known)}"
@@ -75,8 +76,8 @@ def _filled(value: object, names: Mapping[str, object]) -> object:
     if not isinstance(value, str):
         return value
     if whole := TEMPLATE.fullmatch(value):
-        return names[_canonical(whole.group(1))]
-    return TEMPLATE.sub(lambda match: str(names[_canonical(match.group(1))]), value)
+        return names[_name(whole)]
+    return TEMPLATE.sub(lambda match: str(names[_name(match)]), value)
 
 
 def _texts(value: object, path: Path) -> Iterator[tuple[Path, str]]:
@@ -90,12 +91,13 @@ def _texts(value: object, path: Path) -> Iterator[tuple[Path, str]]:
             yield from _texts(item, (*path, place))
 
 
-def _canonical(name: str) -> str:
+def _name(match: re.Match[str]) -> str:
+    name = match.group(1).strip()
     return ALIASES.get(name, name)
 
 
 def _is_known(name: str) -> bool:
-    return _canonical(name) in NAMES or ATTRIBUTE.fullmatch(name) is not None
+    return name in NAMES or ATTRIBUTE.fullmatch(name) is not None
 
 
 def _is_scalar(value: object) -> bool:

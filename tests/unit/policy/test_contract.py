@@ -136,8 +136,8 @@ REFUSED = [
         id="action-unknown",
     ),
     pytest.param(
-        document(OLD, detection={"intervall": 5}),
-        "detection.intervall: unknown key (did you mean interval?)",
+        document(OLD, detection={"intervals": 5}),
+        "detection.intervals: unknown key (did you mean interval?)",
         id="key-unknown",
     ),
     pytest.param(

@@ -156,6 +156,12 @@ def test_bounds_are_settings() -> None:
     assert "more than 5 values" in faults(HEAD + BODY, max_values=5)[0]
 
 
+def test_a_thousand_faults_are_told_in_part() -> None:
+    found = faults(HEAD + BODY + "".join(f"k{n}: 1\n" for n in range(1000)))
+    assert len(found) == 201
+    assert found[-1] == "and 800 more"
+
+
 def nested(depth: int) -> object:
     value: object = 1
     for _ in range(depth):

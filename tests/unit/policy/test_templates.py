@@ -91,6 +91,12 @@ def test_unknown_names_are_refused_with_their_place(text: str, said: str) -> Non
     assert said in line
 
 
+def test_long_blanks_cost_no_time() -> None:
+    assert list(templates.check("{{" + " " * 200_000)) == [
+        ((), "'{{' without its '}}'; write {{ name }}")
+    ]
+
+
 def test_known_names_are_accepted_in_builtin_params_too() -> None:
     actions = [{"name": "REBOOT", "params": {"type": "{{ node.attributes.reboot_type }}"}}]
     parsed = accepted(document(actions=actions))
