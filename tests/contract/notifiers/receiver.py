@@ -66,6 +66,12 @@ class Receiver:
         """Take the request and say nothing until the test is over."""
         self.over.wait(20)
 
+    def flood(self, handler: BaseHTTPRequestHandler, seen: Seen) -> None:
+        """Answer with a body that has no end."""
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
+        while not self.over.is_set():
+            handler.wfile.write(b"." * 65_536)
+
     def drip(self, handler: BaseHTTPRequestHandler, seen: Seen) -> None:
         """Answer one byte at a time, for ever, each well within any read timeout."""
         handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")

@@ -178,6 +178,30 @@ def test_denied_addresses_are_not_connected_to(
         assert there.seen == []
 
 
+def test_the_address_that_was_checked_is_the_one_connected_to(tmp_path: Path) -> None:
+    found = {entry[4][0] for entry in socket.getaddrinfo("localhost", 80)}
+    if found != {"::1", "127.0.0.1"}:
+        pytest.skip("localhost does not have both addresses here")
+    with receiver() as there, socket.socket(socket.AF_INET6) as denied:
+        denied.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        denied.bind(("::1", there.port))
+        denied.listen()
+        denied.setblocking(False)
+        url = f"http://localhost:{there.port}/"
+        got, line = send(notifier(tmp_path, url, deny=("::1/128",)))
+        assert got is Delivery.ACCEPTED, line
+        with pytest.raises(BlockingIOError):
+            denied.accept()
+
+
+def test_an_endless_answer_is_not_read_to_its_end(tmp_path: Path) -> None:
+    with receiver() as there:
+        there.manners = [there.flood]
+        begun = time.monotonic()
+        assert send(notifier(tmp_path, there.url))[0] is Delivery.ACCEPTED
+        assert time.monotonic() - begun < 4
+
+
 @pytest.mark.parametrize(
     "host", ["169.254.169.254", "[::ffff:169.254.169.254]", "[fe80::1]", "[fd00:ec2::254]"]
 )

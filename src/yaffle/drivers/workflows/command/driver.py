@@ -4,7 +4,7 @@ The program gets JSON on stdin: `{"operation_id", "command", "timeout_s", "node"
 "physical_id", "cluster_id", "cluster_name", "profile_type", "attributes"}, "params"}`. Exit 0 is
 done, anything else failed; the last line of stderr says why. Whatever it leaves running is killed
 when it ends: a daemon belongs to an init system. It outlives the engine, so a systemd unit of the
-engine needs `KillMode=process`.
+engine needs `KillMode=process`; `TasksMax=` there bounds how many processes a program may fork.
 
 The promise DEDUPLICATES holds per `state_dir`: engines on several machines that may run commands
 must share it (with working flock), or have commands enabled on one of them only.
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from yaffle.clouds.http import one_line, to_json
 from yaffle.clouds.settings import Section, read_secret
-from yaffle.drivers.workflows.command.jobs import MARKER, Jobs
+from yaffle.drivers.workflows.command.jobs import Jobs
 from yaffle.drivers.workflows.command.settings import PATH, Command, CommandSettings
 from yaffle.errors import ConfigError, InvalidSpec
 from yaffle.model.ids import OperationId
@@ -128,7 +128,13 @@ def _environment(command: Command, operation_id: OperationId) -> dict[str, str]:
         name: read_secret(path, f"env_files.{name}").decode("utf-8", "surrogateescape")
         for name, path in command.env_files.items()
     }
-    return {"PATH": PATH, "LANG": "C.UTF-8", **command.env, **secrets, MARKER: operation_id}
+    return {
+        "PATH": PATH,
+        "LANG": "C.UTF-8",
+        **command.env,
+        **secrets,
+        "YAFFLE_OPERATION_ID": operation_id,
+    }
 
 
 def _input(

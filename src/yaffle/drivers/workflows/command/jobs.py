@@ -33,8 +33,9 @@ from yaffle.clouds.http import one_line
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import Progress, ProgressState
 
-MARKER: Final = "YAFFLE_OPERATION_ID"
-"""In the environment of whatever a job starts: how left-overs of a killed runner are found."""
+MARKER: Final = "YAFFLE_JOB"
+"""Job directory, in the environment of whatever a job starts: how left-overs of a killed runner are
+found. Not the operation id: another state directory may know the same one."""
 KEPT_JOBS: Final = 200
 _RUNNER: Final = Path(__file__).with_name("runner.py")
 _SAFE_NAME: Final = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,127}", re.ASCII)
@@ -59,7 +60,7 @@ class Jobs:
         with _closing(lock):
             if not _try_lock(lock, fcntl.LOCK_SH):
                 return Progress(state=ProgressState.RUNNING, detail="the program is running")
-            return self._look_at_quiet(job, operation_id)
+            return _look_at_quiet(job)
 
     def launch(self, operation_id: OperationId, request: dict[str, object], wait_s: float) -> None:
         """Start the runner, unless this operation was started before; raises OSError."""
@@ -85,27 +86,28 @@ class Jobs:
             return self.root / operation_id
         return self.root / hashlib.sha256(operation_id.encode()).hexdigest()
 
-    def _look_at_quiet(self, job: Path, operation_id: OperationId) -> Progress:
-        """The lock was free: decide again, since the runner may have ended in between."""
-        ended = _result(job)
-        if ended is not None:
-            return ended
-        if not (job / "started.json").exists():
-            return Progress(state=ProgressState.ABSENT, detail="the program was never started")
-        left = kill_marked(operation_id)
-        detail = "the runner was killed: what the program did is unknown"
-        if left:
-            detail += f"; {left} left-over processes killed"
-        _settle(job, detail)
-        return Progress(state=ProgressState.FAILED, detail=detail)
+
+def _look_at_quiet(job: Path) -> Progress:
+    """The lock was free: decide again, since the runner may have ended in between."""
+    ended = _result(job)
+    if ended is not None:
+        return ended
+    if not (job / "started.json").exists():
+        return Progress(state=ProgressState.ABSENT, detail="the program was never started")
+    left = kill_marked(job)
+    detail = "the runner was killed: what the program did is unknown"
+    if left:
+        detail += f"; {left} left-over processes killed"
+    _settle(job, detail)
+    return Progress(state=ProgressState.FAILED, detail=detail)
 
 
-def kill_marked(operation_id: OperationId) -> int:
+def kill_marked(job: Path) -> int:
     """Kill every process that bears the job's mark; return how many there were."""
     killed = 0
     for process in psutil.process_iter():
         try:
-            if process.environ().get(MARKER) == operation_id:
+            if process.environ().get(MARKER) == str(job):
                 process.send_signal(signal.SIGKILL)
                 killed += 1
         except (psutil.Error, OSError):

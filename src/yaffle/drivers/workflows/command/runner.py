@@ -25,6 +25,8 @@ import time
 from pathlib import Path
 from typing import IO, Any, Final
 
+MARKER: Final = "YAFFLE_JOB"
+"""As in jobs.py: how left-overs are found if this process is killed."""
 TERM_GRACE_S: Final = 2.0
 KILL_PROOF_S: Final = 5.0
 FREEZE_S: Final = 2.0
@@ -107,7 +109,7 @@ def _start(job: Path, request: dict[str, Any]) -> subprocess.Popen[bytes]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=work,
-            env={"HOME": str(work), "TMPDIR": str(work), **request["env"]},
+            env={"HOME": str(work), "TMPDIR": str(work), **request["env"], MARKER: str(job)},
             start_new_session=True,
             preexec_fn=lambda: _confine(int(request["nofile"])),  # noqa: PLW1509 - one thread only
         )
