@@ -73,6 +73,9 @@ class Store:
         # what real callers see, others acting between their call and its result.
         await asyncio.sleep(0)
         start(job)
+        if job.future.done():
+            await asyncio.sleep(0)
+            return job.future.result()
         bound = asyncio.timeout(timeout_s)
         try:
             async with bound:

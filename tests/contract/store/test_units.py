@@ -225,6 +225,20 @@ def test_a_writer_that_dies_of_a_bug_leaves_nobody_waiting(tmp_path):
     asyncio.run(scenario())
 
 
+def test_a_caller_cancelled_before_its_unit_began_leaves_nothing(store):
+    async def scenario() -> None:
+        async with store:
+            early = asyncio.ensure_future(store.write(put("early")))
+            await asyncio.sleep(0)
+            early.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await early
+            await store.write(put("other"))
+            assert await store.read(keys) == ["other"]
+
+    asyncio.run(scenario())
+
+
 def test_a_timeout_inside_a_unit_is_the_units_own(store):
     def work(conn):
         raise TimeoutError("mine")
