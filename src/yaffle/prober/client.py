@@ -86,10 +86,13 @@ class ProberClient:
         rules: AddressRules | None = None,
         ca_file: str = "",
         sockets_max: int = 2_000,
+        ping_s: float = PING_S,
     ) -> None:
+        """`ca_file` is trusted beside the system's authorities; `ping_s` is how often we look."""
         rules = rules if rules is not None else AddressRules()
         self._clock = clock
         self._on_blind = on_blind
+        self._ping_s = ping_s
         self._configure = wire.Configure(
             [str(network) for network in rules.allow],
             [str(network) for network in rules.deny],
@@ -261,7 +264,7 @@ class ProberClient:
                 raise _ChildLost(f"the prober did not answer {self._silent} pings")
             self._silent += 1
             writer.write(wire.frame(wire.Ping(number)))
-            await self._clock.sleep(PING_S)
+            await self._clock.sleep(self._ping_s)
 
     async def _send_changes(self, writer: asyncio.StreamWriter) -> None:
         while True:

@@ -95,13 +95,19 @@ class Resolver:
             os.eventfd_write(self.fd, 1)
 
 
+def failure(number: int, why: str) -> Found:
+    """What an EAI number means: there is no such name, or we could not find out."""
+    return Found(code="L3-DNS" if number in _NO_SUCH_NAME else "X-DNS", why=why)
+
+
 def _resolve(host: str) -> Found:
     try:
         infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
-        code = "L3-DNS" if error.errno in _NO_SUCH_NAME else "X-DNS"
-        return Found(code=code, why=str(error.strerror))
-    except (OSError, UnicodeError) as error:
+        return failure(error.errno or 0, str(error.strerror))
+    except UnicodeError as error:
+        return Found(code="X-BAD-URL", why=f"not a host name: {error}")
+    except OSError as error:
         return Found(code="X-DNS", why=str(error))
     addresses = tuple(
         (int(family), str(address[0]), int(address[3]) if len(address) == 4 else 0)

@@ -32,6 +32,7 @@ class Response:
         "_interim",
         "_parser",
         "_raw_bytes",
+        "_surplus",
         "content_type",
         "ending",
         "location",
@@ -49,6 +50,7 @@ class Response:
         self._headers_done = False
         self._framed = False
         self._interim = False
+        self._surplus = False
         self.ending: str | None = None
         """None while it goes on; then COMPLETE or the row that says what was wrong."""
         self.status = 0
@@ -70,7 +72,8 @@ class Response:
     def keeps_alive(self) -> bool:
         """Whether the answer is complete and its connection may be used again."""
         parser = self._parser
-        return self.ending == COMPLETE and parser is not None and parser.should_keep_alive()
+        whole = self.ending == COMPLETE and not self._surplus
+        return whole and parser is not None and parser.should_keep_alive()
 
     def feed(self, data: bytes) -> bool:
         """Take what was received; True when the answer has ended, well or not."""
@@ -83,6 +86,7 @@ class Response:
             else:
                 self._feed_headers(parser, data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._surplus = True
             self._end("L7-INVALID")
         return self.ending is not None
 
@@ -124,6 +128,10 @@ class Response:
             self.ending = ending
 
     # --- called by llhttp ---
+
+    def on_message_begin(self) -> None:
+        """A second answer without a question makes the connection useless."""
+        self._surplus = self.ending is not None
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep what decides; interim answers have no such headers."""
