@@ -108,3 +108,19 @@ properties:
 def test_source_names_the_document() -> None:
     with pytest.raises(InvalidSpec, match=r"^web\.yml:1:1: has to be a mapping"):
         parse("- a", source="web.yml")
+
+
+def test_an_unreadable_value_is_blamed_once() -> None:
+    unquoted = TEXT.replace('"http://{nodeip}/"', "{{ node.id }}")
+    (line,) = [line for line in faults(unquoted) if "options.poll_url:" in line]
+    assert "a template has to be quoted" in line
+
+
+def test_duplicate_modes_are_told_beside_other_faults() -> None:
+    twice = TEXT.replace("      - options: {}\n", "      - type: NODE_STATUS_POLLING\n")
+    assert any(
+        line.startswith(
+            "policy.yaml:11:9 detection.detection_modes.2: the same as detection_modes.0"
+        )
+        for line in faults(twice)
+    )
