@@ -66,6 +66,8 @@ class End(StrEnum):
     """How a walk of the ladder ends."""
 
     RECOVERED = "recovered"
+    DONE = "done"
+    """The path is over and nothing was to be verified: creating and deleting end so."""
     ALREADY_HEALTHY = "already-healthy"
     EXHAUSTED = "exhausted"
     ABANDONED = "abandoned"
@@ -163,12 +165,18 @@ def build(recovery: Recovery) -> tuple[Rung, ...]:
     )
 
 
+def _is_next(ladder: tuple[Rung, ...], rung: int, stage: int, step: Done) -> bool:
+    if rung >= len(ladder) or stage >= len(ladder[rung].path):
+        return False
+    return (step.rung, step.stage) == (rung, ladder[rung].path[stage])
+
+
 def position(ladder: tuple[Rung, ...], journal: Sequence[Done]) -> Next | End:
     """Replay the journal and return the step to take now, or how the walk ended."""
     rung = stage = 0
     acted = proved = False
     for step in journal:
-        if rung >= len(ladder) or (step.rung, step.stage) != (rung, ladder[rung].path[stage]):
+        if not _is_next(ladder, rung, stage, step):
             raise IllegalStep(f"the journal holds {step}, which does not come next")
         if step.result is Result.LEFT_BEHIND and not proved:
             raise IllegalStep(f"rung {rung} left a copy behind that no fence has proved dead")
@@ -189,4 +197,6 @@ def position(ladder: tuple[Rung, ...], journal: Sequence[Done]) -> Next | End:
                 return move
     if rung >= len(ladder):
         return End.EXHAUSTED
+    if stage >= len(ladder[rung].path):
+        return End.DONE
     return Next(rung=rung, stage=ladder[rung].path[stage], acted=acted, proved=proved)

@@ -46,6 +46,11 @@ def ended(state: RetryState, retry: Retry, now_us: int) -> RetryState:
     return replace(state, next_us=now_us + int(backoff_s(state.attempts, retry) * SECOND))
 
 
+def refunded(state: RetryState, now_us: int) -> RetryState:
+    """Give back a try that touched nothing; it may be tried again at once."""
+    return replace(state, attempts=max(0, state.attempts - 1), next_us=now_us)
+
+
 def spent(state: RetryState, retry: Retry) -> bool:
     """Whether the budget has no try left."""
     return state.attempts >= retry.attempts

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from yaffle.model.ids import ClusterId, NodeId
+from yaffle.model.ids import ClusterId, NodeId
 
 EMPTY: Mapping[str, object] = MappingProxyType({})
 

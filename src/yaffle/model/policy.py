@@ -5,15 +5,12 @@ Durations are seconds. Every field has its final value here; no default is appli
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from yaffle.model.ids import ModeKey
+from yaffle.model.ids import ModeKey
 
 
 class ModeType(StrEnum):

@@ -1,0 +1,1 @@
+"""The shell: reads, asks the core, writes the intent, acts, writes the result. Thin by design."""

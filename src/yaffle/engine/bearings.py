@@ -1,0 +1,63 @@
+"""Takes bearings before many nodes are judged: do the reference targets answer, when no node does?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import structlog
+
+from yaffle.core.blindness import Blindness, assess
+
+if TYPE_CHECKING:
+    from yaffle.core.verdict import NodeMemory
+    from yaffle.engine.kit import Kit
+
+log = structlog.get_logger()
+
+TIMEOUT_S = 2.0
+
+
+class Bearings:
+    """Asks the reference targets only when the nodes' silence calls for it."""
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def take(
+        self, memories: Iterable[NodeMemory], references: tuple[str, ...]
+    ) -> Blindness | None:
+        """Return why we may be blind, or None when something answers us."""
+        known = list(memories)
+        if assess(known, ()) is None:
+            return None
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_answers(r)) for r in references]
+        found = assess(known, tuple(t.result() for t in tasks))
+        if found is not None:
+            self._kit.metrics.blind.labels("no answer from anywhere").inc()
+            log.warning("blind", asked=found.asked, references=found.references_asked)
+        return found
+
+
+async def _answers(reference: str) -> bool:
+    """Whether anything at all answers at `host:port` or at the URL's host; a refusal is an answer."""
+    host, port = _address(reference)
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            _, writer = await asyncio.open_connection(host, port)
+    except (ConnectionRefusedError, ConnectionResetError):
+        return True
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True
+
+
+def _address(reference: str) -> tuple[str, int]:
+    """Return where to connect; `host:port` and URLs alike."""
+    parts = urlsplit(reference if "//" in reference else f"//{reference}")
+    default = 443 if parts.scheme == "https" else 80
+    return parts.hostname or "", parts.port or default

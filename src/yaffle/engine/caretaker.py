@@ -1,0 +1,110 @@
+"""The slow work: remains swept, history pruned, gauges set. Nothing urgent waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from sqlalchemy import func, select
+
+from yaffle.errors import StoreUnavailable
+from yaffle.model.ids import OperationId
+from yaffle.model.operations import EMPTY, Operation, ProgressState
+from yaffle.store import debris, outbox, prune
+from yaffle.store.tables import actions
+from yaffle.store.tables import outbox as outbox_table
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from yaffle.engine.kit import Kit
+    from yaffle.engine.session import Session
+    from yaffle.model.operations import Target
+
+log = structlog.get_logger()
+
+PACE_S: Final = 5.0
+PRUNE_EVERY_S: Final = 3600.0
+SWEEP_S: Final = 4.0
+SWEEP_AGAIN_S: Final = 30.0
+
+
+class Caretaker:
+    """One loop per session."""
+
+    def __init__(self, kit: Kit, session: Session) -> None:
+        self._kit = kit
+        self._session = session
+
+    async def run(self) -> None:
+        """Sweep, prune and measure for as long as the session lasts."""
+        next_prune_s = self._kit.clock.monotonic_s() + 60
+        while True:
+            try:
+                await self._measure()
+                if self._session.may_act(SWEEP_S):
+                    await self._sweep()
+                if self._kit.clock.monotonic_s() >= next_prune_s:
+                    next_prune_s = self._kit.clock.monotonic_s() + PRUNE_EVERY_S
+                    await self._prune()
+            except StoreUnavailable as error:
+                log.warning("housekeeping put off", error=str(error))
+            await self._kit.clock.sleep(PACE_S)
+
+    async def _measure(self) -> None:
+        def work(conn: Connection) -> tuple[int | None, int, int | None]:
+            parked = conn.execute(
+                select(func.count()).where(outbox_table.c.state == outbox.OutboxState.PARKED)
+            ).scalar_one()
+            ready = conn.execute(
+                select(func.min(actions.c.created_us)).where(actions.c.status == "READY")
+            ).scalar_one()
+            return outbox.oldest_pending_us(conn), parked, ready
+
+        oldest_us, parked, ready_us = await self._kit.store.read(work)
+        now_us = self._kit.clock.now_us()
+        metrics = self._kit.metrics
+        metrics.queue_age.set(0 if oldest_us is None else max(0, now_us - oldest_us) / 1e6)
+        metrics.ready_age.set(0 if ready_us is None else max(0, now_us - ready_us) / 1e6)
+        metrics.parked.set(parked)
+
+    async def _prune(self) -> None:
+        now_us = self._kit.clock.now_us()
+        removed = await self._kit.store.write(
+            lambda conn: prune.prune(conn, now_us=now_us, retention=self._kit.retention)
+        )
+        log.info("history pruned", removed=removed)
+
+    async def _sweep(self) -> None:
+        """Go on deleting copies that a recovery went past."""
+        now_us = self._kit.clock.now_us()
+        for row, target in await self._kit.store.read(lambda c: debris.due(c, now_us, 10)):
+            error = await self._delete(OperationId(row["id"]), target)
+            await self._kit.store.write(
+                lambda conn, ident=row["id"], error=error: debris.tried(  # type: ignore[misc]
+                    conn,
+                    ident,
+                    done_us=None if error else self._kit.clock.now_us(),
+                    next_us=self._kit.clock.now_us() + int(SWEEP_AGAIN_S * 1e6),
+                    error=error,
+                )
+            )
+
+    async def _delete(self, ident: OperationId, target: Target) -> str:
+        """Submit or poll the deletion once; return what is still in the way, or nothing."""
+        profile = self._kit.drivers.profiles.get(target.profile_type)
+        if profile is None:
+            return f"no profile {target.profile_type}"
+        op = Operation(kind="DELETE", target=target, params=EMPTY, timeout_s=SWEEP_AGAIN_S)
+        try:
+            async with asyncio.timeout(SWEEP_S + 0.5):
+                done = await profile.poll(op, operation_id=ident, deadline_s=SWEEP_S / 2)
+                if done.state in {ProgressState.ABSENT, ProgressState.FAILED}:
+                    done = await profile.submit(op, operation_id=ident, deadline_s=SWEEP_S / 2)
+        except TimeoutError:
+            return "no answer in time"
+        except Exception as error:
+            log.exception("sweep failed")
+            return f"{type(error).__name__}: {error}"
+        return "" if done.state is ProgressState.DONE else done.detail or "still there"

@@ -1,0 +1,283 @@
+"""What becomes of an action's rows: when it starts, after each step, and at its end.
+
+Each function is one transaction's work and is guarded by the epoch: a late hand writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from yaffle.core import retry
+from yaffle.core.ladder import End, Result
+from yaffle.engine import news
+from yaffle.engine.saving import refresh_cluster
+from yaffle.engine.targets import retry_of
+from yaffle.model.health import NodeStatus
+from yaffle.model.ids import IncidentId
+from yaffle.model.incident import IncidentState
+from yaffle.store import actions, catalog, debris, incidents, journal
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from yaffle.engine.kit import Kit
+    from yaffle.engine.snapshot import Snapshot
+    from yaffle.engine.steps import Outcome, Step
+    from yaffle.store.records import ActionRow, IncidentRow, NodeRow, StepRow
+
+BEGINNING = {"NODE_CREATE": NodeStatus.CREATING, "NODE_DELETE": NodeStatus.DELETING}
+SUCCEEDED = frozenset({End.RECOVERED, End.ALREADY_HEALTHY, End.DONE})
+
+
+def started(kit: Kit, conn: Connection, action: ActionRow, now_us: int) -> None:
+    """The first step is about to be taken."""
+    if action.node_id is None:
+        return
+    status = BEGINNING.get(action.action)
+    if status is not None:
+        catalog.set_node(
+            conn, action.node_id, now_us, status=status.value, status_reason=action.action.lower()
+        )
+    incident = incidents.open_of(conn, action.node_id) if action.incident_id else None
+    if incident is not None:
+        incidents.set_values(conn, incident.id, started_us=incident.started_us or now_us)
+        decided_us = incident.decided_us or now_us
+        kit.metrics.start.observe(max(0.0, (now_us - decided_us) / 1e6))
+
+
+def write_step(kit: Kit, conn: Connection, step: Step, outcome: Outcome) -> None:
+    """Write a step's result together with everything it changed."""
+    now_us = kit.clock.now_us()
+    journal.ended(
+        conn,
+        step.ticket,
+        step.row,
+        result=outcome.result.value,
+        detail=outcome.detail,
+        data=outcome.data,
+        now_us=now_us,
+    )
+    if outcome.proof is not None:
+        journal.add_proof(
+            conn,
+            ident=kit.new_id(),
+            incident_id=step.action.incident_id or "",
+            action_id=step.action.id,
+            node_id=step.node.id,
+            physical_id=step.node.physical_id,
+            proof=outcome.proof,
+            waived=outcome.result is Result.WAIVED,
+        )
+    if outcome.evidence is not None and step.action.incident_id:
+        incidents.set_values(conn, IncidentId(step.action.incident_id), evidence=outcome.evidence)
+    if outcome.debris:
+        debris.add(conn, kit.new_id(), step.target, now_us)
+    values = _changes(outcome, now_us)
+    if values:
+        catalog.set_node(conn, step.node.id, now_us, **values)
+
+
+def _changes(outcome: Outcome, now_us: int) -> dict[str, object]:
+    values: dict[str, object] = {}
+    if outcome.physical_id is not None:
+        values["physical_id"] = outcome.physical_id
+    if outcome.attributes is not None:
+        values["attributes"] = dict(outcome.attributes)
+    if outcome.restarted and outcome.result is Result.DONE:
+        values["grace_us"] = now_us
+    return values
+
+
+def vanished(kit: Kit, conn: Connection, action: ActionRow) -> None:
+    """The node is gone: there is nothing left to do."""
+    actions.end(
+        conn,
+        action.id,
+        kit.clock.now_us(),
+        status=actions.CANCELLED,
+        reason="the node is gone",
+        outputs={},
+    )
+
+
+def end(
+    kit: Kit,
+    ticket: actions.Ticket,
+    conn: Connection,
+    action: ActionRow,
+    how: End,
+    past: Sequence[StepRow],
+    snapshot: Snapshot,
+) -> None:
+    """End the action, its incident and its hold on the node."""
+    actions.guard(conn, ticket)
+    now_us = kit.clock.now_us()
+    last = past[-1].detail if past else ""
+    reason = f"{how.value}: {last}"[:4000]
+    node = None if action.node_id is None else catalog.node(conn, action.node_id)
+    if node is not None:
+        match action.action:
+            case "NODE_CREATE":
+                _created(conn, node, how, reason, now_us)
+            case "NODE_DELETE":
+                _deleted(conn, node, how, reason, now_us)
+            case _:
+                _recovered(kit, conn, action, node, how, last, snapshot, now_us)
+    status = actions.SUCCEEDED if how in SUCCEEDED else actions.FAILED
+    actions.end(
+        conn,
+        action.id,
+        now_us,
+        status=actions.CANCELLED if how is End.SUPERSEDED else status,
+        reason="Action completed successfully." if how in SUCCEEDED else reason,
+        outputs={"end": how.value},
+    )
+    if action.cluster_id is not None:
+        refresh_cluster(conn, action.cluster_id, now_us)
+        _remove_if_empty(conn, action, now_us)
+
+
+def _created(conn: Connection, node: NodeRow, how: End, reason: str, now_us: int) -> None:
+    well = how is End.DONE
+    catalog.set_node(
+        conn,
+        node.id,
+        now_us,
+        status=(NodeStatus.ACTIVE if well else NodeStatus.ERROR).value,
+        status_reason="Creation succeeded" if well else reason,
+        # A creation that failed leaves a node that is watched and healed like any other.
+        grace_us=now_us if well else None,
+    )
+    news.node_event(
+        conn,
+        node,
+        at_us=now_us,
+        action="NODE_CREATE",
+        status="end" if well else "error",
+        reason=reason,
+    )
+
+
+def _deleted(conn: Connection, node: NodeRow, how: End, reason: str, now_us: int) -> None:
+    if how is End.DONE:
+        news.node_event(conn, node, at_us=now_us, action="NODE_DELETE", status="end", reason=reason)
+        catalog.remove_node(conn, node.id)
+        return
+    catalog.set_node(
+        conn, node.id, now_us, status=NodeStatus.ERROR.value, status_reason=f"not deleted: {reason}"
+    )
+    news.node_event(
+        conn, node, at_us=now_us, action="NODE_DELETE", status="error", reason=reason, level=40
+    )
+
+
+def _remove_if_empty(conn: Connection, action: ActionRow, now_us: int) -> None:
+    """A cluster being deleted goes with its last node."""
+    if action.cluster_id is None:
+        return
+    cluster = catalog.cluster(conn, action.cluster_id)
+    if cluster is None or cluster.status != "DELETING":
+        return
+    if not catalog.nodes_of(conn, cluster.id):
+        catalog.remove_cluster(conn, cluster.id)
+        return
+    waiting = actions.unfinished(conn, cluster_id=cluster.id)
+    if not waiting:
+        catalog.set_cluster(
+            conn,
+            cluster.id,
+            now_us,
+            status="ERROR",
+            status_reason="some nodes could not be deleted; see `yaffle node list`",
+        )
+
+
+def _recovered(
+    kit: Kit,
+    conn: Connection,
+    action: ActionRow,
+    node: NodeRow,
+    how: End,
+    detail: str,
+    snapshot: Snapshot,
+    now_us: int,
+) -> None:
+    """Write what a recovery's end means for the node, its retry budget and its incident."""
+    policy = snapshot.recovery.retry
+    state = retry_of(node)
+    values: dict[str, object]
+    match how:
+        case End.RECOVERED | End.DONE:
+            state = retry.ended(state, policy, now_us)
+            values = {"status": NodeStatus.ACTIVE.value, "status_reason": "Recovery succeeded"}
+        case End.ALREADY_HEALTHY:
+            state = retry.refunded(state, now_us)
+            values = {"status": NodeStatus.ACTIVE.value, "status_reason": "already healthy"}
+        case End.SUPERSEDED:
+            values = {"status_reason": "recovery superseded by a user's action"}
+        case End.ABANDONED:
+            state = retry.ended(retry.refunded(state, now_us), policy, now_us)
+            values = {"status": NodeStatus.WARNING.value, "status_reason": f"abandoned: {detail}"}
+        case End.EXHAUSTED:
+            state = retry.ended(state, policy, now_us)
+            if retry.spent(state, policy):
+                state = retry.exhausted(state, now_us)
+            values = {
+                "status": NodeStatus.ERROR.value,
+                "status_reason": f"attempt {state.attempts} of {policy.attempts} failed: {detail}",
+            }
+    if how in SUCCEEDED and node.mark_reason is not None:
+        # The mark spoke of a state that has been dealt with: a recovery answers it (ADR 0003).
+        values |= {"mark_reason": None, "mark_by": "", "mark_us": None}
+    catalog.set_node(
+        conn,
+        node.id,
+        now_us,
+        **values,
+        attempts=state.attempts,
+        next_attempt_us=state.next_us,
+        exhausted_us=state.exhausted_us,
+    )
+    incident = incidents.open_of(conn, node.id)
+    if incident is not None and incident.id == action.incident_id:
+        _end_incident(kit, conn, node, incident, how, state, detail, now_us)
+
+
+STATES = {
+    End.RECOVERED: IncidentState.RECOVERED,
+    End.DONE: IncidentState.RECOVERED,
+    End.ALREADY_HEALTHY: IncidentState.ALREADY_HEALTHY,
+    End.SUPERSEDED: IncidentState.SUPERSEDED,
+    End.ABANDONED: IncidentState.OPEN,
+    End.EXHAUSTED: IncidentState.OPEN,
+}
+"""What an incident becomes; a ladder that failed leaves it open while tries are left."""
+
+
+def _end_incident(
+    kit: Kit,
+    conn: Connection,
+    node: NodeRow,
+    incident: IncidentRow,
+    how: End,
+    state: retry.RetryState,
+    detail: str,
+    now_us: int,
+) -> None:
+    spent = how is End.EXHAUSTED and state.exhausted_us is not None
+    becomes = IncidentState.EXHAUSTED if spent else STATES[how]
+    columns: dict[str, object] = {}
+    if how in SUCCEEDED:
+        columns["recovered_us"] = now_us
+        kit.metrics.recover.observe(max(0.0, (now_us - incident.opened_us) / 1e6))
+    news.change(
+        kit,
+        conn,
+        node,
+        incident,
+        becomes,
+        reason=f"{how.value}: {detail}",
+        now_us=now_us,
+        **columns,
+    )

@@ -1,0 +1,268 @@
+"""Carries out actions: claims them with a lease, walks their steps, writes each result, ends them.
+
+The order of every step: write the intent with its operation id → check that nobody took over →
+act with a deadline → write the result. The position on the ladder is replayed from the journal
+each time, so this loop does not care whether it began the walk or inherited it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeVar
+
+import structlog
+
+from yaffle.core.ladder import Done, End, Next, Result, Rung, Stage, build, position
+from yaffle.engine import endings, steps
+from yaffle.engine.session import LeaseLost
+from yaffle.engine.snapshot import Snapshot, unpack
+from yaffle.engine.targets import target_of
+from yaffle.errors import StaleEpoch, StoreUnavailable
+from yaffle.model.ids import OperationId
+from yaffle.model.policy import RecoveryAction
+from yaffle.store import actions, catalog, journal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sqlalchemy import Connection
+
+    from yaffle.engine.kit import Kit
+    from yaffle.engine.session import Session
+    from yaffle.model.operations import Target
+    from yaffle.store.records import ActionRow, NodeRow, StepRow
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+Scene = tuple["NodeRow", "Target", "Sequence[StepRow]", "Snapshot", "tuple[Rung, ...]"]
+
+STORE_RETRY_S = 1.0
+SINGLE = {"NODE_CREATE": Stage.CREATE, "NODE_DELETE": Stage.DELETE}
+"""Actions of one step, by the stage that does it."""
+
+
+class Executor:
+    """Runs this engine's share of the actions."""
+
+    def __init__(self, kit: Kit, session: Session) -> None:
+        self._kit = kit
+        self._session = session
+        self._running: set[str] = set()
+
+    async def run(self) -> None:
+        """Claim and carry out actions for as long as the session lasts."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                for action in await self._claim():
+                    self._running.add(action.id)
+                    group.create_task(self._one(action), name=f"{action.action} {action.id}")
+                await self._kit.signals.actions.wait(self._kit.settings.poll)
+
+    async def _claim(self) -> Sequence[ActionRow]:
+        room = self._kit.settings.workers - len(self._running)
+        if room <= 0 or not self._session.may_act():
+            return ()
+        try:
+            found = await self._kit.store.write(
+                lambda conn: actions.claim(
+                    conn,
+                    self._session.me,
+                    self._session.epoch,
+                    lease_s=self._kit.settings.lease,
+                    limit=room,
+                )
+            )
+        except StoreUnavailable as error:
+            log.warning("cannot claim", error=str(error))
+            return ()
+        return [a for a in found if a.id not in self._running]
+
+    async def _one(self, action: ActionRow) -> None:
+        """Carry out one action; whoever lost the right to it just stops."""
+        bound = structlog.contextvars.bound_contextvars(action=action.id, node=action.node_id)
+        with bound:
+            try:
+                await Walk(self._kit, self._session, action).run()
+            except (StaleEpoch, LeaseLost) as error:
+                log.warning("action given up", reason=str(error))
+            finally:
+                self._running.discard(action.id)
+                self._kit.signals.changed()
+
+
+class Walk:
+    """One action on its way to its end."""
+
+    def __init__(self, kit: Kit, session: Session, action: ActionRow) -> None:
+        self._kit = kit
+        self._session = session
+        self._action = action
+        self.ticket = actions.Ticket(action_id=action.id, engine_id=session.me, epoch=session.epoch)
+        self._mine: set[int] = set()
+        """Steps that this very walk began: any other half-done step was inherited."""
+
+    async def run(self) -> None:
+        """Take step after step until the end is written; waits out a database that is away."""
+        await self._patiently(self._begin)
+        while not await self._advance():
+            pass
+
+    async def _advance(self) -> bool:
+        """Take one step; return whether the action has ended."""
+        scene = await self._patiently(self._read)
+        if scene is None:
+            await self._patiently(lambda conn: endings.vanished(self._kit, conn, self._action))
+            return True
+        node, target, past, snapshot, ladder = scene
+        place = position(ladder, [done_of(s) for s in past if s.phase == journal.ENDED])
+        if isinstance(place, End):
+            await self._patiently(
+                lambda conn: endings.end(
+                    self._kit, self.ticket, conn, self._action, place, past, snapshot
+                )
+            )
+            return True
+        half_done = next((s for s in past if s.phase != journal.ENDED), None)
+        if half_done is None and await self._superseded():
+            await self._record_superseded(place)
+            return False
+        rung = ladder[place.rung].action
+        row = half_done or await self._intend(place, rung, snapshot)
+        step = steps.Step(
+            kit=self._kit,
+            session=self._session,
+            action=self._action,
+            ticket=self.ticket,
+            node=node,
+            target=target,
+            snapshot=snapshot,
+            rung=rung,
+            place=place,
+            row=row,
+            resumed=row.seq not in self._mine,
+            superseded=self._superseded,
+        )
+        if step.resumed:
+            self._kit.metrics.takeovers.inc()
+            log.info("step taken over", stage=row.stage, phase=row.phase)
+        outcome = await steps.run(step)
+        await self._patiently(lambda conn: endings.write_step(self._kit, conn, step, outcome))
+        log.info(
+            "step done",
+            stage=row.stage,
+            operation=row.operation,
+            result=outcome.result.value,
+            detail=outcome.detail,
+        )
+        self._kit.metrics.steps.labels(row.stage, outcome.result.value).inc()
+        self._kit.signals.changed()
+        return False
+
+    # --- database ----------------------------------------------------------------------------
+
+    async def _patiently(self, work: Callable[[Connection], T]) -> T:
+        """Write, and wait while the database is away: an act that was done must be written.
+
+        The lease ends the patience: whoever has the action by then reads the target instead.
+        """
+        while True:
+            try:
+                return await self._kit.store.write(work)
+            except StoreUnavailable as error:
+                log.warning("cannot write the journal", error=str(error))
+                if not self._session.may_act():
+                    raise LeaseLost("the lease ran out while the database was away") from error
+                await self._kit.clock.sleep(STORE_RETRY_S)
+
+    def _begin(self, conn: Connection) -> None:
+        action = actions.guard(conn, self.ticket)
+        if action.start_us is None:
+            now_us = self._kit.clock.now_us()
+            actions.set_values(conn, action.id, now_us, start_us=now_us)
+            endings.started(self._kit, conn, action, now_us)
+
+    def _read(self, conn: Connection) -> Scene | None:
+        """Return what this action works on; None when its node is gone."""
+        action = actions.guard(conn, self.ticket)
+        node = None if action.node_id is None else catalog.node(conn, action.node_id)
+        if node is None:
+            return None
+        profile = catalog.profile(conn, node.profile_id)
+        cluster = None if node.cluster_id is None else catalog.cluster(conn, node.cluster_id)
+        target = target_of(node, profile, cluster.name if cluster else "")
+        past = journal.of_action(conn, action.id)
+        snapshot, ladder = plan_of(self._kit, action)
+        return node, target, past, snapshot, ladder
+
+    async def _intend(self, place: Next, rung: RecoveryAction, snapshot: Snapshot) -> StepRow:
+        timeout_s = steps.timeout_of(place.stage, rung, snapshot)
+
+        def work(conn: Connection) -> StepRow:
+            now_us = self._kit.clock.now_us()
+            return journal.begin(
+                conn,
+                self.ticket,
+                rung=place.rung,
+                stage=place.stage.value,
+                operation=rung.name,
+                operation_id=OperationId(self._kit.new_id()),
+                now_us=now_us,
+                deadline_us=now_us + int(timeout_s * 1_000_000),
+            )
+
+        row = await self._patiently(work)
+        self._mine.add(row.seq)
+        return row
+
+    async def _superseded(self) -> bool:
+        """Whether a user's action wants this node: asked at every boundary and while waiting."""
+        try:
+            action = await self._kit.store.read(lambda conn: actions.get(conn, self._action.id))
+        except StoreUnavailable:
+            return False  # the next write finds out
+        return action is None or action.cancel_reason is not None
+
+    async def _record_superseded(self, place: Next) -> None:
+        rung = RecoveryAction(name="")
+
+        def work(conn: Connection) -> None:
+            now_us = self._kit.clock.now_us()
+            row = journal.begin(
+                conn,
+                self.ticket,
+                rung=place.rung,
+                stage=place.stage.value,
+                operation=rung.name,
+                operation_id=OperationId(self._kit.new_id()),
+                now_us=now_us,
+                deadline_us=now_us,
+            )
+            journal.ended(
+                conn,
+                self.ticket,
+                row,
+                result=Result.SUPERSEDED.value,
+                detail="a user's action took over",
+                data={},
+                now_us=now_us,
+            )
+
+        await self._patiently(work)
+
+
+def done_of(step: StepRow) -> Done:
+    """Return a finished step as the core's ladder reads it."""
+    return Done(rung=step.rung, stage=Stage(step.stage), result=Result(step.result or ""))
+
+
+def plan_of(kit: Kit, action: ActionRow) -> tuple[Snapshot, tuple[Rung, ...]]:
+    """Return the policy snapshot and the ladder of an action; creating and deleting have one stage."""
+    single = SINGLE.get(action.action)
+    if single is None:
+        snapshot = unpack(action.inputs.get("snapshot"))
+        return snapshot, build(snapshot.recovery)
+    snapshot = Snapshot.without_policy(kit.settings.action_timeout)
+    rung = RecoveryAction(name=single.value.upper(), timeout_s=kit.settings.action_timeout)
+    return snapshot, (Rung(action=rung, path=(single,)),)

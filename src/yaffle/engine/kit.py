@@ -1,0 +1,113 @@
+"""What every part of the engine is handed: store, clock, drivers, settings, and the wake-up bells."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from yaffle.core.budgets import BudgetLimit, Scope
+from yaffle.engine.metrics import Metrics
+from yaffle.store.prune import Retention
+
+if TYPE_CHECKING:
+    from yaffle.config import BudgetsSettings, EngineSettings
+    from yaffle.ports import Clock, Detector, Fencer, Notifier, Profile, Workflow
+    from yaffle.store.database import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drivers:
+    """Every driver by the name under which documents and rows speak of it."""
+
+    profiles: Mapping[str, Profile]
+    detectors: Mapping[str, Detector]
+    fencers: Mapping[str, Fencer] = field(default_factory=dict)
+    workflows: Mapping[str, Workflow] = field(default_factory=dict)
+    notifiers: Mapping[str, Notifier] = field(default_factory=dict)
+
+
+class Bell:
+    """Wakes one waiter early. A ring that is lost costs one poll interval, never an event."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def ring(self) -> None:
+        """Wake the waiter, or make its next wait return at once."""
+        self._event.set()
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait for a ring, at most `seconds`; return whether it rang."""
+        try:
+            async with asyncio.timeout(max(seconds, 0)):
+                await self._event.wait()
+        except TimeoutError:
+            return False
+        self._event.clear()
+        return True
+
+
+class Signals:
+    """The bells of one process; other processes are noticed by polling."""
+
+    def __init__(self) -> None:
+        self.actions = Bell()
+        self.outbox = Bell()
+        self.watches = Bell()
+        self._cluster_bells: set[Bell] = set()
+
+    def changed(self) -> None:
+        """Something that users or executors write has changed: look at it soon."""
+        self.actions.ring()
+        self.outbox.ring()
+        self.watches.ring()
+        for bell in self._cluster_bells:
+            bell.ring()
+
+    def join(self, bell: Bell) -> None:
+        """Let a cluster's watch hear of changes."""
+        self._cluster_bells.add(bell)
+
+    def leave(self, bell: Bell) -> None:
+        """Forget a bell; idempotent."""
+        self._cluster_bells.discard(bell)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kit:
+    """Handed down from wiring; the simulation hands down another one."""
+
+    store: Store
+    clock: Clock
+    drivers: Drivers
+    settings: EngineSettings
+    budgets: Mapping[Scope, BudgetLimit]
+    signals: Signals
+    rng: random.Random
+    new_id: Callable[[], str]
+    host: str
+    pid: int
+    metrics: Metrics
+    alone: bool = True
+    """Whether the database's file lock proves that no other engine lives."""
+    retention: Retention = field(default_factory=Retention)
+    notify: tuple[str, ...] = ()
+    """Names of the notifiers that are told of incidents."""
+
+
+def limits(budgets: BudgetsSettings) -> Mapping[Scope, BudgetLimit]:
+    """Return the budgets' settings as the core wants them."""
+    sections = {
+        Scope.GLOBAL: budgets.all,
+        Scope.PROJECT: budgets.project,
+        Scope.DOMAIN: budgets.domain,
+        Scope.HOST: budgets.host,
+        Scope.CLUSTER: budgets.cluster,
+    }
+    return {
+        scope: BudgetLimit(max_in_flight=s.max_in_flight, burst=s.burst, per_hour=s.per_hour)
+        for scope, s in sections.items()
+    }

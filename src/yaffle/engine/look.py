@@ -1,0 +1,105 @@
+"""Looking at one node right now, with every detection mode at once: before an act, and after it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from yaffle.core.outcomes import judge
+from yaffle.core.verdict import Belief, Vote, check_budget_us, vote, voting
+from yaffle.model.health import Observation, Outcome
+from yaffle.model.ids import ModeKey
+from yaffle.model.policy import Detection, DetectionMode, ModeType
+
+if TYPE_CHECKING:
+    from yaffle.engine.kit import Kit
+    from yaffle.model.operations import Target
+
+log = structlog.get_logger()
+
+STATUS: Final = DetectionMode(
+    key=ModeKey("0:NODE_STATUS_POLLING"), type=ModeType.NODE_STATUS_POLLING
+)
+"""Asked where a policy has no mode that votes (events only, or no policy at all)."""
+
+_BELIEFS: Final = {
+    Outcome.PASS: Belief.UP,
+    Outcome.WARN: Belief.UP,
+    Outcome.FAIL: Belief.DOWN,
+    Outcome.UNKNOWN: Belief.UNKNOWN,
+}
+SLACK_S: Final = 1.0
+GONE: Final = frozenset({"ST-GONE", "ST-DOWN"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What one look came to."""
+
+    vote: Vote
+    observations: tuple[Observation, ...]
+
+    @property
+    def detail(self) -> str:
+        """One line: what each mode said."""
+        return "; ".join(f"{o.detail}" for o in self.observations)
+
+    @property
+    def gone(self) -> bool:
+        """Whether the backend itself says that nothing runs: no point in waiting for it."""
+        return any(o.code in GONE for o in self.observations)
+
+
+def modes_of(detection: Detection) -> tuple[DetectionMode, ...]:
+    """Return the modes to ask; never empty."""
+    return voting(detection) or (STATUS,)
+
+
+async def look(kit: Kit, target: Target, detection: Detection) -> Sight:
+    """Ask every voting mode once and combine the answers; bounded, never raises."""
+    modes = modes_of(detection)
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(ask(kit, [target], mode)) for mode in modes]
+    seen = tuple(task.result()[0] for task in tasks)
+    beliefs = tuple(_BELIEFS[o.outcome] for o in seen)
+    return Sight(vote=vote(beliefs, detection.conditional), observations=seen)
+
+
+async def ask(kit: Kit, targets: Sequence[Target], mode: DetectionMode) -> Sequence[Observation]:
+    """Ask one mode about some nodes; whatever goes wrong on our side is unknown."""
+    detector = kit.drivers.detectors.get(mode.type)
+    budget_s = check_budget_us(mode) / 1e6
+    if detector is None:
+        return unknown(kit, targets, mode, "X-BUG", f"no detector for {mode.type} is installed")
+    try:
+        async with asyncio.timeout(budget_s + SLACK_S):
+            seen = await detector.check(targets, mode, deadline_s=budget_s)
+    except TimeoutError:
+        return unknown(kit, targets, mode, "X-DEADLINE", "the detector exceeded its deadline")
+    except Exception as error:
+        log.exception("detector failed", mode=mode.type)
+        return unknown(kit, targets, mode, "X-BUG", f"{type(error).__name__}: {error}")
+    if [o.node_id for o in seen] != [t.node_id for t in targets]:
+        return unknown(kit, targets, mode, "X-BUG", "the detector answered for other nodes")
+    return seen
+
+
+def unknown(
+    kit: Kit, targets: Sequence[Target], mode: DetectionMode, code: str, detail: str
+) -> Sequence[Observation]:
+    """Return "could not ask" for each target."""
+    return [
+        Observation(
+            node_id=t.node_id,
+            mode=mode.key,
+            outcome=judge(code),
+            code=code,
+            detail=detail[:500],
+            at_us=kit.clock.now_us(),
+        )
+        for t in targets
+    ]

@@ -1,0 +1,63 @@
+"""What the engine counts. Labels are closed enums; a node or an id is never a label."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+DETECT_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600)
+RECOVER_BUCKETS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+
+
+class Metrics:
+    """One registry per process, handed around rather than global."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.observations = self._counter(
+            "yaffle_observations", "Checks by outcome.", ["mode", "outcome"]
+        )
+        self.transitions = self._counter(
+            "yaffle_health_transitions", "Changes of a node's health.", ["to"]
+        )
+        self.detect = Histogram(
+            "yaffle_time_to_detect_seconds",
+            "From the first failing check to the verdict.",
+            registry=self.registry,
+            buckets=DETECT_BUCKETS,
+        )
+        self.recover = Histogram(
+            "yaffle_time_to_recover_seconds",
+            "From the verdict to the verified recovery.",
+            registry=self.registry,
+            buckets=RECOVER_BUCKETS,
+        )
+        self.start = Histogram(
+            "yaffle_decided_to_started_seconds",
+            "From the decision to the first step.",
+            registry=self.registry,
+            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+        )
+        self.holds = self._counter("yaffle_holds", "Decisions to hold.", ["reason"])
+        self.held = self._gauge("yaffle_nodes_held", "Nodes held now.", ["reason"])
+        self.incidents = self._counter("yaffle_incidents", "Incidents ended.", ["state"])
+        self.steps = self._counter("yaffle_recovery_steps", "Steps.", ["stage", "result"])
+        self.nodes = self._gauge("yaffle_nodes", "Watched nodes by health.", ["health"])
+        self.never_seen = self._gauge(
+            "yaffle_nodes_never_seen", "Watched nodes without a single observation.", []
+        )
+        self.queue_age = self._gauge(
+            "yaffle_outbox_oldest_seconds", "Age of the oldest undelivered message.", []
+        )
+        self.parked = self._gauge("yaffle_outbox_parked", "Messages set aside.", [])
+        self.ready_age = self._gauge(
+            "yaffle_actions_oldest_ready_seconds", "Age of the oldest unclaimed action.", []
+        )
+        self.blind = self._counter("yaffle_blindness", "Times the watcher was blind.", ["cause"])
+        self.probes = self._gauge("yaffle_probe_rate", "URL checks per second, lately.", [])
+        self.takeovers = self._counter("yaffle_takeovers", "Actions taken over half-done.", [])
+
+    def _counter(self, name: str, text: str, labels: list[str]) -> Counter:
+        return Counter(name, text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, labels: list[str]) -> Gauge:
+        return Gauge(name, text, labels, registry=self.registry)

@@ -1,0 +1,175 @@
+"""What a watch believes becomes rows: health, events, incidents opened and ended, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from yaffle.core import problems
+from yaffle.core.cluster_status import evaluate
+from yaffle.engine import news
+from yaffle.errors import StaleEpoch
+from yaffle.model.health import Health, NodeStatus
+from yaffle.model.incident import IncidentState
+from yaffle.store import actions, catalog, incidents, leases
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from yaffle.core.verdict import NodeMemory
+    from yaffle.engine.kit import Kit
+    from yaffle.engine.scene import Scene
+    from yaffle.engine.session import Session
+    from yaffle.model.ids import ClusterId, NodeId
+    from yaffle.store.records import NodeRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """The part of a belief that is stored."""
+
+    health: str
+    gray: bool
+    backend_status: str
+
+    @classmethod
+    def of_memory(cls, memory: NodeMemory) -> Saved:
+        """Return what should be stored."""
+        return cls(
+            health=memory.health.value,
+            gray=memory.gray,
+            backend_status=backend_status(memory),
+        )
+
+    @classmethod
+    def of_row(cls, row: NodeRow) -> Saved:
+        """Return what is stored."""
+        return cls(
+            health=row.health,
+            gray=row.gray,
+            backend_status=row.backend_status,
+        )
+
+
+def backend_status(memory: NodeMemory) -> str:
+    """Return the backend's latest own word."""
+    return next(
+        (
+            t.last.backend_status
+            for t in memory.tracks.values()
+            if t.last is not None and t.last.backend_status
+        ),
+        "",
+    )
+
+
+def save(
+    kit: Kit,
+    session: Session,
+    conn: Connection,
+    scene: Scene,
+    changed: Mapping[NodeId, NodeMemory],
+) -> Mapping[NodeId, Saved]:
+    """Write the changed beliefs; raise StaleEpoch if the cluster is no longer ours."""
+    if not leases.holds_watch(conn, session.me, session.epoch, scene.cluster.id):
+        raise StaleEpoch(f"cluster {scene.cluster.name} is watched by another engine")
+    now_us = kit.clock.now_us()
+    for ident, memory in changed.items():
+        row = catalog.node(conn, ident)
+        if row is not None:
+            _save_one(kit, conn, scene, row, memory, now_us)
+    refresh_cluster(conn, scene.cluster.id, now_us)
+    return {i: Saved.of_memory(m) for i, m in changed.items()}
+
+
+def _save_one(
+    kit: Kit, conn: Connection, scene: Scene, row: NodeRow, memory: NodeMemory, now_us: int
+) -> None:
+    values: dict[str, object] = {
+        "gray": memory.gray,
+        "backend_status": backend_status(memory) or row.backend_status,
+        "seen_us": now_us,
+    }
+    known = scene.nodes.get(row.id)
+    if memory.grace_us is None and known is not None and known.grace_us == row.grace_us:
+        # Grace that ended early must not come back with a successor; a newer one is left alone.
+        values["grace_us"] = None
+    if memory.health.value != row.health:
+        reason = problems.explain(memory) if memory.health is Health.UNHEALTHY else ""
+        values |= {
+            "health": memory.health.value,
+            "health_us": memory.since_us,
+            "health_reason": reason,
+            "healthy_us": memory.since_us if memory.health is Health.HEALTHY else None,
+        }
+        kit.metrics.transitions.labels(memory.health.value).inc()
+        news.node_event(
+            conn,
+            row,
+            at_us=now_us,
+            action="HEALTH",
+            status=memory.health.value,
+            reason=reason or f"was {row.health}",
+            data={"from": row.health, "to": memory.health.value},
+        )
+    if memory.health is Health.UNHEALTHY:
+        values |= _fell_ill(kit, conn, scene, row, memory, now_us)
+    elif memory.health is Health.HEALTHY:
+        values |= _is_well(kit, conn, row, now_us)
+    catalog.set_node(conn, row.id, now_us, **values)
+
+
+def _fell_ill(
+    kit: Kit, conn: Connection, scene: Scene, row: NodeRow, memory: NodeMemory, now_us: int
+) -> dict[str, object]:
+    """Open the incident; the life cycle shows WARNING, so that Senlin's own rules come right."""
+    if row.exhausted_us is None and incidents.open_of(conn, row.id) is None:
+        news.open_incident(
+            kit,
+            conn,
+            row,
+            scene.cluster.name,
+            cause=problems.diagnose(memory).code,
+            reason=problems.explain(memory),
+            first_fail_us=memory.first_fail_us,
+            now_us=now_us,
+        )
+        if memory.first_fail_us is not None:
+            kit.metrics.detect.observe(max(0.0, (now_us - memory.first_fail_us) / 1e6))
+    if row.status != NodeStatus.ACTIVE:
+        return {}
+    return {"status": NodeStatus.WARNING.value, "status_reason": problems.explain(memory)}
+
+
+def _is_well(kit: Kit, conn: Connection, row: NodeRow, now_us: int) -> dict[str, object]:
+    """End the incident of a node that got well without us; leave one that is being recovered."""
+    holder = actions.lock_holder(conn, row.id)
+    if holder is not None and holder.status in actions.ACTIVE:
+        return {}
+    incident = incidents.open_of(conn, row.id)
+    if incident is not None:
+        news.change(
+            kit,
+            conn,
+            row,
+            incident,
+            IncidentState.ALREADY_HEALTHY,
+            reason="it became healthy by itself",
+            now_us=now_us,
+            recovered_us=now_us,
+        )
+    if row.status not in {NodeStatus.WARNING, NodeStatus.ERROR}:
+        return {}
+    return {"status": NodeStatus.ACTIVE.value, "status_reason": "healthy again"}
+
+
+def refresh_cluster(conn: Connection, cluster_id: ClusterId, now_us: int) -> None:
+    """Write the cluster's status if its nodes' changed it."""
+    cluster = catalog.cluster(conn, cluster_id)
+    if cluster is None or cluster.status == "DELETING":
+        return
+    statuses = [n.status for n in catalog.nodes_of(conn, cluster_id)]
+    status, reason = evaluate(statuses, desired=cluster.desired_capacity)
+    if (status.value, reason) != (cluster.status, cluster.status_reason):
+        catalog.set_cluster(conn, cluster_id, now_us, status=status.value, status_reason=reason)

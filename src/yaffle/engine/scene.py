@@ -1,0 +1,109 @@
+"""A cluster as the database has it at one moment: what a watch needs to know besides what it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from yaffle.engine.defaults import without_policy
+from yaffle.engine.targets import target_of
+from yaffle.errors import StaleEpoch
+from yaffle.model.policy import HealthPolicy
+from yaffle.policy import parse_document
+from yaffle.store import actions, catalog, leases
+from yaffle.store.records import ClusterRow, NodeRow
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from yaffle.engine.kit import Kit
+    from yaffle.engine.session import Session
+    from yaffle.model.ids import ClusterId, NodeId
+    from yaffle.model.operations import Target
+    from yaffle.store.records import PolicyRow
+
+UNWATCHED: Final = frozenset({"INIT", "CREATING", "DELETING"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """One cluster, its policy, its nodes and targets."""
+
+    cluster: ClusterRow
+    policy: HealthPolicy
+    policy_id: str
+    nodes: Mapping[NodeId, NodeRow]
+    """Those that are watched: neither being made nor being deleted."""
+    targets: Mapping[NodeId, Target]
+    requests: bool
+    """Whether a person asked for a recovery that has not been admitted yet."""
+    disturbed: bool
+    """Whether an action of this cluster is under way: its end may change what is decided."""
+
+
+_PARSED: dict[tuple[str, int | None], HealthPolicy] = {}
+_PARSED_MAX: Final = 1024
+
+
+def parsed(row: PolicyRow) -> HealthPolicy:
+    """Return a stored document parsed; a stored document never changes under the same stamp."""
+    key = (row.id, row.updated_us)
+    if key not in _PARSED:
+        if len(_PARSED) >= _PARSED_MAX:
+            _PARSED.clear()
+        _PARSED[key] = parse_document(row.spec).policy
+    return _PARSED[key]
+
+
+def policy_of(kit: Kit, conn: Connection, cluster_id: ClusterId) -> tuple[HealthPolicy, str]:
+    """Return the policy in force for a cluster and its id (empty without one)."""
+    bound = catalog.bound_policy(conn, cluster_id)
+    if bound is None:
+        return without_policy(kit.settings.default_interval), ""
+    policy = parsed(bound)
+    in_place = _in_place(kit, policy)
+    return in_place, bound.id
+
+
+def _in_place(kit: Kit, policy: HealthPolicy) -> HealthPolicy:
+    """Mark the rungs that cannot make a second copy, by what the profiles declare of them."""
+    known = {
+        name
+        for profile in kit.drivers.profiles.values()
+        for name, spec in profile.operations.items()
+        if spec.in_place
+    }
+    rungs = tuple(
+        replace(a, in_place=True) if a.kind == "BUILTIN" and a.name in known else a
+        for a in policy.recovery.actions
+    )
+    return replace(policy, recovery=replace(policy.recovery, actions=rungs))
+
+
+def load_scene(kit: Kit, conn: Connection, session: Session, cluster_id: ClusterId) -> Scene | None:
+    """Return the cluster as it is now; None once it is gone; StaleEpoch when it is not ours."""
+    if not leases.holds_watch(conn, session.me, session.epoch, cluster_id):
+        raise StaleEpoch(f"cluster {cluster_id} is not ours")
+    cluster = catalog.cluster(conn, cluster_id)
+    if cluster is None:
+        return None
+    policy, policy_id = policy_of(kit, conn, cluster_id)
+    rows = {n.id: n for n in catalog.nodes_of(conn, cluster_id) if n.status not in UNWATCHED}
+    profiles = {p: catalog.profile(conn, p) for p in {n.profile_id for n in rows.values()}}
+    active = actions.unfinished(conn, cluster_id=cluster_id)
+    return Scene(
+        cluster=cluster,
+        policy=policy,
+        policy_id=policy_id,
+        nodes=MappingProxyType(rows),
+        targets=MappingProxyType(
+            {i: target_of(n, profiles[n.profile_id], cluster.name) for i, n in rows.items()}
+        ),
+        requests=any(
+            a.status == actions.WAITING and a.lock_key is not None and a.action == "NODE_RECOVER"
+            for a in active
+        ),
+        disturbed=bool(active),
+    )

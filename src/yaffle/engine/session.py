@@ -1,0 +1,106 @@
+"""One life of an engine under one epoch: it may act while its lease holds, and not a moment longer.
+
+The holder's own deadline is monotonic and was taken *before* the database was asked, so it always
+ends before the database would give the lease to somebody else. An engine that finds its lease
+expired (frozen, suspended, cut off) ends the session; the next one has a new epoch and resettles.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from yaffle.errors import StoreUnavailable, YaffleError
+from yaffle.model.ids import EngineId, Epoch
+from yaffle.store import leases
+
+if TYPE_CHECKING:
+    from yaffle.engine.kit import Kit
+
+log = structlog.get_logger()
+
+RENEWALS_PER_LEASE = 4
+
+
+class LeaseLost(YaffleError):
+    """The session is over: stop acting, register anew."""
+
+
+class Session:
+    """An engine's epoch and its right to act."""
+
+    def __init__(self, kit: Kit, me: EngineId, epoch: Epoch, deadline_s: float) -> None:
+        self.me = me
+        self.epoch = epoch
+        self._kit = kit
+        self._deadline_s = deadline_s
+
+    @classmethod
+    async def begin(cls, kit: Kit) -> Session:
+        """Register this engine under a new epoch; waits for the database as long as it takes."""
+        me = EngineId(kit.new_id())
+        while True:
+            asked_s = kit.clock.monotonic_s()
+            try:
+                epoch = await kit.store.write(
+                    lambda conn: leases.register(
+                        conn,
+                        me,
+                        host=kit.host,
+                        pid=kit.pid,
+                        alone=kit.alone,
+                    )
+                )
+            except StoreUnavailable as error:
+                log.warning("database unavailable", error=str(error), doing="registering")
+                await kit.clock.sleep(1.0)
+                continue
+            log.info("session began", engine=me, epoch=epoch)
+            return cls(kit, me, epoch, asked_s + kit.settings.lease)
+
+    def left_s(self) -> float:
+        """Seconds for which this engine may still act; negative once the lease is over."""
+        return self._deadline_s - self._kit.clock.monotonic_s()
+
+    def may_act(self, need_s: float = 0.0) -> bool:
+        """Whether a call that takes `need_s` would end within the lease."""
+        return self.left_s() > need_s
+
+    async def until_may_act(self, need_s: float) -> None:
+        """Wait until `need_s` fit into the lease; raise LeaseLost if it runs out meanwhile."""
+        while not self.may_act(need_s):
+            if not self.may_act():
+                raise LeaseLost(f"the lease of epoch {self.epoch} ran out before an act")
+            await self._kit.clock.sleep(0.05)
+
+    async def keep(self) -> None:
+        """Renew for as long as the session lasts; raises LeaseLost when it is over."""
+        kit = self._kit
+        pause = kit.settings.lease / RENEWALS_PER_LEASE
+        while True:
+            await kit.clock.sleep(pause)
+            asked_s = kit.clock.monotonic_s()
+            try:
+                kept = await kit.store.write(
+                    lambda conn: leases.renew(
+                        conn,
+                        self.me,
+                        self.epoch,
+                        lease_s=kit.settings.lease,
+                    ),
+                    timeout_s=kit.settings.lease,
+                )
+            except StoreUnavailable as error:
+                log.warning("lease not renewed", error=str(error), left_s=round(self.left_s(), 2))
+                continue
+            if not kept:
+                raise LeaseLost(f"the lease of epoch {self.epoch} expired")
+            self._deadline_s = asked_s + kit.settings.lease
+
+    async def end(self) -> None:
+        """Give everything back, so that a successor need not wait for the lease."""
+        try:
+            await self._kit.store.write(lambda conn: leases.stop(conn, self.me))
+        except StoreUnavailable as error:
+            log.warning("session not closed", error=str(error))

@@ -1,0 +1,64 @@
+"""The policy as it was when a recovery was admitted; it travels with the action.
+
+A policy edited, detached or deleted meanwhile changes the next recovery, never a running one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from yaffle.engine.defaults import without_policy
+from yaffle.errors import InvalidSpec
+from yaffle.model.policy import Detection, HealthPolicy, Recovery, RecoveryAction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Everything the executor needs of a policy, with what the request changed."""
+
+    detection: Detection
+    recovery: Recovery
+    force: bool = False
+    """A person asked: act even if the node looks healthy."""
+
+    @classmethod
+    def of(cls, policy: HealthPolicy, request: Mapping[str, object]) -> Snapshot:
+        """Return the policy with the request's words over it: request, then policy, then default."""
+        recovery = policy.recovery
+        operation = request.get("operation")
+        if isinstance(operation, str):
+            params = request.get("operation_params")
+            known = next((a for a in recovery.actions if a.name == operation.upper()), None)
+            action = known or RecoveryAction(name=operation.upper())
+            if isinstance(params, Mapping):
+                action = replace(action, params=dict(params))
+            in_place = operation.upper() != "RECREATE"
+            recovery = replace(recovery, actions=(replace(action, in_place=in_place),))
+        forced = bool(request) and not request.get("check", False)
+        return cls(detection=policy.detection, recovery=recovery, force=forced)
+
+    @classmethod
+    def without_policy(cls, timeout_s: float) -> Snapshot:
+        """Return what creating and deleting go by: one bound, and no consent to anything."""
+        policy = without_policy(timeout_s)
+        return cls(
+            detection=policy.detection,
+            recovery=replace(policy.recovery, node_delete_timeout_s=timeout_s),
+        )
+
+
+def pack(snapshot: Snapshot) -> dict[str, object]:
+    """Return the snapshot as JSON-able values."""
+    packed: dict[str, object] = msgspec.to_builtins(snapshot, enc_hook=dict)
+    return packed
+
+
+def unpack(values: object) -> Snapshot:
+    """Return the snapshot that `pack` made; raise InvalidSpec if the row was damaged."""
+    try:
+        return msgspec.convert(values, Snapshot)
+    except msgspec.ValidationError as error:
+        raise InvalidSpec(f"the action's policy snapshot cannot be read: {error}") from error

@@ -1,0 +1,98 @@
+"""Reads and writes the shared budgets in the transaction that admits a recovery."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import func, select
+
+from yaffle.core.budgets import Bucket, Key, Refusal, Scope, debit
+from yaffle.store.tables import actions, budgets, nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import ColumnElement, Connection
+
+    from yaffle.engine.admission import Inputs
+    from yaffle.engine.kit import Kit
+    from yaffle.store.records import NodeRow
+
+
+def keys_of(node: NodeRow, domain: str | None) -> tuple[Key, ...]:
+    """Return the scopes that a recovery of this node draws on."""
+    found: list[Key] = [(Scope.GLOBAL, "all"), (Scope.PROJECT, node.project)]
+    if domain and node.attributes.get(domain):
+        found.append((Scope.DOMAIN, f"{domain}={node.attributes[domain]}"))
+    if node.attributes.get("host"):
+        found.append((Scope.HOST, str(node.attributes["host"])))
+    if node.cluster_id:
+        found.append((Scope.CLUSTER, node.cluster_id))
+    return tuple(found)
+
+
+def spend(
+    kit: Kit, conn: Connection, node: NodeRow, inputs: Inputs, now_us: int
+) -> Mapping[Key, Bucket] | Refusal:
+    """Take one token from every scope, or nothing at all and say which scope refused."""
+    domain = inputs.policy.recovery.limits.domain
+    buckets = {key: _bucket(kit, conn, key, node, now_us) for key in keys_of(node, domain)}
+    after = debit(buckets, kit.budgets, now_us)
+    if not isinstance(after, Refusal):
+        for key, bucket in after.items():
+            _write(conn, key, bucket)
+    return after
+
+
+def _bucket(kit: Kit, conn: Connection, key: Key, node: NodeRow, now_us: int) -> Bucket:
+    scope, name = key
+    row = conn.execute(
+        select(budgets.c.tokens, budgets.c.updated_us).where(
+            budgets.c.scope == scope.value, budgets.c.key == name
+        )
+    ).one_or_none()
+    in_flight = _in_flight(conn, scope, name, node)
+    if row is None:
+        return Bucket(
+            tokens=float(kit.budgets[scope].burst), updated_us=now_us, in_flight=in_flight
+        )
+    return Bucket(tokens=row.tokens, updated_us=row.updated_us, in_flight=in_flight)
+
+
+def _in_flight(conn: Connection, scope: Scope, name: str, node: NodeRow) -> int:
+    query = select(func.count()).where(
+        actions.c.action == "NODE_RECOVER", actions.c.status.in_(("READY", "RUNNING"))
+    )
+    match scope:
+        case Scope.GLOBAL:
+            pass
+        case Scope.PROJECT:
+            query = query.where(actions.c.project == name)
+        case Scope.CLUSTER:
+            query = query.where(actions.c.cluster_id == name)
+        case Scope.DOMAIN | Scope.HOST:
+            attribute = name.split("=", 1)[0] if scope is Scope.DOMAIN else "host"
+            value = str(node.attributes.get(attribute, ""))
+            query = query.join(nodes, nodes.c.id == actions.c.node_id).where(
+                _attribute_is(attribute, value)
+            )
+    return int(conn.execute(query).scalar_one())
+
+
+def _attribute_is(attribute: str, value: str) -> ColumnElement[bool]:
+    condition: ColumnElement[bool] = nodes.c.attributes[attribute].as_string() == value
+    return condition
+
+
+def _write(conn: Connection, key: Key, bucket: Bucket) -> None:
+    scope, name = key
+    where = (budgets.c.scope == scope.value, budgets.c.key == name)
+    changed = conn.execute(
+        budgets.update().where(*where).values(tokens=bucket.tokens, updated_us=bucket.updated_us)
+    ).rowcount
+    if changed == 0:
+        conn.execute(
+            budgets.insert().values(
+                scope=scope.value, key=name, tokens=bucket.tokens, updated_us=bucket.updated_us
+            )
+        )

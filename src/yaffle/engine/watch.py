@@ -1,0 +1,342 @@
+"""One cluster watched: detectors feed memories, changes become rows, the planner is asked.
+
+Detection never waits for recovery or for the database: observations are folded as they arrive, and
+one loop (`_tend`) writes what changed and plans. While the database is away we go on observing and
+stop acting; what was missed meanwhile is settled again afterwards (DESIGN §3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import structlog
+
+from yaffle.core.verdict import NodeMemory, conclude, observe, resettle, restart, set_mark, voting
+from yaffle.engine import admission
+from yaffle.engine.bearings import Bearings
+from yaffle.engine.kit import Bell
+from yaffle.engine.look import ask
+from yaffle.engine.saving import Saved, save
+from yaffle.engine.scene import Scene, load_scene
+from yaffle.engine.targets import mark_of, memory_of
+from yaffle.errors import StaleEpoch, StoreUnavailable
+from yaffle.model.health import Health, Observation, Outcome
+from yaffle.ports import StreamingDetector
+
+if TYPE_CHECKING:
+    from yaffle.engine.kit import Kit
+    from yaffle.engine.session import Session
+    from yaffle.model.ids import ClusterId, NodeId
+    from yaffle.model.policy import DetectionMode
+
+log = structlog.get_logger()
+
+JITTER = 0.1
+RETRY_S = 1.0
+
+
+class Watch:
+    """Watches one cluster for as long as it is ours and exists."""
+
+    def __init__(self, kit: Kit, session: Session, cluster_id: ClusterId) -> None:
+        self.cluster_id = cluster_id
+        self.memories: dict[NodeId, NodeMemory] = {}
+        self.seen: set[NodeId] = set()
+        self._kit = kit
+        self._session = session
+        self._bell = Bell()
+        self._scene: Scene | None = None
+        self._saved: dict[NodeId, Saved] = {}
+        self._graces: dict[NodeId, int | None] = {}
+        self._told: dict[NodeId, tuple[object, ...]] = {}
+        self._bearings = Bearings(kit)
+        self._unplanned = True
+        self._wake_us: int | None = None
+        self._store_lost = False
+
+    async def run(self) -> None:
+        """Watch until the cluster is gone or no longer ours; a new policy starts a new round."""
+        self._kit.signals.join(self._bell)
+        try:
+            while await self._refresh():
+                await self._round()
+        finally:
+            self._kit.signals.leave(self._bell)
+            self._release_streams()
+
+    def blind(self, cause: str) -> None:
+        """Something was missed: counts begin again, grace and health stay."""
+        self.memories = {i: resettle(m) for i, m in self.memories.items()}
+        log.info("resettling", cluster=self.cluster_id, cause=cause)
+        self._unplanned = True
+        self._bell.ring()
+
+    @property
+    def held(self) -> Sequence[str]:
+        """The reasons for which nodes are held now."""
+        return [str(t[1]) for t in self._told.values() if t[0] == "hold"]
+
+    @property
+    def never_seen(self) -> int:
+        """How many watched nodes have not had a single observation."""
+        return sum(i not in self.seen for i in self.memories) if self._modes() else 0
+
+    def _modes(self) -> tuple[DetectionMode, ...]:
+        return voting(self._scene.policy.detection) if self._scene else ()
+
+    async def _round(self) -> None:
+        """Poll and tend until the cluster's policy or existence changes."""
+        async with asyncio.TaskGroup() as group:
+            pollers = [
+                group.create_task(self._poll(mode), name=f"poll {mode.key}")
+                for mode in self._modes()
+                if not self._streams(mode)
+            ]
+            self._stream_targets()
+            await self._tend()
+            for poller in pollers:
+                poller.cancel()
+        self._release_streams()
+
+    # --- observing -----------------------------------------------------------------------------
+
+    def _streams(self, mode: DetectionMode) -> bool:
+        return isinstance(self._kit.drivers.detectors.get(mode.type), StreamingDetector)
+
+    def _stream_id(self, mode: DetectionMode) -> str:
+        return f"{self.cluster_id}/{mode.key}"
+
+    def _stream_targets(self) -> None:
+        scene = self._scene
+        if scene is None:
+            return
+        for mode in self._modes():
+            detector = self._kit.drivers.detectors.get(mode.type)
+            if isinstance(detector, StreamingDetector):
+                detector.watch(
+                    self._stream_id(mode),
+                    tuple(scene.targets.values()),
+                    mode,
+                    interval_s=scene.policy.detection.interval_s,
+                    sink=self.take,
+                )
+
+    def _release_streams(self) -> None:
+        for mode in self._modes():
+            detector = self._kit.drivers.detectors.get(mode.type)
+            if isinstance(detector, StreamingDetector):
+                detector.unwatch(self._stream_id(mode))
+
+    async def _poll(self, mode: DetectionMode) -> None:
+        """Ask one mode about all nodes, every interval with jitter, for ever."""
+        kit = self._kit
+        while (scene := self._scene) is not None:
+            began_s = kit.clock.monotonic_s()
+            targets = tuple(scene.targets.values())
+            seen = await ask(kit, targets, mode) if targets else ()
+            self.take(await self._confirmed(scene, mode, seen))
+            interval_s = scene.policy.detection.interval_s
+            pause_s = interval_s * kit.rng.uniform(1 - JITTER, 1 + JITTER)
+            elapsed_s = kit.clock.monotonic_s() - began_s
+            await kit.clock.sleep(max(pause_s - elapsed_s, interval_s * JITTER))
+
+    async def _confirmed(
+        self, scene: Scene, mode: DetectionMode, seen: Sequence[Observation]
+    ) -> Sequence[Observation]:
+        """≤ 1.2: a failed reading is read once more at once, because `fall` is 1 (DESIGN §6)."""
+        if not scene.policy.detection.confirm_status:
+            return seen
+        failed = [o.node_id for o in seen if o.outcome is Outcome.FAIL]
+        again = [t for t in scene.targets.values() if t.node_id in failed]
+        if not again:
+            return seen
+        second = {o.node_id: o for o in await ask(self._kit, again, mode)}
+        return [second.get(o.node_id, o) for o in seen]
+
+    def take(self, seen: Sequence[Observation]) -> None:
+        """Fold observations; the sink of every detector. Never blocks, never raises."""
+        scene = self._scene
+        if scene is None:
+            return
+        now_us = self._kit.clock.now_us()
+        changed = False
+        for one in seen:
+            before = self.memories.get(one.node_id)
+            if before is None:
+                continue
+            self.seen.add(one.node_id)
+            self._kit.metrics.observations.labels(
+                one.mode.partition(":")[2], one.outcome.value
+            ).inc()
+            after = observe(before, one, scene.policy.detection, now_us)
+            self.memories[one.node_id] = after
+            changed |= (after.health, after.settled, after.gray) != (
+                before.health,
+                before.settled,
+                before.gray,
+            )
+        if changed:
+            self._unplanned = True
+            self._bell.ring()
+
+    # --- tending -------------------------------------------------------------------------------
+
+    async def _tend(self) -> None:
+        """Save, plan, wait; returns when the scene needs another round."""
+        while True:
+            try:
+                if not await self._refresh(tending=True):
+                    return
+                self._age()
+                await self._save()
+                await self._plan()
+                self._found_store()
+                wait_s = self._patience_s()
+            except StoreUnavailable as error:
+                log.warning("cannot act", cluster=self.cluster_id, error=str(error))
+                self._store_lost = self._unplanned = True
+                wait_s = RETRY_S
+            await self._bell.wait(wait_s)
+
+    def _found_store(self) -> None:
+        """The database is back: what we believed while it was away is asked again."""
+        if self._store_lost:
+            self._store_lost = False
+            self.blind("database outage")
+
+    def _patience_s(self) -> float:
+        poll_s = self._kit.settings.poll
+        if self._wake_us is None:
+            return poll_s
+        return min(poll_s, max((self._wake_us - self._kit.clock.now_us()) / 1e6, 0.01))
+
+    async def _refresh(self, *, tending: bool = False) -> bool:
+        """Read the cluster again; False when this round (or, outside one, this watch) is over."""
+        scene = await self._load(patient=not tending)
+        before = self._scene
+        if scene is None:
+            if not tending:
+                self._scene = None
+            return False
+        if tending and before is not None and scene.policy != before.policy:
+            return False
+        self._adopt(scene)
+        if tending and (before is None or scene.targets != before.targets):
+            self._stream_targets()
+        return True
+
+    async def _load(self, *, patient: bool) -> Scene | None:
+        """Return the scene, None once it is gone or not ours; `patient` waits out an outage."""
+        while True:
+            try:
+                return await self._kit.store.read(
+                    lambda conn: load_scene(self._kit, conn, self._session, self.cluster_id)
+                )
+            except StaleEpoch:
+                return None
+            except StoreUnavailable as error:
+                if not patient:
+                    raise
+                log.warning("cannot watch", cluster=self.cluster_id, error=str(error))
+                await self._bell.wait(RETRY_S)
+
+    def _adopt(self, scene: Scene) -> None:
+        """Take over rows that users or executors changed: new nodes, graces, marks."""
+        now_us = self._kit.clock.now_us()
+        detection = scene.policy.detection
+        self._scene = scene
+        fresh: dict[NodeId, NodeMemory] = {}
+        for ident, row in scene.nodes.items():
+            memory = self.memories.get(ident)
+            if memory is None:
+                memory = memory_of(row, detection, now_us)
+                self._saved[ident] = Saved.of_row(row)
+            elif row.grace_us is not None and row.grace_us != self._graces.get(ident):
+                memory = restart(memory, row.grace_us)
+                self._unplanned = True
+            self._graces[ident] = row.grace_us
+            if memory.mark != mark_of(row):
+                memory = set_mark(memory, mark_of(row), detection, now_us)
+                self._unplanned = True
+            fresh[ident] = memory
+        gone = self.memories.keys() - fresh.keys()
+        for ident in gone:
+            for index in (self._saved, self._graces, self._told):
+                index.pop(ident, None)
+            self.seen.discard(ident)
+        self.memories = fresh
+        self._unplanned |= scene.requests
+
+    def _age(self) -> None:
+        """Let time pass: observations grow stale, grace ends."""
+        scene = self._scene
+        if scene is None:
+            return
+        now_us = self._kit.clock.now_us()
+        for ident, memory in self.memories.items():
+            after = conclude(memory, scene.policy.detection, now_us)
+            if after.health is not memory.health or after.settled != memory.settled:
+                self._unplanned = True
+            self.memories[ident] = after
+
+    async def _save(self) -> None:
+        """Write every belief that changed since it was last written."""
+        scene = self._scene
+        if scene is None:
+            return
+        changed = {
+            i: m for i, m in self.memories.items() if Saved.of_memory(m) != self._saved.get(i)
+        }
+        if not changed:
+            return
+        saved = await self._kit.store.write(
+            lambda conn: save(self._kit, self._session, conn, scene, changed)
+        )
+        self._saved.update(saved)
+
+    async def _plan(self) -> None:
+        """Ask the planner, in the transaction that admits; nothing to decide costs nothing."""
+        scene = self._scene
+        now_us = self._kit.clock.now_us()
+        due = self._wake_us is not None and now_us >= self._wake_us
+        sick = [m for m in self.memories.values() if m.health is Health.UNHEALTHY]
+        self._told = {i: t for i, t in self._told.items() if self._undecided(i)}
+        if scene is None or not (sick or scene.requests):
+            self._unplanned, self._wake_us = False, None
+            return
+        if not (self._unplanned or due or scene.disturbed):
+            return
+        if not self._session.may_act():
+            return
+        self._unplanned = False
+        blind = await self._bearings.take(self.memories.values(), scene.policy.reference_targets)
+        inputs = admission.Inputs(
+            cluster=scene.cluster,
+            policy=scene.policy,
+            policy_id=scene.policy_id,
+            memories=dict(self.memories),
+            blind=blind,
+            lost=("database",) if self._store_lost else (),
+            told=dict(self._told),
+        )
+        try:
+            outcome = await self._kit.store.write(
+                lambda conn: admission.decide(self._kit, self._session, conn, inputs)
+            )
+        except StaleEpoch:
+            return
+        self._told.update(outcome.told)
+        # A node held by something that gives no sign when it ends is asked about again soon.
+        retry_us = now_us + int(self._kit.settings.poll * 1e6) if outcome.held else None
+        wakes = [w for w in (outcome.wake_us, retry_us) if w is not None]
+        self._wake_us = min(wakes, default=None)
+        if outcome.admitted:
+            self._kit.signals.actions.ring()
+        if outcome.told:
+            self._kit.signals.outbox.ring()
+
+    def _undecided(self, ident: NodeId) -> bool:
+        memory = self.memories.get(ident)
+        return memory is not None and memory.health is Health.UNHEALTHY

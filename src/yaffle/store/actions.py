@@ -1,0 +1,187 @@
+"""Durable jobs: inserted with their lock, claimed with a lease and an epoch, ended once.
+
+Rules: (1) at most one action holds a node's lock (`lock_key` is unique); (2) every write of an
+owner names its epoch, and one row changed is the proof that it still owns the action; (3) what
+waits for a lock is promoted in the transaction that frees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import and_, insert, or_, select, update
+
+from yaffle.errors import StaleEpoch
+from yaffle.model.ids import ActionId, EngineId, Epoch, NodeId
+from yaffle.store import leases
+from yaffle.store.records import ActionRow, load
+from yaffle.store.tables import actions, engines
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Connection
+
+WAITING: Final = "WAITING"
+READY: Final = "READY"
+RUNNING: Final = "RUNNING"
+SUCCEEDED: Final = "SUCCEEDED"
+FAILED: Final = "FAILED"
+CANCELLED: Final = "CANCELLED"
+ACTIVE: Final = (READY, RUNNING)
+UNFINISHED: Final = (WAITING, READY, RUNNING)
+
+
+def add(conn: Connection, values: Mapping[str, object]) -> None:
+    """Insert an action; the database refuses a second lock on the same node."""
+    conn.execute(insert(actions).values(**values))
+
+
+def get(conn: Connection, action_id: ActionId) -> ActionRow | None:
+    """Return an action, or None when it was pruned."""
+    row = conn.execute(select(actions).where(actions.c.id == action_id)).one_or_none()
+    return None if row is None else load(ActionRow, row)
+
+
+def unfinished(conn: Connection, **equal: object) -> Sequence[ActionRow]:
+    """Return the actions that have not ended, oldest first, filtered by column values."""
+    query = select(actions).where(actions.c.status.in_(UNFINISHED))
+    for name, value in equal.items():
+        query = query.where(actions.c[name] == value)
+    rows = conn.execute(query.order_by(actions.c.created_us, actions.c.id))
+    return [load(ActionRow, r) for r in rows]
+
+
+def _claimable(now_us: int, me: EngineId) -> ColumnElement[bool]:
+    stopped = select(engines.c.id).where(engines.c.stopped_us.is_not(None))
+    orphaned = and_(
+        actions.c.status == RUNNING,
+        actions.c.owner != me,
+        or_(actions.c.lease_us < now_us, actions.c.owner.in_(stopped)),
+    )
+    return or_(actions.c.status == READY, orphaned)
+
+
+def claim(
+    conn: Connection, me: EngineId, epoch: Epoch, *, lease_s: float, limit: int
+) -> Sequence[ActionRow]:
+    """Take up to `limit` actions that are ready or whose owner is gone, oldest first."""
+    now_us = leases.now(conn)
+    lease_until_us = now_us + int(lease_s * 1_000_000)
+    found = conn.execute(
+        select(actions.c.id, actions.c.epoch, actions.c.owner, actions.c.status)
+        .where(_claimable(now_us, me))
+        .order_by(actions.c.created_us, actions.c.id)
+        .limit(limit)
+    ).all()
+    mine: list[ActionRow] = []
+    for ident, old_epoch, owner, status in found:
+        # Compare and set: whoever changed the row since we read it has it.
+        changed = conn.execute(
+            update(actions)
+            .where(
+                actions.c.id == ident,
+                actions.c.epoch == old_epoch,
+                actions.c.owner == owner,
+                actions.c.status == status,
+            )
+            .values(
+                status=RUNNING, owner=me, epoch=epoch, lease_us=lease_until_us, updated_us=now_us
+            )
+        ).rowcount
+        if changed == 1:
+            row = conn.execute(select(actions).where(actions.c.id == ident)).one()
+            mine.append(load(ActionRow, row))
+    return mine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """The right to write about an action: whoever shows an old one is refused."""
+
+    action_id: ActionId
+    engine_id: EngineId
+    epoch: Epoch
+
+
+def guard(conn: Connection, ticket: Ticket) -> ActionRow:
+    """Return the action if the ticket's engine still owns it; raise StaleEpoch otherwise."""
+    action = get(conn, ticket.action_id)
+    if (
+        action is None
+        or action.owner != ticket.engine_id
+        or action.epoch != ticket.epoch
+        or action.status != RUNNING
+    ):
+        raise StaleEpoch(f"action {ticket.action_id} is no longer ours under epoch {ticket.epoch}")
+    return action
+
+
+def set_values(conn: Connection, action_id: ActionId, now_us: int, **values: object) -> None:
+    """Change columns of an action that the caller has guarded or that has no owner yet."""
+    conn.execute(
+        update(actions).where(actions.c.id == action_id).values(**values, updated_us=now_us)
+    )
+
+
+def end(
+    conn: Connection,
+    action_id: ActionId,
+    now_us: int,
+    *,
+    status: str,
+    reason: str,
+    outputs: Mapping[str, object],
+) -> None:
+    """End an action, free its lock, and promote what waited for that lock."""
+    node_id = conn.execute(
+        select(actions.c.lock_key).where(actions.c.id == action_id)
+    ).scalar_one_or_none()
+    conn.execute(
+        update(actions)
+        .where(actions.c.id == action_id)
+        .values(
+            status=status,
+            status_reason=reason,
+            outputs=dict(outputs),
+            lock_key=None,
+            lease_us=0,
+            end_us=now_us,
+            updated_us=now_us,
+        )
+    )
+    if node_id is not None:
+        promote(conn, NodeId(node_id), now_us)
+
+
+def promote(conn: Connection, node_id: NodeId, now_us: int) -> None:
+    """Give a free node's lock to the action that has waited for it the longest."""
+    waiting = conn.execute(
+        select(actions.c.id)
+        .where(
+            actions.c.node_id == node_id, actions.c.status == WAITING, actions.c.lock_key.is_(None)
+        )
+        .order_by(actions.c.created_us, actions.c.id)
+        .limit(1)
+    ).scalar_one_or_none()
+    if waiting is not None:
+        conn.execute(
+            update(actions)
+            .where(actions.c.id == waiting)
+            .values(status=READY, lock_key=node_id, updated_us=now_us)
+        )
+
+
+def lock_holder(conn: Connection, node_id: NodeId) -> ActionRow | None:
+    """Return the action that holds a node's lock."""
+    row = conn.execute(select(actions).where(actions.c.lock_key == node_id)).one_or_none()
+    return None if row is None else load(ActionRow, row)
+
+
+def cancel(conn: Connection, action_id: ActionId, reason: str, now_us: int) -> None:
+    """Ask the owner to stop at the next step boundary."""
+    conn.execute(
+        update(actions)
+        .where(actions.c.id == action_id, actions.c.cancel_reason.is_(None))
+        .values(cancel_reason=reason, updated_us=now_us)
+    )

@@ -1,0 +1,150 @@
+"""Profiles, policies, clusters, nodes and bindings: the things that users create."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from sqlalchemy import delete, insert, select, update
+
+from yaffle.errors import Conflict, NotFound
+from yaffle.model.ids import ClusterId, NodeId, PolicyId, ProfileId
+from yaffle.store.records import ClusterRow, NodeRow, PolicyRow, ProfileRow, R, load
+from yaffle.store.tables import bindings, clusters, nodes, policies, profiles
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Table
+
+MIN_PREFIX = 4
+
+
+def find(conn: Connection, table: Table, kind: type[R], ident: str, word: str) -> R:
+    """Return the object that `ident` names: its id, its exact name, or an unambiguous id prefix."""
+    for condition in (table.c.id == ident, table.c.name == ident):
+        rows = conn.execute(select(table).where(condition).limit(2)).all()
+        if len(rows) == 1:
+            return load(kind, rows[0])
+        if rows:
+            raise Conflict(f"{word} {ident!r}: several have that name; use an id")
+    if len(ident) >= MIN_PREFIX and set(ident) <= set("0123456789abcdef-"):
+        rows = conn.execute(select(table).where(table.c.id.startswith(ident)).limit(2)).all()
+        if len(rows) == 1:
+            return load(kind, rows[0])
+        if rows:
+            raise Conflict(f"{word} {ident!r}: several ids begin so; write more of it")
+    raise NotFound(f"{word} {ident!r}: there is none; `yaffle {word} list` shows what there is")
+
+
+def find_cluster(conn: Connection, ident: str) -> ClusterRow:
+    """Return a cluster by id, name or id prefix; raise NotFound or Conflict."""
+    return find(conn, clusters, ClusterRow, ident, "cluster")
+
+
+def find_node(conn: Connection, ident: str) -> NodeRow:
+    """Return a node by id, name or id prefix; raise NotFound or Conflict."""
+    return find(conn, nodes, NodeRow, ident, "node")
+
+
+def find_policy(conn: Connection, ident: str) -> PolicyRow:
+    """Return a policy by id, name or id prefix; raise NotFound or Conflict."""
+    return find(conn, policies, PolicyRow, ident, "policy")
+
+
+def find_profile(conn: Connection, ident: str) -> ProfileRow:
+    """Return a profile by id, name or id prefix; raise NotFound or Conflict."""
+    return find(conn, profiles, ProfileRow, ident, "profile")
+
+
+def add(conn: Connection, table: Table, values: Mapping[str, object]) -> None:
+    """Insert one row of a catalogue table."""
+    conn.execute(insert(table).values(**values))
+
+
+def all_clusters(conn: Connection) -> Sequence[ClusterRow]:
+    """Return every cluster in the order of creation."""
+    rows = conn.execute(select(clusters).order_by(clusters.c.created_us, clusters.c.id))
+    return [load(ClusterRow, r) for r in rows]
+
+
+def all_policies(conn: Connection) -> Sequence[PolicyRow]:
+    """Return every policy in the order of creation."""
+    rows = conn.execute(select(policies).order_by(policies.c.created_us, policies.c.id))
+    return [load(PolicyRow, r) for r in rows]
+
+
+def all_profiles(conn: Connection) -> Sequence[ProfileRow]:
+    """Return every profile in the order of creation."""
+    rows = conn.execute(select(profiles).order_by(profiles.c.created_us, profiles.c.id))
+    return [load(ProfileRow, r) for r in rows]
+
+
+def nodes_of(conn: Connection, cluster_id: ClusterId | None = None) -> Sequence[NodeRow]:
+    """Return the nodes of a cluster, or all nodes, in the order of creation."""
+    query = select(nodes).order_by(nodes.c.created_us, nodes.c.index, nodes.c.id)
+    if cluster_id is not None:
+        query = query.where(nodes.c.cluster_id == cluster_id)
+    return [load(NodeRow, r) for r in conn.execute(query)]
+
+
+def node(conn: Connection, node_id: NodeId) -> NodeRow | None:
+    """Return a node, or None once it has been deleted."""
+    row = conn.execute(select(nodes).where(nodes.c.id == node_id)).one_or_none()
+    return None if row is None else load(NodeRow, row)
+
+
+def cluster(conn: Connection, cluster_id: ClusterId) -> ClusterRow | None:
+    """Return a cluster, or None once it has been deleted."""
+    row = conn.execute(select(clusters).where(clusters.c.id == cluster_id)).one_or_none()
+    return None if row is None else load(ClusterRow, row)
+
+
+def profile(conn: Connection, profile_id: ProfileId) -> ProfileRow:
+    """Return a profile that some object refers to."""
+    return load(ProfileRow, conn.execute(select(profiles).where(profiles.c.id == profile_id)).one())
+
+
+def policy(conn: Connection, policy_id: PolicyId) -> PolicyRow:
+    """Return a policy that some object refers to."""
+    return load(PolicyRow, conn.execute(select(policies).where(policies.c.id == policy_id)).one())
+
+
+def set_node(conn: Connection, node_id: NodeId, now_us: int, **values: object) -> None:
+    """Change columns of a node; a node that is gone is left alone."""
+    conn.execute(
+        update(nodes)
+        .where(nodes.c.id == node_id)
+        .values(**values, updated_us=now_us, version=nodes.c.version + 1)
+    )
+
+
+def set_cluster(conn: Connection, cluster_id: ClusterId, now_us: int, **values: object) -> None:
+    """Change columns of a cluster."""
+    conn.execute(
+        update(clusters).where(clusters.c.id == cluster_id).values(**values, updated_us=now_us)
+    )
+
+
+def remove_node(conn: Connection, node_id: NodeId) -> None:
+    """Delete a node's row; its history stays."""
+    conn.execute(delete(nodes).where(nodes.c.id == node_id))
+
+
+def remove_cluster(conn: Connection, cluster_id: ClusterId) -> None:
+    """Delete a cluster's row and its bindings; its history stays."""
+    conn.execute(delete(bindings).where(bindings.c.cluster_id == cluster_id))
+    conn.execute(delete(clusters).where(clusters.c.id == cluster_id))
+
+
+def bound_policy(conn: Connection, cluster_id: ClusterId) -> PolicyRow | None:
+    """Return the enabled health policy of a cluster (a singleton type), or None."""
+    row = conn.execute(
+        select(policies)
+        .join(bindings, bindings.c.policy_id == policies.c.id)
+        .where(
+            bindings.c.cluster_id == cluster_id,
+            bindings.c.enabled,
+            bindings.c.policy_type.startswith("senlin.policy.health"),
+        )
+        .limit(1)
+    ).one_or_none()
+    return None if row is None else load(PolicyRow, row)

@@ -1,0 +1,95 @@
+"""Incidents and decisions: the story that `yaffle why` tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from sqlalchemy import insert, select, update
+
+from yaffle.errors import NotFound
+from yaffle.model.ids import IncidentId, NodeId
+from yaffle.store.records import IncidentRow, load
+from yaffle.store.tables import decisions, incidents, proofs
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, RowMapping
+
+
+def add(conn: Connection, values: Mapping[str, object]) -> None:
+    """Insert an incident; the database refuses a second open one for the same node."""
+    conn.execute(insert(incidents).values(**values))
+
+
+def open_of(conn: Connection, node_id: NodeId) -> IncidentRow | None:
+    """Return the node's open incident."""
+    row = conn.execute(select(incidents).where(incidents.c.open_key == node_id)).one_or_none()
+    return None if row is None else load(IncidentRow, row)
+
+
+def last_of(conn: Connection, node_id: NodeId) -> IncidentRow | None:
+    """Return the node's latest incident, open or not."""
+    row = conn.execute(
+        select(incidents)
+        .where(incidents.c.node_id == node_id)
+        .order_by(incidents.c.opened_us.desc())
+        .limit(1)
+    ).one_or_none()
+    return None if row is None else load(IncidentRow, row)
+
+
+def get(conn: Connection, incident_id: str) -> IncidentRow:
+    """Return an incident by id or by an unambiguous prefix of it; raise NotFound."""
+    rows = conn.execute(
+        select(incidents).where(incidents.c.id.startswith(incident_id)).limit(2)
+    ).all()
+    if len(rows) != 1 or len(incident_id) < 4:
+        raise NotFound(f"incident {incident_id!r}: there is none; see `yaffle incident list`")
+    return load(IncidentRow, rows[0])
+
+
+def listed(
+    conn: Connection, *, open_only: bool, node_id: NodeId | None, limit: int
+) -> Sequence[IncidentRow]:
+    """Return incidents, the latest first."""
+    query = select(incidents).order_by(incidents.c.opened_us.desc(), incidents.c.id).limit(limit)
+    if open_only:
+        query = query.where(incidents.c.open_key.is_not(None))
+    if node_id is not None:
+        query = query.where(incidents.c.node_id == node_id)
+    return [load(IncidentRow, r) for r in conn.execute(query)]
+
+
+def set_values(conn: Connection, incident_id: IncidentId, **values: object) -> None:
+    """Change columns of an incident."""
+    conn.execute(update(incidents).where(incidents.c.id == incident_id).values(**values))
+
+
+def add_decision(conn: Connection, values: Mapping[str, object]) -> None:
+    """Store a decision with everything needed to recompute it."""
+    conn.execute(insert(decisions).values(**values))
+
+
+def decisions_of(conn: Connection, node_id: NodeId, limit: int) -> Sequence[RowMapping]:
+    """Return the latest decisions about a node, the newest first."""
+    return (
+        conn.execute(
+            select(decisions)
+            .where(decisions.c.node_id == node_id)
+            .order_by(decisions.c.seq.desc())
+            .limit(limit)
+        )
+        .mappings()
+        .all()
+    )
+
+
+def proofs_of(conn: Connection, incident_id: IncidentId) -> Sequence[RowMapping]:
+    """Return the proofs of an incident in the order of time."""
+    return (
+        conn.execute(
+            select(proofs).where(proofs.c.incident_id == incident_id).order_by(proofs.c.at_us)
+        )
+        .mappings()
+        .all()
+    )

@@ -1,0 +1,131 @@
+"""The journal of steps: the intent is on disk before the act, the result right after it.
+
+Every write goes through `actions.guard`, so that an engine whose lease moved on writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import func, insert, select, update
+
+from yaffle.model.ids import ActionId, OperationId
+from yaffle.store import actions
+from yaffle.store.records import StepRow, load
+from yaffle.store.tables import proofs, steps
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from yaffle.model.operations import Proof
+
+INTENT: Final = "intent"
+SUBMITTED: Final = "submitted"
+ENDED: Final = "ended"
+
+
+def of_action(conn: Connection, action_id: ActionId) -> Sequence[StepRow]:
+    """Return the journal of one action in order."""
+    rows = conn.execute(select(steps).where(steps.c.action_id == action_id).order_by(steps.c.seq))
+    return [load(StepRow, r) for r in rows]
+
+
+def begin(
+    conn: Connection,
+    ticket: actions.Ticket,
+    *,
+    rung: int,
+    stage: str,
+    operation: str,
+    operation_id: OperationId,
+    now_us: int,
+    deadline_us: int,
+) -> StepRow:
+    """Write an intent as the action's next step."""
+    actions.guard(conn, ticket)
+    action_id = ticket.action_id
+    last = conn.execute(
+        select(func.max(steps.c.seq)).where(steps.c.action_id == action_id)
+    ).scalar()
+    seq = 0 if last is None else last + 1
+    conn.execute(
+        insert(steps).values(
+            action_id=action_id,
+            seq=seq,
+            rung=rung,
+            stage=stage,
+            operation=operation,
+            operation_id=operation_id,
+            phase=INTENT,
+            epoch=ticket.epoch,
+            intent_us=now_us,
+            deadline_us=deadline_us,
+        )
+    )
+    row = conn.execute(select(steps).where(steps.c.action_id == action_id, steps.c.seq == seq))
+    return load(StepRow, row.one())
+
+
+def submitted(conn: Connection, ticket: actions.Ticket, step: StepRow, now_us: int) -> None:
+    """Record that the operation was handed to the driver."""
+    actions.guard(conn, ticket)
+    conn.execute(
+        update(steps)
+        .where(steps.c.action_id == step.action_id, steps.c.seq == step.seq)
+        .values(phase=SUBMITTED, submitted_us=now_us, epoch=ticket.epoch)
+    )
+
+
+def ended(
+    conn: Connection,
+    ticket: actions.Ticket,
+    step: StepRow,
+    *,
+    result: str,
+    detail: str,
+    data: Mapping[str, object],
+    now_us: int,
+) -> None:
+    """Record what a step came to."""
+    actions.guard(conn, ticket)
+    conn.execute(
+        update(steps)
+        .where(steps.c.action_id == step.action_id, steps.c.seq == step.seq)
+        .values(
+            phase=ENDED,
+            result=result,
+            detail=detail[:4000],
+            data=dict(data),
+            ended_us=now_us,
+            epoch=ticket.epoch,
+        )
+    )
+
+
+def add_proof(
+    conn: Connection,
+    *,
+    ident: str,
+    incident_id: str,
+    action_id: ActionId,
+    node_id: str,
+    physical_id: str,
+    proof: Proof,
+    waived: bool,
+) -> None:
+    """Keep why we were sure, or who waived it."""
+    conn.execute(
+        insert(proofs).values(
+            id=ident,
+            incident_id=incident_id,
+            action_id=action_id,
+            node_id=node_id,
+            physical_id=physical_id,
+            method=proof.method,
+            evidence=proof.evidence,
+            by=proof.by,
+            at_us=proof.at_us,
+            waived=waived,
+        )
+    )

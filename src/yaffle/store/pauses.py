@@ -1,0 +1,110 @@
+"""Maintenance, the global stop, releases of the storm brake: an operator's words as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sqlalchemy import func, insert, or_, select, update
+
+from yaffle.model.ids import ClusterId, PauseId
+from yaffle.model.incident import Pause, PauseKind, PauseScope
+from yaffle.store.tables import pauses, releases
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, RowMapping
+
+
+def add(conn: Connection, pause: Pause) -> None:
+    """Store a pause."""
+    conn.execute(
+        insert(pauses).values(
+            id=pause.id,
+            kind=pause.kind.value,
+            scope=pause.scope.value,
+            target_id=pause.target_id,
+            owner=pause.owner,
+            reason=pause.reason,
+            starts_us=pause.starts_us,
+            expires_us=pause.expires_us,
+        )
+    )
+
+
+def in_force(conn: Connection, now_us: int) -> Sequence[Pause]:
+    """Return every pause that is neither lifted nor expired, future ones included."""
+    rows = conn.execute(
+        select(pauses)
+        .where(
+            pauses.c.lifted_us.is_(None),
+            or_(pauses.c.expires_us.is_(None), pauses.c.expires_us > now_us),
+        )
+        .order_by(pauses.c.starts_us, pauses.c.id)
+    ).mappings()
+    return [_pause(r) for r in rows]
+
+
+def _pause(row: RowMapping) -> Pause:
+    return Pause(
+        id=PauseId(row["id"]),
+        kind=PauseKind(row["kind"]),
+        scope=PauseScope(row["scope"]),
+        target_id=row["target_id"],
+        owner=row["owner"],
+        reason=row["reason"],
+        starts_us=row["starts_us"],
+        expires_us=row["expires_us"],
+    )
+
+
+def lift(conn: Connection, pause_id: str, by: str, now_us: int) -> bool:
+    """Lift a pause; False when there is none in force with that id."""
+    changed = conn.execute(
+        update(pauses)
+        .where(pauses.c.id == pause_id, pauses.c.lifted_us.is_(None))
+        .values(lifted_us=now_us, lifted_by=by)
+    )
+    return changed.rowcount == 1
+
+
+def lift_kind(conn: Connection, kind: PauseKind, by: str, now_us: int) -> int:
+    """Lift every pause of a kind; return how many there were."""
+    return conn.execute(
+        update(pauses)
+        .where(
+            pauses.c.kind == kind.value,
+            pauses.c.lifted_us.is_(None),
+            or_(pauses.c.expires_us.is_(None), pauses.c.expires_us > now_us),
+        )
+        .values(lifted_us=now_us, lifted_by=by)
+    ).rowcount
+
+
+def add_release(
+    conn: Connection,
+    *,
+    ident: str,
+    cluster_id: ClusterId,
+    by: str,
+    reason: str,
+    now_us: int,
+    expires_us: int,
+) -> None:
+    """Let a cluster heal in spite of its storm brake, for a while."""
+    conn.execute(
+        insert(releases).values(
+            id=ident,
+            cluster_id=cluster_id,
+            by=by,
+            reason=reason,
+            created_us=now_us,
+            expires_us=expires_us,
+        )
+    )
+
+
+def released_until(conn: Connection, cluster_id: ClusterId) -> int | None:
+    """Return until when the cluster's storm brake is released, past moments included."""
+    return conn.execute(
+        select(func.max(releases.c.expires_us)).where(releases.c.cluster_id == cluster_id)
+    ).scalar()

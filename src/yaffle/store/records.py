@@ -1,0 +1,190 @@
+"""Rows as frozen values: what repositories return, and the only shape of a row above the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+
+from yaffle.model.ids import (
+    ActionId,
+    ClusterId,
+    EngineId,
+    Epoch,
+    IncidentId,
+    NodeId,
+    OperationId,
+    PolicyId,
+    ProfileId,
+)
+
+if TYPE_CHECKING:
+    from dataclasses import Field
+
+    from sqlalchemy import Row
+
+
+class _Record(Protocol):
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]
+
+
+R = TypeVar("R", bound=_Record)
+
+
+def load(kind: type[R], row: Row[tuple[object, ...]]) -> R:
+    """Return `row` as a value of `kind`, whose fields are named like the columns."""
+    values = row._mapping  # noqa: SLF001 - SQLAlchemy's public name for it
+    return kind(**{field.name: values[field.name] for field in fields(kind)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileRow:
+    """How nodes of a cluster are built."""
+
+    id: ProfileId
+    name: str
+    type: str
+    spec: Mapping[str, object]
+    project: str
+    created_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRow:
+    """A stored policy document, normalised."""
+
+    id: PolicyId
+    name: str
+    type: str
+    spec: Mapping[str, object]
+    source: str
+    warnings: list[str]
+    project: str
+    created_us: int
+    updated_us: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRow:
+    """A cluster; `desired_capacity` is a stored fact (DESIGN §2)."""
+
+    id: ClusterId
+    name: str
+    profile_id: ProfileId
+    desired_capacity: int
+    next_index: int
+    status: str
+    status_reason: str
+    project: str
+    created_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRow:
+    """A node with its three words of state, its mark and its retry budget."""
+
+    id: NodeId
+    name: str
+    cluster_id: ClusterId | None
+    index: int
+    profile_id: ProfileId
+    physical_id: str
+    status: str
+    status_reason: str
+    health: str
+    health_reason: str
+    gray: bool
+    health_us: int | None
+    backend_status: str
+    attributes: Mapping[str, object]
+    grace_us: int | None
+    seen_us: int | None
+    mark_reason: str | None
+    mark_by: str
+    mark_us: int | None
+    attempts: int
+    next_attempt_us: int | None
+    exhausted_us: int | None
+    healthy_us: int | None
+    project: str
+    created_us: int
+    updated_us: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionRow:
+    """One durable job with its lease."""
+
+    id: ActionId
+    name: str
+    action: str
+    target: str
+    cluster_id: ClusterId | None
+    node_id: NodeId | None
+    incident_id: IncidentId | None
+    cause: str
+    status: str
+    status_reason: str
+    inputs: Mapping[str, object]
+    outputs: Mapping[str, object]
+    data: Mapping[str, object]
+    lock_key: str | None
+    owner: EngineId
+    epoch: Epoch
+    lease_us: int
+    cancel_reason: str | None
+    timeout_s: int
+    start_us: int | None
+    end_us: int | None
+    created_us: int
+    project: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRow:
+    """One line of the journal: an intent, and what became of it."""
+
+    action_id: ActionId
+    seq: int
+    rung: int
+    stage: str
+    operation: str
+    operation_id: OperationId
+    phase: str
+    """`intent`, `submitted` or `ended`."""
+    result: str | None
+    detail: str
+    data: Mapping[str, object]
+    epoch: Epoch
+    intent_us: int
+    submitted_us: int | None
+    ended_us: int | None
+    deadline_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentRow:
+    """The story of one failure."""
+
+    id: IncidentId
+    node_id: NodeId
+    node_name: str
+    cluster_id: ClusterId
+    cluster_name: str
+    state: str
+    cause: str
+    hold_reason: str | None
+    hold_numbers: Mapping[str, object] | None
+    reason: str
+    first_fail_us: int | None
+    opened_us: int
+    decided_us: int | None
+    started_us: int | None
+    recovered_us: int | None
+    ended_us: int | None
+    acknowledged_us: int | None
+    acknowledged_by: str
+    action_id: ActionId | None
+    evidence: str
+    open_key: str | None
+    project: str
