@@ -96,6 +96,11 @@ class Folder:
         self._record.unlink(missing_ok=True)
         self.path.rmdir()
 
+    def sweep(self) -> None:
+        """Remove the empty folder that a crash between record and folder leaves behind."""
+        with suppress(OSError):
+            self.path.rmdir()
+
     @contextmanager
     def locked(self) -> Iterator[int]:
         """Hold the node's lock, raising Busy at once where it is taken; yields its descriptor.

@@ -121,20 +121,23 @@ class Procfs:
     def environment(self, pid: int) -> bytes | None:
         """Return the environment (NUL separated); None when we may not read it."""
         try:
-            data = (self._root / str(pid) / "environ").read_bytes()
             # A main thread that has ended shows nothing; its other threads still do.
-            return data or self._threads_environment(pid)
+            return self._environ(pid, "environ") or self._threads_environment(pid)
         except (FileNotFoundError, ProcessLookupError):
             return b""
         except OSError:
             return None
 
     def _threads_environment(self, pid: int) -> bytes:
-        for thread in (self._root / str(pid) / "task").iterdir():
-            data = (thread / "environ").read_bytes()
-            if data:
-                return data
-        return b""
+        threads = (thread.name for thread in (self._root / str(pid) / "task").iterdir())
+        found = (self._environ(pid, f"task/{name}/environ") for name in threads)
+        return next((data for data in found if data), b"")
+
+    def _environ(self, pid: int, place: str) -> bytes:
+        try:
+            return (self._root / str(pid) / place).read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            return b""
 
     def writes_into(self, pid: int, folder: Path) -> bool:
         """Whether its standard output or error is a file below `folder`."""

@@ -72,7 +72,7 @@ class Worker:
             if ended is not None:
                 return ended.progress()
             if job.record.current is None or job.record.current.operation_id != operation_id:
-                return self._without_trace(operation_id)
+                return self._without_trace(job, operation_id)
             return self._advance(job)
 
         return self._with_job(op, until_s, act)
@@ -85,6 +85,8 @@ class Worker:
             spec = _spec(op)
             with folder.locked() as lock:
                 known = folder.load()
+                if known is None:
+                    folder.sweep()
                 job = Job(
                     folder=folder,
                     record=known if known is not None else _fresh(folder),
@@ -165,12 +167,13 @@ class Worker:
             _bury(job.folder, replace(job.record, finished=kept))
         return ended.progress()
 
-    def _without_trace(self, operation_id: OperationId) -> Progress:
+    def _without_trace(self, job: Job, operation_id: OperationId) -> Progress:
         try:
-            carried = census.take(self._procfs).operations
+            seen = census.take(self._procfs)
         except ProcUnreadable as error:
             return _running(f"cannot tell: {error}")
-        pids = sorted(pid for pid, carrier in carried.items() if carrier == operation_id)
+        ours = (pid for pid, node in seen.nodes.items() if node == job.folder.node_id)
+        pids = sorted(pid for pid in ours if seen.operations.get(pid) == operation_id)
         if pids:
             return _failed(f"the node's record is lost, but pids {pids} carry this operation")
         return Progress(state=ProgressState.ABSENT, detail="no trace of that operation")

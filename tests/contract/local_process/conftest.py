@@ -1,0 +1,19 @@
+"""The world of one test; nothing that it started outlives it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.contract.local_process.world import World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(state_dir=tmp_path / "state")
+    try:
+        yield world
+    finally:
+        world.clean()
+    assert not world.carriers()
