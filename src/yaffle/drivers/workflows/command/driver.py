@@ -70,7 +70,7 @@ class CommandWorkflow:
         try:
             request = {
                 "argv": list(command.argv),
-                "env": _environment(command, operation_id),
+                "env": _environment(command),
                 "input": _input(name, params, target, operation_id, bound_s),
                 "timeout_s": bound_s,
                 "max_output": command.max_output,
@@ -123,18 +123,12 @@ def _unfit(params: Mapping[str, object]) -> str:
     return f"params are {size} bytes, more than {INPUT_MAX}" if size > INPUT_MAX else ""
 
 
-def _environment(command: Command, operation_id: OperationId) -> dict[str, str]:
+def _environment(command: Command) -> dict[str, str]:
     secrets = {
         name: read_secret(path, f"env_files.{name}").decode("utf-8", "surrogateescape")
         for name, path in command.env_files.items()
     }
-    return {
-        "PATH": PATH,
-        "LANG": "C.UTF-8",
-        **command.env,
-        **secrets,
-        "YAFFLE_OPERATION_ID": operation_id,
-    }
+    return {"PATH": PATH, "LANG": "C.UTF-8", **command.env, **secrets}
 
 
 def _input(
