@@ -178,18 +178,30 @@ def test_denied_addresses_are_not_connected_to(
         assert there.seen == []
 
 
-def test_the_address_that_was_checked_is_the_one_connected_to(tmp_path: Path) -> None:
-    found = {entry[4][0] for entry in socket.getaddrinfo("localhost", 80)}
-    if found != {"::1", "127.0.0.1"}:
-        pytest.skip("localhost does not have both addresses here")
-    with receiver() as there, socket.socket(socket.AF_INET6) as denied:
-        denied.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        denied.bind(("::1", there.port))
+class RebindingLoop(asyncio.SelectorEventLoop):
+    """Resolves `rebind.test` to a harmless address once, and to a denied one from then on."""
+
+    asked = 0
+
+    async def getaddrinfo(self, host, port, **kw):  # type: ignore[no-untyped-def, override]
+        if host not in {"rebind.test", b"rebind.test"}:
+            return await super().getaddrinfo(host, port, **kw)
+        self.asked += 1
+        address = "127.0.0.1" if self.asked == 1 else "127.0.0.2"
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
+
+
+def test_a_name_that_changes_between_check_and_connect_gains_nothing(tmp_path: Path) -> None:
+    with receiver() as there, socket.socket() as denied:
+        denied.bind(("127.0.0.2", there.port))
         denied.listen()
         denied.setblocking(False)
-        url = f"http://localhost:{there.port}/"
-        got, line = send(notifier(tmp_path, url, deny=("::1/128",)))
-        assert got is Delivery.ACCEPTED, line
+        driver = notifier(tmp_path, f"http://rebind.test:{there.port}/", deny=("127.0.0.2/32",))
+        with asyncio.Runner(loop_factory=RebindingLoop) as runner:
+            assert runner.run(driver.send(NEWS, deadline_s=2))[0] is Delivery.ACCEPTED
+            got, line = runner.run(driver.send(NEWS, deadline_s=2))
+        assert (got, "address refused" in line) == (Delivery.RETRY, True)
+        assert there.seen[0].headers["Host"] == f"rebind.test:{there.port}"
         with pytest.raises(BlockingIOError):
             denied.accept()
 

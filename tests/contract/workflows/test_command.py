@@ -152,7 +152,6 @@ def test_facts_come_on_stdin_and_argv_is_the_operators_alone(tmp_path: Path) -> 
         "HOME",
         "TMPDIR",
         "COLOUR",
-        "YAFFLE_OPERATION_ID",
         "YAFFLE_JOB",
     }
     assert told["cwd"] == str(side.job / "work")
@@ -425,8 +424,9 @@ def test_the_recorded_process_is_the_program_and_the_runner_is_nobodys_zombie(
     tmp_path: Path,
 ) -> None:
     side = Side(tmp_path, "import time; time.sleep(60)")
-    assert side.submit(timeout_s=2).state is RUNNING
-    wait_for(lambda: json.loads((side.job / "started.json").read_text())["program"] is not None)
+    assert side.submit(timeout_s=3).state is RUNNING
+    file = side.job / "started.json"
+    wait_for(lambda: file.exists() and json.loads(file.read_text())["program"] is not None)
     started = json.loads((side.job / "started.json").read_text())
     ticks = os.sysconf("SC_CLK_TCK")
     for who in ("runner", "program"):

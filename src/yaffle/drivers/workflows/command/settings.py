@@ -18,7 +18,7 @@ class Command:
 
     argv: tuple[str, ...]
     env: dict[str, str] = field(repr=False)
-    """Added to PATH, LANG, HOME, TMPDIR and YAFFLE_OPERATION_ID and YAFFLE_JOB: no more."""
+    """Added to PATH, LANG, HOME, TMPDIR and YAFFLE_JOB: no more."""
     env_files: dict[str, Path]
     """Variable → file with its value (a secret), read at each start."""
     timeout_s: float
