@@ -21,7 +21,7 @@ from yaffle.prober.verdict import Pattern, compile_pattern
 if TYPE_CHECKING:
     from yaffle.prober.loop import Loop
     from yaffle.prober.request import Request
-    from yaffle.prober.wire import Options
+    from yaffle.prober.wire import Ask, Options
 
 DETAIL_CHARS_MAX: Final = 400
 
@@ -29,7 +29,7 @@ _FINAL: Final = frozenset({"X-LATE", "X-REFUSED-ADDRESS"})
 """Trying again would not change these."""
 
 Report = Callable[[int, str, str, int], None]
-"""Index, code, detail, µs the last attempt took."""
+"""Id, code, detail, µs the last attempt took."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,13 +91,13 @@ class Check:
         "_request",
         "_rules",
         "due",
+        "id",
         "idle",
-        "index",
         "state",
         "url",
     )
 
-    def __init__(self, loop: Loop, url: str, rules: Rules, index: int, report: Report) -> None:
+    def __init__(self, loop: Loop, ask: Ask, rules: Rules, report: Report) -> None:
         self._loop = loop
         self._rules = rules
         self._report = report
@@ -106,16 +106,11 @@ class Check:
         self._doubt: tuple[str, str] | None = None
         self._left = 0
         self._patience_s = 0.0
-        self.url = url
-        self.index = index
+        self.id = ask.id
+        self.url = ask.url
         self.idle: IdleSocket | None = None
         self.state = _RESTING
         self.due = 0
-
-    def hand_over(self, index: int, report: Report) -> None:
-        """Report from now on under another index to somebody else."""
-        self.index = index
-        self._report = report
 
     def begin(self, patience_s: float) -> None:
         """Ask; waiting longer than `patience_s` for a place ends it as X-LATE."""
@@ -197,7 +192,7 @@ class Check:
 
     def _end(self, code: str, what: str, took_us: int) -> None:
         self.state = _RESTING
-        self._report(self.index, code, self.explain(what, took_us), took_us)
+        self._report(self.id, code, self.explain(what, took_us), took_us)
 
 
 def _line(text: str) -> str:

@@ -13,7 +13,7 @@ import itertools
 import os
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +21,6 @@ import structlog
 
 from yaffle.core.addresses import AddressRules
 from yaffle.errors import ProberUnavailable
-from yaffle.model.ids import NodeId
 from yaffle.ports.detector import UrlProber, UrlResult, UrlTarget
 from yaffle.prober import wire
 
@@ -64,8 +63,8 @@ class ProberStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Watch:
-    number: int
-    targets: tuple[UrlTarget, ...]
+    ids: dict[UrlTarget, int]
+    """An id lives as long as its target, options and interval do, over replacements of the watch."""
     options: UrlOptions
     interval_s: float
     sink: Sink
@@ -101,7 +100,7 @@ class ProberClient:
         )
         self._numbers = itertools.count(1)
         self._watches: dict[str, _Watch] = {}
-        self._by_number: dict[int, _Watch] = {}
+        self._by_id: dict[int, tuple[_Watch, UrlTarget]] = {}
         self._changed: dict[str, None] = {}
         self._probes: dict[int, asyncio.Future[list[wire.Seen]]] = {}
         self._wake = asyncio.Event()
@@ -146,16 +145,17 @@ class ProberClient:
         sink: Sink,
     ) -> None:
         """See `ports.UrlProber`."""
-        self._forget(watch_id)
+        old = self._forget(watch_id)
+        same = old is not None and (old.options, old.interval_s) == (options, interval_s)
+        ids = old.ids if old is not None and same else {}
         watch = _Watch(
-            number=next(self._numbers),
-            targets=tuple(targets),
+            ids={target: ids.get(target) or next(self._numbers) for target in targets},
             options=options,
             interval_s=interval_s,
             sink=sink,
         )
         self._watches[watch_id] = watch
-        self._by_number[watch.number] = watch
+        self._by_id.update({id_: (watch, target) for target, id_ in watch.ids.items()})
         self._mark(watch_id)
 
     def unschedule(self, watch_id: str) -> None:
@@ -178,7 +178,12 @@ class ProberClient:
         try:
             writer.write(
                 wire.frame(
-                    wire.Probe(request_id, _options(options), max(0.0, deadline_s), _asks(targets))
+                    wire.Probe(
+                        request_id,
+                        _options(options),
+                        max(0.0, deadline_s),
+                        _asks(enumerate(targets)),
+                    )
                 )
             )
             async with asyncio.timeout(deadline_s + GRACE_S):
@@ -187,14 +192,14 @@ class ProberClient:
             raise ProberUnavailable("the prober did not answer in time") from None
         finally:
             del self._probes[request_id]
-        return _in_order(targets, seen)
+        return [_result(targets[one.id], one) for one in sorted(seen, key=lambda one: one.id)]
 
-    def _forget(self, watch_id: str) -> bool:
+    def _forget(self, watch_id: str) -> _Watch | None:
         watch = self._watches.pop(watch_id, None)
-        if watch is None:
-            return False
-        del self._by_number[watch.number]
-        return True
+        if watch is not None:
+            for id_ in watch.ids.values():
+                del self._by_id[id_]
+        return watch
 
     def _mark(self, watch_id: str) -> None:
         self._changed[watch_id] = None
@@ -247,8 +252,10 @@ class ProberClient:
                 tasks.create_task(self._read(reader))
                 tasks.create_task(self._send_changes(writer))
                 tasks.create_task(self._ping(writer))
-        except* (_ChildLost, OSError) as errors:
+        except* _ChildLost as errors:
             why = str(errors.exceptions[0])
+        except* OSError:
+            why = "the prober died"
         return why
 
     def _child_gone(self) -> None:
@@ -292,9 +299,7 @@ class ProberClient:
     def _hear(self, reply: wire.Reply) -> None:
         match reply:
             case wire.Results():
-                watch = self._by_number.get(reply.number)
-                if watch is not None:
-                    watch.sink([_result(watch.targets, seen) for seen in reply.seen])
+                self._deliver(reply.seen)
             case wire.Answer():
                 answer = self._probes.get(reply.request_id)
                 if answer is not None and not answer.done():
@@ -303,6 +308,16 @@ class ProberClient:
                 self._on_blind(reply.why)
             case wire.Pong():
                 self._hear_pong(reply)
+
+    def _deliver(self, batch: list[wire.Seen]) -> None:
+        by_watch: dict[int, tuple[_Watch, list[UrlResult]]] = {}
+        for seen in batch:
+            watch, target = self._by_id.get(seen.id, (None, None))
+            if watch is not None and target is not None:
+                _, results = by_watch.setdefault(id(watch), (watch, []))
+                results.append(_result(target, seen))
+        for watch, results in by_watch.values():
+            watch.sink(results)
 
     def _hear_pong(self, pong: wire.Pong) -> None:
         self._silent = 0
@@ -347,28 +362,23 @@ def _options(options: UrlOptions) -> wire.Options:
     )
 
 
-def _asks(targets: Sequence[UrlTarget]) -> list[wire.Ask]:
-    return [wire.Ask(target.node_id, target.url) for target in targets]
+def _asks(targets: Iterable[tuple[int, UrlTarget]]) -> list[wire.Ask]:
+    return [wire.Ask(id_, target.node_id, target.url) for id_, target in targets]
 
 
 def _schedule(watch_id: str, watch: _Watch) -> wire.Schedule:
-    return wire.Schedule(
-        watch_id, watch.number, _options(watch.options), watch.interval_s, _asks(watch.targets)
-    )
+    asks = _asks((id_, target) for target, id_ in watch.ids.items())
+    return wire.Schedule(watch_id, _options(watch.options), watch.interval_s, asks)
 
 
-def _result(targets: Sequence[UrlTarget], seen: wire.Seen) -> UrlResult:
+def _result(target: UrlTarget, seen: wire.Seen) -> UrlResult:
     return UrlResult(
-        node_id=NodeId(targets[seen.index].node_id),
+        node_id=target.node_id,
         code=seen.code,
         detail=seen.detail,
         at_us=seen.at_us,
         took_us=seen.took_us,
     )
-
-
-def _in_order(targets: Sequence[UrlTarget], seen: list[wire.Seen]) -> Sequence[UrlResult]:
-    return [_result(targets, one) for one in sorted(seen, key=lambda one: one.index)]
 
 
 if TYPE_CHECKING:

@@ -25,6 +25,8 @@ LATE_S: Final = 0.5
 """Not having looked for longer than this makes everything in flight unknown."""
 SLACK_S: Final = 0.02
 """Lateness below this is the noise of any machine."""
+LOOK_S: Final = 0.02
+"""With checks in flight we look this often: a freeze shorter than a wait would go unnoticed."""
 IDLE_S: Final = 0.25
 SOCKETS_MAX: Final = 2_000
 
@@ -108,7 +110,7 @@ class Loop:
 
     def turn(self) -> None:
         """Wait for events or the next timer, then handle both: events first."""
-        wait_s = self.wheel.idle_s(self.now, IDLE_S)
+        wait_s = self.wheel.idle_s(self.now, LOOK_S if self.attempts else IDLE_S)
         events = self.epoll.poll(wait_s, 8192)
         now = now_s()
         lag_s = now - self.now - wait_s

@@ -30,6 +30,7 @@ class Response:
         "_framed",
         "_headers_done",
         "_interim",
+        "_may_stay",
         "_parser",
         "_raw_bytes",
         "_surplus",
@@ -51,6 +52,7 @@ class Response:
         self._framed = False
         self._interim = False
         self._surplus = False
+        self._may_stay = False
         self.ending: str | None = None
         """None while it goes on; then COMPLETE or the row that says what was wrong."""
         self.status = 0
@@ -71,9 +73,7 @@ class Response:
     @property
     def keeps_alive(self) -> bool:
         """Whether the answer is complete and its connection may be used again."""
-        parser = self._parser
-        whole = self.ending == COMPLETE and not self._surplus
-        return whole and parser is not None and parser.should_keep_alive()
+        return self._may_stay and not self._surplus
 
     def feed(self, data: bytes) -> bool:
         """Take what was received; True when the answer has ended, well or not."""
@@ -174,5 +174,7 @@ class Response:
             self._interim = False
             self._framed = False
             self.content_type = self.location = ""
-        else:
+        elif self.ending is None and self._parser is not None:
+            # llhttp knows this only until the next message begins.
+            self._may_stay = self._parser.should_keep_alive()
             self._end(COMPLETE)

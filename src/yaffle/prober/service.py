@@ -38,7 +38,7 @@ class Service:
         self._pipe = pipe
         self._frames = wire.Frames()
         self._backlog = bytearray()
-        self._batches: dict[int, list[wire.Seen]] = {}
+        self._batch: list[wire.Seen] = []
         self._watches = Watches(loop, self._seen)
         self._probes: set[ProbeRun] = set()
         self._checks = 0
@@ -99,25 +99,19 @@ class Service:
 
     # --- to the engine ---
 
-    def _seen(self, number: int, index: int, code: str, detail: str, took_us: int) -> None:
+    def _seen(self, ask_id: int, code: str, detail: str, took_us: int) -> None:
         self._checks += 1
-        seen = wire.Seen(index, code, detail, time.time_ns() // 1000, took_us)
-        batch = self._batches.get(number)
-        if batch is None:
-            self._batches[number] = [seen]
-        else:
-            batch.append(seen)
+        self._batch.append(wire.Seen(ask_id, code, detail, time.time_ns() // 1000, took_us))
         if not self.due:
             self._loop.wheel.put(self, self._loop.now + FLUSH_S)
 
     def fire(self) -> None:
-        """Time to send the batches."""
-        batches, self._batches = self._batches, {}
-        for number, seen in batches.items():
-            if len(self._backlog) > BACKLOG_BYTES_MAX:
-                self._dropped += len(seen)
-            else:
-                self._send(wire.Results(number, seen))
+        """Time to send the batch."""
+        batch, self._batch = self._batch, []
+        if len(self._backlog) > BACKLOG_BYTES_MAX:
+            self._dropped += len(batch)
+        else:
+            self._send(wire.Results(batch))
 
     def _probed(self, run: ProbeRun, seen: list[wire.Seen]) -> None:
         self._checks += len(seen)
@@ -178,10 +172,7 @@ class ProbeRun:
         self._loop = loop
         self._done = done
         self._seen: dict[int, wire.Seen] = {}
-        self._checks = [
-            Check(loop, ask.url, rules, index, self._report)
-            for index, ask in enumerate(request.asks)
-        ]
+        self._checks = [Check(loop, ask, rules, self._report) for ask in request.asks]
         self.request = request
         self.due = 0
 
@@ -197,19 +188,19 @@ class ProbeRun:
         """The deadline: what is not answered is unknown, for it did not have its whole time."""
         what = f"not answered within the deadline of {self.request.deadline_s:g} s"
         for check in self._checks:
-            if check.index not in self._seen:
+            if check.id not in self._seen:
                 check.abandon()
-                self._note(check.index, "X-DEADLINE", check.explain(what), 0)
+                self._note(check.id, "X-DEADLINE", check.explain(what), 0)
         self._finish()
 
-    def _report(self, index: int, code: str, detail: str, took_us: int) -> None:
-        self._note(index, code, detail, took_us)
+    def _report(self, ask_id: int, code: str, detail: str, took_us: int) -> None:
+        self._note(ask_id, code, detail, took_us)
         if len(self._seen) == len(self._checks):
             self._loop.wheel.cancel(self)
             self._finish()
 
-    def _note(self, index: int, code: str, detail: str, took_us: int) -> None:
-        self._seen[index] = wire.Seen(index, code, detail, time.time_ns() // 1000, took_us)
+    def _note(self, ask_id: int, code: str, detail: str, took_us: int) -> None:
+        self._seen[ask_id] = wire.Seen(ask_id, code, detail, time.time_ns() // 1000, took_us)
 
     def _finish(self) -> None:
         for check in self._checks:

@@ -11,11 +11,9 @@ import math
 import random
 from typing import TYPE_CHECKING, Final
 
-from yaffle.prober.check import Check, Report, Rules, State, ready
+from yaffle.prober.check import Check, Report, State, ready
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from yaffle.prober.loop import Loop
     from yaffle.prober.wire import Schedule
 
@@ -36,14 +34,13 @@ def share(node_id: str) -> float:
 class Round:
     """One target's timer."""
 
-    __slots__ = ("_interval_s", "_loop", "_number", "_planned_s", "_share", "check", "due", "key")
+    __slots__ = ("_interval_s", "_loop", "_number", "_planned_s", "_share", "check", "due")
 
-    def __init__(self, loop: Loop, key: tuple[str, str], check: Check, interval_s: float) -> None:
+    def __init__(self, loop: Loop, node_id: str, check: Check, interval_s: float) -> None:
         self._loop = loop
         self._interval_s = interval_s
         self._planned_s = 0.0
-        self._share = share(key[0])
-        self.key = key
+        self._share = share(node_id)
         self.check = check
         self.due = 0
         self._number = math.ceil(loop.now / interval_s - self._share)
@@ -73,51 +70,32 @@ class Round:
 class Watches:
     """Every schedule that is in force."""
 
-    def __init__(self, loop: Loop, deliver: Callable[[int, int, str, str, int], None]) -> None:
-        """`deliver` gets the number of the schedule, then what a `Report` gets."""
+    def __init__(self, loop: Loop, report: Report) -> None:
         self._loop = loop
-        self._deliver = deliver
-        self._watches: dict[str, tuple[Schedule, dict[tuple[str, str], Round]]] = {}
+        self._report = report
+        self._watches: dict[str, dict[int, Round]] = {}
 
     def replace(self, schedule: Schedule) -> None:
-        """Put `schedule` in force; targets that stay as they were keep their rhythm."""
-        old, rounds = self._watches.pop(schedule.watch_id, (None, {}))
-        if old is not None and (old.options, old.interval_s) != (
-            schedule.options,
-            schedule.interval_s,
-        ):
-            _stop(rounds)
-            rounds = {}
+        """Put `schedule` in force; an id that was there already keeps its rhythm."""
+        loop, report = self._loop, self._report
+        old = self._watches.pop(schedule.watch_id, {})
         rules = ready(schedule.options)
-        number, deliver = schedule.number, self._deliver
-
-        def report(index: int, code: str, detail: str, took_us: int) -> None:
-            deliver(number, index, code, detail, took_us)
-
-        fresh: dict[tuple[str, str], Round] = {}
-        for index, ask in enumerate(schedule.asks):
-            key = (ask.node_id, ask.url)
-            kept = rounds.pop(key, None)
+        rounds: dict[int, Round] = {}
+        for ask in schedule.asks:
+            kept = old.pop(ask.id, None)
             if kept is not None:
-                kept.check.hand_over(index, report)
-                fresh[key] = kept
-            elif key not in fresh:
-                fresh[key] = self._round(key, rules, index, report, schedule.interval_s)
-        _stop(rounds)
-        self._watches[schedule.watch_id] = (schedule, fresh)
-
-    def _round(
-        self, key: tuple[str, str], rules: Rules, index: int, report: Report, interval_s: float
-    ) -> Round:
-        check = Check(self._loop, key[1], rules, index, report)
-        return Round(self._loop, key, check, interval_s)
+                rounds[ask.id] = kept
+            elif ask.id not in rounds:
+                check = Check(loop, ask, rules, report)
+                rounds[ask.id] = Round(loop, ask.node_id, check, schedule.interval_s)
+        _stop(old)
+        self._watches[schedule.watch_id] = rounds
 
     def remove(self, watch_id: str) -> None:
         """Stop that watch."""
-        _, rounds = self._watches.pop(watch_id, (None, {}))
-        _stop(rounds)
+        _stop(self._watches.pop(watch_id, {}))
 
 
-def _stop(rounds: dict[tuple[str, str], Round]) -> None:
+def _stop(rounds: dict[int, Round]) -> None:
     for one in rounds.values():
         one.stop()

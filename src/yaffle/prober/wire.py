@@ -31,8 +31,9 @@ class Options(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True):
-    """One URL to ask on behalf of one node."""
+    """One URL to ask on behalf of one node; `id` comes back with every result."""
 
+    id: int
     node_id: str
     url: str
 
@@ -47,10 +48,9 @@ class Configure(msgspec.Struct, frozen=True, array_like=True, tag="configure"):
 
 
 class Schedule(msgspec.Struct, frozen=True, array_like=True, tag="schedule"):
-    """Ask each of `asks` every `interval_s`; replaces the watch. `number` is new each time."""
+    """Ask each of `asks` every `interval_s`; replaces the watch. Equal ids mean: nothing changed."""
 
     watch_id: str
-    number: int
     options: Options
     interval_s: float
     asks: list[Ask]
@@ -78,9 +78,9 @@ class Ping(msgspec.Struct, frozen=True, array_like=True, tag="ping"):
 
 
 class Seen(msgspec.Struct, frozen=True, array_like=True):
-    """One result: place in the watch's or request's `asks`, then what was seen."""
+    """One result, by the id of its `Ask`."""
 
-    index: int
+    id: int
     code: str
     detail: str
     at_us: int
@@ -88,9 +88,8 @@ class Seen(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Results(msgspec.Struct, frozen=True, array_like=True, tag="results"):
-    """A batch of one watch, by the number of its schedule."""
+    """A batch, of any watches."""
 
-    number: int
     seen: list[Seen]
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from tests.contract.prober import servers
 from tests.contract.prober.live import LiveProber
 from tests.contract.prober.servers import Behaviour, Server, answer, says

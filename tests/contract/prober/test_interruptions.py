@@ -1,0 +1,193 @@
+"""What happens to the prober itself never becomes a failure of a node, and is always told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+from tests.contract.prober import servers
+from tests.contract.prober.live import LiveProber, until, url_options
+from tests.contract.prober.servers import Server, answer, says
+
+from yaffle.core.outcomes import OUTCOMES
+from yaffle.engine.clock import SystemClock
+from yaffle.errors import ProberUnavailable
+from yaffle.model.health import Outcome
+from yaffle.prober.client import ProberClient
+
+
+@pytest.fixture
+def prober() -> Iterator[LiveProber]:
+    with LiveProber(ping_s=0.2) as live:
+        yield live
+
+
+def failures(prober: LiveProber) -> list[str]:
+    return [
+        one.detail
+        for results in list(prober.results.values())
+        for one in list(results)
+        if OUTCOMES[one.code].outcome is Outcome.FAIL
+    ]
+
+
+def test_killed_prober_comes_back_with_its_schedules(prober: LiveProber) -> None:
+    with Server(says(answer())) as server:
+        nodes = {f"n{n}": server.url for n in range(20)}
+        prober.schedule("w", nodes, interval_s=0.2)
+        prober.schedule("gone", {"x": server.url}, interval_s=0.2)
+        until(lambda: len(prober.seen("n0")) >= 2 and prober.seen("x") != [])
+        prober.unschedule("gone")
+        pid = prober.stats.pid
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: prober.blind != [])
+        assert "died" in prober.blind[0]
+        seen_x = len(prober.seen("x"))
+        until(lambda: prober.stats.up and prober.stats.pid != pid)
+        before = {node: len(prober.seen(node)) for node in nodes}
+        until(lambda: all(len(prober.seen(node)) >= before[node] + 2 for node in nodes))
+        assert prober.stats.restarts == 1
+        assert len(prober.seen("x")) == seen_x
+        assert failures(prober) == []
+
+
+def test_stopped_prober_is_replaced(prober: LiveProber) -> None:
+    with Server(says(answer())) as server:
+        prober.schedule("w", {"n": server.url}, interval_s=0.2)
+        until(lambda: prober.seen("n") != [])
+        pid = prober.stats.pid
+        os.kill(pid, signal.SIGSTOP)
+        until(lambda: prober.blind != [])
+        assert "pings" in prober.blind[0]
+        until(lambda: prober.stats.up and prober.stats.pid != pid)
+        assert not psutil.pid_exists(pid)
+        seen = len(prober.seen("n"))
+        until(lambda: len(prober.seen("n")) > seen)
+        assert failures(prober) == []
+
+
+def test_probe_while_away_says_so(prober: LiveProber) -> None:
+    with Server(servers.silent) as server:
+        pid = prober.stats.pid
+        killer = subprocess.Popen(
+            [sys.executable, "-c", f"import os,time; time.sleep(0.3); os.kill({pid}, 9)"]
+        )
+        with pytest.raises(ProberUnavailable):
+            prober.probe(server.url, timeout_s=8)
+        killer.wait(10)
+
+
+def freezing(prober: LiveProber, frozen_s: float, answer_after_s: float) -> servers.Behaviour:
+    """Freezes the prober while it waits for the answer, which comes some time after the thaw."""
+
+    def behave(sock: socket.socket) -> None:
+        servers.read_request(sock)
+        pid = prober.stats.pid
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(frozen_s)
+        os.kill(pid, signal.SIGCONT)
+        time.sleep(answer_after_s)
+        sock.sendall(answer())
+
+    return behave
+
+
+def test_long_freeze_makes_everything_in_flight_unknown() -> None:
+    with LiveProber() as prober:
+        with (
+            Server(freezing(prober, 0.9, 0.0)) as server,
+            Server(servers.silent) as other,
+        ):
+            # The other would fail after the thaw, if its timeout were believed.
+            results = prober.probe_all([other.url, server.url], timeout_s=0.6)
+            assert [one.code for one in results] == ["X-LATE", "X-LATE"]
+        until(lambda: prober.blind != [])
+        assert "late" in prober.blind[0]
+        assert prober.stats.restarts == 0
+        until(lambda: prober.stats.lag_s_max > 0.5)
+
+
+def test_short_freeze_is_given_back_to_timeouts() -> None:
+    with LiveProber() as prober, Server(freezing(prober, 0.35, 0.25)) as server:
+        assert prober.probe(server.url, timeout_s=0.4).code == "L7-OK"
+        assert prober.blind == []
+
+
+def test_rounds_missed_in_a_freeze_are_not_made_up_for() -> None:
+    with LiveProber() as prober, Server(says(answer())) as server:
+        nodes = {f"n{n}": server.url for n in range(100)}
+        prober.schedule("w", nodes, interval_s=1.0)
+        until(lambda: len(prober.results) == 100)
+        os.kill(prober.stats.pid, signal.SIGSTOP)
+        time.sleep(1.6)
+        thawed_us = time.time_ns() // 1000
+        os.kill(prober.stats.pid, signal.SIGCONT)
+        until(lambda: all(prober.seen(n)[-1].at_us > thawed_us for n in nodes))
+        burst = [n for n in nodes for r in prober.seen(n) if 0 < r.at_us - thawed_us < 100_000]
+        assert len(burst) < 60, len(burst)
+        assert failures(prober) == []
+
+
+def test_clean_end_leaves_no_process() -> None:
+    with LiveProber() as prober:
+        pid = prober.stats.pid
+        assert psutil.pid_exists(pid)
+    assert not psutil.pid_exists(pid)
+
+
+def test_prober_ends_with_its_engine() -> None:
+    """The engine is killed: nobody closes anything in order."""
+    engine = textwrap.dedent(
+        """
+        import asyncio
+        from yaffle.engine.clock import SystemClock
+        from yaffle.prober.client import ProberClient
+
+        async def main():
+            client = ProberClient(clock=SystemClock(), on_blind=print)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(client.run())
+                while not client.stats.up:
+                    await asyncio.sleep(0.01)
+                print(client.stats.pid, flush=True)
+
+        asyncio.run(main())
+        """
+    )
+    child = subprocess.Popen([sys.executable, "-c", engine], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    pid = int(child.stdout.readline())
+    child.kill()
+    child.wait(10)
+    child.stdout.close()
+    until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie", 5)
+
+
+def test_prober_that_cannot_start_is_told_and_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An interpreter that is gone: blind, and no exception out of `run`."""
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    blind: list[str] = []
+
+    async def main() -> None:
+        client = ProberClient(clock=SystemClock(), on_blind=blind.append)
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(client.run())
+            while len(blind) < 2:
+                await asyncio.sleep(0.01)
+            with pytest.raises(ProberUnavailable):
+                await client.probe([], url_options(), deadline_s=1)
+            running.cancel()
+
+    asyncio.run(asyncio.wait_for(main(), 10))
+    assert "cannot be started" in blind[0]
