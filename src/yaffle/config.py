@@ -89,11 +89,8 @@ class BudgetSettings(Section):
 class BudgetsSettings(Section):
     """Budgets shared by many clusters; a hundred small clusters together are still a storm."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-    all: BudgetSettings = Field(
+    total: BudgetSettings = Field(
         default=BudgetSettings(max_in_flight=10, burst=20, per_hour=120),
-        alias="global",
         description="The whole installation.",
     )
     project: BudgetSettings = Field(
@@ -232,7 +229,7 @@ def load(path: Path | None, flags: dict[str, Any] | None = None) -> Settings:
     try:
         settings = Settings(**values)
         if flags:
-            settings = Settings.model_validate(_merged(settings.model_dump(by_alias=True), flags))
+            settings = Settings.model_validate(_merged(settings.model_dump(), flags))
     except ValidationError as error:
         where = path or "settings"
         raise ConfigError(

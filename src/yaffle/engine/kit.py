@@ -101,7 +101,7 @@ class Kit:
 def limits(budgets: BudgetsSettings) -> Mapping[Scope, BudgetLimit]:
     """Return the budgets' settings as the core wants them."""
     sections = {
-        Scope.GLOBAL: budgets.all,
+        Scope.GLOBAL: budgets.total,
         Scope.PROJECT: budgets.project,
         Scope.DOMAIN: budgets.domain,
         Scope.HOST: budgets.host,

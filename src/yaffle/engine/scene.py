@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
 from yaffle.engine.defaults import without_policy
 from yaffle.engine.targets import target_of
-from yaffle.errors import StaleEpoch
+from yaffle.errors import InvalidSpec, StaleEpoch
 from yaffle.model.policy import HealthPolicy
 from yaffle.policy import parse_document
 from yaffle.store import actions, catalog, leases
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from yaffle.model.ids import ClusterId, NodeId
     from yaffle.model.operations import Target
     from yaffle.store.records import PolicyRow
+
+log = structlog.get_logger()
 
 UNWATCHED: Final = frozenset({"INIT", "CREATING", "DELETING"})
 
@@ -62,7 +66,12 @@ def policy_of(kit: Kit, conn: Connection, cluster_id: ClusterId) -> tuple[Health
     bound = catalog.bound_policy(conn, cluster_id)
     if bound is None:
         return without_policy(kit.settings.default_interval), ""
-    policy = parsed(bound)
+    try:
+        policy = parsed(bound)
+    except InvalidSpec:
+        # One unreadable document must not end the watching of every other cluster.
+        log.exception("stored policy cannot be read", policy=bound.name)
+        return without_policy(kit.settings.default_interval), bound.id
     in_place = _in_place(kit, policy)
     return in_place, bound.id
 

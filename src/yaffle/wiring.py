@@ -1,0 +1,224 @@
+"""The one file that joins the parts: drivers from entry points, store, prober, engine, commands."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import structlog
+
+from yaffle.core.addresses import LINK_LOCAL, AddressRules
+from yaffle.engine.clock import SystemClock
+from yaffle.engine.commands import Commands
+from yaffle.engine.engine import Engine
+from yaffle.engine.kit import Drivers, Kit, Signals, limits
+from yaffle.engine.metrics import Metrics
+from yaffle.errors import ConfigError
+from yaffle.ports import DriverContext
+from yaffle.prober.client import ProberClient
+from yaffle.store.database import open_store
+from yaffle.store.prune import Retention
+
+if TYPE_CHECKING:
+    from yaffle.config import RetentionSettings, Settings
+    from yaffle.ports import Clock, Detector, Fencer, Notifier, Profile, UrlProber, Workflow
+    from yaffle.store.database import Store
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+LOCAL_PROCESS = "yaffle.local.process-1.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """Everything that runs in one process."""
+
+    settings: Settings
+    store: Store
+    kit: Kit
+    engine: Engine
+    commands: Commands
+    prober: ProberClient
+
+
+@asynccontextmanager
+async def service(settings: Settings) -> AsyncIterator[Service]:
+    """Open the database and build every part; `run` then makes it live. Closes what it opened."""
+    made_dir(settings.state_dir)
+    clock = SystemClock()
+    store = await asyncio.to_thread(
+        open_store, settings.database_url, clock=clock, backup_dir=settings.state_dir / "backups"
+    )
+    async with store:
+        box: list[Engine] = []
+        prober = ProberClient(
+            clock=clock,
+            on_blind=lambda cause: box[0].blind(f"prober: {cause}"),
+            rules=address_rules(settings),
+        )
+        kit = build_kit(settings, store, clock, prober)
+        box.append(Engine(kit))
+        yield Service(
+            settings=settings,
+            store=store,
+            kit=kit,
+            engine=box[0],
+            commands=Commands(kit),
+            prober=prober,
+        )
+
+
+async def run(service: Service) -> None:
+    """Run prober and engine until cancelled; if one of them dies, so does the process, loudly."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(service.prober.run(), name="prober")
+        group.create_task(service.engine.run(), name="engine")
+
+
+def build_kit(settings: Settings, store: Store, clock: Clock, prober: UrlProber) -> Kit:
+    """Return what every part of the engine is handed."""
+    drivers = load_drivers(settings, clock, prober)
+    return Kit(
+        store=store,
+        clock=clock,
+        drivers=drivers,
+        settings=settings.engine,
+        budgets=limits(settings.budgets),
+        signals=Signals(),
+        rng=random.Random(),
+        new_id=lambda: str(uuid.uuid4()),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        metrics=Metrics(),
+        retention=retention(settings.retention),
+        notify=tuple(drivers.notifiers),
+    )
+
+
+def retention(settings: RetentionSettings) -> Retention:
+    """Return the retention in the store's terms."""
+    day_s = 86_400
+    return Retention(
+        events_s=int(settings.events * day_s),
+        decisions_s=int(settings.events * day_s),
+        actions_s=int(settings.actions * day_s),
+        incidents_s=int(settings.incidents * day_s),
+    )
+
+
+def address_rules(settings: Settings) -> AddressRules:
+    """Return which addresses may be spoken to."""
+    import ipaddress
+
+    def networks(
+        texts: tuple[str, ...],
+    ) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+        return tuple(ipaddress.ip_network(t, strict=False) for t in texts)
+
+    denied = settings.network.deny
+    return AddressRules(
+        allow=networks(settings.network.allow),
+        deny=LINK_LOCAL if denied is None else networks(denied),
+    )
+
+
+def made_dir(path: Path) -> Path:
+    """Create the state directory, private to us; raise ConfigError when that fails."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"state_dir = {path}: {error.strerror}") from None
+    return path
+
+
+def load_drivers(settings: Settings, clock: Clock, prober: UrlProber | None) -> Drivers:
+    """Build every installed driver from the same entry points that strangers' drivers use."""
+
+    def context(
+        name: str, values: Mapping[str, object] | None = None, **extra: object
+    ) -> DriverContext:
+        return DriverContext(
+            clock=clock,
+            state_dir=settings.state_dir,
+            settings=values if values is not None else settings.drivers.get(name, {}),
+            allow_networks=settings.network.allow,
+            deny_networks=settings.network.deny,
+            prober=prober,
+            **extra,  # type: ignore[arg-type]
+        )
+
+    profiles = cast(
+        "dict[str, Profile]",
+        _build(
+            "yaffle.profiles",
+            context,
+            skip=frozenset() if settings.local_process.enabled else frozenset({LOCAL_PROCESS}),
+        ),
+    )
+
+    def reading(name: str) -> DriverContext:
+        return context(name, profiles=profiles)
+
+    drivers = Drivers(
+        profiles=profiles,
+        detectors=cast("dict[str, Detector]", _build("yaffle.detectors", reading)),
+        fencers=cast("dict[str, Fencer]", _build("yaffle.fencers", reading)),
+        workflows=cast("dict[str, Workflow]", _build("yaffle.workflows", context)),
+        notifiers=_notifiers(settings, context),
+    )
+    _all_known(settings, drivers)
+    return drivers
+
+
+def _build(
+    group: str,
+    context: Callable[[str], DriverContext],
+    *,
+    skip: frozenset[str] = frozenset(),
+) -> dict[str, object]:
+    built: dict[str, object] = {}
+    for point in sorted(entry_points(group=group), key=lambda p: p.name):
+        if point.name in built:
+            raise ConfigError(f"two installed packages offer {group} {point.name!r}; remove one")
+        if point.name not in skip:
+            built[point.name] = point.load()(context(point.name))
+    return built
+
+
+def _notifiers(settings: Settings, context: Callable[..., DriverContext]) -> dict[str, Notifier]:
+    kinds = {point.name: point for point in entry_points(group="yaffle.notifiers")}
+    built: dict[str, Notifier] = {}
+    for name, values in settings.notifiers.items():
+        kind = values.get("type")
+        if kind not in kinds:
+            known = ", ".join(sorted(kinds))
+            raise ConfigError(f"notifiers.{name}.type = {kind!r}: it must be one of {known}")
+        rest = {k: v for k, v in values.items() if k != "type"}
+        built[name] = kinds[kind].load()(context(name, rest))
+    return built
+
+
+def _all_known(settings: Settings, drivers: Drivers) -> None:
+    known = {
+        *drivers.profiles,
+        *drivers.detectors,
+        *drivers.fencers,
+        *drivers.workflows,
+        LOCAL_PROCESS,
+    }
+    for name in settings.drivers:
+        if name not in known:
+            raise ConfigError(
+                f"drivers.{name}: no such driver is installed; known: {', '.join(sorted(known))}"
+            )
