@@ -11,7 +11,7 @@ never exceed the caps, whatever the number of sick nodes.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from yaffle.core.brakes import BRAKES, Finding, Tally, is_sick, is_suspect, tally
 from yaffle.model.health import Health
@@ -105,6 +105,24 @@ def _hold(view: ClusterView, node: NodeView, reason: HoldReason, finding: Findin
         numbers=finding.numbers,
         until_us=finding.until_us,
     )
+
+
+VOLATILE: Final = frozenset({"left_s", "holders"})
+"""Numbers that change by themselves while nothing changes."""
+COUNTS: Final = frozenset({"sick", "suspect", "in_flight", "asked", "answered"})
+"""Numbers that are stored anew only when they about double or halve."""
+
+
+def bucket(decision: Hold) -> tuple[str, ...]:
+    """Return what must change before a hold is worth storing again (DESIGN §1.3)."""
+    parts = [
+        f"{key}~{value.bit_length()}"
+        if key in COUNTS and isinstance(value, int)
+        else f"{key}={value}"
+        for key, value in sorted(decision.numbers.items())
+        if key not in VOLATILE
+    ]
+    return (decision.reason.value, *parts)
 
 
 def _numbers(view: ClusterView, counts: Tally, node: NodeView) -> dict[str, object]:

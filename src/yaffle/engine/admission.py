@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from yaffle.core import problems, retry
 from yaffle.core.budgets import Refusal
-from yaffle.core.planner import plan
+from yaffle.core.planner import bucket, plan
 from yaffle.core.view import ClusterView, NodeView
 from yaffle.engine import news, spending, targets
+from yaffle.engine.scene import in_place_names
 from yaffle.engine.snapshot import Snapshot, pack
 from yaffle.errors import StaleEpoch
 from yaffle.model.health import Health, NodeStatus
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from yaffle.engine.session import Session
     from yaffle.model.policy import HealthPolicy
     from yaffle.store.records import ActionRow, ClusterRow, IncidentRow, NodeRow
+
+REQUEST_S = 900
+"""A person's request that could not be admitted for so long is dropped, and says so."""
 
 DETECTABLE = frozenset(
     {
@@ -81,6 +85,7 @@ def decide(kit: Kit, session: Session, conn: Connection, inputs: Inputs) -> Outc
         for a in actions.unfinished(conn, cluster_id=inputs.cluster.id)
         if a.node_id is not None and a.lock_key is not None
     }
+    _expire_requests(conn, locks, now_us)
     view = build_view(kit, conn, inputs, rows, locks, now_us)
     planned = plan(view, now_us)
     desk = _Desk(kit, conn, inputs, rows, locks, now_us)
@@ -94,6 +99,21 @@ def decide(kit: Kit, session: Session, conn: Connection, inputs: Inputs) -> Outc
     return Outcome(
         told=desk.told, admitted=desk.admitted, held=desk.held, wake_us=min(wakes, default=None)
     )
+
+
+def _expire_requests(conn: Connection, locks: dict[NodeId, ActionRow], now_us: int) -> None:
+    """End requests that were held too long: what was asked for an hour ago may be wrong now."""
+    for node_id, lock in list(locks.items()):
+        if lock.status == actions.WAITING and now_us - lock.created_us > REQUEST_S * 1_000_000:
+            actions.end(
+                conn,
+                lock.id,
+                now_us,
+                status=actions.FAILED,
+                reason=f"not begun within {REQUEST_S} s ({lock.status_reason}); ask again",
+                outputs={},
+            )
+            del locks[node_id]
 
 
 def build_view(
@@ -235,7 +255,11 @@ class _Desk:
     def _action(self, row: NodeRow, decision: Recover, incident_id: str) -> ActionId:
         """Insert the action, or make the waiting request ready; either way it holds the lock."""
         waiting = self.locks.get(row.id)
-        snapshot = Snapshot.of(self.inputs.policy, waiting.inputs if waiting else {})
+        snapshot = Snapshot.of(
+            self.inputs.policy,
+            waiting.inputs if waiting else {},
+            in_place=in_place_names(self.kit),
+        )
         values: dict[str, object] = {
             "incident_id": incident_id,
             "status": actions.READY,
@@ -273,12 +297,11 @@ class _Desk:
         if decision.until_us is not None:
             known = self.wake_us
             self.wake_us = decision.until_us if known is None else min(known, decision.until_us)
-        steady = {k: v for k, v in decision.numbers.items() if k != "left_s"}
-        bucket = ("hold", reason.value, *sorted((k, str(v)) for k, v in steady.items()))
-        if self.inputs.told.get(decision.node_id) == bucket:
+        key = ("hold", *bucket(decision))
+        if self.inputs.told.get(decision.node_id) == key:
             return
         row = self.rows[decision.node_id]
-        self.told[decision.node_id] = bucket
+        self.told[decision.node_id] = key
         self.kit.metrics.holds.labels(reason.value).inc()
         incident = incidents.open_of(self.conn, row.id)
         if incident is None and row.exhausted_us is None and self._is_sick(row):
@@ -299,7 +322,11 @@ class _Desk:
         if incident is None:
             return
         if reason is HoldReason.NEEDS_HUMAN:
-            self._exhaust(row, incident.id)
+            self._exhaust(row)
+        elif incident.hold_reason == reason.value:
+            # The same hold with other numbers: stored, but no news to anybody.
+            incidents.set_values(self.conn, incident.id, hold_numbers=dict(decision.numbers))
+            return
         news.change(
             self.kit,
             self.conn,
@@ -328,7 +355,7 @@ class _Desk:
             now_us=self.now_us,
         )
 
-    def _exhaust(self, row: NodeRow, _incident_id: str) -> None:
+    def _exhaust(self, row: NodeRow) -> None:
         catalog.set_node(
             self.conn,
             row.id,

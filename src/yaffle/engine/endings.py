@@ -61,7 +61,7 @@ def write_step(kit: Kit, conn: Connection, step: Step, outcome: Outcome) -> None
     if outcome.proof is not None:
         journal.add_proof(
             conn,
-            ident=kit.new_id(),
+            ident=step.row.operation_id,
             incident_id=step.action.incident_id or "",
             action_id=step.action.id,
             node_id=step.node.id,
@@ -72,7 +72,7 @@ def write_step(kit: Kit, conn: Connection, step: Step, outcome: Outcome) -> None
     if outcome.evidence is not None and step.action.incident_id:
         incidents.set_values(conn, IncidentId(step.action.incident_id), evidence=outcome.evidence)
     if outcome.debris:
-        debris.add(conn, kit.new_id(), step.target, now_us)
+        debris.add(conn, step.row.operation_id, step.target, now_us)
     values = _changes(outcome, now_us)
     if values:
         catalog.set_node(conn, step.node.id, now_us, **values)
@@ -99,6 +99,32 @@ def vanished(kit: Kit, conn: Connection, action: ActionRow) -> None:
         reason="the node is gone",
         outputs={},
     )
+
+
+def poisoned(
+    kit: Kit, ticket: actions.Ticket, conn: Connection, action: ActionRow, why: str
+) -> None:
+    """End an action whose own rows cannot be read: it must not take the engine down for ever."""
+    actions.guard(conn, ticket)
+    now_us = kit.clock.now_us()
+    reason = f"the action's record is damaged: {why}"
+    actions.end(conn, action.id, now_us, status=actions.FAILED, reason=reason, outputs={})
+    node = None if action.node_id is None else catalog.node(conn, action.node_id)
+    if node is None:
+        return
+    catalog.set_node(
+        conn,
+        node.id,
+        now_us,
+        status=NodeStatus.ERROR.value,
+        status_reason=reason,
+        exhausted_us=now_us,
+    )
+    incident = incidents.open_of(conn, node.id)
+    if incident is not None:
+        news.change(
+            kit, conn, node, incident, IncidentState.EXHAUSTED, reason=reason, now_us=now_us
+        )
 
 
 def end(

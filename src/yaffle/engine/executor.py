@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
-from yaffle.core.ladder import Done, End, Next, Result, Rung, Stage, build, position
+from yaffle.core.ladder import Done, End, IllegalStep, Next, Result, Rung, Stage, build, position
 from yaffle.engine import endings, steps
 from yaffle.engine.session import LeaseLost
 from yaffle.engine.snapshot import Snapshot, unpack
 from yaffle.engine.targets import target_of
-from yaffle.errors import StaleEpoch, StoreUnavailable
+from yaffle.errors import InvalidSpec, StaleEpoch, StoreUnavailable
 from yaffle.model.ids import OperationId
 from yaffle.model.policy import RecoveryAction
 from yaffle.store import actions, catalog, journal
@@ -106,8 +106,15 @@ class Walk:
     async def run(self) -> None:
         """Take step after step until the end is written; waits out a database that is away."""
         await self._patiently(self._begin)
-        while not await self._advance():
-            pass
+        try:
+            while not await self._advance():
+                pass
+        except (IllegalStep, InvalidSpec) as error:
+            log.exception("damaged action")
+            why = str(error)
+            await self._patiently(
+                lambda conn: endings.poisoned(self._kit, self.ticket, conn, self._action, why)
+            )
 
     async def _advance(self) -> bool:
         """Take one step; return whether the action has ended."""
@@ -126,10 +133,10 @@ class Walk:
             return True
         half_done = next((s for s in past if s.phase != journal.ENDED), None)
         if half_done is None and await self._superseded():
-            await self._record_superseded(place)
+            await self._record_superseded(place, len(past))
             return False
         rung = ladder[place.rung].action
-        row = half_done or await self._intend(place, rung, snapshot)
+        row = half_done or await self._intend(place, rung, snapshot, len(past))
         step = steps.Step(
             kit=self._kit,
             session=self._session,
@@ -196,18 +203,23 @@ class Walk:
         snapshot, ladder = plan_of(self._kit, action)
         return node, target, past, snapshot, ladder
 
-    async def _intend(self, place: Next, rung: RecoveryAction, snapshot: Snapshot) -> StepRow:
+    async def _intend(
+        self, place: Next, rung: RecoveryAction, snapshot: Snapshot, seq: int
+    ) -> StepRow:
         timeout_s = steps.timeout_of(place.stage, rung, snapshot)
+        # Chosen once: a write that is repeated must not leave two intents behind.
+        ident = OperationId(self._kit.new_id())
 
         def work(conn: Connection) -> StepRow:
             now_us = self._kit.clock.now_us()
             return journal.begin(
                 conn,
                 self.ticket,
+                seq=seq,
                 rung=place.rung,
                 stage=place.stage.value,
                 operation=rung.name,
-                operation_id=OperationId(self._kit.new_id()),
+                operation_id=ident,
                 now_us=now_us,
                 deadline_us=now_us + int(timeout_s * 1_000_000),
             )
@@ -224,32 +236,19 @@ class Walk:
             return False  # the next write finds out
         return action is None or action.cancel_reason is not None
 
-    async def _record_superseded(self, place: Next) -> None:
-        rung = RecoveryAction(name="")
-
-        def work(conn: Connection) -> None:
-            now_us = self._kit.clock.now_us()
-            row = journal.begin(
-                conn,
-                self.ticket,
-                rung=place.rung,
-                stage=place.stage.value,
-                operation=rung.name,
-                operation_id=OperationId(self._kit.new_id()),
-                now_us=now_us,
-                deadline_us=now_us,
-            )
-            journal.ended(
+    async def _record_superseded(self, place: Next, seq: int) -> None:
+        row = await self._intend(place, RecoveryAction(name=""), Snapshot.without_policy(0.0), seq)
+        await self._patiently(
+            lambda conn: journal.ended(
                 conn,
                 self.ticket,
                 row,
                 result=Result.SUPERSEDED.value,
                 detail="a user's action took over",
                 data={},
-                now_us=now_us,
+                now_us=self._kit.clock.now_us(),
             )
-
-        await self._patiently(work)
+        )
 
 
 def done_of(step: StepRow) -> Done:

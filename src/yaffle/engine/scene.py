@@ -76,16 +76,21 @@ def policy_of(kit: Kit, conn: Connection, cluster_id: ClusterId) -> tuple[Health
     return in_place, bound.id
 
 
-def _in_place(kit: Kit, policy: HealthPolicy) -> HealthPolicy:
-    """Mark the rungs that cannot make a second copy, by what the profiles declare of them."""
-    known = {
-        name
+def in_place_names(kit: Kit) -> frozenset[str]:
+    """Return the operations that every profile which has them declares unable to make a copy."""
+    specs = [
+        (name, spec.in_place)
         for profile in kit.drivers.profiles.values()
         for name, spec in profile.operations.items()
-        if spec.in_place
-    }
+    ]
+    return frozenset({n for n, safe in specs if safe} - {n for n, safe in specs if not safe})
+
+
+def _in_place(kit: Kit, policy: HealthPolicy) -> HealthPolicy:
+    """Let the profiles' declarations, not the document, say which rungs need no fence."""
+    known = in_place_names(kit)
     rungs = tuple(
-        replace(a, in_place=True) if a.kind == "BUILTIN" and a.name in known else a
+        replace(a, in_place=a.name in known) if a.kind == "BUILTIN" else a
         for a in policy.recovery.actions
     )
     return replace(policy, recovery=replace(policy.recovery, actions=rungs))

@@ -5,7 +5,7 @@ A policy edited, detached or deleted meanwhile changes the next recovery, never 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -25,8 +25,13 @@ class Snapshot:
     """A person asked: act even if the node looks healthy."""
 
     @classmethod
-    def of(cls, policy: HealthPolicy, request: Mapping[str, object]) -> Snapshot:
-        """Return the policy with the request's words over it: request, then policy, then default."""
+    def of(
+        cls, policy: HealthPolicy, request: Mapping[str, object], *, in_place: Set[str]
+    ) -> Snapshot:
+        """Return the policy with the request's words over it: request, then policy, then default.
+
+        `in_place`: operations that the profiles declare unable to make a second copy.
+        """
         recovery = policy.recovery
         operation = request.get("operation")
         if isinstance(operation, str):
@@ -35,8 +40,8 @@ class Snapshot:
             action = known or RecoveryAction(name=operation.upper())
             if isinstance(params, Mapping):
                 action = replace(action, params=dict(params))
-            in_place = operation.upper() != "RECREATE"
-            recovery = replace(recovery, actions=(replace(action, in_place=in_place),))
+            rung = replace(action, in_place=action.name in in_place)
+            recovery = replace(recovery, actions=(rung,))
         forced = bool(request) and not request.get("check", False)
         return cls(detection=policy.detection, recovery=recovery, force=forced)
 

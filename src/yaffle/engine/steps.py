@@ -17,6 +17,7 @@ import structlog
 from yaffle.core.ladder import Next, Result, Stage
 from yaffle.core.verdict import Vote
 from yaffle.engine.look import look
+from yaffle.errors import InvalidSpec
 from yaffle.model.operations import (
     EMPTY,
     FenceVerdict,
@@ -169,7 +170,9 @@ async def _verify(step: Step) -> Outcome:
 
 async def _evidence(step: Step) -> Outcome:
     """Capture what the failed node can still tell; its time box protects the recovery."""
-    profile = step.kit.drivers.profiles[step.target.profile_type]
+    profile = step.kit.drivers.profiles.get(step.target.profile_type)
+    if profile is None:
+        return Outcome(result=Result.FAILED, detail=_missing(step))
     budget_s = max(0.1, step.left_s())
     try:
         async with asyncio.timeout(budget_s):
@@ -250,9 +253,10 @@ def _unproved(step: Step, why: str) -> Outcome:
 
 async def _delete(step: Step) -> Outcome:
     """Delete the old copy and have it confirmed; a fence proved before makes remains harmless."""
-    profile = step.kit.drivers.profiles[step.target.profile_type]
+    profile = step.kit.drivers.profiles.get(step.target.profile_type)
+    confirms = profile is not None and Promise.CONFIRMS_DELETE in profile.promises
     done = await _operate(step, "DELETE", EMPTY)
-    if done.state is ProgressState.DONE and Promise.CONFIRMS_DELETE in profile.promises:
+    if done.state is ProgressState.DONE and confirms:
         proof = Proof(
             method="delete-confirmed",
             evidence=done.detail or "the backend confirms that it is gone",
@@ -305,7 +309,9 @@ Call = Callable[[float], Awaitable[Progress]]
 
 async def _operate(step: Step, kind: str, params: Mapping[str, object]) -> Progress:
     """Carry out one operation of the profile to its end."""
-    profile = step.kit.drivers.profiles[step.target.profile_type]
+    profile = step.kit.drivers.profiles.get(step.target.profile_type)
+    if profile is None:
+        return Progress(state=ProgressState.FAILED, detail=_missing(step))
     op = Operation(kind=kind, target=step.target, params=params, timeout_s=step.left_s())
     ident = step.row.operation_id
     if kind not in profile.operations:
@@ -321,6 +327,10 @@ async def _operate(step: Step, kind: str, params: Mapping[str, object]) -> Progr
     )
 
 
+def _missing(step: Step) -> str:
+    return f"profile type {step.target.profile_type} is not available in this engine"
+
+
 async def _workflow(step: Step) -> Progress:
     rung, ident = step.rung, step.row.operation_id
     driver = step.kit.drivers.workflows.get(rung.kind)
@@ -328,8 +338,10 @@ async def _workflow(step: Step) -> Progress:
         return Progress(
             state=ProgressState.FAILED, detail=f"no driver for {rung.kind} workflows is installed"
         )
-    names = _names(step)
-    params = fill(dict(rung.params), names)
+    try:
+        params = fill(dict(rung.params), _names(step))
+    except InvalidSpec as error:
+        return Progress(state=ProgressState.FAILED, detail=str(error))
     assert isinstance(params, dict)  # noqa: S101 - filling keeps the shape
     timeout_s = step.left_s()
     return await _carry_out(

@@ -302,10 +302,11 @@ class Watch:
         now_us = self._kit.clock.now_us()
         due = self._wake_us is not None and now_us >= self._wake_us
         sick = [m for m in self.memories.values() if m.health is Health.UNHEALTHY]
-        self._told = {i: t for i, t in self._told.items() if self._undecided(i)}
         if scene is None or not (sick or scene.requests):
-            self._unplanned, self._wake_us = False, None
+            self._unplanned, self._wake_us, self._told = False, None, {}
             return
+        if not scene.requests:
+            self._told = {i: t for i, t in self._told.items() if self._undecided(i)}
         if not (self._unplanned or due or scene.disturbed):
             return
         if not self._session.may_act():

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def add(conn: Connection, ident: str, target: Target, now_us: int) -> None:
-    """Remember a copy that somebody has to go on deleting."""
+    """Remember a copy that somebody has to go on deleting; once, however often it is written."""
+    if conn.execute(select(debris.c.id).where(debris.c.id == ident)).one_or_none() is not None:
+        return
     conn.execute(
         insert(debris).values(
             id=ident,

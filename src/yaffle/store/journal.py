@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import insert, select, update
 
 from yaffle.model.ids import ActionId, OperationId
 from yaffle.store import actions
@@ -31,10 +31,11 @@ def of_action(conn: Connection, action_id: ActionId) -> Sequence[StepRow]:
     return [load(StepRow, r) for r in rows]
 
 
-def begin(
+def begin(  # noqa: PLR0913 - an intent has that many parts
     conn: Connection,
     ticket: actions.Ticket,
     *,
+    seq: int,
     rung: int,
     stage: str,
     operation: str,
@@ -42,29 +43,28 @@ def begin(
     now_us: int,
     deadline_us: int,
 ) -> StepRow:
-    """Write an intent as the action's next step."""
+    """Write an intent as the action's step number `seq`.
+
+    Writing it again changes nothing: a commit whose answer was lost may be repeated.
+    """
     actions.guard(conn, ticket)
-    action_id = ticket.action_id
-    last = conn.execute(
-        select(func.max(steps.c.seq)).where(steps.c.action_id == action_id)
-    ).scalar()
-    seq = 0 if last is None else last + 1
-    conn.execute(
-        insert(steps).values(
-            action_id=action_id,
-            seq=seq,
-            rung=rung,
-            stage=stage,
-            operation=operation,
-            operation_id=operation_id,
-            phase=INTENT,
-            epoch=ticket.epoch,
-            intent_us=now_us,
-            deadline_us=deadline_us,
+    mine = (steps.c.action_id == ticket.action_id) & (steps.c.seq == seq)
+    if conn.execute(select(steps.c.seq).where(mine)).one_or_none() is None:
+        conn.execute(
+            insert(steps).values(
+                action_id=ticket.action_id,
+                seq=seq,
+                rung=rung,
+                stage=stage,
+                operation=operation,
+                operation_id=operation_id,
+                phase=INTENT,
+                epoch=ticket.epoch,
+                intent_us=now_us,
+                deadline_us=deadline_us,
+            )
         )
-    )
-    row = conn.execute(select(steps).where(steps.c.action_id == action_id, steps.c.seq == seq))
-    return load(StepRow, row.one())
+    return load(StepRow, conn.execute(select(steps).where(mine)).one())
 
 
 def submitted(conn: Connection, ticket: actions.Ticket, step: StepRow, now_us: int) -> None:
@@ -114,7 +114,9 @@ def add_proof(
     proof: Proof,
     waived: bool,
 ) -> None:
-    """Keep why we were sure, or who waived it."""
+    """Keep why we were sure, or who waived it; once, however often it is written."""
+    if conn.execute(select(proofs.c.id).where(proofs.c.id == ident)).one_or_none() is not None:
+        return
     conn.execute(
         insert(proofs).values(
             id=ident,
