@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import hashlib
 import json
 import os
@@ -97,6 +98,19 @@ class Side:
     @property
     def job(self) -> Path:
         return self.state_dir / "workflows" / "command" / OP
+
+    def settle(self) -> None:
+        """Wait until no runner holds the job: what submit has started, if anything, is over."""
+
+        def is_free() -> bool:
+            with (self.job / "lock").open() as lock:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return False
+                return True
+
+        wait_for(is_free)
 
     def output(self) -> dict[str, str]:
         found: dict[str, str] = json.loads((self.job / "output.json").read_text())
@@ -337,7 +351,17 @@ def test_the_same_operation_runs_once(tmp_path: Path) -> None:
     assert side.submit().state in {RUNNING, DONE}
     assert side.finish().state is DONE
     assert side.submit().state is DONE
+    side.settle()
     assert (tmp_path / "ran").read_text() == "x"
+
+
+def test_the_intent_is_on_disk_before_the_program_starts(tmp_path: Path) -> None:
+    # Else a crash in between would read "never started", and the program would run twice.
+    side = Side(tmp_path, "", {"argv": ["/bin/sh", "-c", "test -e ../started.json"]})
+    for number in range(8):
+        op = OperationId(f"op-{number}")
+        side.submit(op=op)
+        assert side.finish(op) == Progress(state=DONE, detail="done")
 
 
 def test_an_unknown_operation_is_absent(tmp_path: Path) -> None:
