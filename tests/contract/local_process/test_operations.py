@@ -279,6 +279,15 @@ def test_delete_of_what_is_not_there_is_done_and_stays_done(world: World) -> Non
     assert world.worker().poll(op, OperationId("op-2"), end).state is ABSENT
 
 
+def test_an_empty_folder_left_by_a_crash_is_swept_away(world: World) -> None:
+    target = world.target()
+    world.run("CREATE", target)
+    world.run("DELETE", target, "op-1")
+    world.folder(target).mkdir()
+    assert world.run("DELETE", target, "op-1").state is DONE
+    assert not world.folder(target).exists()
+
+
 def test_a_finished_operation_is_answered_after_later_ones_and_never_repeated(
     world: World,
 ) -> None:

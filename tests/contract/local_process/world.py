@@ -132,7 +132,11 @@ class World:
             if not entry.name.isdigit():
                 continue
             # Thread by thread: a process whose main thread has ended still shows the others.
-            for thread in (entry / "task").glob("*"):
+            try:
+                threads = list((entry / "task").iterdir())
+            except OSError:
+                continue
+            for thread in threads:
                 try:
                     environment = (thread / "environ").read_bytes()
                     state = (thread / "stat").read_text().rpartition(")")[2].split()[0]

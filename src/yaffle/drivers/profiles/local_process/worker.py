@@ -104,7 +104,9 @@ class Worker:
         except RecordUnreadable as error:
             return _failed(f"the node's record is unreadable, nothing was done: {error}")
         except ProcUnreadable as error:
-            return _failed(f"cannot tell what runs, so nothing was started or stopped: {error}")
+            text = f"cannot tell what runs, so nothing was started or stopped: {error}"
+            # For a fencer that is doubt, not a refusal: it asks again for as long as it may.
+            return _running(text) if op.kind == KILL else _failed(text)
         except (ValueError, OSError) as error:
             return _failed(f"cannot work in {self._state_dir}: {error}")
 
