@@ -105,7 +105,7 @@ def test_what_each_result_leads_to() -> None:
 def test_every_stage_and_result_is_used() -> None:
     assert {stage for stage, _ in TABLE} == set(Stage)
     assert {result for _, result in TABLE} == set(Result)
-    assert {*TABLE.values(), End.EXHAUSTED} == {*End, *Onward}
+    assert {*TABLE.values(), End.EXHAUSTED, End.DONE} == {*End, *Onward}
 
 
 @pytest.mark.parametrize("stage", list(Stage))
@@ -298,6 +298,30 @@ def test_a_proof_is_of_one_rung_only() -> None:
     twice = build(recovery(RECREATE, RECREATE))
     steps = journal("0.look=sick 0.delete=proved 0.create=failed 1.look=sick")
     assert position(twice, steps) == Next(rung=1, stage=S.DELETE, acted=True, proved=False)
+
+
+@pytest.mark.parametrize(
+    ("stage", "steps", "answer"),
+    [
+        pytest.param(S.CREATE, "", "0.create", id="to-create"),
+        pytest.param(S.CREATE, "0.create=done", "done", id="created"),
+        pytest.param(S.CREATE, "0.create=failed", "exhausted", id="not-created"),
+        pytest.param(S.DELETE, "0.delete=proved", "done", id="deleted"),
+        pytest.param(S.DELETE, "0.delete=unproved", "exhausted", id="not-deleted"),
+        pytest.param(S.DELETE, "0.delete=superseded", "superseded", id="superseded"),
+    ],
+)
+def test_a_users_own_creating_and_deleting_is_not_verified(
+    stage: Stage, steps: str, answer: str
+) -> None:
+    single = (Rung(action=RECREATE, path=(stage,)),)
+    assert told(position(single, journal(steps))) == answer
+
+
+def test_nothing_follows_the_end_of_a_path() -> None:
+    single = (Rung(action=RECREATE, path=(S.CREATE,)),)
+    with pytest.raises(IllegalStep, match="does not come next"):
+        position(single, journal("0.create=done 0.verify=passed"))
 
 
 def test_no_ladder_is_exhausted() -> None:

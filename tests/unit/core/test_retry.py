@@ -11,6 +11,7 @@ from yaffle.core.retry import (
     backoff_s,
     ended,
     exhausted,
+    refunded,
     spent,
     stable,
     started,
@@ -40,6 +41,11 @@ def test_a_try_counts_when_it_begins_and_rests_when_it_ends() -> None:
     over = ended(first, RETRY, T0 + 30 * SECOND)
     assert over == RetryState(attempts=1, next_us=T0 + 90 * SECOND)
     assert started(over, RETRY, T0) == RetryState(attempts=2, next_us=T0 + 120 * SECOND)
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 0), (0, 0)])
+def test_a_try_that_touched_nothing_is_given_back(before: int, after: int) -> None:
+    assert refunded(tried(before, next_us=T0 + 9), T0) == tried(after, next_us=T0)
 
 
 @pytest.mark.parametrize(("attempts", "out"), [(2, False), (3, True), (4, True)])

@@ -1,0 +1,105 @@
+"""Plant each known bug in a copy of the tree and see the tests that it names fail.
+
+A patch begins with a line of what the bug is, then `Caught-by:` and the tests, each of which must
+fail by itself. A patch that no longer applies, or a test that passes, fails the run.
+
+    python tests/planted/run.py [NAME ...]          all of them, or those whose name holds a NAME
+    python tests/planted/run.py --everywhere NAME   ask every suite of the core, to fill in Caught-by
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PLANTED = Path(__file__).resolve().parent
+LABEL = "Caught-by:"
+SUITES = (
+    "tests/unit/core",
+    "tests/scenarios",
+    "tests/model/test_cluster_machine.py",
+    "tests/model/test_ladder_machine.py",
+)
+TIMEOUT_S = 120
+FAILED = 1  # pytest's exit status for "tests were run and some failed"
+
+
+def caught_by(patch: Path) -> list[str]:
+    """Return the tests that the patch names."""
+    for line in patch.read_text().splitlines():
+        if line.startswith(LABEL):
+            return line.removeprefix(LABEL).split()
+    raise SystemExit(f"{patch}: no line begins with {LABEL}")
+
+
+def planted_tree(patch: Path | None, into: Path) -> Path:
+    """Copy what tests need, and apply the patch to the copy."""
+    ignore = shutil.ignore_patterns("__pycache__", ".hypothesis", "*.db")
+    for name in ("src", "tests"):
+        shutil.copytree(ROOT / name, into / name, ignore=ignore)
+    shutil.copy(ROOT / "pyproject.toml", into)
+    if patch is not None:
+        subprocess.run(["git", "apply", "--unsafe-paths", str(patch)], cwd=into, check=True)
+    return into
+
+
+def fails(tree: Path, test: str) -> bool:
+    """Whether the test fails in the tree; anything else than a failed test is an error of ours."""
+    environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("YAFFLE_SIM_RUNS", None)
+    environment["YAFFLE_SIM_SHRINK"] = "no"  # that it fails is all that is asked
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", test]
+    done = subprocess.run(
+        command,
+        check=False,
+        cwd=tree,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    if done.returncode not in {0, FAILED}:
+        raise SystemExit(f"{test} did not run in {tree}:\n{done.stdout}\n{done.stderr}")
+    return done.returncode == FAILED
+
+
+def check(patch: Path, tests: tuple[str, ...]) -> dict[str, bool]:
+    """Return for each test whether it caught the bug."""
+    with tempfile.TemporaryDirectory(prefix="planted-") as place:
+        tree = planted_tree(patch, Path(place))
+        return {test: fails(tree, test) for test in tests}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("names", nargs="*", help="only patches whose name holds one of these")
+    parser.add_argument("--everywhere", action="store_true", help="ask every suite of the core")
+    asked = parser.parse_args()
+    patches = [
+        p
+        for p in sorted(PLANTED.glob("*/*.patch"))
+        if not asked.names or any(name in p.name for name in asked.names)
+    ]
+    escaped = 0
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        work = [
+            (p, pool.submit(check, p, SUITES if asked.everywhere else tuple(caught_by(p))))
+            for p in patches
+        ]
+        for patch, future in work:
+            for test, caught in future.result().items():
+                print(f"{'caught ' if caught else 'ESCAPED'}  {patch.stem:34} {test}", flush=True)
+                escaped += not caught
+    print(f"{len(patches)} planted, {escaped} escaped")
+    return 1 if (escaped and not asked.everywhere) or not patches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
