@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -65,6 +66,10 @@ thresholds = st.sampled_from(
 )
 
 
+# A failing world is made small before it is shown, and that takes its time.
+pytestmark = pytest.mark.timeout(900)
+
+
 class Cluster(RuleBasedStateMachine):
     """Five nodes in two zones, their truth, and what the core believes of it."""
 
@@ -80,6 +85,7 @@ class Cluster(RuleBasedStateMachine):
         when=st.sampled_from(list(WhenExceeded)),
         cap=st.integers(1, 3),
         domain=st.sampled_from([None, "zone"]),
+        capacity=st.sampled_from([5, 5, 8, 2]),
         mode=st.sampled_from([RecoveryMode.RECOVER] * 3 + [RecoveryMode.OBSERVE]),
     )
     def begin(
@@ -93,6 +99,7 @@ class Cluster(RuleBasedStateMachine):
         when: WhenExceeded,
         cap: int,
         domain: str | None,
+        capacity: int,
         mode: RecoveryMode,
     ) -> None:
         how = detection(
@@ -109,6 +116,7 @@ class Cluster(RuleBasedStateMachine):
         self.world = World(detection=how, recovery=healing, limits={Scope.GLOBAL: BUDGET})
         for zone, members in ZONES.items():
             self.world.join(members, zone)
+        self.world.desired_capacity = capacity
         now_us = self.world.now_us
         self.world.buckets = {(Scope.GLOBAL, ""): Bucket(tokens=3.0, updated_us=now_us)}
         self.up = dict.fromkeys(NAMES, True)
@@ -117,6 +125,7 @@ class Cluster(RuleBasedStateMachine):
         for life in self.lives.values():
             life.forget(list(modes))
         self.admitted = 0
+        self.exhausted: set[str] = set()
         self.forward_us = 0
         self.rounds(rise)
 
@@ -185,6 +194,13 @@ class Cluster(RuleBasedStateMachine):
         self.up[name] = False
         self.rounds(1)
 
+    @rule(order=st.permutations(NAMES), count=st.integers(2, 4))
+    def nodes_fail_one_after_another(self, order: list[str], count: int) -> None:
+        """A correlated failure as it looks from outside: each a check behind the one before."""
+        for name in order[:count]:
+            self.up[name] = False
+            self.rounds(1)
+
     @rule(zone=st.sampled_from(sorted(ZONES)))
     def zone_dies(self, zone: str) -> None:
         self.up.update(dict.fromkeys(ZONES[zone], False))
@@ -197,6 +213,17 @@ class Cluster(RuleBasedStateMachine):
             self.up[name] = up
             self.rounds(1)
         self.up[name] = before
+
+    @rule(name=names)
+    def node_resists_healing(self, name: str) -> None:
+        """Each try ends badly, until somebody has to say that it is enough."""
+        self.up[name] = False
+        for _ in range(RETRY.attempts + 1):
+            self.rounds(self.world.detection.fall)
+            self.engine_acts()
+            if self.world.members[name].recovering:
+                self.end(name, well=False)
+            self.rounds(int(RETRY.max_backoff_s / self.world.detection.interval_s))
 
     @rule(name=names)
     def node_returns(self, name: str) -> None:
@@ -275,6 +302,7 @@ class Cluster(RuleBasedStateMachine):
     def person_acknowledges(self, name: str) -> None:
         self.world.members[name].retry = FRESH
         self.lives[name].tries = 0
+        self.exhausted.discard(name)
 
     @rule(name=names, busy=st.booleans())
     def user_acts(self, name: str, busy: bool) -> None:
@@ -298,6 +326,7 @@ class Cluster(RuleBasedStateMachine):
         if R.NEEDS_HUMAN in decision.overrode:
             assert asked
             life.tries = 0
+            self.exhausted.discard(decision.node_id)
         life.tries += 1
         self.admitted += 1
         assert life.tries <= RETRY.attempts, "tried more often than allowed"
@@ -306,12 +335,17 @@ class Cluster(RuleBasedStateMachine):
         return sorted(n for n, m in self.world.members.items() if m.recovering)
 
     @precondition(lambda self: self._recovering())
-    @rule(data=st.data(), well=st.booleans())
-    def recovery_ends(self, data: st.DataObject, well: bool) -> None:
-        self.end(data.draw(st.sampled_from(self._recovering())), well=well)
+    @rule(data=st.data(), well=st.booleans(), lasting=st.booleans())
+    def recovery_ends(self, data: st.DataObject, well: bool, lasting: bool) -> None:
+        name = data.draw(st.sampled_from(self._recovering()))
+        self.end(name, well=well)
+        self.up[name] = well and lasting
+        self.rounds(self.world.detection.fall)
 
     def end(self, name: str, *, well: bool) -> None:
         self.world.end(name, well=well)
+        if self.world.members[name].retry.exhausted_us is not None:
+            self.exhausted.add(name)
         if well:
             self.up[name] = True
             self.lives[name].forget(list(self.lives[name].diaries))
@@ -378,6 +412,11 @@ class Cluster(RuleBasedStateMachine):
             heard = [d.last_us is not None for d in life.diaries.values()]
             if memory.health is Health.HEALTHY and memory.settled:
                 assert any(heard), (name, memory)
+
+    @invariant()
+    def only_a_person_ends_exhaustion(self) -> None:
+        for name in self.exhausted:
+            assert self.world.members[name].retry.exhausted_us is not None, name
 
     @invariant()
     def caps_and_budgets_hold(self) -> None:

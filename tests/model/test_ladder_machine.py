@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.model.weather import weather
@@ -30,6 +31,10 @@ actions = st.builds(
     in_place=st.booleans(),
 )
 POSSIBLE = {stage: sorted(r for s, r in TABLE if s is stage) for stage in Stage}
+
+
+# A failing world is made small before it is shown, and that takes its time.
+pytestmark = pytest.mark.timeout(900)
 
 
 class Walk(RuleBasedStateMachine):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.core.build import SECOND, T0, detection, feed, memory, observation
+from tests.unit.core.build import SECOND, STATUS, T0, URL, detection, feed, memory, observation
 
 from yaffle.core.blindness import Blindness, assess
 from yaffle.core.verdict import NodeMemory, conclude, observe, resettle
@@ -54,6 +54,15 @@ def test_assess(
             references_asked=references_asked,
             references_answered=references_answered,
         )
+
+
+def test_one_mode_that_is_answered_suffices() -> None:
+    """The backend says down, the URL is silent: the backend was reached."""
+    how = detection(STATUS, URL)
+    down = observation("fail", code="ST-DOWN", answered=True)
+    half = observe(memory(), down, how, T0)
+    half = observe(half, observation("fail", mode=URL), how, T0)
+    assert assess([silent(), half], ()) is None
 
 
 def test_an_answer_of_long_ago_proves_nothing_now() -> None:
