@@ -350,6 +350,7 @@ def test_the_same_operation_runs_once(tmp_path: Path) -> None:
     assert {progress.state for progress in asyncio.run(thrice())} <= {RUNNING, DONE}
     assert side.submit().state in {RUNNING, DONE}
     assert side.finish().state is DONE
+    side.settle()
     assert side.submit().state is DONE
     side.settle()
     assert (tmp_path / "ran").read_text() == "x"
