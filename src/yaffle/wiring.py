@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import os
 import random
 import socket
@@ -68,6 +69,7 @@ async def service(settings: Settings) -> AsyncIterator[Service]:
             rules=address_rules(settings),
         )
         kit = build_kit(settings, store, clock, prober)
+        kit.metrics.probes.set_function(lambda: prober.stats.checks_per_s)
         box.append(Engine(kit))
         yield Service(
             settings=settings,
@@ -102,6 +104,7 @@ def build_kit(settings: Settings, store: Store, clock: Clock, prober: UrlProber)
         pid=os.getpid(),
         metrics=Metrics(),
         retention=retention(settings.retention),
+        rules=address_rules(settings),
         notify=tuple(drivers.notifiers),
     )
 
@@ -119,7 +122,6 @@ def retention(settings: RetentionSettings) -> Retention:
 
 def address_rules(settings: Settings) -> AddressRules:
     """Return which addresses may be spoken to."""
-    import ipaddress
 
     def networks(
         texts: tuple[str, ...],

@@ -200,7 +200,9 @@ class _Desk:
     def recover(self, decision: Recover) -> None:
         """Debit the budgets and insert the action, or hold."""
         row = self.rows[decision.node_id]
-        spent = spending.spend(self.kit, self.conn, row, self.inputs, self.now_us)
+        spent = spending.spend(
+            self.kit, self.conn, row, self.inputs.policy.recovery.limits.domain, self.now_us
+        )
         if isinstance(spent, Refusal):
             self.hold(
                 Hold(

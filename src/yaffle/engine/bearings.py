@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import structlog
 
+from yaffle.core.addresses import AddressRules, refusal
 from yaffle.core.blindness import Blindness, assess
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ class Bearings:
         if assess(known, ()) is None:
             return None
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_answers(r)) for r in references]
+            tasks = [group.create_task(_answers(self._kit.rules, r)) for r in references]
         found = assess(known, tuple(t.result() for t in tasks))
         if found is not None:
             self._kit.metrics.blind.labels("no answer from anywhere").inc()
@@ -42,12 +44,20 @@ class Bearings:
         return found
 
 
-async def _answers(reference: str) -> bool:
+async def _answers(rules: AddressRules, reference: str) -> bool:
     """Whether anything at all answers at `host:port` or at the URL's host; a refusal is an answer."""
     host, port = _address(reference)
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            _, writer = await asyncio.open_connection(host, port)
+            loop = asyncio.get_running_loop()
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            # A policy's author must not reach through us what is denied to us (SECURITY.md).
+            address = next(
+                (str(a[4][0]) for a in found if refusal(rules, str(a[4][0])) is None), ""
+            )
+            if not address:
+                return False
+            _, writer = await asyncio.open_connection(address, port)
     except (ConnectionRefusedError, ConnectionResetError):
         return True
     except (OSError, TimeoutError):

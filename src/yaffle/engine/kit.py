@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from yaffle.core.addresses import AddressRules
 from yaffle.core.budgets import BudgetLimit, Scope
 from yaffle.engine.metrics import Metrics
 from yaffle.store.prune import Retention
@@ -94,6 +95,8 @@ class Kit:
     alone: bool = True
     """Whether the database's file lock proves that no other engine lives."""
     retention: Retention = field(default_factory=Retention)
+    rules: AddressRules = field(default_factory=AddressRules)
+    """Which addresses the engine itself may speak to on a policy's behalf."""
     notify: tuple[str, ...] = ()
     """Names of the notifiers that are told of incidents."""
 

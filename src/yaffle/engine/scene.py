@@ -12,7 +12,7 @@ import structlog
 from yaffle.engine.defaults import without_policy
 from yaffle.engine.targets import target_of
 from yaffle.errors import InvalidSpec, StaleEpoch
-from yaffle.model.policy import HealthPolicy
+from yaffle.model.policy import HealthPolicy, RecoveryAction
 from yaffle.policy import parse_document
 from yaffle.store import actions, catalog, leases
 from yaffle.store.records import ClusterRow, NodeRow
@@ -86,14 +86,33 @@ def in_place_names(kit: Kit) -> frozenset[str]:
     return frozenset({n for n, safe in specs if safe} - {n for n, safe in specs if not safe})
 
 
+def _declared(kit: Kit, action: RecoveryAction) -> bool:
+    """Whether the operator declared this workflow unable to make a copy; a policy cannot."""
+    driver = kit.drivers.workflows.get(action.kind)
+    return driver is not None and driver.in_place(action.name)
+
+
 def _in_place(kit: Kit, policy: HealthPolicy) -> HealthPolicy:
     """Let the profiles' declarations, not the document, say which rungs need no fence."""
     known = in_place_names(kit)
     rungs = tuple(
-        replace(a, in_place=a.name in known) if a.kind == "BUILTIN" else a
+        replace(a, in_place=a.name in known if a.kind == "BUILTIN" else _declared(kit, a))
         for a in policy.recovery.actions
     )
     return replace(policy, recovery=replace(policy.recovery, actions=rungs))
+
+
+Stamp = tuple[object, ...]
+
+
+def stamp(conn: Connection, session: Session, cluster_id: ClusterId) -> Stamp:
+    """Return a few numbers that change whenever the scene does; much cheaper than the scene.
+
+    Raises StaleEpoch when the cluster is not ours.
+    """
+    if not leases.holds_watch(conn, session.me, session.epoch, cluster_id):
+        raise StaleEpoch(f"cluster {cluster_id} is not ours")
+    return catalog.stamp(conn, cluster_id)
 
 
 def load_scene(kit: Kit, conn: Connection, session: Session, cluster_id: ClusterId) -> Scene | None:

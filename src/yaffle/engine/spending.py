@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection
 
-    from yaffle.engine.admission import Inputs
     from yaffle.engine.kit import Kit
     from yaffle.store.records import NodeRow
 
@@ -32,10 +31,9 @@ def keys_of(node: NodeRow, domain: str | None) -> tuple[Key, ...]:
 
 
 def spend(
-    kit: Kit, conn: Connection, node: NodeRow, inputs: Inputs, now_us: int
+    kit: Kit, conn: Connection, node: NodeRow, domain: str | None, now_us: int
 ) -> Mapping[Key, Bucket] | Refusal:
     """Take one token from every scope, or nothing at all and say which scope refused."""
-    domain = inputs.policy.recovery.limits.domain
     buckets = {key: _bucket(kit, conn, key, node, now_us) for key in keys_of(node, domain)}
     after = debit(buckets, kit.budgets, now_us)
     if not isinstance(after, Refusal):

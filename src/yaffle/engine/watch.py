@@ -19,13 +19,15 @@ from yaffle.engine.bearings import Bearings
 from yaffle.engine.kit import Bell
 from yaffle.engine.look import ask
 from yaffle.engine.saving import Saved, save
-from yaffle.engine.scene import Scene, load_scene
+from yaffle.engine.scene import Scene, Stamp, load_scene, stamp
 from yaffle.engine.targets import mark_of, memory_of
 from yaffle.errors import StaleEpoch, StoreUnavailable
 from yaffle.model.health import Health, Observation, Outcome
 from yaffle.ports import StreamingDetector
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from yaffle.engine.kit import Kit
     from yaffle.engine.session import Session
     from yaffle.model.ids import ClusterId, NodeId
@@ -48,6 +50,7 @@ class Watch:
         self._session = session
         self._bell = Bell()
         self._scene: Scene | None = None
+        self._stamp: Stamp = ()
         self._saved: dict[NodeId, Saved] = {}
         self._graces: dict[NodeId, int | None] = {}
         self._told: dict[NodeId, tuple[object, ...]] = {}
@@ -214,13 +217,16 @@ class Watch:
 
     async def _refresh(self, *, tending: bool = False) -> bool:
         """Read the cluster again; False when this round (or, outside one, this watch) is over."""
-        scene = await self._load(patient=not tending)
         before = self._scene
+        scene = await self._load(patient=not tending)
+        if scene is not None and scene is before:
+            return True
         if scene is None:
             if not tending:
                 self._scene = None
             return False
         if tending and before is not None and scene.policy != before.policy:
+            self._stamp = ()  # the next round reads it again, and takes it over
             return False
         self._adopt(scene)
         if tending and (before is None or scene.targets != before.targets):
@@ -231,9 +237,7 @@ class Watch:
         """Return the scene, None once it is gone or not ours; `patient` waits out an outage."""
         while True:
             try:
-                return await self._kit.store.read(
-                    lambda conn: load_scene(self._kit, conn, self._session, self.cluster_id)
-                )
+                return await self._kit.store.read(self._read_scene)
             except StaleEpoch:
                 return None
             except StoreUnavailable as error:
@@ -241,6 +245,15 @@ class Watch:
                     raise
                 log.warning("cannot watch", cluster=self.cluster_id, error=str(error))
                 await self._bell.wait(RETRY_S)
+
+    def _read_scene(self, conn: Connection) -> Scene | None:
+        """Return the present scene itself while its stamp has not changed."""
+        now = stamp(conn, self._session, self.cluster_id)
+        if self._scene is None or now != self._stamp:
+            scene = load_scene(self._kit, conn, self._session, self.cluster_id)
+            self._stamp = now
+            return scene
+        return self._scene
 
     def _adopt(self, scene: Scene) -> None:
         """Take over rows that users or executors changed: new nodes, graces, marks."""

@@ -20,6 +20,14 @@ class Workflow(Protocol):
         """Raise InvalidSpec naming every fault in `params`."""
         ...
 
+    def in_place(self, name: str) -> bool:
+        """Whether the operator declared that workflow unable to start a second copy of a node.
+
+        Asked of the driver's own configuration, never of a policy: whoever may write a policy must
+        not be able to switch fencing off. False for names that the driver does not know.
+        """
+        ...
+
     async def submit(
         self,
         name: str,

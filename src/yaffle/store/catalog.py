@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 
 from yaffle.errors import Conflict, NotFound
 from yaffle.model.ids import ClusterId, NodeId, PolicyId, ProfileId
 from yaffle.store.records import ClusterRow, NodeRow, PolicyRow, ProfileRow, R, load
-from yaffle.store.tables import bindings, clusters, nodes, policies, profiles
+from yaffle.store.tables import actions, bindings, clusters, nodes, policies, profiles
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
@@ -133,6 +133,32 @@ def remove_cluster(conn: Connection, cluster_id: ClusterId) -> None:
     """Delete a cluster's row and its bindings; its history stays."""
     conn.execute(delete(bindings).where(bindings.c.cluster_id == cluster_id))
     conn.execute(delete(clusters).where(clusters.c.id == cluster_id))
+
+
+def stamp(conn: Connection, cluster_id: ClusterId) -> tuple[object, ...]:
+    """Return numbers that change with anything a watch reads of a cluster.
+
+    `version` grows with every change of a node, so that two within a microsecond differ too.
+    """
+    members = conn.execute(
+        select(func.count(), func.sum(nodes.c.version)).where(nodes.c.cluster_id == cluster_id)
+    ).one()
+    jobs = conn.execute(
+        select(func.count(), func.max(actions.c.updated_us), func.max(actions.c.created_us)).where(
+            actions.c.cluster_id == cluster_id,
+            actions.c.status.in_(("WAITING", "READY", "RUNNING")),
+        )
+    ).one()
+    mine = conn.execute(
+        select(clusters.c.updated_us, clusters.c.status).where(clusters.c.id == cluster_id)
+    ).one_or_none()
+    bound = bound_policy(conn, cluster_id)
+    return (
+        *members,
+        *jobs,
+        *(mine or ()),
+        *((bound.id, bound.updated_us) if bound else ()),
+    )
 
 
 def bound_policy(conn: Connection, cluster_id: ClusterId) -> PolicyRow | None:
