@@ -222,22 +222,25 @@ class ProberClient:
     async def _one_child(self) -> str:
         """Start a child and stay with it to its end; return why it ended."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            with theirs:
-                child = await _start(theirs)
-        except OSError as error:
-            ours.close()
-            return f"the prober cannot be started: {error}"
-        self._pid = child.pid
-        try:
-            reader, writer = await asyncio.open_connection(sock=ours)
+        with ours:
             try:
-                return await self._attend(reader, writer)
+                with theirs:
+                    child = await _start(theirs)
+            except OSError as error:
+                return f"the prober cannot be started: {error}"
+            self._pid = child.pid
+            try:
+                return await self._connect(ours)
             finally:
-                self._child_gone()
-                writer.close()
+                await _end(child)
+
+    async def _connect(self, ours: socket.socket) -> str:
+        reader, writer = await asyncio.open_connection(sock=ours)
+        try:
+            return await self._attend(reader, writer)
         finally:
-            await _end(child)
+            self._child_gone()
+            writer.close()
 
     async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
         self._silent = 0
