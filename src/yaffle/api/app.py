@@ -1,0 +1,56 @@
+"""The ASGI application: the door first, then routes that call commands, queries and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+
+from yaffle import __version__
+from yaffle.api import envelope, openapi
+from yaffle.api.door import Door
+from yaffle.api.gate import Gate
+from yaffle.api.parts import PREFIX, Parts
+from yaffle.api.routes import catalogue, clusters, history, nodes, operators, system
+from yaffle.api.tokens import read_tokens
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+DESCRIPTION = "Watches, decides safely, heals, and can say why. Errors have one shape: `error`."
+
+
+def create_app(parts: Parts) -> ASGIApp:
+    """Return the application; raise ConfigError where it would be open to strangers."""
+    tokens = read_tokens(parts.server)
+    gate = Gate(build(parts), server=parts.server, tokens=tokens)
+    return Door(gate)
+
+
+def build(parts: Parts) -> FastAPI:
+    """Return the routes alone, without the door: what the OpenAPI document describes."""
+    app = FastAPI(
+        title="Yaffle",
+        version=__version__,
+        description=DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+    )
+    for router in (
+        system.entrance(parts),
+        catalogue.profiles(parts),
+        catalogue.policies(parts),
+        clusters.clusters(parts),
+        nodes.nodes(parts),
+        history.incidents(parts),
+        history.history(parts),
+        operators.maintenance(parts),
+        operators.stop(parts),
+    ):
+        app.include_router(router, prefix=PREFIX)
+    app.include_router(system.process(parts))
+    envelope.install(app)
+    openapi.describe(app)
+    return app

@@ -1,0 +1,229 @@
+"""Request bodies: strict shapes, so that a misspelt key is an answer and never a silence."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from yaffle.model.incident import PauseScope
+
+Name = Annotated[str, Field(min_length=1, max_length=255, description="1 to 255 characters.")]
+Reason = Annotated[
+    str, Field(min_length=1, max_length=1000, description="Why, for whoever finds this at night.")
+]
+ForS = Annotated[
+    float, Field(gt=0, allow_inf_nan=False, description="How long it holds, in seconds.")
+]
+
+
+class Body(BaseModel):
+    """What every body shares."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    by: Name | None = Field(
+        default=None,
+        description="Who asks; ignored where a token says who it is. Default: local user.",
+    )
+
+
+class ProfileBody(Body):
+    """A profile to create."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "web",
+                    "type": "yaffle.local.process-1.0",
+                    "spec": {"command": ["python3", "-m", "http.server", "{port}"]},
+                }
+            ]
+        }
+    )
+
+    name: Name
+    type: Name = Field(description="Name and version of the profile's type.")
+    spec: dict[str, Any] = Field(description="Properties, as the profile's driver knows them.")
+
+
+class DocumentBody(Body):
+    """A policy document, as parsed JSON (`document`) or as YAML (`text`); exactly one."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "document": {
+                        "type": "senlin.policy.health",
+                        "version": "1.3",
+                        "properties": {
+                            "detection": {
+                                "interval": 5,
+                                "detection_modes": [{"type": "NODE_STATUS_POLLING"}],
+                            },
+                            "recovery": {"actions": [{"name": "RECREATE"}]},
+                        },
+                    }
+                }
+            ]
+        }
+    )
+
+    document: dict[str, Any] | None = Field(default=None, description="The document.")
+    text: str | None = Field(
+        default=None, description="The same as YAML; faults then have line and column."
+    )
+    source: str = Field(
+        default="policy.yaml", max_length=255, description="Name of the text in messages."
+    )
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Self:  # noqa: N805 - `mode="after"` is a method
+        if (self.document is None) == (self.text is None):
+            raise ValueError("give either `document` or `text`")
+        return self
+
+
+class PolicyBody(DocumentBody):
+    """A policy to create."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "web-health",
+                    "text": "type: senlin.policy.health\nversion: '1.3'\nproperties:\n"
+                    "  detection:\n    interval: 5\n    detection_modes:\n"
+                    "      - type: NODE_STATUS_POLLING\n",
+                }
+            ]
+        }
+    )
+
+    name: Name
+
+
+class ClusterBody(Body):
+    """A cluster to create."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"name": "web", "profile": "web", "size": 3, "policy": "web-health"}]
+        }
+    )
+
+    name: Name
+    profile: Name = Field(description="Name or id of a profile.")
+    size: int = Field(ge=0, le=1000, description="Desired capacity.")
+    policy: Name | None = Field(default=None, description="Name or id of a policy to attach.")
+
+
+class AttachBody(Body):
+    """A policy to attach."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"policy": "web-health", "enabled": True}]}
+    )
+
+    policy: Name = Field(description="Name or id of a policy.")
+    enabled: bool = Field(default=True, description="Whether it is in force at once.")
+
+
+class EnabledBody(Body):
+    """Switches an attached policy."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"enabled": False}]})
+
+    enabled: bool = Field(description="Whether it is in force.")
+
+
+class ReleaseBody(Body):
+    """Releases the storm brake of a cluster."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"reason": "the switch is repaired", "for_s": 600}]}
+    )
+
+    reason: Reason
+    for_s: ForS = 600.0
+
+
+class ReasonBody(Body):
+    """Says why."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "its disk is failing"}]})
+
+    reason: Reason
+
+
+class OptionalReasonBody(Body):
+    """May say why."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "the disk was replaced"}]})
+
+    reason: str = Field(default="", max_length=1000)
+
+
+class ByBody(Body):
+    """May say who."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"by": "mara"}]})
+
+
+class RecoverBody(Body):
+    """How a node is to be recovered; empty: as its policy says."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"operation": "REBOOT", "params": {"type": "SOFT"}}]}
+    )
+
+    operation: Name | None = Field(default=None, description="Instead of the policy's actions.")
+    params: dict[str, Any] = Field(default_factory=dict, description="Of that operation.")
+    check: bool = Field(default=False, description="Look first; leave a healthy node alone.")
+
+
+class MaintenanceBody(Body):
+    """Planned work, during which nothing is healed."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"scope": "node", "target": "web-1", "reason": "new disk", "for_s": 3600.0},
+                {"scope": "all", "reason": "moving the rack"},
+            ]
+        }
+    )
+
+    scope: Literal["node", "cluster", "all"]
+    target: str = Field(default="", max_length=255, description="Node or cluster; none for all.")
+    reason: Reason
+    for_s: ForS | None = Field(default=None, description="Seconds; absent: until it is lifted.")
+
+    @model_validator(mode="after")
+    def _target_fits(self) -> Self:  # noqa: N805 - `mode="after"` is a method
+        if (self.scope == PauseScope.ALL) != (self.target == ""):
+            raise ValueError("`target` names the node or cluster; scope `all` has none")
+        return self
+
+
+class StopBody(Body):
+    """The global stop."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"reason": "network works", "for_s": 3600.0}]}
+    )
+
+    reason: Reason
+    for_s: ForS | None = Field(default=None, description="Seconds; absent: until it is lifted.")
+
+
+class RedeliverBody(Body):
+    """Which parked messages to send again."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"seqs": [17, 18]}, {}]})
+
+    seqs: list[Annotated[int, Field(ge=1, le=2**62)]] | None = Field(
+        default=None, max_length=1000, description="Their numbers; absent: all of them."
+    )

@@ -1,0 +1,188 @@
+"""The server is not a way in: who may ask, from where, and how much (DESIGN §5).
+
+A web page that somebody on this machine visits can send requests to loopback. So names that are
+not ours (DNS rebinding), pages of other sites, and bodies that a plain form could send are turned
+away before anything else looks at them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from starlette.exceptions import HTTPException
+
+from yaffle.api.envelope import refusal
+from yaffle.api.tokens import Tokens, is_loopback
+from yaffle.config import split_address
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from yaffle.config import ServerSettings
+
+CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+FOREIGN_SITES: Final = frozenset({"cross-site", "same-site"})
+BODY_S: Final = 30.0
+"""A body that takes longer than this to arrive is not worth a connection."""
+OPEN_PATHS: Final = frozenset({"/health"})
+
+
+class Refused(Exception):
+    """The gate stays shut."""
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.headers = headers or {}
+
+
+class Gate:
+    """Wraps an ASGI application; `tokens` is None where loopback is protection enough."""
+
+    def __init__(self, app: ASGIApp, *, server: ServerSettings, tokens: Tokens | None) -> None:
+        self._app = app
+        self._tokens = tokens
+        self._max_body = server.max_body
+        self._names = {_plain(name) for name in server.allowed_hosts}
+        self._names.add(_plain(split_address(server.listen)[0]))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through or say why not."""
+        headers = _Headers(scope)
+        try:
+            self._host(scope, headers)
+            _site(headers)
+            scope["yaffle.user"] = self._user(scope, headers)
+            _media(scope, headers)
+            self._announced(headers)
+        except Refused as no:
+            answer = refusal(
+                no.status,
+                no.message,
+                request_id=str(scope.get("yaffle.request_id", "")),
+                headers={**no.headers, "Connection": "close"},
+            )
+            await answer(scope, receive, send)
+            return
+        await self._app(scope, _Bounded(receive, self._max_body).receive, send)
+
+    def _host(self, scope: Scope, headers: _Headers) -> None:
+        given = headers.all("host")
+        if len(given) != 1:
+            raise Refused(400, "exactly one Host header is needed")
+        name = _host_name(given[0])
+        local = scope.get("server")
+        mine = {_plain(str(local[0]))} if local else set()
+        if name is None or not (is_loopback(name) or name in self._names | mine):
+            raise Refused(
+                421,
+                f"the host {given[0][:100]!r} is not ours; if it is, add it to server.allowed_hosts",
+            )
+
+    def _user(self, scope: Scope, headers: _Headers) -> str:
+        if self._tokens is None or scope["path"] in OPEN_PATHS:
+            return ""
+        given = headers.all("authorization")
+        scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        name = self._tokens.name_of(token.strip().encode("latin-1"))
+        if scheme.lower() != "bearer" or name is None:
+            raise Refused(
+                401,
+                "this server needs a token: Authorization: Bearer …, a line of server.token_file",
+                {"WWW-Authenticate": 'Bearer realm="yaffle"'},
+            )
+        return name
+
+    def _announced(self, headers: _Headers) -> None:
+        for length in headers.all("content-length"):
+            if length.isdigit() and int(length[:20]) > self._max_body:
+                raise Refused(413, _too_large(self._max_body))
+
+
+class _Headers:
+    """The headers of one request; a name may come twice, which is an answer of its own."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._pairs = scope["headers"]
+
+    def all(self, name: str) -> list[str]:
+        """Return every value of a header."""
+        wanted = name.encode()
+        return [value.decode("latin-1") for key, value in self._pairs if key.lower() == wanted]
+
+
+def _site(headers: _Headers) -> None:
+    """Refuse what a page of another site asks."""
+    hosts = headers.all("host")
+    for origin in headers.all("origin"):
+        if origin.partition("://")[2] not in hosts:
+            raise Refused(403, f"pages of {origin[:100]!r} may not speak to this server")
+    if any(s.strip().lower() in FOREIGN_SITES for s in headers.all("sec-fetch-site")):
+        raise Refused(403, "pages of other sites may not speak to this server")
+
+
+def _media(scope: Scope, headers: _Headers) -> None:
+    """Refuse bodies that a form of a foreign page could send without asking."""
+    sized = any(length.strip("0") for length in headers.all("content-length"))
+    if scope["method"] not in CHANGING or not (sized or headers.all("transfer-encoding")):
+        return
+    kinds = [k.partition(";")[0].strip().lower() for k in headers.all("content-type")]
+    if kinds != ["application/json"]:
+        raise Refused(415, "a body needs Content-Type: application/json")
+
+
+class _Bounded:
+    """Receives a body of bounded size in bounded time."""
+
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive = receive
+        self._most = most
+        self._seen = 0
+        self._over = False
+
+    async def receive(self) -> Message:
+        """Return the next message; raises HTTPException when the body is too much or too slow."""
+        if self._over:
+            return await self._receive()
+        try:
+            async with asyncio.timeout(BODY_S):
+                message = await self._receive()
+        except TimeoutError:
+            raise HTTPException(408, f"the body did not arrive within {BODY_S:g} s") from None
+        self._seen += len(message.get("body", b""))
+        self._over = not message.get("more_body", False)
+        if self._seen > self._most:
+            raise HTTPException(413, _too_large(self._most), {"Connection": "close"})
+        return message
+
+
+def _too_large(most: int) -> str:
+    return f"the body is larger than server.max_body = {most} bytes"
+
+
+def _host_name(value: str) -> str | None:
+    """Return the name in a Host header without its port; None if it is none."""
+    text = value.strip()
+    if text.startswith("["):
+        name, bracket, port = text[1:].partition("]")
+        if not bracket:
+            return None
+        port = port.removeprefix(":")
+    else:
+        name, _, port = text.partition(":")
+    if not name or (port and not port.isdigit()):
+        return None
+    return _plain(name)
+
+
+def _plain(host: str) -> str:
+    """Return one spelling of a host: lower case, no brackets, no final dot, IPs in their short form."""
+    text = host.strip().lower().strip("[]").rstrip(".")
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        return text

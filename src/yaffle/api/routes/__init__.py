@@ -1,0 +1,1 @@
+"""One file per noun; each turns requests into calls of commands, queries and why."""

@@ -1,0 +1,122 @@
+"""Profiles and policies over HTTP."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from yaffle.api import examples
+from yaffle.api.asking import By, Word, answers, location
+from yaffle.api.bodies import DocumentBody, PolicyBody, ProfileBody
+from yaffle.api.parts import Parts
+from yaffle.api.reply import Reply
+from yaffle.policy import ParsedPolicy
+
+
+def profiles(parts: Parts) -> APIRouter:
+    """Return the routes of profiles."""
+    router = APIRouter(prefix="/profiles", tags=["profiles"])
+
+    @router.get("", responses=answers({"profiles": [examples.PROFILE]}))
+    async def list_profiles() -> Response:
+        """List every profile, the oldest first."""
+        return Reply({"profiles": await parts.queries.profiles()})
+
+    @router.post("", status_code=201, responses=answers({"profile": examples.PROFILE}, status=201))
+    async def create_profile(body: ProfileBody, by: By) -> Response:
+        """Create a profile after its driver has validated the properties."""
+        ident = await parts.commands.create_profile(
+            body.name, body.type, body.spec, by=by.name(body.by)
+        )
+        found = await parts.queries.profile(ident)
+        return Reply({"profile": found}, 201, location("profiles", ident))
+
+    @router.get("/{profile}", responses=answers({"profile": examples.PROFILE}))
+    async def show_profile(profile: Word) -> Response:
+        """Show one profile."""
+        return Reply({"profile": await parts.queries.profile(profile)})
+
+    @router.delete("/{profile}", status_code=204)
+    async def delete_profile(profile: Word, by: By) -> Response:
+        """Delete a profile that nothing uses."""
+        await parts.commands.delete_profile(profile, by=by.name())
+        return Response(status_code=204)
+
+    return router
+
+
+def policies(parts: Parts) -> APIRouter:
+    """Return the routes of policies."""
+    router = APIRouter(prefix="/policies", tags=["policies"])
+
+    def parsed(body: DocumentBody) -> ParsedPolicy:
+        if body.text is not None:
+            return parts.commands.parse_text(body.text, source=body.source)
+        return parts.commands.parse_document(body.document)
+
+    @router.get("", responses=answers({"policies": [examples.POLICY]}))
+    async def list_policies() -> Response:
+        """List every policy, the oldest first."""
+        return Reply({"policies": await parts.queries.policies()})
+
+    @router.post("", status_code=201, responses=answers({"policy": examples.POLICY}, status=201))
+    async def create_policy(body: PolicyBody, by: By) -> Response:
+        """Create a policy; a refused document is answered with every fault and its place."""
+        ident = await parts.commands.create_policy(
+            body.name, parsed(body), source=body.text or "", by=by.name(body.by)
+        )
+        found = await parts.queries.policy(ident)
+        return Reply({"policy": found}, 201, location("policies", ident))
+
+    @router.post(
+        "/validate",
+        responses=answers(
+            {
+                "policy": {
+                    "valid": True,
+                    "version": "1.3",
+                    "warnings": [],
+                    "arithmetic": examples.ARITHMETIC,
+                    "document": {},
+                }
+            }
+        ),
+    )
+    async def validate_policy(body: DocumentBody) -> Response:
+        """Say what a document means and how long a failure may take, without storing anything."""
+        found = parsed(body)
+        return Reply(
+            {
+                "policy": {
+                    "valid": True,
+                    "version": found.policy.version,
+                    "warnings": list(found.warnings),
+                    "arithmetic": {
+                        **found.arithmetic.as_json(),
+                        "lines": list(found.arithmetic.lines()),
+                    },
+                    "document": found.document,
+                }
+            }
+        )
+
+    @router.get("/{policy}", responses=answers({"policy": examples.POLICY}))
+    async def show_policy(policy: Word) -> Response:
+        """Show one policy with its worst-case arithmetic."""
+        return Reply({"policy": await parts.queries.policy(policy)})
+
+    @router.put("/{policy}", responses=answers({"policy": examples.POLICY}))
+    async def replace_policy(policy: Word, body: DocumentBody, by: By) -> Response:
+        """Replace a policy's document; running recoveries keep the one they began with."""
+        await parts.commands.update_policy(
+            policy, parsed(body), source=body.text or "", by=by.name(body.by)
+        )
+        return Reply({"policy": await parts.queries.policy(policy)})
+
+    @router.delete("/{policy}", status_code=204)
+    async def delete_policy(policy: Word, by: By) -> Response:
+        """Delete a policy that no cluster uses."""
+        await parts.commands.delete_policy(policy, by=by.name())
+        return Response(status_code=204)
+
+    return router

@@ -1,0 +1,81 @@
+"""Nodes over HTTP: how they are, why, marks, and recoveries that people ask for."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from yaffle.api import examples
+from yaffle.api.asking import WORD_MAX, By, Word, answers
+from yaffle.api.bodies import OptionalReasonBody, ReasonBody, RecoverBody
+from yaffle.api.parts import Parts
+from yaffle.api.reply import Reply
+
+ClusterWord = Annotated[
+    str | None, Query(max_length=WORD_MAX, description="Name or id of a cluster.")
+]
+ReasonWord = Annotated[str, Query(max_length=1000, description="As the body's `reason`.")]
+NODE = {"node": examples.NODE}
+
+
+def nodes(parts: Parts) -> APIRouter:
+    """Return the routes of nodes."""
+    router = APIRouter(prefix="/nodes", tags=["nodes"])
+
+    @router.get("", responses=answers({"nodes": [examples.NODE]}))
+    async def list_nodes(cluster: ClusterWord = None) -> Response:
+        """List nodes, all or those of a cluster."""
+        return Reply({"nodes": await parts.queries.nodes(cluster)})
+
+    @router.get("/{node}", responses=answers(NODE))
+    async def show_node(node: Word) -> Response:
+        """Show one node."""
+        return Reply({"node": await parts.queries.node(node)})
+
+    @router.delete("/{node}", status_code=202, responses=answers(NODE, status=202))
+    async def delete_node(node: Word, by: By) -> Response:
+        """Delete one node; the cluster's desired capacity shrinks with it."""
+        before = await parts.queries.node(node)
+        await parts.commands.delete_node(str(before["id"]), by=by.name())
+        return Reply({"node": {**before, "status": "DELETING"}}, 202)
+
+    @router.get("/{node}/why", responses=answers({"why": examples.WHY}))
+    async def explain_node(node: Word) -> Response:
+        """Explain how the node is, what was decided with every number, and what you can do."""
+        return Reply({"why": (await parts.why.why(node)).as_json()})
+
+    @router.post("/{node}/mark", responses=answers(NODE))
+    async def mark_node(node: Word, body: ReasonBody, by: By) -> Response:
+        """Mark a node unhealthy; no check erases the mark."""
+        await parts.commands.mark(node, reason=body.reason, by=by.name(body.by))
+        return Reply({"node": await parts.queries.node(node)})
+
+    @router.delete("/{node}/mark", responses=answers(NODE))
+    async def unmark_node(
+        node: Word, by: By, body: OptionalReasonBody | None = None, reason: ReasonWord = ""
+    ) -> Response:
+        """Lift a mark; what the checks say counts again."""
+        said = body or OptionalReasonBody()
+        await parts.commands.unmark(node, reason=said.reason or reason, by=by.name(said.by))
+        return Reply({"node": await parts.queries.node(node)})
+
+    @router.post(
+        "/{node}/recover",
+        status_code=202,
+        responses=answers({"action": examples.ACTION}, status=202),
+    )
+    async def recover_node(node: Word, by: By, body: RecoverBody | None = None) -> Response:
+        """Ask for a recovery; the brakes that a person may lift are lifted."""
+        wanted = body or RecoverBody()
+        ident = await parts.commands.recover(
+            node,
+            by=by.name(wanted.by),
+            operation=wanted.operation,
+            params=wanted.params,
+            check=wanted.check,
+        )
+        return Reply({"action": await parts.queries.action(ident)}, 202)
+
+    return router

@@ -1,0 +1,105 @@
+"""What speaks of the service itself: the entrance, doctor, /health and /metrics."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from prometheus_client import generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from starlette.requests import Request
+from starlette.responses import Response
+
+from yaffle import __version__
+from yaffle.api import examples
+from yaffle.api.asking import answers
+from yaffle.api.parts import PREFIX, Parts
+from yaffle.api.reply import Reply
+
+LINKS = (
+    "profiles",
+    "policies",
+    "clusters",
+    "nodes",
+    "incidents",
+    "maintenance",
+    "stop",
+    "events",
+    "actions",
+    "outbox",
+    "doctor",
+    "openapi.json",
+)
+HEALTH = {
+    "status": "pass",
+    "version": "1.0",
+    "serviceId": "e3c22423-cd7a-47dc-b6e9-e18d1a8b3bdf",
+    "description": "yaffle",
+    "notes": {"host": "controller-1"},
+    "checks": {"engine": {"status": "pass", "time": "2026-10-14T17:46:40+00:00"}},
+}
+
+
+def entrance(parts: Parts) -> APIRouter:
+    """Return the routes under the prefix that speak of the service."""
+    router = APIRouter(tags=["service"])
+    about = {
+        "name": "yaffle",
+        "version": __version__,
+        "state_dir": str(parts.state_dir),
+        "links": {name: f"{PREFIX}/{name}" for name in LINKS},
+    }
+
+    @router.get("", responses=answers(about))
+    async def show_service() -> Response:
+        """Say which version this is and where everything else is."""
+        return Reply(about)
+
+    @router.get("/openapi.json", responses=answers({"openapi": "3.1.0"}))
+    async def show_openapi(request: Request) -> Response:
+        """Return this document."""
+        return Reply(request.app.openapi())
+
+    @router.get("/doctor", responses=answers({"status": "ok", "checks": [examples.CHECK]}))
+    async def examine() -> Response:
+        """Look at everything that healing depends on, and say what to do about what is wrong."""
+        report = await parts.doctor.examine()
+        return Reply(report.as_json())
+
+    return router
+
+
+def process(parts: Parts) -> APIRouter:
+    """Return /health and /metrics, which belong to this process and to no version of the API."""
+    router = APIRouter(tags=["process"])
+
+    @router.head("/health", include_in_schema=False)
+    @router.get(
+        "/health",
+        responses={
+            200: {
+                "description": "This process is well, or has warnings.",
+                "content": {"application/health+json": {"example": HEALTH}},
+            },
+            503: {"description": "It is not."},
+        },
+    )
+    async def show_health() -> Response:
+        """Say whether this very process can do its work (application/health+json)."""
+        body, well = parts.doctor.vitals()
+        return Reply(
+            body,
+            200 if well else 503,
+            {"Cache-Control": "no-cache"},
+            media_type="application/health+json",
+        )
+
+    @router.get(
+        "/metrics",
+        responses={200: {"description": "Prometheus text.", "content": {"text/plain": {}}}},
+    )
+    async def show_metrics() -> Response:
+        """Return what this process has counted."""
+        return Response(
+            generate_latest(parts.metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
+        )
+
+    return router
