@@ -1,0 +1,236 @@
+"""A profile whose backend is a `World` and whose bad days are written down in a `FaultPlan`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from yaffle.errors import InvalidSpec
+from yaffle.model.operations import (
+    OperationSpec,
+    ParamSpec,
+    Progress,
+    ProgressState,
+    Promise,
+    Reading,
+)
+from yaffle.testing.faults import Broken, Fault, FaultPlan
+from yaffle.testing.world import Fate, Job, World
+
+if TYPE_CHECKING:
+    from yaffle.model.ids import OperationId
+    from yaffle.model.operations import Operation, Target
+    from yaffle.ports import Profile
+    from yaffle.testing.faults import Rule
+
+NEVER_S: Final = 1e9
+SPEC_KEYS: Final[Mapping[str, float]] = MappingProxyType(
+    {"create_s": 2.0, "delete_s": 1.0, "reboot_s": 1.0, "answer_s": 0.02}
+)
+"""Properties and their defaults, seconds: how long the backend takes for what."""
+DURATIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {"CREATE": "create_s", "DELETE": "delete_s", "KILL": "delete_s"}
+)
+OPERATIONS: Final[Mapping[str, OperationSpec]] = MappingProxyType(
+    {
+        "CREATE": OperationSpec(description="Start a new copy.", in_place=False),
+        "DELETE": OperationSpec(description="Stop the copy that is named.", in_place=True),
+        "KILL": OperationSpec(description="Stop it at once (fencing).", in_place=True),
+        "REBOOT": OperationSpec(
+            description="Stop and start the same copy.",
+            in_place=True,
+            params=MappingProxyType(
+                {"type": ParamSpec(type=str, default="HARD", choices=("SOFT", "HARD"))}
+            ),
+        ),
+        "REBUILD": OperationSpec(description="Make the same copy anew.", in_place=True),
+    }
+)
+
+
+class ScriptedProfile:
+    """Keeps every promise of the port unless the plan says otherwise.
+
+    `careful`: CREATE refuses while *any* older copy runs, as the port asks. A careless backend
+    refuses only for copies that the caller does not know of: it believes a caller who says that the
+    copy it names is dead, so that a simulation sees who was wrong about that.
+    """
+
+    type: ClassVar[str] = "yaffle.scripted-1.0"
+    promises: ClassVar[frozenset[Promise]] = frozenset(
+        {Promise.DEDUPLICATES, Promise.CONFIRMS_DELETE, Promise.SURVIVES_ENGINE}
+    )
+    operations: ClassVar[Mapping[str, OperationSpec]] = OPERATIONS
+
+    def __init__(
+        self, world: World, plan: FaultPlan | None = None, *, careful: bool = True
+    ) -> None:
+        self.world = world
+        self.plan = plan or FaultPlan(world.clock)
+        self._careful = careful
+
+    def validate(self, spec: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the properties with defaults; raise InvalidSpec naming every fault."""
+        problems = [f"{k}: no such property" for k in spec if k not in SPEC_KEYS]
+        problems += [
+            f"{k}: {v!r} is not a number of seconds"
+            for k, v in spec.items()
+            if k in SPEC_KEYS and not _is_seconds(v)
+        ]
+        if problems:
+            raise InvalidSpec(problems)
+        return {**SPEC_KEYS, **spec}
+
+    async def read(self, targets: Sequence[Target], *, deadline_s: float) -> Sequence[Reading]:
+        """Say how each copy is, in order."""
+        rule = self.plan.strike("read", targets[0] if targets else None)
+        fault = self._met(rule)
+        unclear = [_unclear("the backend did not answer")] * len(targets)
+        if not await self._reaches(fault, targets, deadline_s) or fault is Fault.LOSE:
+            return unclear
+        if fault in {Fault.FAIL, Fault.HALF}:
+            return [_unclear("the backend cannot tell")] * len(targets)
+        return [self._reading(t, lie=fault is Fault.LIE) for t in targets]
+
+    def _reading(self, target: Target, *, lie: bool) -> Reading:
+        copy = self.world.present(target.node_id)
+        ident = copy.physical_id if copy is not None else ""
+        up = copy is not None and copy.stopped_s is None
+        if up is not lie:
+            return Reading(
+                exists=True, up=True, backend_status="ACTIVE", detail="", physical_id=ident
+            )
+        word = "SHUTOFF" if copy is not None else "GONE"
+        return Reading(
+            exists=False, up=False, backend_status=word, detail="it does not run", physical_id=ident
+        )
+
+    async def submit(
+        self, op: Operation, *, operation_id: OperationId, deadline_s: float
+    ) -> Progress:
+        """Start the operation in the world; the same id acts once."""
+        rule = self.plan.strike(f"submit:{op.kind}", op.target)
+        fault = self._met(rule)
+        if fault is Fault.LATE and rule is not None:
+            self._send(op, operation_id, Fate.DONE, late_s=rule.delay_s)
+            fault = Fault.HANG
+        if not await self._reaches(fault, [op.target], deadline_s):
+            return _running("no answer")
+        if op.kind not in self.operations:
+            return _failed(f"{op.kind}: no such operation")
+        known = self.world.find(operation_id)
+        if known is not None and Promise.DEDUPLICATES in self.promises:
+            return _progress(known)
+        if fault is Fault.LIE:
+            return Progress(state=ProgressState.DONE, detail=f"{op.kind} done, it says")
+        if op.kind == "DELETE" and not self.world.alive(op.target.node_id):
+            return Progress(state=ProgressState.DONE, detail="there is no such copy")
+        fate = {Fault.FAIL: Fate.FAILED, Fault.HALF: Fate.HALF}.get(fault or Fault.ERROR, Fate.DONE)
+        job = self._send(op, operation_id, fate)
+        if fault is Fault.LOSE:
+            await asyncio.sleep(deadline_s * 0.9)
+            return _running("the answer was lost")
+        return _progress(job)
+
+    async def poll(
+        self, op: Operation, *, operation_id: OperationId, deadline_s: float
+    ) -> Progress:
+        """Read from the world how far the operation is."""
+        rule = self.plan.strike(f"poll:{op.kind}", op.target)
+        fault = self._met(rule)
+        if not await self._reaches(fault, [op.target], deadline_s) or fault is Fault.LOSE:
+            return _running("no answer")
+        job = self.world.find(operation_id)
+        if job is None:
+            return Progress(state=ProgressState.ABSENT, detail="no trace of that operation")
+        return _progress(job)
+
+    async def capture(self, target: Target, *, deadline_s: float) -> str:
+        """Return a line of evidence."""
+        fault = self._met(self.plan.strike("capture", target))
+        if not await self._reaches(fault, [target], deadline_s):
+            return ""
+        return f"{target.name}: {len(self.world.copies[target.node_id])} copies so far"
+
+    # --- shared --------------------------------------------------------------------------------
+
+    def _met(self, rule: Rule | None) -> Fault | None:
+        if rule is not None:
+            return rule.fault
+        return Fault.HANG if self.world.partitioned else None
+
+    async def _reaches(
+        self, fault: Fault | None, targets: Sequence[Target], deadline_s: float
+    ) -> bool:
+        """Make the way to the backend; False when no answer will come before the deadline."""
+        match fault:
+            case Fault.STUCK:
+                await asyncio.sleep(NEVER_S)
+            case Fault.HANG | Fault.LATE:
+                await asyncio.sleep(deadline_s * 0.95)
+                return False
+            case Fault.RAISE:
+                raise Broken("a driver's bug")
+            case Fault.ERROR:
+                raise ConnectionRefusedError("the backend's API refuses connections")
+            case _:
+                pass
+        wanted_s = max((float(str(t.spec["answer_s"])) for t in targets), default=0.0)
+        await asyncio.sleep(min(wanted_s, deadline_s * 0.95))
+        return wanted_s < deadline_s
+
+    def _send(
+        self, op: Operation, operation_id: OperationId, fate: Fate, *, late_s: float = 0.0
+    ) -> Job:
+        takes_s = float(str(op.target.spec[DURATIONS.get(op.kind, "reboot_s")]))
+        arrives_s = self.world.clock.monotonic_s() + late_s
+        job = Job(
+            operation_id=operation_id,
+            kind=op.kind,
+            node_id=op.target.node_id,
+            physical_id=op.target.physical_id,
+            arrives_s=arrives_s,
+            due_s=arrives_s + takes_s,
+            fate=fate,
+            refuse_known=self._careful,
+        )
+        if op.kind == "CREATE" and not late_s and (older := self.world.in_the_way(job)):
+            job.state = ProgressState.FAILED
+            job.detail = f"CREATE refused: copy {older.physical_id} still runs"
+        return self.world.add(job)
+
+
+class ForgetfulProfile(ScriptedProfile):
+    """As ScriptedProfile, but an operation id that is submitted again is done again."""
+
+    type: ClassVar[str] = "yaffle.forgetful-1.0"
+    promises: ClassVar[frozenset[Promise]] = frozenset({Promise.CONFIRMS_DELETE})
+
+
+def _is_seconds(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+def _unclear(why: str) -> Reading:
+    return Reading(exists=True, up=None, backend_status="unclear", detail=why)
+
+
+def _running(detail: str) -> Progress:
+    return Progress(state=ProgressState.RUNNING, detail=detail)
+
+
+def _failed(detail: str) -> Progress:
+    return Progress(state=ProgressState.FAILED, detail=detail)
+
+
+def _progress(job: Job) -> Progress:
+    attributes: Mapping[str, object] | None = None
+    if job.made is not None:
+        attributes = {"node_ip": "192.0.2.1", "host": f"host-{job.node_id[-1]}"}
+    return Progress(state=job.state, detail=job.detail, physical_id=job.made, attributes=attributes)
+
+
+if TYPE_CHECKING:
+    _conforms: type[Profile] = ScriptedProfile
