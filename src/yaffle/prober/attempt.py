@@ -22,10 +22,10 @@ from yaffle.prober.response import Response
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from yaffle.prober.check import Rules
     from yaffle.prober.loop import Loop
     from yaffle.prober.request import Address, Request
     from yaffle.prober.resolver import Found
+    from yaffle.prober.rules import Rules
 
 _WRITABLE: Final = select.EPOLLOUT
 _STREAM: Final = socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC

@@ -7,7 +7,6 @@ failed: an attempt that could not be made leaves the check unknown.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
@@ -16,12 +15,12 @@ from yaffle.model.health import Outcome
 from yaffle.prober.attempt import Attempt
 from yaffle.prober.idle import IdleSocket
 from yaffle.prober.request import Unusable, build
-from yaffle.prober.verdict import Pattern, compile_pattern
 
 if TYPE_CHECKING:
     from yaffle.prober.loop import Loop
     from yaffle.prober.request import Request
-    from yaffle.prober.wire import Ask, Options
+    from yaffle.prober.rules import Rules
+    from yaffle.prober.wire import Ask
 
 DETAIL_CHARS_MAX: Final = 400
 
@@ -30,39 +29,6 @@ _FINAL: Final = frozenset({"X-LATE", "X-REFUSED-ADDRESS"})
 
 Report = Callable[[int, str, str, int], None]
 """Id, code, detail, µs the last attempt took."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """Options made ready, shared by every check of a watch; seconds."""
-
-    ssl_verify: bool
-    pattern: Pattern | None
-    fault: str
-    """Why nothing can be asked under these options; empty when all is well."""
-    attempts: int
-    retry_interval_s: float
-    timeout_s: float
-    keep_alive: bool
-
-
-def ready(options: Options) -> Rules:
-    """Compile the options once; never raises."""
-    fault = ""
-    pattern = None
-    try:
-        pattern = compile_pattern(options.healthy_response)
-    except ValueError as error:
-        fault = f"the healthy response is not a usable pattern: {error}"
-    return Rules(
-        ssl_verify=options.ssl_verify,
-        pattern=pattern,
-        fault=fault,
-        attempts=max(1, options.attempts),
-        retry_interval_s=max(0.0, options.retry_interval_s),
-        timeout_s=max(0.01, options.timeout_s),
-        keep_alive=options.keep_alive,
-    )
 
 
 class State(IntEnum):

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from yaffle.core.addresses import AddressRules
 from yaffle.prober import wire
-from yaffle.prober.check import Check, ready
+from yaffle.prober.check import Check
 from yaffle.prober.loop import Gate, Loop
+from yaffle.prober.rules import ready
 from yaffle.prober.tls import Contexts
 from yaffle.prober.watches import Watches
 

@@ -11,7 +11,8 @@ import math
 import random
 from typing import TYPE_CHECKING, Final
 
-from yaffle.prober.check import Check, Report, State, ready
+from yaffle.prober.check import Check, Report, State
+from yaffle.prober.rules import ready
 
 if TYPE_CHECKING:
     from yaffle.prober.loop import Loop

@@ -8,10 +8,11 @@ import socket
 import pytest
 
 from yaffle.core.outcomes import OUTCOMES
-from yaffle.prober.check import Check, ready
+from yaffle.prober.check import Check
 from yaffle.prober.connecting import Rank, connect_failure, forbidden
 from yaffle.prober.loop import Loop
 from yaffle.prober.resolver import failure
+from yaffle.prober.rules import ready
 from yaffle.prober.wire import Ask, Options
 
 

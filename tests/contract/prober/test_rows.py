@@ -1,4 +1,4 @@
-"""Every way in which a real server can (mis)behave ends in its own row of the outcome table."""
+"""Every way in which a real server can behave or misbehave ends in its own row of the outcome table."""
 
 from __future__ import annotations
 

@@ -134,9 +134,9 @@ def test_needs_a_prober_and_no_settings() -> None:
         UrlDetector(DriverContext(clock=SystemClock(), state_dir=Path("/")))
     client = ProberClient(clock=SystemClock(), on_blind=lambda _why: None)
     context = DriverContext(
-        clock=SystemClock(), state_dir=Path("/"), prober=client, settings={"tiemout": 1}
+        clock=SystemClock(), state_dir=Path("/"), prober=client, settings={"colour": 1}
     )
-    with pytest.raises(ConfigError, match="tiemout"):
+    with pytest.raises(ConfigError, match="colour"):
         UrlDetector(context)
 
 
