@@ -1,0 +1,124 @@
+"""Reference of what is told: incidents, notifications, events, metrics, exit codes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaffle
+from docs.pages.text import code, first_sentence, join, table
+from yaffle.cli.exits import MEANING
+from yaffle.engine.metrics import Metrics
+from yaffle.engine.news import ENDED, LEVELS, TOPICS
+from yaffle.model.incident import IncidentState
+
+SOURCE = Path(yaffle.__file__).parent
+
+STATES = {
+    IncidentState.OPEN: "The node was judged unhealthy, or an attempt failed and tries are left.",
+    IncidentState.HELD: "A brake holds the node; `hold_reason` and `hold_numbers` say which and why.",
+    IncidentState.RECOVERING: "A recovery was admitted.",
+    IncidentState.RECOVERED: "A step of the ladder was verified.",
+    IncidentState.ALREADY_HEALTHY: "It got well by itself, or was found well just before the act.",
+    IncidentState.EXHAUSTED: "The retry budget is used up: a person is needed.",
+    IncidentState.SUPERSEDED: "A user's action took the node over.",
+}
+
+
+def incidents() -> str:
+    """How an incident stands, and whom that is told."""
+    rows = [
+        (code(s), "yes" if s in ENDED else "", code(TOPICS[s]), LEVELS[s], STATES[s])
+        for s in IncidentState
+    ]
+    return join(
+        "# Incidents and notifications",
+        "Every change of an incident is one event and one message for each notifier, written in the\n"
+        "same transaction. A node has at most one open incident.",
+        table(("state", "ends it", "notification topic", "event level", "meaning"), rows),
+        "## The message",
+        "A webhook gets `{\"id\", \"topic\", \"at\", \"attempt\", \"data\"}`. `id` stays the same on every\n"
+        "attempt. `at` is ISO 8601, UTC. The fields of `data`:",
+        table(("field", "type"), _body_fields()),
+        "`hold_reason` and `hold_numbers` are there when the change is about a hold. How to check the\n"
+        "signature: [Receive webhooks](../howto/receive-webhooks.md).",
+    )
+
+
+def _body_fields() -> list[tuple[str, str]]:
+    return [
+        ("`incident`, `node`, `cluster`", "ids"),
+        ("`node_name`, `cluster_name`", "names"),
+        ("`state`", "a state of the table above"),
+        ("`cause`", "code of a [problem](outcomes.md#problems)"),
+        ("`reason`", "one line for a person"),
+        ("`opened_us`, `at_us`", "µs since the epoch, UTC"),
+        ("`hold_reason`, `hold_numbers`", "a [reason](brakes.md) and its numbers"),
+    ]
+
+
+def metrics() -> str:
+    """Every metric of `/metrics`."""
+    rows = []
+    for found in vars(Metrics()).values():
+        for family in found.collect() if hasattr(found, "_labelnames") else ():
+            name = family.name + ("_total" if family.type == "counter" else "")
+            labels = ", ".join(code(label) for label in found._labelnames)
+            rows.append((code(name), family.type, labels, family.documentation))
+    return join(
+        "# Metrics",
+        "Served as Prometheus text at `/metrics`. Labels are closed lists; a node is never a label.",
+        table(("metric", "type", "labels", "meaning"), sorted(rows)),
+    )
+
+
+def events() -> str:
+    """Every kind of event."""
+    rows = sorted(set(_event_actions()))
+    return join(
+        "# Events",
+        "Every change is an event: who, what, when and why. Times are µs since the epoch, UTC.",
+        table(("event", "about"), [(code(name), about) for name, about in rows]),
+        "Levels are 20 (info), 30 (warning), 40 (error) and 50 (critical). Incidents and their levels:\n"
+        "[Incidents](incidents.md).",
+    )
+
+
+def _event_actions() -> Iterator[tuple[str, str]]:
+    for path in sorted((SOURCE / "engine").glob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if isinstance(call, ast.Call):
+                yield from _of_call(call)
+
+
+def _of_call(call: ast.Call) -> Iterator[tuple[str, str]]:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if name == "_event" and len(call.args) > 4:
+        about = _text(call.args[1]) or "a pause"
+        action = _text(call.args[4])
+        if action:
+            yield action, about.lower()
+        else:
+            # f"{kind.value.upper()}_BEGIN"
+            yield from ((f"{kind}_BEGIN", "pause") for kind in ("MAINTENANCE", "STOP"))
+    if name == "_change_binding":
+        yield _text(call.args[3]) or "", "cluster"
+    if name in {"node_event", "append"}:
+        action = next((_text(k.value) for k in call.keywords if k.arg == "action"), None)
+        if action:
+            yield action, "node"
+
+
+def _text(node: ast.expr) -> str | None:
+    return str(node.value) if isinstance(node, ast.Constant) else None
+
+
+def exit_codes() -> str:
+    """What `yaffle` ends with."""
+    rows = [(c.value, code(c.name), first_sentence(text)) for c, text in MEANING.items()]
+    return join(
+        "# Exit codes",
+        "Every command of `yaffle` ends with one of these.",
+        table(("code", "name", "meaning"), rows),
+    )
