@@ -26,10 +26,11 @@ S, R = Stage, Result
 
 actions = st.builds(
     RecoveryAction,
-    name=st.sampled_from(["REBOOT", "REBUILD", "RECREATE", "EVACUATE", "my_workflow"]),
-    kind=st.sampled_from(list(ActionKind)),
+    name=st.sampled_from(["RECREATE", "REBOOT", "RECREATE", "EVACUATE", "my_workflow"]),
+    kind=st.sampled_from([ActionKind.BUILTIN, ActionKind.BUILTIN, *ActionKind]),
     in_place=st.booleans(),
 )
+ENDING = {R.HEALTHY, R.UNCLEAR, R.PASSED, R.SUPERSEDED}
 POSSIBLE = {stage: sorted(r for s, r in TABLE if s is stage) for stage in Stage}
 
 
@@ -66,7 +67,21 @@ class Walk(RuleBasedStateMachine):
     def step_ends(self, data: st.DataObject) -> None:
         here = self.now()
         assert isinstance(here, Next)
-        result = Result(data.draw(st.sampled_from(POSSIBLE[here.stage])))
+        self._write(here, Result(data.draw(st.sampled_from(POSSIBLE[here.stage]))))
+
+    @precondition(lambda self: self.ladder and isinstance(self.now(), Next))
+    @rule(data=st.data(), count=st.integers(2, 6))
+    def the_node_stays_sick(self, data: st.DataObject, count: int) -> None:
+        """Several steps, none of which ends the walk: otherwise few walks get as far as CREATE."""
+        for _ in range(count):
+            here = self.now()
+            if isinstance(here, End):
+                return
+            going_on = [r for r in POSSIBLE[here.stage] if r not in ENDING]
+            self._write(here, Result(data.draw(st.sampled_from(going_on))))
+            self.nothing_dangerous_without_proof_in_this_rung()
+
+    def _write(self, here: Next, result: Result) -> None:
         step = Done(rung=here.rung, stage=here.stage, result=result)
         fenced = any(s.rung == here.rung and s.stage is S.FENCE for s in self.journal)
         if result is R.LEFT_BEHIND and not fenced:

@@ -57,7 +57,7 @@ def threshold_of(limit: Threshold, capacity: int) -> int:
         return max(1, limit.count)
     # Tenths of a percent as integers: 40 % of 5 is 2, never 2.0000000000000004 rounded up to 3.
     tenths = round((limit.percent or 0.0) * 10)
-    return max(1, ceil(tenths * max(capacity, 0) / 1000))
+    return max(1, ceil(tenths * capacity / 1000))
 
 
 def counted(view: ClusterView, now_us: int) -> list[NodeView]:
@@ -192,7 +192,9 @@ def _storm(view: ClusterView, _node: NodeView, seen: Tally, now_us: int) -> Find
 def _domain_storm(view: ClusterView, node: NodeView, seen: Tally, now_us: int) -> Finding | None:
     if view.released_until_us is not None and now_us < view.released_until_us:
         return None
-    sick, suspect, threshold = seen.domains.get(node.domain, (0, 0, 1))
+    if node.domain not in seen.domains:
+        return None
+    sick, suspect, threshold = seen.domains[node.domain]
     if sick + suspect <= threshold:
         return None
     if view.recovery.limits.when_exceeded is WhenExceeded.SLOW and seen.in_flight == 0:

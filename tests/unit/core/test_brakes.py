@@ -94,7 +94,7 @@ def test_no_brake_holds_one_sick_node_of_three(brake: Any) -> None:
         pytest.param(Threshold(count=3), 1, 3, id="count-above-capacity"),
         pytest.param(Threshold(count=0), 100, 1, id="count-zero-allows-one"),
         pytest.param(Threshold(count=2, percent=90.0), 100, 2, id="count-before-percent"),
-        pytest.param(Threshold(), 100, 1, id="neither"),
+        pytest.param(Threshold(), 10_000, 1, id="neither"),
     ],
 )
 def test_threshold(limit: Threshold, capacity: int, allowed: int) -> None:
@@ -232,6 +232,7 @@ def test_needs_human(attempts: int, exhausted_us: int | None, held: bool) -> Non
         pytest.param(None, False, id="never-tried"),
         pytest.param(1, True, id="one-microsecond-left"),
         pytest.param(0, False, id="over"),
+        pytest.param(1_260_000, True, id="told-in-tenths-of-a-second"),
         pytest.param(3600 * SECOND, True, id="the-longest-rest"),
         pytest.param(
             3600 * SECOND + 1, False, id="longer-than-the-longest: the clock was set back"

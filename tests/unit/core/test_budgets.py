@@ -135,3 +135,7 @@ def test_never_more_than_burst_and_rate_together(steps: list[int]) -> None:
         if not isinstance(answer, Refusal):
             held, admitted = answer, admitted + 1
     assert admitted <= 3 + (now_us - T0) / SECOND / 60 + 1e-6
+
+
+def test_nothing_is_in_flight_unless_it_is_said() -> None:
+    assert Bucket(tokens=1.0, updated_us=T0).in_flight == 0

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.core.build import CLUSTER, SECOND, T0, cluster, node, pause, recovery, tried
 
 from yaffle.core.blindness import Blindness
-from yaffle.core.planner import Plan, plan
+from yaffle.core.planner import COUNTS, VOLATILE, Plan, bucket, plan
 from yaffle.core.view import ClusterView
 from yaffle.model.ids import NodeId
 from yaffle.model.incident import Decision, Hold, HoldReason, Recover
@@ -300,3 +300,34 @@ def test_what_a_hold_says_and_when_to_look_again() -> None:
         numbers={"attempts": 1, "allowed": 3, "left_s": 9.0},
         until_us=T0 + 9 * SECOND,
     )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        pytest.param({"left_s": 9.0}, {"left_s": 1.0}, True, id="time-runs-down"),
+        pytest.param({"holders": 1}, {"holders": 2}, True, id="one-more-holder"),
+        pytest.param({"sick": 4}, {"sick": 7}, True, id="not-doubled"),
+        pytest.param({"sick": 4}, {"sick": 8}, False, id="doubled"),
+        pytest.param({"threshold": 4}, {"threshold": 5}, False, id="not-a-count"),
+        pytest.param({"lost": ["a"]}, {"lost": ["b"]}, False, id="a-list"),
+        pytest.param({"a": 1, "b": 2}, {"b": 2, "a": 1}, True, id="order-is-nothing"),
+        pytest.param({}, {"sick": 1}, False, id="something-new"),
+    ],
+)
+def test_a_hold_is_stored_again_when_its_bucket_changes(
+    before: dict[str, object], after: dict[str, object], same: bool
+) -> None:
+    hold = Hold(node_id=NodeId("a"), cluster_id=CLUSTER, reason=R.STORM)
+    one, two = (bucket(replace(hold, numbers=numbers)) for numbers in (before, after))
+    assert (one == two) is same
+
+
+def test_another_reason_is_another_bucket() -> None:
+    hold = Hold(node_id=NodeId("a"), cluster_id=CLUSTER, reason=R.STORM)
+    assert bucket(hold) == ("storm",)
+    assert bucket(replace(hold, reason=R.BLIND)) == ("blind",)
+
+
+def test_no_number_is_both_counted_and_volatile() -> None:
+    assert not VOLATILE & COUNTS

@@ -110,3 +110,7 @@ def test_old_answers_explain_nothing() -> None:
     later = T0 + 3600 * SECOND
     seen = observe(saying("ST-DOWN"), observation("fail", later, mode=URL), HOW, later)
     assert [said.mode for said in failing(seen)] == [URL]
+
+
+def test_unexplained_matches_everybody() -> None:
+    assert UNEXPLAINED.matches(memory())
