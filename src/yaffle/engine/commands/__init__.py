@@ -1,0 +1,64 @@
+"""What people ask for, each as one transaction: it either happened as a whole or not at all.
+
+The API and the tests speak to `Commands` only; `by` is who asks. Every change writes an event with
+who and why. The verbs live with their nouns; this file says which there are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yaffle.engine.commands.bindings import POLICY_PRIORITY, Bindings
+from yaffle.engine.commands.clusters import MAX_NODES, Clusters
+from yaffle.engine.commands.desk import Desk
+from yaffle.engine.commands.nodes import Nodes
+from yaffle.engine.commands.operators import PAUSE_MAX_S, Operators
+from yaffle.engine.commands.policies import Policies
+from yaffle.engine.commands.profiles import Profiles
+
+if TYPE_CHECKING:
+    from yaffle.engine.kit import Kit
+
+__all__ = ["Commands", "MAX_NODES", "PAUSE_MAX_S", "POLICY_PRIORITY"]
+
+
+class Commands:
+    """The verbs of users."""
+
+    def __init__(self, kit: Kit) -> None:
+        desk = Desk(kit)
+
+        profiles = Profiles(desk)
+        self.create_profile = profiles.create_profile
+        self.delete_profile = profiles.delete_profile
+
+        policies = Policies(desk)
+        self.parse_text = policies.parse_text
+        self.parse_document = policies.parse_document
+        self.create_policy = policies.create_policy
+        self.update_policy = policies.update_policy
+        self.delete_policy = policies.delete_policy
+
+        bindings = Bindings(desk)
+        self.attach = bindings.attach
+        self.set_policy_enabled = bindings.set_policy_enabled
+        self.detach = bindings.detach
+
+        clusters = Clusters(desk)
+        self.create_cluster = clusters.create_cluster
+        self.delete_cluster = clusters.delete_cluster
+        self.refresh = clusters.refresh
+
+        nodes = Nodes(desk)
+        self.recover = nodes.recover
+        self.mark = nodes.mark
+        self.unmark = nodes.unmark
+        self.delete_node = nodes.delete_node
+
+        operators = Operators(desk)
+        self.pause = operators.pause
+        self.lift = operators.lift
+        self.lift_stop = operators.lift_stop
+        self.release = operators.release
+        self.acknowledge = operators.acknowledge
+        self.redeliver = operators.redeliver

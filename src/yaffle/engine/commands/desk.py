@@ -1,0 +1,122 @@
+"""What every verb needs: the time, the drivers, a job in the queue, and an event that names who asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from yaffle.errors import Conflict, Forbidden, InvalidSpec
+from yaffle.model.ids import ActionId, ClusterId, NodeId
+from yaffle.store import actions, events
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Table
+
+    from yaffle.engine.kit import Kit
+    from yaffle.ports import Profile
+
+NAME_MAX = 255
+
+
+class Desk:
+    """Shared by the nouns; holds nothing but the kit."""
+
+    def __init__(self, kit: Kit) -> None:
+        self.kit = kit
+
+    def now(self) -> int:
+        """Return the time (µs UTC)."""
+        return self.kit.clock.now_us()
+
+    def changed(self) -> None:
+        """Wake whoever carries out what was just written."""
+        self.kit.signals.changed()
+
+    def driver(self, kind: str) -> Profile:
+        """Return the driver of a profile type; raise Forbidden naming what would allow it."""
+        driver = self.kit.drivers.profiles.get(kind)
+        if driver is None:
+            known = ", ".join(sorted(self.kit.drivers.profiles)) or "none"
+            hint = (
+                " (local processes are off: start with --allow-local-process)"
+                if kind.startswith("yaffle.local.process")
+                else ""
+            )
+            raise Forbidden(f"profile type {kind!r} is not available here; known: {known}{hint}")
+        return driver
+
+    def job(
+        self,
+        conn: Connection,
+        action: str,
+        node_id: NodeId,
+        cluster_id: ClusterId | None,
+        by: str,
+        now_us: int,
+        *,
+        locked: bool,
+    ) -> ActionId:
+        """Queue an action on a node: ready when it may hold the lock, waiting for it otherwise."""
+        ident = ActionId(self.kit.new_id())
+        actions.add(
+            conn,
+            {
+                "id": ident,
+                "name": f"{action.lower()}_{node_id[:8]}",
+                "action": action,
+                "target": node_id,
+                "cluster_id": cluster_id,
+                "node_id": node_id,
+                "lock_key": node_id if locked else None,
+                "cause": "RPC Request",
+                "status": actions.READY if locked else actions.WAITING,
+                "inputs": {"by": by},
+                "timeout_s": int(self.kit.settings.action_timeout),
+                "created_us": now_us,
+            },
+        )
+        return ident
+
+    def event(
+        self,
+        conn: Connection,
+        otype: str,
+        oid: str,
+        oname: str,
+        action: str,
+        by: str,
+        reason: str = "",
+    ) -> None:
+        """Record what was asked for, by whom and why."""
+        events.append(
+            conn,
+            events.Subject(
+                otype=otype,
+                oid=oid,
+                oname=oname,
+                node_id=oid if otype == "NODE" else None,
+                cluster_id=oid if otype == "CLUSTER" else "",
+                user=by,
+            ),
+            at_us=self.now(),
+            action=action,
+            status="start",
+            reason=reason or f"asked for by {by}",
+            data={"by": by},
+        )
+
+
+def named(name: str) -> str:
+    """Return the name of a new object; raise InvalidSpec for one that nobody could type."""
+    if not 1 <= len(name) <= NAME_MAX or not name.isprintable() or name != name.strip():
+        raise InvalidSpec(
+            f"name: {name[:NAME_MAX]!r} must have 1 to {NAME_MAX} printable characters"
+        )
+    return name
+
+
+def unique(conn: Connection, table: Table, name: str, word: str) -> None:
+    """Raise Conflict when an object of that name exists."""
+    if conn.execute(select(table.c.id).where(table.c.name == name).limit(1)).first():
+        raise Conflict(f"{word} {name!r} exists already")

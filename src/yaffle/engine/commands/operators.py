@@ -1,0 +1,155 @@
+"""An operator's words: maintenance, the global stop, releases, acknowledgements, redelivery."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from yaffle.engine.commands.desk import Desk
+from yaffle.errors import InvalidSpec, NotFound
+from yaffle.model.ids import PauseId
+from yaffle.model.incident import Pause, PauseKind, PauseScope
+from yaffle.store import catalog, incidents, outbox, pauses
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+PAUSE_MAX_S = 366 * 86_400.0
+RELEASE_MAX_S = 86_400.0
+
+
+class Operators:
+    """Stops, lifts, releases and acknowledges."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def pause(
+        self,
+        kind: PauseKind,
+        scope: PauseScope,
+        target: str,
+        *,
+        owner: str,
+        reason: str,
+        for_s: float | None,
+    ) -> PauseId:
+        """Begin maintenance or the global stop; return its id."""
+        if not reason.strip():
+            raise InvalidSpec("reason: say why, for whoever finds this at three in the morning")
+        if for_s is not None and not 0 < for_s <= PAUSE_MAX_S:
+            raise InvalidSpec(f"duration: {for_s:g} s is not between 0 and {PAUSE_MAX_S:g} s")
+        ident = PauseId(self._desk.kit.new_id())
+
+        def work(conn: Connection) -> None:
+            now_us = self._desk.now()
+            target_id = _pause_target(conn, scope, target)
+            pauses.add(
+                conn,
+                Pause(
+                    id=ident,
+                    kind=kind,
+                    scope=scope,
+                    target_id=target_id,
+                    owner=owner,
+                    reason=reason,
+                    starts_us=now_us,
+                    expires_us=None if for_s is None else now_us + int(for_s * 1e6),
+                ),
+            )
+            self._desk.event(
+                conn, "PAUSE", ident, kind.value, f"{kind.value.upper()}_BEGIN", owner, reason
+            )
+
+        await self._desk.kit.store.write(work)
+        self._desk.changed()
+        return ident
+
+    async def lift(self, pause: str, *, by: str) -> None:
+        """End one pause before its time."""
+
+        def work(conn: Connection) -> None:
+            now_us = self._desk.now()
+            found = [p for p in pauses.in_force(conn, now_us) if p.id.startswith(pause)]
+            if len(found) != 1 or len(pause) < catalog.MIN_PREFIX:
+                raise NotFound(f"pause {pause!r}: none in force; see `yaffle maintenance list`")
+            pauses.lift(conn, found[0].id, by, now_us)
+            self._desk.event(conn, "PAUSE", found[0].id, found[0].kind.value, "PAUSE_LIFT", by)
+
+        await self._desk.kit.store.write(work)
+        self._desk.changed()
+
+    async def lift_stop(self, *, by: str) -> int:
+        """Lift every global stop; return how many there were."""
+
+        def work(conn: Connection) -> int:
+            count = pauses.lift_kind(conn, PauseKind.STOP, by, self._desk.now())
+            if count:
+                self._desk.event(conn, "PAUSE", "", "stop", "STOP_LIFT", by)
+            return count
+
+        count = await self._desk.kit.store.write(work)
+        self._desk.changed()
+        return count
+
+    async def release(self, cluster: str, *, by: str, reason: str, for_s: float) -> None:
+        """Release a cluster's storm brake for a while."""
+        if not 0 < for_s <= RELEASE_MAX_S:
+            raise InvalidSpec(f"duration: {for_s:g} s is not between 0 and {RELEASE_MAX_S:g} s")
+
+        def work(conn: Connection) -> None:
+            found = catalog.find_cluster(conn, cluster)
+            now_us = self._desk.now()
+            pauses.add_release(
+                conn,
+                ident=self._desk.kit.new_id(),
+                cluster_id=found.id,
+                by=by,
+                reason=reason,
+                now_us=now_us,
+                expires_us=now_us + int(for_s * 1e6),
+            )
+            self._desk.event(conn, "CLUSTER", found.id, found.name, "CLUSTER_RELEASE", by, reason)
+
+        await self._desk.kit.store.write(work)
+        self._desk.changed()
+
+    async def acknowledge(self, incident: str, *, by: str) -> None:
+        """A person has seen it: the node's retry budget is full again."""
+
+        def work(conn: Connection) -> None:
+            row = incidents.get(conn, incident)
+            now_us = self._desk.now()
+            incidents.set_values(conn, row.id, acknowledged_us=now_us, acknowledged_by=by)
+            node = catalog.node(conn, row.node_id)
+            if node is not None:
+                catalog.set_node(
+                    conn, node.id, now_us, attempts=0, next_attempt_us=None, exhausted_us=None
+                )
+            self._desk.event(conn, "INCIDENT", row.id, row.node_name, "INCIDENT_ACKNOWLEDGE", by)
+
+        await self._desk.kit.store.write(work)
+        self._desk.changed()
+
+    async def redeliver(self, seqs: Sequence[int] | None = None, *, by: str = "") -> int:
+        """Send parked messages again, all of them or those named; return how many."""
+
+        def work(conn: Connection) -> int:
+            count = outbox.redeliver(conn, now_us=self._desk.now(), seqs=seqs)
+            if count:
+                self._desk.event(conn, "OUTBOX", "", "outbox", "OUTBOX_REDELIVER", by)
+            return count
+
+        count = await self._desk.kit.store.write(work)
+        self._desk.changed()
+        return count
+
+
+def _pause_target(conn: Connection, scope: PauseScope, target: str) -> str:
+    match scope:
+        case PauseScope.ALL:
+            return ""
+        case PauseScope.CLUSTER:
+            return catalog.find_cluster(conn, target).id
+        case PauseScope.NODE:
+            return catalog.find_node(conn, target).id
