@@ -60,16 +60,16 @@ OUTCOMES: Final[Mapping[str, Row]] = MappingProxyType(
             _row("L7-TOO-LARGE", _F, "a", "too large", "The answer is larger than the limit."),
             _row("L7-INVALID", _F, "a", "not HTTP", "The answer is not valid HTTP."),
             _row("L7-SHORT", _F, "a", "cut short", "The connection ended inside the answer."),
-            # Connected, but no whole answer.
+            # Connected, but no whole answer: the handshake of TCP was an answer all the same.
             _row(
-                "L7-TIMEOUT", _F, "c", "answer timeout", "Connected, but no whole answer in time."
+                "L7-TIMEOUT", _F, "ac", "answer timeout", "Connected, but no whole answer in time."
             ),
             _row("L7-RESET", _F, "ac", "reset", "The connection was reset before an answer."),
             _row("L7-CLOSED", _F, "ac", "closed", "The connection was closed without an answer."),
             # TLS.
             _row("L6-TLS", _F, "ac", "TLS failed", "The TLS handshake failed."),
             _row("L6-CERT", _F, "ac", "bad certificate", "The certificate does not verify."),
-            _row("L6-TIMEOUT", _F, "c", "TLS timeout", "The TLS handshake did not end in time."),
+            _row("L6-TIMEOUT", _F, "ac", "TLS timeout", "The TLS handshake did not end in time."),
             # No connection.
             _row("L4-REFUSED", _F, "ac", "refused", "The connection was refused."),
             _row("L4-TIMEOUT", _F, "c", "no answer", "No connection in time: nothing answered."),
