@@ -1,0 +1,48 @@
+"""Reads for people: rows as plain JSON-able values, each from one consistent snapshot.
+
+Nothing here waits for the writer or for the engine; lists are bounded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yaffle.engine.queries.catalogue import Catalogue
+from yaffle.engine.queries.history import History
+from yaffle.engine.queries.incidents import Incidents
+from yaffle.engine.queries.members import Members
+
+if TYPE_CHECKING:
+    from yaffle.engine.kit import Kit
+
+__all__ = ["Queries"]
+
+
+class Queries:
+    """The reads of users."""
+
+    def __init__(self, kit: Kit) -> None:
+        catalogue = Catalogue(kit)
+        self.profiles = catalogue.profiles
+        self.profile = catalogue.profile
+        self.policies = catalogue.policies
+        self.policy = catalogue.policy
+
+        members = Members(kit)
+        self.clusters = members.clusters
+        self.cluster = members.cluster
+        self.nodes = members.nodes
+        self.node = members.node
+
+        incidents = Incidents(kit)
+        self.incidents = incidents.incidents
+        self.incident = incidents.incident
+
+        history = History(kit)
+        self.events = history.events
+        self.actions = history.actions
+        self.action = history.action
+        self.decisions = history.decisions
+        self.pauses = history.pauses
+        self.pause = history.pause
+        self.outbox = history.outbox

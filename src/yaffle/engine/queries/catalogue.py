@@ -1,0 +1,68 @@
+"""Profiles and policies as people read them; a policy always comes with its arithmetic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from yaffle.engine.queries import shown
+from yaffle.engine.queries.shown import Shown
+from yaffle.errors import InvalidSpec
+from yaffle.policy import arithmetic, parse_document
+from yaffle.store import catalog
+from yaffle.store.tables import bindings, clusters
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection
+
+    from yaffle.engine.kit import Kit
+    from yaffle.store.records import PolicyRow
+
+
+class Catalogue:
+    """Reads what users have described."""
+
+    def __init__(self, kit: Kit) -> None:
+        self._store = kit.store
+
+    async def profiles(self) -> Sequence[Shown]:
+        """Return every profile, the oldest first."""
+        return await self._store.read(
+            lambda conn: [shown.profile(row) for row in catalog.all_profiles(conn)]
+        )
+
+    async def profile(self, ident: str) -> Shown:
+        """Return one profile; raise NotFound or Conflict."""
+        return await self._store.read(lambda conn: shown.profile(catalog.find_profile(conn, ident)))
+
+    async def policies(self) -> Sequence[Shown]:
+        """Return every policy, the oldest first."""
+        return await self._store.read(
+            lambda conn: [_policy(conn, row) for row in catalog.all_policies(conn)]
+        )
+
+    async def policy(self, ident: str) -> Shown:
+        """Return one policy; raise NotFound or Conflict."""
+        return await self._store.read(lambda conn: _policy(conn, catalog.find_policy(conn, ident)))
+
+
+def _policy(conn: Connection, row: PolicyRow) -> Shown:
+    names = conn.execute(
+        select(clusters.c.name)
+        .join(bindings, bindings.c.cluster_id == clusters.c.id)
+        .where(bindings.c.policy_id == row.id)
+        .order_by(clusters.c.name)
+    ).scalars()
+    return {**shown.policy(row), "arithmetic": worst_case(row), "clusters": list(names)}
+
+
+def worst_case(row: PolicyRow) -> Shown | None:
+    """Return how long a failure may take; None for a document that this version cannot read."""
+    try:
+        found = arithmetic(parse_document(row.spec).policy)
+    except InvalidSpec:
+        return None
+    return {**found.as_json(), "lines": list(found.lines())}

@@ -1,0 +1,194 @@
+"""What happened and what is on its way: events, actions, decisions, pauses, news."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from yaffle.core.pauses import in_force
+from yaffle.engine.queries import shown
+from yaffle.engine.queries.shown import Shown
+from yaffle.errors import NotFound
+from yaffle.model.incident import Pause, PauseKind, PauseScope
+from yaffle.store import catalog, incidents
+from yaffle.store.actions import get as get_action
+from yaffle.store.records import ActionRow, load
+from yaffle.store.tables import actions, clusters, events, nodes, outbox, pauses
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection, RowMapping
+
+    from yaffle.engine.kit import Kit
+    from yaffle.model.ids import ActionId
+
+PAUSES_MAX = 1000
+
+
+class History:
+    """Reads what is only ever added to."""
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def events(
+        self, *, after: int = 0, node: str | None = None, limit: int = 100
+    ) -> Sequence[Shown]:
+        """Return events later than number `after`, in their order."""
+
+        def work(conn: Connection) -> Sequence[Shown]:
+            query = select(events).where(events.c.seq > after).order_by(events.c.seq).limit(limit)
+            if node is not None:
+                query = query.where(events.c.node_id == catalog.find_node(conn, node).id)
+            return [_event(row) for row in conn.execute(query).mappings()]
+
+        return await self._kit.store.read(work)
+
+    async def actions(self, *, node: str | None = None, limit: int = 100) -> Sequence[Shown]:
+        """Return actions, the latest first."""
+
+        def work(conn: Connection) -> Sequence[Shown]:
+            query = select(actions).order_by(actions.c.created_us.desc(), actions.c.id).limit(limit)
+            if node is not None:
+                query = query.where(actions.c.node_id == catalog.find_node(conn, node).id)
+            return [shown.action(load(ActionRow, row)) for row in conn.execute(query)]
+
+        return await self._kit.store.read(work)
+
+    async def action(self, ident: ActionId) -> Shown:
+        """Return one action; raise NotFound once it was pruned."""
+        row = await self._kit.store.read(lambda conn: get_action(conn, ident))
+        if row is None:
+            raise NotFound(f"action {ident!r}: there is none")
+        return shown.action(row)
+
+    async def decisions(self, node: str, *, limit: int = 100) -> Sequence[Shown]:
+        """Return the decisions about a node, the latest first."""
+
+        def work(conn: Connection) -> Sequence[Shown]:
+            found = catalog.find_node(conn, node)
+            return [decision(row) for row in incidents.decisions_of(conn, found.id, limit)]
+
+        return await self._kit.store.read(work)
+
+    async def pauses(self, kind: PauseKind, *, history: bool = False) -> Sequence[Shown]:
+        """Return pauses of a kind: those that hold or will, or all that ever were."""
+        now_us = self._kit.clock.now_us()
+
+        def work(conn: Connection) -> Sequence[Shown]:
+            query = select(pauses).where(pauses.c.kind == kind.value)
+            if not history:
+                over = pauses.c.expires_us.is_not(None) & (pauses.c.expires_us <= now_us)
+                query = query.where(pauses.c.lifted_us.is_(None), ~over)
+            ordered = query.order_by(pauses.c.starts_us.desc(), pauses.c.id).limit(PAUSES_MAX)
+            return [_pause(conn, row, now_us) for row in conn.execute(ordered).mappings()]
+
+        return await self._kit.store.read(work)
+
+    async def pause(self, ident: str) -> Shown:
+        """Return one pause; raise NotFound."""
+        now_us = self._kit.clock.now_us()
+
+        def work(conn: Connection) -> Shown:
+            row = conn.execute(select(pauses).where(pauses.c.id == ident)).mappings().one_or_none()
+            if row is None:
+                raise NotFound(f"pause {ident!r}: there is none")
+            return _pause(conn, row, now_us)
+
+        return await self._kit.store.read(work)
+
+    async def outbox(self, *, state: str | None = None, limit: int = 100) -> Sequence[Shown]:
+        """Return messages, the oldest first, all or those in `state`."""
+
+        def work(conn: Connection) -> Sequence[Shown]:
+            query = select(outbox).order_by(outbox.c.seq).limit(limit)
+            if state is not None:
+                query = query.where(outbox.c.state == state)
+            return [_message(row) for row in conn.execute(query).mappings()]
+
+        return await self._kit.store.read(work)
+
+
+def _event(row: RowMapping) -> Shown:
+    return {
+        "seq": row["seq"],
+        "id": row["id"],
+        "level": row["level"],
+        "object": {"type": row["otype"], "id": row["oid"], "name": row["oname"]},
+        "cluster_id": row["cluster_id"],
+        "node_id": row["node_id"],
+        "incident_id": row["incident_id"],
+        "action": row["action"],
+        "status": row["status"],
+        "reason": row["reason"],
+        "user": row["user"],
+        "data": row["data"],
+        **shown.times(at=row["at_us"]),
+    }
+
+
+def decision(row: RowMapping) -> Shown:
+    """Return a decision with everything that led to it."""
+    return {
+        "seq": row["seq"],
+        "kind": row["kind"],
+        "reason": row["reason"],
+        "numbers": row["numbers"],
+        "inputs": row["inputs"],
+        "policy_id": row["policy_id"],
+        "policy_version": row["policy_version"],
+        "incident_id": row["incident_id"],
+        **shown.times(at=row["at_us"], until=row["until_us"]),
+    }
+
+
+def _pause(conn: Connection, row: RowMapping, now_us: int) -> Shown:
+    as_value = Pause(
+        id=row["id"],
+        kind=PauseKind(row["kind"]),
+        scope=PauseScope(row["scope"]),
+        target_id=row["target_id"],
+        owner=row["owner"],
+        reason=row["reason"],
+        starts_us=row["starts_us"],
+        expires_us=row["expires_us"],
+    )
+    return {
+        "id": row["id"],
+        "kind": row["kind"],
+        "scope": row["scope"],
+        "target_id": row["target_id"],
+        "target": _target(conn, as_value),
+        "owner": row["owner"],
+        "reason": row["reason"],
+        "in_force": row["lifted_us"] is None and in_force(as_value, now_us),
+        **shown.times(starts=row["starts_us"], expires=row["expires_us"], lifted=row["lifted_us"]),
+        "lifted_by": row["lifted_by"],
+    }
+
+
+def _target(conn: Connection, pause: Pause) -> str:
+    """Return the name of what a pause covers; empty for everything, and for what is gone."""
+    tables = {PauseScope.NODE: nodes, PauseScope.CLUSTER: clusters}
+    table = tables.get(pause.scope)
+    if table is None:
+        return ""
+    found = conn.execute(select(table.c.name).where(table.c.id == pause.target_id)).scalar()
+    return str(found or "")
+
+
+def _message(row: RowMapping) -> Shown:
+    return {
+        "seq": row["seq"],
+        "id": row["id"],
+        "notifier": row["notifier"],
+        "topic": row["topic"],
+        "state": row["state"],
+        "attempts": row["attempts"],
+        "last_error": row["last_error"],
+        "event_seq": row["event_seq"],
+        "body": row["body"],
+        **shown.times(next=row["next_us"], created=row["created_us"]),
+    }

@@ -1,0 +1,60 @@
+"""The whole story of one failure: every step with its time, the proofs, the evidence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yaffle.engine.queries import shown
+from yaffle.engine.queries.shown import Shown
+from yaffle.store import catalog, incidents, journal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection
+
+    from yaffle.engine.kit import Kit
+    from yaffle.store.records import IncidentRow
+
+
+class Incidents:
+    """Reads incidents."""
+
+    def __init__(self, kit: Kit) -> None:
+        self._store = kit.store
+
+    async def incidents(
+        self, *, open_only: bool = False, node: str | None = None, limit: int = 100
+    ) -> Sequence[Shown]:
+        """Return incidents in short, the latest first; raise NotFound for an unknown node."""
+
+        def work(conn: Connection) -> Sequence[Shown]:
+            node_id = catalog.find_node(conn, node).id if node is not None else None
+            rows = incidents.listed(conn, open_only=open_only, node_id=node_id, limit=limit)
+            return [shown.incident(row) for row in rows]
+
+        return await self._store.read(work)
+
+    async def incident(self, ident: str) -> Shown:
+        """Return one incident in full; raise NotFound."""
+        return await self._store.read(lambda conn: full(conn, incidents.get(conn, ident)))
+
+
+def full(conn: Connection, row: IncidentRow) -> Shown:
+    """Return an incident with its steps, proofs and evidence."""
+    steps = journal.of_action(conn, row.action_id) if row.action_id else ()
+    return {
+        **shown.incident(row),
+        "steps": [shown.step(s, row) for s in steps],
+        "proofs": [
+            {
+                "method": p["method"],
+                "evidence": p["evidence"],
+                "by": p["by"],
+                "waived": p["waived"],
+                **shown.times(at=p["at_us"]),
+            }
+            for p in incidents.proofs_of(conn, row.id)
+        ],
+        "evidence": row.evidence,
+    }

@@ -1,0 +1,205 @@
+"""Clusters and nodes as people read them: three words of state, the hold, and what is being done."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import func, select
+
+from yaffle.engine.queries import shown
+from yaffle.engine.queries.shown import Shown
+from yaffle.engine.scene import policy_of
+from yaffle.model.health import Health
+from yaffle.store import actions, catalog, pauses
+from yaffle.store.tables import bindings, incidents, policies, profiles
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from yaffle.engine.kit import Kit
+    from yaffle.store.records import ClusterRow, NodeRow
+
+
+class Members:
+    """Reads clusters and nodes."""
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def clusters(self) -> Sequence[Shown]:
+        """Return every cluster without its nodes, the oldest first."""
+        return await self._kit.store.read(_clusters)
+
+    async def cluster(self, ident: str) -> Shown:
+        """Return one cluster with its nodes; raise NotFound or Conflict."""
+
+        def work(conn: Connection) -> Shown:
+            row = catalog.find_cluster(conn, ident)
+            members = catalog.nodes_of(conn, row.id)
+            listed = _nodes(self._kit, conn, members, {row.id: row})
+            return {**_cluster(conn, row, members), "nodes": listed}
+
+        return await self._kit.store.read(work)
+
+    async def nodes(self, cluster: str | None = None) -> Sequence[Shown]:
+        """Return nodes, all or those of a cluster; raise NotFound or Conflict."""
+
+        def work(conn: Connection) -> Sequence[Shown]:
+            if cluster is not None:
+                row = catalog.find_cluster(conn, cluster)
+                return _nodes(self._kit, conn, catalog.nodes_of(conn, row.id), {row.id: row})
+            rows: dict[str, ClusterRow] = {row.id: row for row in catalog.all_clusters(conn)}
+            return _nodes(self._kit, conn, catalog.nodes_of(conn), rows)
+
+        return await self._kit.store.read(work)
+
+    async def node(self, ident: str) -> Shown:
+        """Return one node; raise NotFound or Conflict."""
+        return await self._kit.store.read(
+            lambda conn: node(self._kit, conn, catalog.find_node(conn, ident))
+        )
+
+
+def node(kit: Kit, conn: Connection, row: NodeRow) -> Shown:
+    """Return one node."""
+    cluster = catalog.cluster(conn, row.cluster_id) if row.cluster_id else None
+    return _nodes(kit, conn, [row], {cluster.id: cluster} if cluster else {})[0]
+
+
+def _clusters(conn: Connection) -> Sequence[Shown]:
+    members: dict[str | None, list[NodeRow]] = {}
+    for row in catalog.nodes_of(conn):
+        members.setdefault(row.cluster_id, []).append(row)
+    return [_cluster(conn, row, members.get(row.id, [])) for row in catalog.all_clusters(conn)]
+
+
+def _cluster(conn: Connection, row: ClusterRow, members: Sequence[NodeRow]) -> Shown:
+    health = Counter(m.health for m in members)
+    bound = conn.execute(
+        select(policies.c.id, policies.c.name, policies.c.type, bindings.c.enabled)
+        .join(bindings, bindings.c.policy_id == policies.c.id)
+        .where(bindings.c.cluster_id == row.id)
+        .order_by(bindings.c.priority, policies.c.name)
+    ).mappings()
+    profile = catalog.profile(conn, row.profile_id)
+    return {
+        "id": row.id,
+        "name": row.name,
+        "profile_id": row.profile_id,
+        "profile": profile.name,
+        "policies": [dict(b) for b in bound],
+        "desired_capacity": row.desired_capacity,
+        "status": row.status,
+        "status_reason": row.status_reason,
+        "health": {h.value: health[h.value] for h in Health},
+        "holds": _hold_counts(conn, row.id),
+        **shown.times(released_until=pauses.released_until(conn, row.id), created=row.created_us),
+    }
+
+
+def _hold_counts(conn: Connection, cluster_id: str) -> dict[str, int]:
+    rows = conn.execute(
+        select(incidents.c.hold_reason, func.count())
+        .where(
+            incidents.c.cluster_id == cluster_id,
+            incidents.c.open_key.is_not(None),
+            incidents.c.hold_reason.is_not(None),
+        )
+        .group_by(incidents.c.hold_reason)
+        .order_by(incidents.c.hold_reason)
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Around:
+    """What is looked up once for a whole list of nodes."""
+
+    clusters: Mapping[str, ClusterRow]
+    profiles: Mapping[str, str]
+    holds: Mapping[str, Shown | None]
+    busy: Mapping[str, Shown]
+    allowed: Mapping[str, int]
+    """Tries per node, by cluster."""
+
+
+def _nodes(
+    kit: Kit, conn: Connection, rows: Sequence[NodeRow], clusters: Mapping[str, ClusterRow]
+) -> list[Shown]:
+    around = _Around(
+        clusters=clusters,
+        profiles={r[0]: r[1] for r in conn.execute(select(profiles.c.id, profiles.c.name))},
+        holds=_holds(conn, rows),
+        busy=_busy(conn, rows),
+        allowed={
+            c.id: policy_of(kit, conn, c.id)[0].recovery.retry.attempts for c in clusters.values()
+        },
+    )
+    return [_node(row, around) for row in rows]
+
+
+def _one(rows: Sequence[NodeRow]) -> str | None:
+    """Return the id of the only node: then indexes find what a scan would filter."""
+    return rows[0].id if len(rows) == 1 else None
+
+
+def _holds(conn: Connection, rows: Sequence[NodeRow]) -> Mapping[str, Shown | None]:
+    query = select(incidents.c.open_key, incidents.c.hold_reason, incidents.c.hold_numbers).where(
+        incidents.c.open_key.is_not(None)
+    )
+    only = _one(rows)
+    if only is not None:
+        query = query.where(incidents.c.open_key == only)
+    return {key: shown.hold(reason, numbers) for key, reason, numbers in conn.execute(query)}
+
+
+def _busy(conn: Connection, rows: Sequence[NodeRow]) -> Mapping[str, Shown]:
+    only = _one(rows)
+    wanted: dict[str, object] = {} if only is None else {"node_id": only}
+    return {
+        a.lock_key: {"id": a.id, "action": a.action, "status": a.status}
+        for a in actions.unfinished(conn, **wanted)
+        if a.lock_key is not None
+    }
+
+
+def _node(row: NodeRow, around: _Around) -> Shown:
+    cluster = around.clusters.get(row.cluster_id or "")
+    return {
+        "id": row.id,
+        "name": row.name,
+        "cluster_id": row.cluster_id,
+        "cluster": cluster.name if cluster else "",
+        "index": row.index,
+        "profile_id": row.profile_id,
+        "profile": around.profiles.get(row.profile_id, ""),
+        "physical_id": row.physical_id,
+        "status": row.status,
+        "status_reason": row.status_reason,
+        "health": row.health,
+        "health_reason": row.health_reason,
+        "gray": row.gray,
+        "backend_status": row.backend_status,
+        "attributes": dict(row.attributes),
+        "mark": _mark(row),
+        "hold": around.holds.get(row.id),
+        "action": around.busy.get(row.id),
+        "retry": {
+            "attempts": row.attempts,
+            "allowed": around.allowed.get(row.cluster_id or ""),
+            "exhausted": row.exhausted_us is not None,
+            **shown.times(next=row.next_attempt_us),
+        },
+        **shown.times(
+            since=row.health_us or row.created_us, seen=row.seen_us, created=row.created_us
+        ),
+    }
+
+
+def _mark(row: NodeRow) -> Shown | None:
+    if row.mark_reason is None:
+        return None
+    return {"reason": row.mark_reason, "by": row.mark_by, **shown.times(at=row.mark_us)}

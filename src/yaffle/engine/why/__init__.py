@@ -1,0 +1,119 @@
+"""Why is this node as it is, and why is something done about it, or nothing?
+
+Everything is read from one snapshot: belief, decision, step under way and history fit together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import exists, select
+
+from yaffle.engine.queries import shown
+from yaffle.engine.queries.catalogue import worst_case
+from yaffle.engine.queries.history import decision
+from yaffle.engine.queries.members import node as shown_node
+from yaffle.engine.why.answer import Answer, Doing, Held
+from yaffle.engine.why.holds import EXPLANATIONS, advice, sentence
+from yaffle.model.health import Health
+from yaffle.model.incident import HoldReason
+from yaffle.store import actions, catalog, incidents, journal, leases
+from yaffle.store.tables import watches
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from yaffle.engine.kit import Kit
+    from yaffle.engine.queries.shown import Shown
+    from yaffle.store.records import ActionRow, NodeRow, PolicyRow
+
+__all__ = ["EXPLANATIONS", "Answer", "Why"]
+
+LAST_MAX = 3
+
+
+class Why:
+    """Explains nodes."""
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def why(self, node: str) -> Answer:
+        """Return the whole answer; raise NotFound or Conflict."""
+        now_us = self._kit.clock.now_us()
+        return await self._kit.store.read(
+            lambda conn: _answer(self._kit, conn, catalog.find_node(conn, node), now_us)
+        )
+
+
+def _answer(kit: Kit, conn: Connection, row: NodeRow, now_us: int) -> Answer:
+    policy = catalog.bound_policy(conn, row.cluster_id) if row.cluster_id else None
+    node = shown_node(kit, conn, row)
+    holder = actions.lock_holder(conn, row.id)
+    latest = next(iter(incidents.decisions_of(conn, row.id, 1)), None)
+    decided = None if latest is None else decision(latest)
+    past = incidents.listed(conn, open_only=False, node_id=row.id, limit=LAST_MAX)
+    return Answer(
+        now_us=now_us,
+        node=node,
+        since_us=row.health_us or row.created_us,
+        believed=row.health_reason,
+        watched=_watched(conn, row),
+        policy=policy.name if policy else "",
+        decision=decided,
+        held=_held(row, str(node["cluster"]), holder, decided),
+        doing=_doing(conn, holder),
+        last=[shown.incident(i) for i in past],
+        bound=_bound(policy),
+    )
+
+
+def _watched(conn: Connection, row: NodeRow) -> bool:
+    mine = exists().where(
+        watches.c.cluster_id == row.cluster_id, watches.c.lease_us > leases.now(conn)
+    )
+    return bool(conn.execute(select(mine)).scalar_one())
+
+
+def _held(
+    row: NodeRow, cluster: str, holder: ActionRow | None, decided: Shown | None
+) -> Held | None:
+    """Return what holds the node *now*: the last word may be about a failure that is over."""
+    waiting = holder is not None and holder.status == actions.WAITING
+    concerns = waiting or (holder is None and row.health == Health.UNHEALTHY)
+    if decided is None or decided["kind"] != "hold" or not concerns:
+        return None
+    reason = HoldReason(str(decided["reason"]))
+    numbers = decided["numbers"] if isinstance(decided["numbers"], dict) else {}
+    until_us = decided["until_us"]
+    return Held(
+        reason=reason.value,
+        sentence=sentence(reason, numbers),
+        advice=advice(reason, numbers, node=row.name, cluster=cluster),
+        numbers=numbers,
+        runbook=shown.runbook(reason.value),
+        until_us=until_us if isinstance(until_us, int) else None,
+    )
+
+
+def _doing(conn: Connection, holder: ActionRow | None) -> Doing | None:
+    if holder is None:
+        return None
+    steps = journal.of_action(conn, holder.id)
+    step = steps[-1] if steps and steps[-1].phase != journal.ENDED else None
+    return Doing(
+        action=holder.action,
+        action_id=holder.id,
+        status=holder.status,
+        by=str(holder.inputs.get("by", "")),
+        stage=step.stage if step else "",
+        operation=step.operation if step else "",
+        since_us=holder.start_us or holder.created_us,
+        step_us=step.intent_us if step else None,
+    )
+
+
+def _bound(policy: PolicyRow | None) -> list[str]:
+    found = worst_case(policy) if policy else None
+    lines = found["lines"] if found else None
+    return [str(line) for line in lines] if isinstance(lines, list) else []

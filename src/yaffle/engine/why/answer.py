@@ -1,0 +1,216 @@
+"""One answer to "why?": as data for programs and as sentences for a person at three in the morning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from yaffle.engine.queries.shown import Shown, iso
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Why nothing is done."""
+
+    reason: str
+    sentence: str
+    advice: str
+    numbers: Mapping[str, object]
+    runbook: str
+    until_us: int | None
+
+    def as_json(self) -> Shown:
+        """Return it under the names of the fields."""
+        return {
+            "reason": self.reason,
+            "sentence": self.sentence,
+            "advice": self.advice,
+            "numbers": dict(self.numbers),
+            "runbook": self.runbook,
+            "until_us": self.until_us,
+            "until_at": iso(self.until_us),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doing:
+    """What is being done right now."""
+
+    action: str
+    action_id: str
+    status: str
+    by: str
+    stage: str
+    """Of the step under way; empty before the first and between two."""
+    operation: str
+    since_us: int
+    step_us: int | None
+
+    def as_json(self, now_us: int) -> Shown:
+        """Return it with what has elapsed."""
+        return {
+            "action": self.action,
+            "action_id": self.action_id,
+            "status": self.status,
+            "by": self.by,
+            "stage": self.stage,
+            "operation": self.operation,
+            "since_us": self.since_us,
+            "since_at": iso(self.since_us),
+            "elapsed_s": _elapsed_s(self.since_us, now_us),
+            "step_elapsed_s": None if self.step_us is None else _elapsed_s(self.step_us, now_us),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """How a node is, why we believe that, what was decided, what is done, and what comes at worst."""
+
+    now_us: int
+    node: Shown
+    since_us: int
+    believed: str
+    watched: bool
+    """Whether an engine holds the cluster's watch right now."""
+    policy: str
+    """Name of the policy in force; empty without one."""
+    decision: Shown | None
+    held: Held | None
+    doing: Doing | None
+    last: Sequence[Shown]
+    bound: Sequence[str]
+
+    def as_json(self) -> Shown:
+        """Return the answer, its sentences included."""
+        return {
+            "node": dict(self.node),
+            "believed": self.believed,
+            "watched": self.watched,
+            "policy": self.policy,
+            "decision": self.decision,
+            "held": self.held.as_json() if self.held else None,
+            "doing": self.doing.as_json(self.now_us) if self.doing else None,
+            "last": list(self.last),
+            "retry": self.node["retry"],
+            "bound": list(self.bound),
+            "lines": list(self.lines()),
+        }
+
+    def lines(self) -> tuple[str, ...]:
+        """Return the answer in plain sentences, the most urgent first."""
+        return (
+            *self._state(),
+            *self._belief(),
+            *self._decided(),
+            *self._under_way(),
+            *self._history(),
+            *self._prospect(),
+        )
+
+    def _state(self) -> Iterator[str]:
+        node = self.node
+        where = f" (cluster {node['cluster']})" if node["cluster"] else ""
+        elapsed = duration(_elapsed_s(self.since_us, self.now_us))
+        yield (
+            f"{node['name']}{where} is {node['health']} since {_short(self.since_us)} ({elapsed});"
+            f" status {node['status']}"
+            + (f", the backend says {node['backend_status']!r}" if node["backend_status"] else "")
+            + "."
+        )
+        if node["gray"]:
+            yield "Its sources disagree (gray): some say well, some do not."
+
+    def _belief(self) -> Iterator[str]:
+        if self.believed:
+            yield f"We believe that because: {self.believed}"
+        mark = self.node["mark"]
+        if isinstance(mark, Mapping):
+            yield (
+                f"{mark['by']} marked it unhealthy at {mark['at']}: {mark['reason']}."
+                f" No check erases that; `yaffle node mark healthy {self.node['name']}` does."
+            )
+        if not self.policy:
+            yield "No health policy is in force: nothing is detected; recoveries have to be asked for."
+        if not self.watched:
+            yield "No engine watches it right now: what is said here may be old. See `yaffle doctor`."
+
+    def _decided(self) -> Iterator[str]:
+        if self.held is not None:
+            held = self.held
+            yield f"It is left alone ({held.reason}): {held.sentence}"
+            if held.until_us is not None:
+                left_s = (held.until_us - self.now_us) / 1e6
+                yield f"That ends by itself at {_short(held.until_us)} (in {duration(left_s)})."
+            yield f"What you can do: {held.advice}"
+            yield f"More about it: {held.runbook}"
+        elif self.decision is not None and self.decision["kind"] == "recover":
+            inputs = self.decision["inputs"]
+            ladder = inputs.get("ladder") if isinstance(inputs, Mapping) else None
+            names = ", ".join(map(str, ladder)) if isinstance(ladder, list) else ""
+            numbers = _numbers(self.decision["numbers"])
+            yield f"Last decided at {self.decision['at']}: recover it with {names}{numbers}."
+
+    def _under_way(self) -> Iterator[str]:
+        if self.doing is None:
+            return
+        doing = self.doing
+        total = duration(_elapsed_s(doing.since_us, self.now_us))
+        step = f", step {doing.stage}" if doing.stage else ""
+        what = f" ({doing.operation})" if doing.operation else ""
+        for_s = f" for {duration(_elapsed_s(doing.step_us, self.now_us))}" if doing.step_us else ""
+        who = f", asked for by {doing.by}" if doing.by else ""
+        yield f"Right now: {doing.action} is {doing.status}{step}{what}{for_s}; {total} in all{who}."
+
+    def _history(self) -> Iterator[str]:
+        for one in self.last:
+            yield f"Incident {str(one['id'])[:8]}: {_story(one)}"
+
+    def _prospect(self) -> Iterator[str]:
+        retry = self.node["retry"]
+        if isinstance(retry, Mapping) and retry["attempts"]:
+            rest = f"; it rests until {retry['next_at']}" if retry["next_at"] else ""
+            over = "; a person has to acknowledge it" if retry["exhausted"] else ""
+            yield f"Tries used: {retry['attempts']} of {retry['allowed']}{rest}{over}."
+        if self.bound:
+            yield f"At worst, by policy {self.policy}: {self.bound[0]}."
+
+
+def _story(incident: Shown) -> str:
+    """Return `recovered; down: detected after 1 s, started after 1.1 s, recovered after 2.4 s`."""
+    times = incident["timeline_ms"]
+    told = (
+        [
+            f"{name} after {duration(at_ms / 1000)}"
+            for name, at_ms in times.items()
+            if name != "failed" and isinstance(at_ms, (int, float))
+        ]
+        if isinstance(times, Mapping)
+        else []
+    )
+    return f"{incident['state']}; {incident['cause']}: {', '.join(told)}."
+
+
+def _numbers(numbers: object) -> str:
+    if not isinstance(numbers, Mapping) or not numbers:
+        return ""
+    return " (" + ", ".join(f"{name} {value}" for name, value in numbers.items()) + ")"
+
+
+def _elapsed_s(from_us: int, now_us: int) -> float:
+    return round(max(0, now_us - from_us) / 1e6, 3)
+
+
+def duration(seconds: float) -> str:
+    """Return `0.3 s`, `12 s`, `3 min 5 s`, `2 h 10 min` or `3 d 4 h`."""
+    if seconds < 10:
+        return f"{max(seconds, 0.0):.1f} s"
+    whole = int(seconds)
+    for size, name, part, small in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min")):
+        if whole >= size:
+            return f"{whole // size} {name} {whole % size // part} {small}"
+    return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"
+
+
+def _short(us: int) -> str:
+    """Return the time to the second."""
+    return f"{str(iso(us))[:19]}Z"

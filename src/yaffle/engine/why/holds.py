@@ -1,0 +1,110 @@
+"""Why a node is left alone, in words: one row per reason, with its numbers and what you can do.
+
+A test reads this table: every reason is in it, and every number it names is one its brake gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from yaffle.model.incident import HoldReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """How one reason is told; `{name}` stands for a number of the decision."""
+
+    sentence: str
+    advice: str
+    """`{node}` and `{cluster}` are names."""
+
+
+EXPLANATIONS: Final[Mapping[HoldReason, Explanation]] = {
+    HoldReason.STOPPED: Explanation(
+        sentence="{owner} stopped all healing: {reason}.",
+        advice="When it is over: `yaffle stop --lift`.",
+    ),
+    HoldReason.MAINTENANCE: Explanation(
+        sentence="{owner} has planned work here (scope {scope}): {reason}.",
+        advice="When it is over: `yaffle maintenance end {pause}`.",
+    ),
+    HoldReason.DEPENDENCY_LOST: Explanation(
+        sentence="We have lost something that we need in order to act safely: {lost}.",
+        advice="Bring it back; `yaffle doctor` says more. We go on by ourselves then.",
+    ),
+    HoldReason.BLIND: Explanation(
+        sentence="Of {asked} nodes {answered} answered, and of {references_asked} reference"
+        " targets {references_answered}: the fault may be ours.",
+        advice="Look at the network between this machine and the nodes, not at the nodes.",
+    ),
+    HoldReason.RESETTLING: Explanation(
+        sentence="We could not see for a while (start, take-over, outage, late loop) and are asking"
+        " everything afresh before we believe the worst.",
+        advice="Wait: it ends after `fall` fresh answers. `yaffle doctor` if it does not.",
+    ),
+    HoldReason.NODE_BUSY: Explanation(
+        sentence="{action} is working on it.",
+        advice="Wait for its end.",
+    ),
+    HoldReason.NEEDS_HUMAN: Explanation(
+        sentence="{attempts} recoveries of {allowed} were tried, and it is sick again.",
+        advice="Find the cause, then `yaffle incident ack` (its tries begin anew), or"
+        " `yaffle node recover {node}` for one more.",
+    ),
+    HoldReason.COOLING_DOWN: Explanation(
+        sentence="It rests after try {attempts} of {allowed}.",
+        advice="Wait, or `yaffle node recover {node}` to go on at once.",
+    ),
+    HoldReason.STORM: Explanation(
+        sentence="{sick} of {capacity} nodes are sick or being healed, {suspect} more are suspected;"
+        " the storm brake holds above {threshold}.",
+        advice="Find what they have in common; then `yaffle cluster release {cluster}`, or"
+        " `yaffle node recover {node}` for this one.",
+    ),
+    HoldReason.DOMAIN_STORM: Explanation(
+        sentence="In {domain} {sick} nodes are sick or being healed, {suspect} more are suspected;"
+        " the storm brake holds above {threshold}.",
+        advice="Look at {domain} first; then `yaffle cluster release {cluster}`.",
+    ),
+    HoldReason.OBSERVE_MODE: Explanation(
+        sentence="The policy only observes; it would have done {would}.",
+        advice="`yaffle node recover {node}`, or `recovery.mode: recover` in the policy.",
+    ),
+    HoldReason.IN_FLIGHT: Explanation(
+        sentence="{in_flight} recoveries are under way, and no more than {limit} may be.",
+        advice="Wait: it is next when one of them ends.",
+    ),
+    HoldReason.RATE: Explanation(
+        sentence="The budget of {scope} {key} is spent: {burst} recoveries at once and {per_hour}"
+        " an hour.",
+        advice="Find what makes so many fail; the budget fills by itself.",
+    ),
+}
+
+
+class _Filled(dict[str, str]):
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+def sentence(reason: HoldReason, numbers: Mapping[str, object]) -> str:
+    """Return the reason in one sentence; a number that is missing is a question mark."""
+    return EXPLANATIONS[reason].sentence.format_map(
+        _Filled({name: _shown(value) for name, value in numbers.items()})
+    )
+
+
+def advice(reason: HoldReason, numbers: Mapping[str, object], *, node: str, cluster: str) -> str:
+    """Return what a person can do."""
+    names = {name: _shown(value) for name, value in numbers.items()}
+    return EXPLANATIONS[reason].advice.format_map(
+        _Filled({**names, "node": node, "cluster": cluster})
+    )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value)) or "nothing"
+    return f"{value:g}" if isinstance(value, float) else str(value)
