@@ -1,0 +1,45 @@
+"""The command `yaffle`: every word a person types, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from yaffle.errors import YaffleError
+
+
+def main() -> None:
+    """Run the command line; the process ends with a code of `yaffle.cli.exits`."""
+    from yaffle.cli.app import app
+    from yaffle.errors import YaffleError
+
+    try:
+        app(prog_name="yaffle")
+    except (YaffleError, ExceptionGroup) as error:
+        sys.exit(_told(error))
+
+
+def _told(error: YaffleError | ExceptionGroup[Exception]) -> int:
+    """Print what failed, one line a fault; return the exit code. Lets what nobody expected crash."""
+    from yaffle.cli.exits import of_error
+    from yaffle.errors import InvalidSpec, YaffleError
+
+    known = [leaf for leaf in _leaves(error) if isinstance(leaf, YaffleError)]
+    if not known:
+        raise error
+    for each in known:
+        lines = each.problems if isinstance(each, InvalidSpec) else str(each).splitlines()
+        for line in lines:
+            print(f"yaffle: {line}", file=sys.stderr)
+    return of_error(known[0])
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error

@@ -1,0 +1,68 @@
+"""The tree of commands. Nothing heavy is imported here: a command imports what it needs when it runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from yaffle import __version__
+from yaffle.cli import (
+    clusters,
+    database,
+    demo,
+    doctor,
+    events,
+    incidents,
+    nodes,
+    operators,
+    outbox,
+    policies,
+    profiles,
+    serve,
+    status,
+)
+from yaffle.cli.command import client
+
+app = typer.Typer(
+    name="yaffle",
+    help="Watches processes and nodes, decides safely what has failed, and heals it.",
+    epilog="Exit codes: 0 done, 1 failed, 2 usage or bad document, 3 not found, 4 conflict or held,"
+    " 5 server away.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo.demo)
+app.command("serve")(serve.serve)
+client(app, "status")(status.status)
+client(app, "why")(nodes.why)
+app.add_typer(clusters.app, name="cluster")
+app.add_typer(nodes.app, name="node")
+app.add_typer(policies.app, name="policy")
+app.add_typer(profiles.app, name="profile")
+app.add_typer(incidents.app, name="incident")
+client(app, "events")(events.events)
+app.add_typer(operators.app, name="maintenance")
+client(app, "stop")(operators.stop)
+app.add_typer(outbox.app, name="outbox")
+app.command("doctor")(doctor.doctor)
+app.add_typer(database.app, name="db")
+
+
+def _version(*, value: bool) -> None:
+    if value:
+        print(f"yaffle {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Keep --version beside the commands."""

@@ -1,0 +1,103 @@
+"""`yaffle db …`: the database file itself, without a server: look, upgrade, forget what is old."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import typer
+
+from yaffle.cli import settings
+from yaffle.cli.command import Json, group
+from yaffle.cli.output import Output, note
+from yaffle.cli.settings import Config, Database, StateDir
+
+if TYPE_CHECKING:
+    from yaffle.config import Settings
+
+app = group("The database file: look, upgrade, forget what is old.")
+
+
+@app.command("check")
+def check(
+    config: Config = None,
+    database: Database = None,
+    state_dir: StateDir = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Look at the database without changing it; exit 1 if anything is wrong."""
+    from yaffle.engine.clock import SystemClock
+    from yaffle.store import doctor
+
+    found = settings.load(config, database=database, state_dir=state_dir)
+    facts = asdict(doctor.check(found.database_url, clock=SystemClock()))
+    problems = facts.pop("problems")
+    Output(as_json=as_json).facts(
+        {**facts, "problems": problems},
+        [*facts.items(), ("problems", None if problems else "none")],
+    )
+    for problem in problems:
+        note(f"problem: {problem}")
+    if problems:
+        raise typer.Exit(1)
+
+
+@app.command("migrate")
+def migrate(
+    config: Config = None,
+    database: Database = None,
+    state_dir: StateDir = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Bring the database to this version's schema, after a copy; no engine may run meanwhile."""
+    from yaffle.engine.clock import SystemClock
+    from yaffle.store.database import open_store
+    from yaffle.store.migrate import HEAD
+    from yaffle.wiring import made_dir
+
+    found = settings.load(config, database=database, state_dir=state_dir)
+    made_dir(found.state_dir)
+    store = open_store(
+        found.database_url, clock=SystemClock(), backup_dir=found.state_dir / "backups"
+    )
+    asyncio.run(store.close())
+    Output(as_json=as_json).say(
+        {"database": str(store.path), "schema": HEAD}, f"{store.path}: schema {HEAD}"
+    )
+
+
+@app.command("prune")
+def prune(
+    config: Config = None,
+    database: Database = None,
+    state_dir: StateDir = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Forget what is over and older than the retention settings; an engine may run meanwhile."""
+    found = settings.load(config, database=database, state_dir=state_dir)
+    removed = asyncio.run(_prune(found))
+    text = ", ".join(f"{count} {name}" for name, count in removed.items() if count)
+    Output(as_json=as_json).say({"removed": removed}, f"removed: {text or 'nothing is old enough'}")
+
+
+async def _prune(found: Settings) -> dict[str, int]:
+    from yaffle.engine.clock import SystemClock
+    from yaffle.store import prune as store_prune
+    from yaffle.store.database import open_store
+    from yaffle.wiring import retention
+
+    clock, kept = SystemClock(), retention(found.retention)
+    removed: Counter[str] = Counter()
+    async with open_store(found.database_url, clock=clock, with_engine_lock=False) as store:
+        while True:
+            gone = await store.write(
+                lambda conn: store_prune.prune(conn, now_us=clock.now_us(), retention=kept)
+            )
+            removed.update(gone)
+            if all(count < store_prune.BATCH for count in gone.values()):
+                return dict(removed)

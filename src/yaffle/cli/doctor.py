@@ -1,0 +1,125 @@
+"""`yaffle doctor`: what healing depends on, looked at from here and, where one runs, from the server."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from yaffle.cli import settings
+from yaffle.cli.client import Api, Refused, Row, ServerAway, items
+from yaffle.cli.command import Json, Server, TokenFile
+from yaffle.cli.exits import ExitCode
+from yaffle.cli.output import Output
+from yaffle.cli.settings import Config, Database, StateDir
+from yaffle.errors import ConfigError
+
+if TYPE_CHECKING:
+    from yaffle.config import Settings
+
+
+def doctor(
+    config: Config = None,
+    database: Database = None,
+    state_dir: StateDir = None,
+    server: Server = None,
+    token_file: TokenFile = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Look at everything that healing depends on; works with the server down, too.
+
+    Exit 1 when something is wrong, 5 when only the server is away.
+    """
+    here = list(_here(config, database, state_dir))
+    there, away = _there(server, token_file)
+    checks = [*here, *there]
+    wrong = any(check["status"] not in {"ok", "warning", "away"} for check in checks)
+    verdict = "problem" if wrong else "away" if away else "ok"
+    output = Output(as_json=as_json)
+    output.table(
+        {"status": verdict, "checks": checks},
+        checks,
+        [("CHECK", "name"), ("STATUS", "status"), ("DETAIL", "detail")],
+        empty="",
+    )
+    if not as_json:
+        for check in checks:
+            if check["status"] != "ok" and check.get("advice"):
+                print(f"\n{check['name']}: {check['advice']}")
+    if wrong or away:
+        raise typer.Exit(ExitCode.FAILED if wrong else ExitCode.AWAY)
+
+
+def _check(name: str, status: str, detail: str, advice: str = "") -> Row:
+    return {"name": name, "status": status, "detail": detail, "advice": advice}
+
+
+def _here(config: Path | None, database: str | None, state_dir: Path | None) -> Iterator[Row]:
+    try:
+        found = settings.load(config, database=database, state_dir=state_dir)
+    except ConfigError as error:
+        yield _check("here: config", "problem", str(error), "mend the setting named")
+        return
+    yield _check("here: config", "ok", str(config or "defaults and environment"))
+    for name, look in (("state directory", _state_dir), ("database", _database)):
+        try:
+            yield look(found)
+        except ConfigError as error:
+            yield _check(f"here: {name}", "warning", str(error), "start `yaffle serve` once")
+
+
+def _state_dir(found: Settings) -> Row:
+    name, path = "here: state directory", found.state_dir
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    if not stat.S_ISDIR(mode):
+        return _check(name, "problem", f"{path} is no directory", "name another with --state-dir")
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        detail = f"{path} is open to others (mode {stat.S_IMODE(mode):04o})"
+        return _check(name, "problem", detail, f"it holds commands and secrets: chmod 700 {path}")
+    return _check(name, "ok", f"{path} (mode {stat.S_IMODE(mode):04o})")
+
+
+def _database(found: Settings) -> Row:
+    from yaffle.engine.clock import SystemClock
+    from yaffle.store import doctor as store_doctor
+
+    facts = store_doctor.check(found.database_url, clock=SystemClock())
+    detail = f"{facts.path}: {facts.size_bytes} bytes, schema {facts.schema}"
+    if facts.outbox_pending:
+        detail += f", {facts.outbox_pending} messages on their way"
+    if facts.problems:
+        return _check("here: database", "problem", detail, "; ".join(facts.problems))
+    return _check("here: database", "ok", detail)
+
+
+def _there(server: str | None, token_file: Path | None) -> tuple[list[Row], bool]:
+    """Return the server's own checks, and whether it is away."""
+    checks: list[Row] = []
+
+    def ask(what: Callable[[], Row]) -> Row:
+        try:
+            return what()
+        except ServerAway as error:
+            checks.append(_check("server", "away", str(error), "start it with `yaffle serve`"))
+        except (Refused, ConfigError) as error:
+            checks.append(_check("server", "problem", str(error)))
+        return {}
+
+    def examine() -> Row:
+        with Api(server, token_file) as api:
+            checks.append(_check("server", "ok", api.url))
+            try:
+                return api.get("doctor")
+            except ServerAway:
+                checks.pop()
+                raise
+
+    report = ask(examine)
+    return [*checks, *items(report, "checks")], any(c["status"] == "away" for c in checks)

@@ -1,0 +1,54 @@
+"""Tells systemd that we are ready and alive (sd_notify): a loop that hangs is restarted from outside."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from yaffle.ports import Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Systemd:
+    """The supervisor's socket; without one every word is spoken into the wind."""
+
+    path: str | None
+    watchdog_s: float | None
+    """How long it waits for a sign of life; None: not at all."""
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str], pid: int) -> Self:
+        """Read NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID (sd_notify(3), sd_watchdog_enabled(3))."""
+        path = environ.get("NOTIFY_SOCKET") or None
+        usec = environ.get("WATCHDOG_USEC", "")
+        ours = environ.get("WATCHDOG_PID", str(pid)) == str(pid)
+        bound = int(usec) / 1e6 if path and ours and usec.isdecimal() and int(usec) else None
+        return cls(path=path, watchdog_s=bound)
+
+    def tell(self, text: str) -> None:
+        """Send one state; a supervisor that does not listen is no reason to fail."""
+        if self.path is None:
+            return
+        # A leading @ stands for the abstract namespace.
+        target = "\0" + self.path[1:] if self.path.startswith("@") else self.path
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+                sender.setblocking(False)
+                sender.sendto(text.encode(), target)
+        except OSError:
+            return
+
+    async def keep(self, clock: Clock) -> None:
+        """Give signs of life, twice within each bound, for as long as the event loop turns."""
+        while self.watchdog_s is not None:
+            self.tell("WATCHDOG=1")
+            await clock.sleep(self.watchdog_s / 2)
+
+
+def from_here() -> Systemd:
+    """Return this process's supervisor."""
+    return Systemd.from_environment(os.environ, os.getpid())

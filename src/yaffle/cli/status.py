@@ -1,0 +1,48 @@
+"""`yaffle status`: everything at a glance, the worst first in the eye."""
+
+from __future__ import annotations
+
+from yaffle.cli.client import Api, inner, items, rows
+from yaffle.cli.clusters import health_counts
+from yaffle.cli.nodes import NODE_COLUMNS
+from yaffle.cli.output import Output
+
+
+def status(api: Api, output: Output) -> None:
+    """Show clusters, nodes that are not well, open incidents, and whether healing is stopped."""
+    about, stop = api.get(), api.get("stop")
+    clusters = rows(api.get("clusters"), "clusters")
+    nodes = rows(api.get("nodes"), "nodes")
+    open_now = rows(api.get("incidents", open="true", limit=1000), "incidents")
+    pauses = rows(api.get("maintenance"), "maintenance")
+    unwell = [n for n in nodes if n.get("health") != "healthy" or n.get("status") != "ACTIVE"]
+    data = {
+        "server": {"url": api.url, **about},
+        "stopped": stop.get("stopped"),
+        "maintenance": pauses,
+        "clusters": clusters,
+        "nodes": {"total": len(nodes), "unwell": unwell},
+        "open_incidents": open_now,
+    }
+    stops = [row for row in items(stop, "stops") if row.get("in_force")]
+    output.facts(
+        data,
+        [
+            ("server", f"{api.url} (yaffle {about.get('version')})"),
+            ("stopped", "; ".join(f"by {s.get('owner')}: {s.get('reason')}" for s in stops)),
+            ("maintenance", f"{len(pauses)} in force" if pauses else None),
+            *(
+                (
+                    f"cluster {c.get('name')}",
+                    f"{c.get('status')}: {health_counts(c) or 'no nodes'}"
+                    + (f"; held: {c.get('holds')}" if inner(c, "holds") else ""),
+                )
+                for c in clusters
+            ),
+            ("nodes", len(nodes)),
+            ("open incidents", len(open_now)),
+        ],
+    )
+    if not output.as_json and unwell:
+        print()
+        output.table(data, unwell, NODE_COLUMNS, empty="")
