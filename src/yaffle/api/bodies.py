@@ -6,8 +6,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from yaffle.model.incident import PauseScope
-
 Name = Annotated[str, Field(min_length=1, max_length=255, description="1 to 255 characters.")]
 Reason = Annotated[
     str, Field(min_length=1, max_length=1000, description="Why, for whoever finds this at night.")
@@ -80,7 +78,7 @@ class DocumentBody(Body):
     )
 
     @model_validator(mode="after")
-    def _one_of(self) -> Self:  # noqa: N805 - `mode="after"` is a method
+    def _one_of(self) -> Self:
         if (self.document is None) == (self.text is None):
             raise ValueError("give either `document` or `text`")
         return self
@@ -202,8 +200,8 @@ class MaintenanceBody(Body):
     for_s: ForS | None = Field(default=None, description="Seconds; absent: until it is lifted.")
 
     @model_validator(mode="after")
-    def _target_fits(self) -> Self:  # noqa: N805 - `mode="after"` is a method
-        if (self.scope == PauseScope.ALL) != (self.target == ""):
+    def _target_fits(self) -> Self:
+        if (self.scope == "all") != (self.target == ""):
             raise ValueError("`target` names the node or cluster; scope `all` has none")
         return self
 

@@ -59,7 +59,7 @@ class _Visit:
         with structlog.contextvars.bound_contextvars(request=self._ident):
             try:
                 await app(self._scope, receive, self._answer)
-            except Exception:  # noqa: BLE001 - the one door: no traceback leaves by it, all are logged
+            except Exception:  # the one door: nothing of ours leaves by it, and all is logged
                 # Starlette has answered most of them (`envelope`) and raises them again for servers.
                 if not self._status:
                     log.exception("request failed")

@@ -108,10 +108,12 @@ class Desk:
 
 
 def named(name: str) -> str:
-    """Return the name of a new object; raise InvalidSpec for one that nobody could type."""
-    if not 1 <= len(name) <= NAME_MAX or not name.isprintable() or name != name.strip():
+    """Return the name of a new object; raise InvalidSpec for one that no path or hand can carry."""
+    usable = name.isprintable() and name == name.strip() and "/" not in name
+    if not (1 <= len(name) <= NAME_MAX and usable) or name in {".", ".."}:
+        shown = repr(name[:NAME_MAX]).encode("ascii", "backslashreplace").decode()
         raise InvalidSpec(
-            f"name: {name[:NAME_MAX]!r} must have 1 to {NAME_MAX} printable characters"
+            f"name: {shown} must have 1 to {NAME_MAX} printable characters and no slash"
         )
     return name
 

@@ -1,0 +1,81 @@
+"""What the database knows about the health of the whole: one snapshot, read for the doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import func, select
+
+from yaffle.store import actions as action_rows
+from yaffle.store import leases, outbox, pauses
+from yaffle.store.tables import actions, bindings, clusters, debris, nodes, watches
+from yaffle.store.tables import outbox as outbox_table
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Table
+
+    from yaffle.model.incident import Pause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Counts, ages in seconds, and names."""
+
+    clusters: int
+    nodes: int
+    unwatched: Sequence[str]
+    """Clusters whose watch nobody holds."""
+    unprotected: Sequence[str]
+    """Clusters without a health policy in force."""
+    pending_age_s: float
+    parked: int
+    ready_age_s: float
+    debris: int
+    pauses: Sequence[Pause]
+
+
+def gather(conn: Connection, now_us: int) -> Facts:
+    """Return the facts as of now."""
+    held = select(watches.c.cluster_id).where(watches.c.lease_us > leases.now(conn))
+    bound = select(bindings.c.cluster_id).where(bindings.c.enabled)
+    ready_us = conn.execute(
+        select(func.min(actions.c.created_us)).where(actions.c.status == action_rows.READY)
+    ).scalar_one()
+    return Facts(
+        clusters=_count(conn, clusters),
+        nodes=_count(conn, nodes),
+        unwatched=_names(conn, held),
+        unprotected=_names(conn, bound),
+        pending_age_s=_age_s(outbox.oldest_pending_us(conn), now_us),
+        parked=conn.execute(
+            select(func.count())
+            .select_from(outbox_table)
+            .where(outbox_table.c.state == outbox.OutboxState.PARKED)
+        ).scalar_one(),
+        ready_age_s=_age_s(ready_us, now_us),
+        debris=conn.execute(
+            select(func.count()).select_from(debris).where(debris.c.done_us.is_(None))
+        ).scalar_one(),
+        pauses=pauses.in_force(conn, now_us),
+    )
+
+
+def names_of(conn: Connection, ids: Sequence[str]) -> Sequence[str]:
+    """Return the names of nodes."""
+    query = select(nodes.c.name).where(nodes.c.id.in_(ids)).order_by(nodes.c.name)
+    return list(conn.execute(query).scalars())
+
+
+def _count(conn: Connection, table: Table) -> int:
+    return conn.execute(select(func.count()).select_from(table)).scalar_one()
+
+
+def _names(conn: Connection, covered: object) -> Sequence[str]:
+    query = select(clusters.c.name).where(clusters.c.id.not_in(covered)).order_by(clusters.c.name)  # type: ignore[arg-type]
+    return list(conn.execute(query).scalars())
+
+
+def _age_s(since_us: int | None, now_us: int) -> float:
+    return 0.0 if since_us is None else max(0, now_us - since_us) / 1e6
