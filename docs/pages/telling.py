@@ -86,7 +86,7 @@ def events() -> str:
 
 
 def _event_actions() -> Iterator[tuple[str, str]]:
-    for path in sorted((SOURCE / "engine").glob("*.py")):
+    for path in sorted((SOURCE / "engine").rglob("*.py")):
         for call in ast.walk(ast.parse(path.read_text())):
             if isinstance(call, ast.Call):
                 yield from _of_call(call)
@@ -94,15 +94,15 @@ def _event_actions() -> Iterator[tuple[str, str]]:
 
 def _of_call(call: ast.Call) -> Iterator[tuple[str, str]]:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    if name == "_event" and len(call.args) > 4:
+    if name == "event" and len(call.args) > 4:
         about = _text(call.args[1]) or "a pause"
         action = _text(call.args[4])
         if action:
             yield action, about.lower()
-        else:
+        elif isinstance(call.args[4], ast.JoinedStr):
             # f"{kind.value.upper()}_BEGIN"
             yield from ((f"{kind}_BEGIN", "pause") for kind in ("MAINTENANCE", "STOP"))
-    if name == "_change_binding":
+    if name in {"_change_binding", "_change"} and len(call.args) > 3 and _text(call.args[3]):
         yield _text(call.args[3]) or "", "cluster"
     if name in {"node_event", "append"}:
         action = next((_text(k.value) for k in call.keywords if k.arg == "action"), None)
