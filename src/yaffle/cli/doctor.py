@@ -37,8 +37,9 @@ def doctor(
     here = list(_here(config, database, state_dir))
     there, away = _there(server, token_file)
     checks = [*here, *there]
-    wrong = any(check["status"] not in {"ok", "warning", "away"} for check in checks)
-    verdict = "problem" if wrong else "away" if away else "ok"
+    wrong = any(check["status"] not in {"ok", "warn", "away"} for check in checks)
+    warned = any(check["status"] == "warn" for check in checks)
+    verdict = "fail" if wrong else "away" if away else "warn" if warned else "ok"
     output = Output(as_json=as_json)
     output.table(
         {"status": verdict, "checks": checks},
@@ -62,14 +63,14 @@ def _here(config: Path | None, database: str | None, state_dir: Path | None) -> 
     try:
         found = settings.load(config, database=database, state_dir=state_dir)
     except ConfigError as error:
-        yield _check("here: config", "problem", str(error), "mend the setting named")
+        yield _check("here: config", "fail", str(error), "mend the setting named")
         return
     yield _check("here: config", "ok", str(config or "defaults and environment"))
     for name, look in (("state directory", _state_dir), ("database", _database)):
         try:
             yield look(found)
         except ConfigError as error:
-            yield _check(f"here: {name}", "warning", str(error), "start `yaffle serve` once")
+            yield _check(f"here: {name}", "warn", str(error), "start `yaffle serve` once")
 
 
 def _state_dir(found: Settings) -> Row:
@@ -79,10 +80,10 @@ def _state_dir(found: Settings) -> Row:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     if not stat.S_ISDIR(mode):
-        return _check(name, "problem", f"{path} is no directory", "name another with --state-dir")
+        return _check(name, "fail", f"{path} is no directory", "name another with --state-dir")
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         detail = f"{path} is open to others (mode {stat.S_IMODE(mode):04o})"
-        return _check(name, "problem", detail, f"it holds commands and secrets: chmod 700 {path}")
+        return _check(name, "fail", detail, f"it holds commands and secrets: chmod 700 {path}")
     return _check(name, "ok", f"{path} (mode {stat.S_IMODE(mode):04o})")
 
 
@@ -95,7 +96,7 @@ def _database(found: Settings) -> Row:
     if facts.outbox_pending:
         detail += f", {facts.outbox_pending} messages on their way"
     if facts.problems:
-        return _check("here: database", "problem", detail, "; ".join(facts.problems))
+        return _check("here: database", "fail", detail, "; ".join(facts.problems))
     return _check("here: database", "ok", detail)
 
 
@@ -109,7 +110,7 @@ def _there(server: str | None, token_file: Path | None) -> tuple[list[Row], bool
         except ServerAway as error:
             checks.append(_check("server", "away", str(error), "start it with `yaffle serve`"))
         except (Refused, ConfigError) as error:
-            checks.append(_check("server", "problem", str(error)))
+            checks.append(_check("server", "fail", str(error)))
         return {}
 
     def examine() -> Row:

@@ -175,7 +175,8 @@ class Recovery:
         if self.row.get("end_us") is not None:
             return Stand(text=status.lower(), done=True)
         if status in {"WAITING", "READY"}:
-            held = hold_reason(inner(self._api.get("nodes", self._node), "node"))
+            why = inner(self._api.get("nodes", self._node, "why"), "why")
+            held = str(inner(why, "held").get("reason") or "")
             if held and self._patience.over:
                 raise Held(
                     f"node {self._node}: held ({held}); the request waits for its end,"

@@ -28,7 +28,9 @@ _COLOURS: Final[Mapping[str, str]] = MappingProxyType(
         "CRITICAL": "31",
         "ERROR": "31",
         "exhausted": "31",
-        "problem": "31",
+        "fail": "31",
+        "warn": "33",
+        "away": "33",
     }
 )
 _CELL_MAX: Final = 120

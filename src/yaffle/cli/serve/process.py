@@ -13,10 +13,14 @@ import structlog
 
 from yaffle import wiring
 from yaffle.api.app import create_app
+from yaffle.api.doctor import Doctor
+from yaffle.api.parts import Parts
 from yaffle.api.server import address_of, bind
 from yaffle.api.server import serve as serve_http
 from yaffle.cli import address
 from yaffle.cli.serve import systemd
+from yaffle.engine.queries import Queries
+from yaffle.engine.why import Why
 from yaffle.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,7 +46,7 @@ async def _live(settings: Settings, sock: socket.socket) -> None:
     stopping = asyncio.Event()
     with _signals(stopping):
         async with wiring.service(settings) as service:
-            app = create_app(wiring.parts(service))
+            app = create_app(_parts(service, settings))
             with _card(settings, sock):
                 async with asyncio.TaskGroup() as group:
                     tasks = [
@@ -57,6 +61,21 @@ async def _live(settings: Settings, sock: socket.socket) -> None:
                     for task in tasks:
                         task.cancel()
     log.info("stopped")
+
+
+def _parts(service: wiring.Service, settings: Settings) -> Parts:
+    kit = service.kit
+    return Parts(
+        commands=service.commands,
+        queries=Queries(kit),
+        why=Why(kit),
+        metrics=kit.metrics,
+        doctor=Doctor(
+            kit=kit, engine=service.engine, settings=settings, prober=lambda: service.prober.stats
+        ),
+        server=settings.server,
+        state_dir=settings.state_dir,
+    )
 
 
 @contextmanager
