@@ -1,8 +1,9 @@
 """Change the core in every small way there is and count how many changes its fast tests notice.
 
 Comparisons are turned and shifted, conditions negated, `and` and `or` swapped, booleans and numbers
-changed, plus and minus and min and max exchanged, an argument of `replace` dropped. Every change
-is one mutant; a mutant that no test notices survives and is listed with its line.
+changed, plus and minus and min and max exchanged, an argument of `replace` dropped, a row of a table
+given what another row says. Every change is one mutant; a mutant that no test notices survives and
+is listed with its line.
 
     python tests/planted/mutate.py [FILE ...]       e.g. verdict.py; without any, the whole core
 
@@ -15,6 +16,7 @@ import argparse
 import ast
 import copy
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -102,6 +104,15 @@ def variants(node: ast.AST) -> Iterator[ast.AST]:
             yield changed
 
 
+def other_rows(parent: ast.AST, field: str, node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what other rows of the same table say, for a value of a table."""
+    if isinstance(parent, ast.Dict) and field == "values" and isinstance(node, ast.Attribute):
+        mine = ast.unparse(node)
+        for said in sorted({ast.unparse(v) for v in parent.values} - {mine}):
+            if re.fullmatch(r"\w+\.\w+", said):
+                yield ast.parse(said, mode="eval").body
+
+
 def is_inert(node: ast.AST) -> bool:
     """Whether changing the node cannot change what runs: annotations' imports, dataclass flags."""
     match node:
@@ -133,7 +144,7 @@ def mutants(source: str) -> Iterator[tuple[int, str, str]]:
     for parent, field, index in list(places(tree)):
         value = getattr(parent, field)
         node = value if index is None else value[index]
-        for other in variants(node):
+        for other in (*variants(node), *other_rows(parent, field, node)):
             put(parent, field, index, other)
             changed = ast.unparse(ast.fix_missing_locations(tree))
             put(parent, field, index, node)
