@@ -12,6 +12,7 @@ import asyncio
 import itertools
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -225,14 +226,14 @@ class ProberClient:
         with ours:
             try:
                 with theirs:
-                    child = await _start(theirs)
+                    child = _start(theirs)
             except OSError as error:
                 return f"the prober cannot be started: {error}"
             self._pid = child.pid
             try:
                 return await self._connect(ours)
             finally:
-                await _end(child)
+                _end(child)
 
     async def _connect(self, ours: socket.socket) -> str:
         reader, writer = await asyncio.open_connection(sock=ours)
@@ -331,27 +332,24 @@ class ProberClient:
         self._pong, self._pong_at_s = pong, now_s
 
 
-async def _start(theirs: socket.socket) -> asyncio.subprocess.Process:
+def _start(theirs: socket.socket) -> subprocess.Popen[bytes]:
     fd = theirs.fileno()
     # -P: a directory named yaffle where the engine was started must not be taken for us.
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-P",
-        "-m",
-        "yaffle.prober",
-        str(fd),
-        str(os.getpid()),
-        stdin=asyncio.subprocess.DEVNULL,
-        pass_fds=(fd,),
-    )
+    command = [sys.executable, "-P", "-m", "yaffle.prober", str(fd), str(os.getpid())]
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(fd,))
 
 
-async def _end(child: asyncio.subprocess.Process) -> None:
-    """Kill, for it holds nothing worth saving, and a stopped process obeys nothing else."""
-    if child.returncode is None:
-        child.kill()
-    async with asyncio.timeout(GRACE_S):
-        await child.wait()
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Kill, for it holds nothing worth saving, and a stopped process obeys nothing else.
+
+    Not awaited: a second cancellation here would leave the process behind, and a killed one is
+    gone within a millisecond or so.
+    """
+    child.kill()
+    try:
+        child.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        log.exception("prober does not end", pid=child.pid)
 
 
 def _options(options: UrlOptions) -> wire.Options:

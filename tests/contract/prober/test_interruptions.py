@@ -144,6 +144,16 @@ def test_clean_end_leaves_no_process() -> None:
     assert not psutil.pid_exists(pid)
 
 
+def test_stopping_while_it_dies_leaves_no_process() -> None:
+    """The engine stops at the very moment in which a dead prober is buried or its heir is born."""
+    for wait_s in (0.0, 0.001, 0.01, 0.05):
+        with LiveProber() as prober:
+            os.kill(prober.stats.pid, signal.SIGKILL)
+            time.sleep(wait_s)
+        ours = psutil.Process().children()
+        assert [child for child in ours if "yaffle.prober" in child.cmdline()] == []
+
+
 def test_prober_ends_with_its_engine() -> None:
     """The engine is killed: nobody closes anything in order."""
     engine = textwrap.dedent(
