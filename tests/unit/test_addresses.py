@@ -69,3 +69,15 @@ def test_what_is_never_an_address_of_a_node_cannot_be_allowed() -> None:
     assert refusal(rules, "0.0.0.0")
     assert refusal(rules, "224.0.0.1")
     assert refusal(rules, "::")
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        pytest.param("::ffff:169.254.169.254", id="mapped"),
+        pytest.param("64:ff9b::a9fe:a9fe", id="nat64"),
+        pytest.param("2002:a9fe:a9fe::1", id="6to4"),
+    ],
+)
+def test_no_other_spelling_reaches_the_metadata_service(spelling: str) -> None:
+    assert refusal(AddressRules(), spelling) is not None

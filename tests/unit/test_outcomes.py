@@ -40,8 +40,11 @@ def test_pass_and_warn_need_an_answer(code: str) -> None:
 
 @pytest.mark.parametrize("code", OUTCOMES)
 def test_silence_is_no_answer(code: str) -> None:
-    silent = code.endswith(("-TIMEOUT", "-UNREACH", "-DNS"))
+    """A completed TCP handshake is an answer: from there on a time-out is not our own network."""
+    silent = code in {"ST-TIMEOUT", "L4-TIMEOUT", "L4-UNREACH", "L3-DNS", "X-DNS"}
+    connected = code.startswith(("L6-", "L7-"))
     assert not (silent and OUTCOMES[code].answered)
+    assert not connected or OUTCOMES[code].answered
 
 
 @pytest.mark.parametrize("code", OUTCOMES)

@@ -10,7 +10,10 @@ import ipaddress
 from dataclasses import dataclass
 from typing import Final
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 LINK_LOCAL: Final[tuple[Network, ...]] = (
     ipaddress.ip_network("169.254.0.0/16"),
@@ -40,12 +43,20 @@ def refusal(rules: AddressRules, address: str) -> str | None:
         ip = ipaddress.ip_address(address.split("%", 1)[0])
     except ValueError:
         return f"{address!r} is not an IP address"
-    # ::ffff:169.254.169.254 reaches the same host as 169.254.169.254.
-    mapped = getattr(ip, "ipv4_mapped", None)
-    ip = mapped if mapped is not None else ip
-    for network in (*NEVER, *rules.deny):
-        if ip in network:
-            return f"{ip} is in {network}, which is denied"
-    if rules.allow and not any(ip in network for network in rules.allow):
+    spellings = (ip, *_embedded(ip))
+    for spelling in spellings:
+        for network in (*NEVER, *rules.deny):
+            if spelling in network:
+                return f"{spelling} is in {network}, which is denied"
+    if rules.allow and not any(s in network for s in spellings for network in rules.allow):
         return f"{ip} is in none of the allowed networks"
     return None
+
+
+def _embedded(ip: Address) -> tuple[Address, ...]:
+    """Return the IPv4 addresses that an IPv6 one stands for: each may be where the packet ends."""
+    if isinstance(ip, ipaddress.IPv4Address):
+        return ()
+    nat64 = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in NAT64 else None
+    found = (ip.ipv4_mapped, ip.sixtofour, nat64)
+    return tuple(address for address in found if address is not None)
