@@ -78,7 +78,7 @@ class DocumentBody(Body):
     )
 
     @model_validator(mode="after")
-    def _one_of(self) -> Self:
+    def _one_of(self) -> Self:  # noqa: N804 - `mode="after"` is a method
         if (self.document is None) == (self.text is None):
             raise ValueError("give either `document` or `text`")
         return self
@@ -200,7 +200,7 @@ class MaintenanceBody(Body):
     for_s: ForS | None = Field(default=None, description="Seconds; absent: until it is lifted.")
 
     @model_validator(mode="after")
-    def _target_fits(self) -> Self:
+    def _target_fits(self) -> Self:  # noqa: N804 - `mode="after"` is a method
         if (self.scope == "all") != (self.target == ""):
             raise ValueError("`target` names the node or cluster; scope `all` has none")
         return self

@@ -64,7 +64,9 @@ class _Visit:
                 if not self._status:
                     log.exception("request failed")
                     await self._sorry(receive)
-            log.info(
+            # Programs poll; what changes something, or fails, is worth a line in any log.
+            quiet = self._scope["method"] in {"GET", "HEAD"} and self._status < 400
+            (log.debug if quiet else log.info)(
                 "request",
                 method=self._scope["method"],
                 path=self._scope["path"],

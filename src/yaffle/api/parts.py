@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from yaffle.api.doctor import Doctor
+from yaffle.engine.queries import Queries
+from yaffle.engine.why import Why
+
 if TYPE_CHECKING:
-    from yaffle.api.doctor import Doctor
-    from yaffle.config import ServerSettings
+    from yaffle.config import ServerSettings, Settings
     from yaffle.engine.commands import Commands
+    from yaffle.engine.engine import Engine
+    from yaffle.engine.kit import Kit
     from yaffle.engine.metrics import Metrics
-    from yaffle.engine.queries import Queries
-    from yaffle.engine.why import Why
+    from yaffle.prober.client import ProberStats
 
 PREFIX = "/yaffle/v1"
 
@@ -29,3 +34,23 @@ class Parts:
     server: ServerSettings
     state_dir: Path
     """Named in `GET /yaffle/v1`, so that tools on this machine find what belongs to the server."""
+
+
+def parts_of(
+    *,
+    kit: Kit,
+    engine: Engine,
+    commands: Commands,
+    settings: Settings,
+    prober: Callable[[], ProberStats],
+) -> Parts:
+    """Return the parts of a service that runs engine and API in one process."""
+    return Parts(
+        commands=commands,
+        queries=Queries(kit),
+        why=Why(kit),
+        metrics=kit.metrics,
+        doctor=Doctor(kit=kit, engine=engine, settings=settings, prober=prober),
+        server=settings.server,
+        state_dir=settings.state_dir,
+    )

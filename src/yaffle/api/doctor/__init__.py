@@ -198,8 +198,8 @@ def _of_facts(facts: Facts) -> Iterator[Check]:
     yield judged(
         "watching",
         bool(facts.unwatched),
-        f"{facts.clusters} clusters, {facts.nodes} nodes; nobody watches"
-        f" {len(facts.unwatched)}{_listed(facts.unwatched)}",
+        f"{facts.clusters} clusters, {facts.nodes} nodes"
+        + (f"; nobody watches{_listed(facts.unwatched)}" if facts.unwatched else ", all watched"),
         "A new cluster is taken within a second or two; if it stays so, no engine is acting.",
     )
     yield judged(

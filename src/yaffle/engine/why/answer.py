@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from yaffle.engine.queries.shown import Shown, iso
+from yaffle.model.health import Health
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +124,8 @@ class Answer:
     def _belief(self) -> Iterator[str]:
         if self.believed:
             yield f"We believe that because: {self.believed}"
+        elif self.policy and self.watched and self.node["health"] == Health.HEALTHY:
+            yield "We believe that because its checks pass."
         mark = self.node["mark"]
         if isinstance(mark, Mapping):
             yield (

@@ -1,0 +1,156 @@
+"""A real service behind a real socket, in a thread with its own loop, for tests that ask and wait."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from yaffle import config, wiring
+from yaffle.api.app import create_app
+from yaffle.api.parts import Parts, parts_of
+from yaffle.api.server import address_of, bind, serve
+
+PREFIX = "/yaffle/v1"
+POLICY = """\
+type: senlin.policy.health
+version: "1.3"
+properties:
+  detection:
+    interval: 1
+    node_update_timeout: 2
+    rise: 1
+    fall: 2
+    detection_modes:
+      - type: NODE_STATUS_POLLING
+  recovery:
+    actions:
+      - {name: RECREATE, timeout: 30}
+    limits: {max_unhealthy: 1, max_in_flight: 1}
+"""
+SLEEPER = {
+    "command": ["python3", "-c", "import signal; signal.pause()", "{node_id}"],
+    "stop_timeout": 1,
+}
+"""The node's id among the arguments lets a test find the process it wants to kill."""
+
+
+@dataclass
+class Live:
+    """One running server."""
+
+    address: str
+    service: wiring.Service
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def client(self, **extra: Any) -> httpx.Client:
+        return httpx.Client(
+            base_url=f"http://{self.address}", headers=self.headers, timeout=20, **extra
+        )
+
+    def call(self, method: str, path: str, body: object = None, *, want: int = 200) -> Any:
+        """Ask below the prefix and return the JSON; the status has to be `want`."""
+        with self.client() as client:
+            answer = client.request(method, PREFIX + path, json=body)
+        assert answer.status_code == want, answer.text
+        return answer.json() if answer.content else None
+
+    def until(self, path: str, holds: Callable[[Any], object], *, within_s: float = 20.0) -> Any:
+        """Ask again and again until the answer satisfies `holds`."""
+        end = time.monotonic() + within_s
+        while True:
+            found = self.call("GET", path)
+            if holds(found):
+                return found
+            assert time.monotonic() < end, f"{path} within {within_s} s: {found}"
+            time.sleep(0.05)
+
+
+def settings_for(state_dir: Path, **flags: Any) -> config.Settings:
+    """Return settings of a quick, private service."""
+    base: dict[str, Any] = {
+        "state_dir": state_dir,
+        "server": {"listen": "127.0.0.1:0"},
+        "engine": {"lease": 5.0, "poll": 0.1},
+        "local_process": {"enabled": True},
+    }
+    for name, value in flags.items():
+        base[name] = {**base.get(name, {}), **value} if isinstance(value, dict) else value
+    return config.load(None, base)
+
+
+def parts(service: wiring.Service) -> Parts:
+    return parts_of(
+        kit=service.kit,
+        engine=service.engine,
+        commands=service.commands,
+        settings=service.settings,
+        prober=lambda: service.prober.stats,
+    )
+
+
+@contextmanager
+def running(state_dir: Path, *, engine: bool = False, **flags: Any) -> Iterator[Live]:
+    """Run API and, if wanted, engine until the block ends; whatever fails there fails here."""
+    settings = settings_for(state_dir, **flags)
+    started = threading.Event()
+    box: dict[str, Any] = {}
+
+    async def main() -> None:
+        box["stop"] = asyncio.Event()
+        box["loop"] = asyncio.get_running_loop()
+        sock = bind(settings.server.listen)
+        async with wiring.service(settings) as service:
+            app = create_app(parts(service))
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(serve(app, sock))]
+                if engine:
+                    tasks.append(group.create_task(wiring.run(service)))
+                box["live"] = Live(address=address_of(sock), service=service)
+                started.set()
+                await box["stop"].wait()
+                for task in tasks:
+                    task.cancel()
+
+    def body() -> None:
+        try:
+            asyncio.run(main())
+        except BaseException as error:  # shown by the thread that waits
+            box["error"] = error
+        finally:
+            started.set()
+
+    thread = threading.Thread(target=body, name="service")
+    thread.start()
+    started.wait(30)
+    try:
+        if "error" in box:
+            raise box["error"]
+        yield box["live"]
+    finally:
+        if "stop" in box and thread.is_alive():
+            box["loop"].call_soon_threadsafe(box["stop"].set)
+        thread.join(30)
+        assert not thread.is_alive()
+    if "error" in box:
+        raise box["error"]
+
+
+def pid_of(node: dict[str, Any]) -> int:
+    """Return the process id of a SLEEPER."""
+    ident = node["id"].encode()
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = line.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if ident in words and b"-c" in words:
+            return int(line.parent.name)
+    raise AssertionError(f"no process of node {node['name']}")

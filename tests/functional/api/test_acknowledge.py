@@ -1,0 +1,34 @@
+"""A node that no recovery helps needs a human, and stays so until one has acknowledged it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.functional.api.live import POLICY, running
+
+ONE_TRY = POLICY + "    retry: {attempts: 1, backoff: 1, max_backoff: 1, stable_after: 60}\n"
+
+
+def test_exhausted_then_acknowledged(tmp_path: Path) -> None:
+    spec = {"command": ["false"], "start_timeout": 1}
+    with running(tmp_path / "state", engine=True) as live:
+        kind = "yaffle.local.process-1.0"
+        live.call("POST", "/profiles", {"name": "broken", "type": kind, "spec": spec}, want=201)
+        live.call("POST", "/policies", {"name": "once", "text": ONE_TRY}, want=201)
+        body = {"name": "web", "profile": "broken", "size": 1, "policy": "once"}
+        live.call("POST", "/clusters", body, want=202)
+        found = live.until(
+            "/incidents",
+            lambda a: a["incidents"] and a["incidents"][0]["state"] == "exhausted",
+            within_s=50,
+        )
+        node = live.until("/nodes/web-1", lambda a: a["node"]["retry"]["exhausted"])["node"]
+        assert node["status"] == "ERROR"
+        ident = found["incidents"][0]["id"]
+        seen = live.call("POST", f"/incidents/{ident}/acknowledge", {"by": "mara"})["incident"]
+        assert seen["acknowledged_by"] == "mara"
+        live.call("POST", "/stop", {"reason": "the test ends"}, want=201)
+        node = live.call("GET", "/nodes/web-1")["node"]
+        assert node["retry"]["exhausted"] is False
+        live.call("DELETE", "/clusters/web", want=202)
+        live.until("/clusters", lambda a: not a["clusters"], within_s=40)

@@ -1,0 +1,172 @@
+"""What an operator does in a night, over a real socket against real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tests.functional.api.live import POLICY, SLEEPER, Live, pid_of
+
+OBSERVE = POLICY.replace("  recovery:\n", "  recovery:\n    mode: observe\n")
+
+
+@pytest.fixture(scope="module")
+def described(healing: Live) -> Live:
+    healing.call(
+        "POST",
+        "/profiles",
+        {"name": "sleeper", "type": "yaffle.local.process-1.0", "spec": SLEEPER},
+        want=201,
+    )
+    healing.call("POST", "/policies", {"name": "heal", "text": POLICY}, want=201)
+    healing.call("POST", "/policies", {"name": "observe", "text": OBSERVE}, want=201)
+    return healing
+
+
+def cluster(live: Live, name: str, size: int, policy: str = "heal") -> dict[str, dict[str, object]]:
+    """Create a cluster, wait until all its nodes are healthy, and return them by name."""
+    live.call(
+        "POST",
+        "/clusters",
+        {"name": name, "profile": "sleeper", "size": size, "policy": policy},
+        want=202,
+    )
+    found = live.until(
+        f"/clusters/{name}", lambda a: a["cluster"]["health"]["healthy"] == size, within_s=40
+    )
+    return {node["name"]: node for node in found["cluster"]["nodes"]}
+
+
+@pytest.fixture
+def web(described: Live, request: pytest.FixtureRequest) -> Iterator[str]:
+    yield request.node.name.removeprefix("test_")[:40]
+
+
+def test_a_killed_node_is_healed_and_the_incident_tells_every_step(
+    described: Live, web: str
+) -> None:
+    node = cluster(described, web, 1)[f"{web}-1"]
+    os.kill(pid_of(node), signal.SIGKILL)
+    ended = described.until(
+        f"/incidents?node={web}-1",
+        lambda a: a["incidents"] and a["incidents"][0]["state"] == "recovered",
+    )
+    ident = ended["incidents"][0]["id"]
+    incident = described.call("GET", f"/incidents/{ident[:8]}")["incident"]
+    assert [s["stage"] for s in incident["steps"]] == ["look", "delete", "create", "verify"]
+    times = incident["timeline_ms"]
+    order = [times[k] for k in ("failed", "detected", "decided", "started", "recovered")]
+    assert order == sorted(order)
+    assert order[0] == 0.0
+    assert all(s["took_ms"] is not None and s["at_ms"] > 0 for s in incident["steps"])
+    assert incident["proofs"][0]["method"] == "delete-confirmed"
+    lines = described.call("GET", f"/nodes/{web}-1/why")["why"]["lines"]
+    assert lines[0].startswith(f"{web}-1 (cluster {web}) is healthy since ")
+    assert any(
+        line.startswith(f"Incident {ident[:8]}: recovered; gone: detected") for line in lines
+    )
+    assert any(line.startswith("At worst, by policy heal: detect + fence") for line in lines)
+
+
+def test_a_mark_holds_against_every_check_until_it_is_lifted(described: Live, web: str) -> None:
+    cluster(described, web, 1, policy="observe")
+    path = f"/nodes/{web}-1"
+    with described.client(headers={"X-Yaffle-User": "mara"}) as client:
+        marked = client.post(f"/yaffle/v1{path}/mark", json={"reason": "its disk clicks"})
+    assert marked.json()["node"]["mark"]["by"] == "mara"
+    held = described.until(f"{path}/why", lambda a: a["why"]["held"])["why"]
+    assert held["held"]["reason"] == "observe-mode"
+    assert "RECREATE" in held["held"]["sentence"]
+    assert held["held"]["runbook"] == "docs/runbook/observe-mode.md"
+    assert any("mara marked it unhealthy" in line for line in held["lines"])
+    shown = described.call("GET", path)["node"]
+    assert shown["health"] == "unhealthy"
+    assert shown["status"] == "WARNING"
+    described.call("DELETE", f"{path}/mark", {"reason": "new disk", "by": "mara"})
+    described.until(path, lambda a: a["node"]["health"] == "healthy")
+
+
+def test_maintenance_and_stop_hold_until_they_are_lifted(described: Live, web: str) -> None:
+    node = cluster(described, web, 1)[f"{web}-1"]
+    work = described.call(
+        "POST",
+        "/maintenance",
+        {"scope": "cluster", "target": web, "reason": "new rack", "for_s": 600, "by": "mara"},
+        want=201,
+    )["maintenance"]
+    stop = described.call("POST", "/stop", {"reason": "the network is cut"}, want=201)["stop"]
+    assert (stop["owner"], stop["scope"]) == ("local user", "all")
+    os.kill(pid_of(node), signal.SIGKILL)
+    why = f"/nodes/{web}-1/why"
+    held = described.until(why, lambda a: a["why"]["held"])["why"]["held"]
+    assert held["reason"] == "stopped"
+    assert held["sentence"] == "local user stopped all healing: the network is cut."
+    assert described.call("GET", "/stop")["stopped"] is True
+    assert described.call("DELETE", "/stop") == {"lifted": 1}
+    held = described.until(
+        why, lambda a: a["why"]["held"] and a["why"]["held"]["reason"] == "maintenance"
+    )["why"]["held"]
+    assert held["sentence"] == "mara has planned work here (scope cluster): new rack."
+    assert held["until_us"] == work["expires_us"]
+    listed = described.call("GET", "/maintenance")["maintenance"]
+    assert [(m["target"], m["in_force"]) for m in listed] == [(web, True)]
+    described.call("DELETE", f"/maintenance/{work['id'][:8]}", want=204)
+    described.until(f"/nodes/{web}-1", lambda a: a["node"]["status"] == "ACTIVE")
+    past = described.call("GET", "/maintenance?all=true")["maintenance"]
+    assert past[0]["lifted_by"] == "local user"
+
+
+def test_a_storm_holds_until_an_operator_releases_it(described: Live, web: str) -> None:
+    nodes = cluster(described, web, 3)
+    for node in nodes.values():
+        os.kill(pid_of(node), signal.SIGKILL)
+    shown = described.until(
+        f"/clusters/{web}", lambda a: a["cluster"]["holds"].get("storm", 0) >= 2
+    )
+    why = described.call("GET", f"/nodes/{web}-3/why")["why"]
+    assert "the storm brake holds above 1." in why["held"]["sentence"]
+    assert f"yaffle cluster release {web}" in why["held"]["advice"]
+    assert shown["cluster"]["released_until_us"] is None
+    body = {"reason": "the test killed them", "for_s": 60}
+    released = described.call("POST", f"/clusters/{web}/release", body)["cluster"]
+    assert released["released_until_us"] > 0
+    described.until(
+        f"/clusters/{web}", lambda a: a["cluster"]["health"]["healthy"] == 3, within_s=40
+    )
+
+
+def test_a_person_may_ask_for_a_recovery_and_for_deletion(described: Live, web: str) -> None:
+    before = cluster(described, web, 2)
+    asked = described.call(
+        "POST", f"/nodes/{web}-1/recover", {"operation": "RECREATE", "by": "mara"}, want=202
+    )["action"]
+    assert (asked["by"], asked["action"]) == ("mara", "NODE_RECOVER")
+    done = described.until(
+        f"/actions?node={web}-1", lambda a: a["actions"][0]["status"] == "SUCCEEDED"
+    )
+    assert done["actions"][0]["id"] == asked["id"]
+    after = described.until(
+        f"/nodes/{web}-1", lambda a: a["node"]["physical_id"] != before[f"{web}-1"]["physical_id"]
+    )
+    assert after["node"]["id"] == before[f"{web}-1"]["id"]
+    first = described.call("DELETE", f"/nodes/{web}-2", want=202)
+    assert first["node"]["status"] == "DELETING"
+    described.until(f"/nodes?cluster={web}", lambda a: len(a["nodes"]) == 1)
+    assert described.call("GET", f"/clusters/{web}")["cluster"]["desired_capacity"] == 1
+    events = described.call("GET", f"/events?node={web}-1&limit=1000")["events"]
+    assert [e["user"] for e in events if e["action"] == "NODE_RECOVER"] == ["mara"]
+    assert [e["seq"] for e in events] == sorted(e["seq"] for e in events)
+
+
+def test_the_doctor_finds_a_working_service_well(described: Live) -> None:
+    report = described.until(
+        "/doctor", lambda a: not [c for c in a["checks"] if c["status"] == "fail"]
+    )
+    names = {check["name"] for check in report["checks"]}
+    assert {"database", "engine", "prober", "clock", "watching", "never seen", "news"} <= names
+    with described.client() as client:
+        assert client.get("/health").json()["status"] == "pass"
+        assert b"yaffle_nodes" in client.get("/metrics").content
