@@ -94,7 +94,9 @@ class Session:
             except StoreUnavailable as error:
                 log.warning("lease not renewed", error=str(error), left_s=round(self.left_s(), 2))
                 continue
-            if not kept:
+            # Once it ran out by our own clock, actions have been given up and nobody else may take
+            # them while the row still names us: a lease that lapsed is never revived.
+            if not kept or not self.may_act():
                 raise LeaseLost(f"the lease of epoch {self.epoch} expired")
             self._deadline_s = asked_s + kit.settings.lease
 

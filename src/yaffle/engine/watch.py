@@ -197,6 +197,10 @@ class Watch:
                 await self._plan()
                 self._found_store()
                 wait_s = self._patience_s()
+            except StaleEpoch as error:
+                # The lease ended between reading and writing: whoever has the watch now saw it all.
+                log.warning("watch lost", cluster=self.cluster_id, reason=str(error))
+                return
             except StoreUnavailable as error:
                 log.warning("cannot act", cluster=self.cluster_id, error=str(error))
                 self._store_lost = self._unplanned = True
@@ -335,12 +339,9 @@ class Watch:
             lost=("database",) if self._store_lost else (),
             told=dict(self._told),
         )
-        try:
-            outcome = await self._kit.store.write(
-                lambda conn: admission.decide(self._kit, self._session, conn, inputs)
-            )
-        except StaleEpoch:
-            return
+        outcome = await self._kit.store.write(
+            lambda conn: admission.decide(self._kit, self._session, conn, inputs)
+        )
         self._told.update(outcome.told)
         # A node held by something that gives no sign when it ends is asked about again soon.
         retry_us = now_us + int(self._kit.settings.poll * 1e6) if outcome.held else None

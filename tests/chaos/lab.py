@@ -1,0 +1,370 @@
+"""A state directory, an engine that may die at any time, nodes with diaries: what chaos tests hold.
+
+Rows are read with sqlite3 alone and processes through /proc, never through the code under test.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+import signal
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.chaos import engine_child
+
+WEBNODE = Path(__file__).with_name("webnode.py")
+_spawn = multiprocessing.get_context("forkserver")
+_spawn.set_forkserver_preload(["tests.chaos.engine_child", "yaffle.drivers.notifiers.webhook"])
+
+UNLIMITED = {"max_in_flight": 10, "burst": 1000, "per_hour": 1_000_000}
+
+
+class Refused(Exception):
+    """The service answered a command with an error."""
+
+
+class EngineGone(Exception):
+    """There is no engine to ask."""
+
+
+def policy(**over: object) -> str:
+    """Return a policy document that heals fast; `over` changes its numbers."""
+    values: dict[str, object] = {
+        "interval": 1,
+        "fall": 2,
+        "rise": 1,
+        "grace": 5,
+        "url": True,
+        "actions": "[{name: REBOOT, params: {type: soft}, timeout: 6}, {name: RECREATE, timeout: 10}]",
+        "max_unhealthy": "60%",
+        "in_flight": 2,
+        "attempts": 6,
+        "backoff": 1,
+        "max_backoff": 4,
+        "stable_after": 6,
+        **over,
+    }
+    url = (
+        '      - {type: NODE_STATUS_POLL_URL, options: {poll_url: "http://{node_ip}:{port}/",'
+        " poll_url_timeout: 0.8, poll_url_retry_limit: 1}}\n"
+        if values["url"]
+        else ""
+    )
+    return f"""
+type: senlin.policy.health
+version: "1.3"
+properties:
+  detection:
+    interval: {values["interval"]}
+    node_update_timeout: {values["grace"]}
+    rise: {values["rise"]}
+    fall: {values["fall"]}
+    detection_modes:
+      - {{type: NODE_STATUS_POLLING}}
+{url}  recovery:
+    fencing: [COMPUTE]
+    actions: {values["actions"]}
+    limits: {{max_unhealthy: {values["max_unhealthy"]}, max_in_flight: {values["in_flight"]}}}
+    retry:
+      attempts: {values["attempts"]}
+      backoff: {values["backoff"]}
+      max_backoff: {values["max_backoff"]}
+      stable_after: {values["stable_after"]}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One stretch of a node's diary: a process from its start to its last beat."""
+
+    pid: int
+    start_us: int
+    last_us: int
+    crashed: bool = False
+
+
+@dataclass
+class Lab:
+    """One installation on this machine."""
+
+    root: Path
+    lease: float = 2.0
+    notifiers: dict[str, dict[str, object]] = field(default_factory=dict)
+    budgets: dict[str, object] = field(default_factory=lambda: dict.fromkeys(
+        ("total", "project", "domain", "host", "cluster"), UNLIMITED
+    ))
+    state: Path = field(init=False)
+    diary: Path = field(init=False)
+    process: Any = None
+    frozen: bool = False
+
+    def __post_init__(self) -> None:
+        self.state = self.root / "state"
+        self.diary = self.root / "diary"
+        self.diary.mkdir(parents=True, exist_ok=True)
+
+    # --- the engine ----------------------------------------------------------------------------
+
+    def start(self, *, die_at: int | None = None) -> None:
+        """Start an engine and wait until it answers; `die_at`: see `engine_child.Doom`, 0 never."""
+        ours, theirs = _spawn.Pipe()
+        flags = {
+            "state_dir": str(self.state),
+            "local_process": {"enabled": True},
+            "engine": {"lease": self.lease, "poll": 0.5},
+            "budgets": self.budgets,
+            "notifiers": {"log": {"type": "log"}, **self.notifiers},
+        }
+        self.process = _spawn.Process(
+            target=engine_child.main,
+            args=(flags, str(self.root / "engine.log"), die_at, theirs),
+            daemon=True,
+        )
+        self.process.start()
+        theirs.close()
+        self.pipe = ours
+        self.frozen = False
+        if not ours.poll(30) or ours.recv() != "up":
+            raise AssertionError(f"the engine did not start:\n{self.log()[-3000:]}")
+
+    @property
+    def alive(self) -> bool:
+        """Whether an engine process is there, frozen or not."""
+        return self.process is not None and self.process.is_alive()
+
+    def kill(self) -> None:
+        """kill -9 the engine."""
+        if self.process is not None:
+            self.process.kill()
+            self.reap()
+
+    def reap(self, bound_s: float = 30) -> None:
+        """Wait for the engine's end."""
+        self.process.join(bound_s)
+        assert not self.process.is_alive(), "the engine has not ended"
+        self.process.close()
+        self.process = None
+        self.pipe.close()
+
+    def quit(self) -> None:
+        """End the engine cleanly."""
+        if not self.alive:
+            return
+        self.thaw()
+        self.pipe.send(("quit", [], {}))
+        self.process.join(30)
+        code = self.process.exitcode
+        self.reap()
+        assert code == 0, f"the engine ended with {code}:\n{self.log()[-3000:]}"
+
+    def freeze(self) -> None:
+        """SIGSTOP the engine."""
+        os.kill(self.process.pid, signal.SIGSTOP)
+        self.frozen = True
+
+    def thaw(self) -> None:
+        """SIGCONT the engine."""
+        if self.frozen:
+            os.kill(self.process.pid, signal.SIGCONT)
+            self.frozen = False
+
+    def call(self, verb: str, *args: object, **named: object) -> Any:
+        """Ask the engine for something; raises Refused or EngineGone."""
+        if not self.alive or self.frozen:
+            raise EngineGone(verb)
+        try:
+            self.pipe.send((verb, list(args), named))
+            if not self.pipe.poll(25):
+                raise EngineGone(f"{verb}: no answer")
+            word, value = self.pipe.recv()
+        except (EOFError, OSError) as error:
+            raise EngineGone(verb) from error
+        if word != "ok":
+            raise Refused(value)
+        return value
+
+    def log(self) -> str:
+        """Everything that engines of this lab have said."""
+        path = self.root / "engine.log"
+        return path.read_text() if path.exists() else ""
+
+    # --- clusters --------------------------------------------------------------------------------
+
+    def profile(self, name: str = "web", **over: object) -> None:
+        """Create the profile of web nodes."""
+        command = [
+            sys.executable, "-I", "-S", str(WEBNODE), "{port}", "{nodename}", str(self.diary),
+        ]  # fmt: skip
+        spec = {"command": command, "stop_timeout": 1, **over}
+        self.call("create_profile", name, "yaffle.local.process-1.0", spec, by="test")
+
+    def cluster(self, name: str, size: int, *, policy_name: str | None, profile: str = "web") -> str:
+        """Create a cluster; return its id."""
+        ident = self.call("create_cluster", name, profile, size, by="test", policy=policy_name)
+        return str(ident)
+
+    def nodes(self) -> dict[str, sqlite3.Row]:
+        """Return the nodes' rows by name."""
+        return {str(r["name"]): r for r in self.rows("select * from nodes order by name")}
+
+    def healthy(self) -> bool:
+        """Whether every node is believed to be well and nothing is under way."""
+        found = self.nodes()
+        return bool(found) and all(
+            n["health"] == "healthy" and n["status"] == "ACTIVE" for n in found.values()
+        )
+
+    # --- evidence --------------------------------------------------------------------------------
+
+    def rows(self, sql: str, *values: object) -> list[sqlite3.Row]:
+        """Read the database, whatever the engine is doing."""
+        with contextlib.closing(sqlite3.connect(self.state / "yaffle.db", timeout=10)) as conn:
+            conn.row_factory = sqlite3.Row
+            conn.execute("pragma query_only = on")
+            return conn.execute(sql, values).fetchall()
+
+    def lives(self, name: str) -> list[Life]:
+        """Return the lives of a node, oldest first."""
+        found: dict[int, Life] = {}
+        path = self.diary / f"{name}.diary"
+        for line in path.read_text().splitlines() if path.exists() else ():
+            word, pid_text, at_text = line.split()
+            pid, at_us = int(pid_text), int(at_text)
+            before = found.get(pid)
+            if word == "start":
+                found[pid] = Life(pid, at_us, at_us)
+            elif before is not None:
+                found[pid] = Life(pid, before.start_us, at_us, word == "crash")
+        return sorted(found.values(), key=lambda one: one.start_us)
+
+    def violations(self) -> list[str]:
+        """Return every line that says that two copies ran at once."""
+        lines = [
+            f"{path.stem}: {line}"
+            for path in sorted(self.diary.glob("*.diary"))
+            for line in path.read_text().splitlines()
+            if line.startswith("violation")
+        ]
+        for path in self.diary.glob("*.diary"):
+            lives = self.lives(path.stem)
+            lines += [
+                f"{path.stem}: pid {a.pid} beats after pid {b.pid} has started"
+                for a, b in zip(lives, lives[1:], strict=False)
+                if a.last_us > b.start_us
+            ]
+        return lines
+
+    def pid(self, name: str) -> int:
+        """Return the pid of a node's last life."""
+        return self.lives(name)[-1].pid
+
+    def manner(self, name: str, *lines: str) -> None:
+        """Say how a node behaves from its next start on."""
+        (self.diary / f"{name}.crashes").unlink(missing_ok=True)
+        (self.diary / f"{name}.manner").write_text("\n".join(lines))
+
+    def signal(self, name: str, number: int) -> int | None:
+        """Send a signal to the node's living process; return its pid, None when there is none."""
+        lives = self.lives(name)
+        if not lives or not is_alive(lives[-1].pid):
+            return None
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(lives[-1].pid, number)
+            return lives[-1].pid
+        return None
+
+    def leftovers(self) -> list[str]:
+        """Return living processes that belong to this lab, and files that should be gone."""
+        needle = str(self.root).encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) == os.getpid():
+                continue
+            with contextlib.suppress(OSError):
+                environ = (entry / "environ").read_bytes()
+                command = (entry / "cmdline").read_bytes()
+                if (needle in command or (needle in environ and b"YAFFLE_" in environ)) and is_alive(
+                    int(entry.name)
+                ):
+                    found.append(f"process {entry.name}: {command[:120]!r}")
+        for folder, kept in (("nodes", set()), ("ports", {".lock"})):
+            path = self.state / folder
+            found += [str(p) for p in path.glob("*") if p.name not in kept]
+        found += [str(p) for p in self.state.rglob("*") if ".tmp" in p.name or p.name.endswith("~")]
+        return found
+
+    def story(self) -> str:
+        """Return the last events, for a failure's message."""
+        lines = [
+            f"{r['at_us'] / 1e6:.3f} {r['oname']} {r['action']} {r['status']} {r['reason'][:120]}"
+            for r in self.rows("select * from events order by seq desc limit 60")
+        ]
+        return "\n".join(reversed(lines))
+
+    def wait(self, what: Callable[[], object], bound_s: float, why: str) -> None:
+        """Poll until `what` is true."""
+        until_s = time.monotonic() + bound_s
+        while not what():
+            if time.monotonic() > until_s:
+                held = {n: (r["status"], r["health"], r["status_reason"]) for n, r in self.nodes().items()}
+                raise AssertionError(
+                    f"not within {bound_s} s: {why}\n{json.dumps(held, indent=1)}\n{self.story()}"
+                    f"\n{self.log()[-3000:]}"
+                )
+            time.sleep(0.05)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether that process can still act; a zombie cannot."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in {"Z", "X"}
+
+
+def now_us() -> int:
+    """The wall clock, as rows and diaries have it."""
+    return time.time_ns() // 1000
+
+
+@contextlib.contextmanager
+def lab(root: Path, **settings: Any) -> Iterator[Lab]:
+    """Yield a lab, and leave no process behind, whatever happens."""
+    made = Lab(root, **settings)
+    try:
+        yield made
+    finally:
+        if made.alive:
+            made.thaw()
+            made.kill()
+        for path in made.diary.glob("*.diary"):
+            for life in made.lives(path.stem):
+                if is_alive(life.pid) and _is_ours(life.pid, made.root):
+                    os.kill(life.pid, signal.SIGKILL)
+
+
+def _is_ours(pid: int, root: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return str(root).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
+def close(here: Lab) -> None:
+    """Delete every cluster, end the engine, and see that nothing is left and nothing ran twice."""
+    if not here.alive:
+        here.start()
+    for row in here.rows("select name from clusters where status != 'DELETING'"):
+        here.call("delete_cluster", row["name"], by="test")
+    here.wait(lambda: not here.nodes(), 30, "every node is deleted")
+    here.quit()
+    assert here.leftovers() == []
+    assert here.violations() == []

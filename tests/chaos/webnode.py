@@ -1,0 +1,98 @@
+"""A small web node whose diary survives it, so that two copies at once leave a trace.
+
+`webnode.py PORT NAME DIARY_DIR`: takes an exclusive flock on `NAME.lock` for life (a stopped process
+keeps it), appends `start|beat|violation|crash PID TIME_US` to `NAME.diary`, answers 200 to anything.
+Manners, read from `NAME.manner` at start: `ignore-term`, `crash N` (ends at once, N times over all
+starts), `die-after SECONDS`. Knows nothing of Yaffle.
+"""
+
+import fcntl
+import os
+import signal
+import socket
+import sys
+import time
+
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n"
+BEAT_S = 0.1
+
+
+def main() -> None:
+    """Serve until killed."""
+    port, name, folder = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    diary = os.open(f"{folder}/{name}.diary", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    lock = os.open(f"{folder}/{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+
+    def note(word: str) -> None:
+        os.write(diary, f"{word} {os.getpid()} {time.time_ns() // 1000}\n".encode())
+
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        note("violation")
+    note("start")
+    manners = manners_of(f"{folder}/{name}.manner")
+    if "ignore-term" in manners:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if crashes_now(f"{folder}/{name}.crashes", int(manners.get("crash", "0"))):
+        note("crash")
+        os._exit(3)
+    life_s = float(manners.get("die-after", "inf"))
+    serve(port, note, time.monotonic() + life_s)
+
+
+def manners_of(path: str) -> dict[str, str]:
+    """Return word → argument."""
+    try:
+        with open(path) as file:  # noqa: PTH123 - pathlib costs more than the rest of the start
+            lines = [line.split() for line in file if line.strip()]
+    except FileNotFoundError:
+        return {}
+    return {words[0]: words[1] if len(words) > 1 else "" for words in lines}
+
+
+def crashes_now(path: str, times: int) -> bool:
+    """Count crashes in a file, because each is another process."""
+    if times <= 0:
+        return False
+    with open(path, "a+") as file:  # noqa: PTH123
+        done = file.tell()
+        if done >= times:
+            return False
+        file.write("x")
+    return True
+
+
+def serve(port: int, note, until_s: float) -> None:  # type: ignore[no-untyped-def]
+    """Answer, and write a beat whenever it is quiet."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(64)
+        listener.settimeout(BEAT_S)
+        beat_s = 0.0
+        while time.monotonic() < until_s:
+            try:
+                peer, _ = listener.accept()
+            except TimeoutError:
+                pass
+            else:
+                answer(peer)
+            if time.monotonic() - beat_s >= BEAT_S:
+                beat_s = time.monotonic()
+                note("beat")
+
+
+def answer(peer: socket.socket) -> None:
+    """One request, one answer; a client that went away is its own business."""
+    with peer:
+        peer.settimeout(0.5)
+        try:
+            peer.recv(4096)
+            peer.sendall(ANSWER)
+        except OSError:
+            pass
+
+
+if __name__ == "__main__":
+    main()
