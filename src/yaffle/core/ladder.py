@@ -60,6 +60,8 @@ class Result(StrEnum):
     PASSED = "passed"
     SUPERSEDED = "superseded"
     """A user's action took the node over: stop at the step boundary."""
+    HALTED = "halted"
+    """An operator stopped healing, or began maintenance, while the ladder was walked."""
 
 
 class End(StrEnum):
@@ -106,6 +108,8 @@ TABLE: Final[Mapping[tuple[Stage, Result], Move]] = {
     (_S.VERIFY, _R.PASSED): End.RECOVERED,
     (_S.VERIFY, _R.FAILED): Onward.NEXT_RUNG,
     **{(stage, _R.SUPERSEDED): End.SUPERSEDED for stage in Stage},
+    # Looking whether it helped touches nothing, so VERIFY is never halted.
+    **{(stage, _R.HALTED): End.ABANDONED for stage in Stage if stage is not Stage.VERIFY},
 }
 
 DANGEROUS: Final = frozenset({Stage.CREATE})

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from yaffle.core import retry
-from yaffle.core.ladder import End, Result
+from yaffle.core.ladder import End, Result, Stage
 from yaffle.engine import news
 from yaffle.engine.saving import refresh_cluster
 from yaffle.engine.targets import retry_of
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from yaffle.store.records import ActionRow, IncidentRow, NodeRow, StepRow
 
 BEGINNING = {"NODE_CREATE": NodeStatus.CREATING, "NODE_DELETE": NodeStatus.DELETING}
+UNTOUCHED = frozenset({End.ALREADY_HEALTHY, End.ABANDONED})
+"""Ends after which a try that touched nothing is given back."""
+TOUCHING = frozenset({Stage.FENCE.value, Stage.DELETE.value, Stage.CREATE.value, Stage.ACT.value})
 SUCCEEDED = frozenset({End.RECOVERED, End.ALREADY_HEALTHY, End.DONE})
 
 
@@ -149,7 +152,7 @@ def end(
             case "NODE_DELETE":
                 _deleted(conn, node, how, reason, now_us)
             case _:
-                _recovered(kit, conn, action, node, how, last, snapshot, now_us)
+                _recovered(kit, conn, action, node, how, past, snapshot, now_us)
     status = actions.SUCCEEDED if how in SUCCEEDED else actions.FAILED
     actions.end(
         conn,
@@ -225,25 +228,27 @@ def _recovered(
     action: ActionRow,
     node: NodeRow,
     how: End,
-    detail: str,
+    past: Sequence[StepRow],
     snapshot: Snapshot,
     now_us: int,
 ) -> None:
     """Write what a recovery's end means for the node, its retry budget and its incident."""
     policy = snapshot.recovery.retry
+    detail = past[-1].detail if past else ""
     state = retry_of(node)
+    if how in UNTOUCHED and not any(map(touched, past)):
+        state = retry.refunded(state, now_us)
     values: dict[str, object]
     match how:
         case End.RECOVERED | End.DONE:
             state = retry.ended(state, policy, now_us)
             values = {"status": NodeStatus.ACTIVE.value, "status_reason": "Recovery succeeded"}
         case End.ALREADY_HEALTHY:
-            state = retry.refunded(state, now_us)
             values = {"status": NodeStatus.ACTIVE.value, "status_reason": "already healthy"}
         case End.SUPERSEDED:
             values = {"status_reason": "recovery superseded by a user's action"}
         case End.ABANDONED:
-            state = retry.ended(retry.refunded(state, now_us), policy, now_us)
+            state = retry.ended(state, policy, now_us)
             values = {"status": NodeStatus.WARNING.value, "status_reason": f"abandoned: {detail}"}
         case End.EXHAUSTED:
             state = retry.ended(state, policy, now_us)
@@ -279,6 +284,11 @@ STATES = {
     End.EXHAUSTED: IncidentState.OPEN,
 }
 """What an incident becomes; a ladder that failed leaves it open while tries are left."""
+
+
+def touched(step: StepRow) -> bool:
+    """Whether the step may have changed the target: one that was refused has not."""
+    return step.stage in TOUCHING and step.result not in {Result.HALTED, Result.SUPERSEDED}
 
 
 def _end_incident(

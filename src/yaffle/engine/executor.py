@@ -8,19 +8,21 @@ each time, so this loop does not care whether it began the walk or inherited it.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import structlog
 
 from yaffle.core.ladder import Done, End, IllegalStep, Next, Result, Rung, Stage, build, position
+from yaffle.core.pauses import covering
 from yaffle.engine import endings, steps
 from yaffle.engine.session import LeaseLost
 from yaffle.engine.snapshot import Snapshot, unpack
 from yaffle.engine.targets import target_of
 from yaffle.errors import InvalidSpec, StaleEpoch, StoreUnavailable
-from yaffle.model.ids import OperationId
+from yaffle.model.ids import ClusterId, NodeId, OperationId
+from yaffle.model.incident import PauseKind
 from yaffle.model.policy import RecoveryAction
-from yaffle.store import actions, catalog, journal
+from yaffle.store import actions, catalog, journal, pauses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +38,18 @@ log = structlog.get_logger()
 
 T = TypeVar("T")
 
-Scene = tuple["NodeRow", "Target", "Sequence[StepRow]", "Snapshot", "tuple[Rung, ...]"]
+
+class Scene(NamedTuple):
+    """What the next step is decided from, read in one transaction."""
+
+    node: NodeRow
+    target: Target
+    past: Sequence[StepRow]
+    snapshot: Snapshot
+    ladder: tuple[Rung, ...]
+    halt: str
+    """Why no further act may begin; empty when nothing is in the way."""
+
 
 STORE_RETRY_S = 1.0
 SINGLE = {"NODE_CREATE": Stage.CREATE, "NODE_DELETE": Stage.DELETE}
@@ -122,8 +135,8 @@ class Walk:
         if scene is None:
             await self._patiently(lambda conn: endings.vanished(self._kit, conn, self._action))
             return True
-        node, target, past, snapshot, ladder = scene
-        place = position(ladder, [done_of(s) for s in past if s.phase == journal.ENDED])
+        past, snapshot = scene.past, scene.snapshot
+        place = position(scene.ladder, [done_of(s) for s in past if s.phase == journal.ENDED])
         if isinstance(place, End):
             await self._patiently(
                 lambda conn: endings.end(
@@ -132,18 +145,18 @@ class Walk:
             )
             return True
         half_done = next((s for s in past if s.phase != journal.ENDED), None)
-        if half_done is None and await self._superseded():
-            await self._record_superseded(place, len(past))
+        if half_done is None and (refusal := await self._refusal(scene, place)):
+            await self._record(place, len(past), *refusal)
             return False
-        rung = ladder[place.rung].action
+        rung = scene.ladder[place.rung].action
         row = half_done or await self._intend(place, rung, snapshot, len(past))
         step = steps.Step(
             kit=self._kit,
             session=self._session,
             action=self._action,
             ticket=self.ticket,
-            node=node,
-            target=target,
+            node=scene.node,
+            target=scene.target,
             snapshot=snapshot,
             rung=rung,
             place=place,
@@ -201,7 +214,8 @@ class Walk:
         target = target_of(node, profile, cluster.name if cluster else "")
         past = journal.of_action(conn, action.id)
         snapshot, ladder = plan_of(self._kit, action)
-        return node, target, past, snapshot, ladder
+        halt = halted(self._kit, conn, action) if action.action == "NODE_RECOVER" else ""
+        return Scene(node, target, past, snapshot, ladder, halt)
 
     async def _intend(
         self, place: Next, rung: RecoveryAction, snapshot: Snapshot, seq: int
@@ -236,19 +250,42 @@ class Walk:
             return False  # the next write finds out
         return action is None or action.cancel_reason is not None
 
-    async def _record_superseded(self, place: Next, seq: int) -> None:
+    async def _refusal(self, scene: Scene, place: Next) -> tuple[Result, str] | None:
+        """Return why the next step must not begin: a user took over, or an operator said stop."""
+        if await self._superseded():
+            return Result.SUPERSEDED, "a user's action took over"
+        if scene.halt and place.stage is not Stage.VERIFY:
+            return Result.HALTED, scene.halt
+        return None
+
+    async def _record(self, place: Next, seq: int, result: Result, detail: str) -> None:
+        """Write a step that was not taken, and why."""
         row = await self._intend(place, RecoveryAction(name=""), Snapshot.without_policy(0.0), seq)
         await self._patiently(
             lambda conn: journal.ended(
                 conn,
                 self.ticket,
                 row,
-                result=Result.SUPERSEDED.value,
-                detail="a user's action took over",
+                result=result.value,
+                detail=detail,
                 data={},
                 now_us=self._kit.clock.now_us(),
             )
         )
+
+
+def halted(kit: Kit, conn: Connection, action: ActionRow) -> str:
+    """Return the stop or the maintenance that covers the action's node, or nothing.
+
+    Admission obeyed what was in force then; this is for words said since (DESIGN §1.3).
+    """
+    now_us = kit.clock.now_us()
+    known = pauses.in_force(conn, now_us)
+    node_id, cluster_id = action.node_id or NodeId(""), action.cluster_id or ClusterId("")
+    for kind in (PauseKind.STOP, PauseKind.MAINTENANCE):
+        for pause in covering(known, kind, node_id, cluster_id, now_us):
+            return f"{kind.value} by {pause.owner}: {pause.reason}"
+    return ""
 
 
 def done_of(step: StepRow) -> Done:

@@ -79,8 +79,17 @@ def test_only_proof_waiver_or_left_behind_leads_past_a_fence_or_deletion() -> No
     }
 
 
+WORDS = {R.SUPERSEDED, R.HALTED}
+"""Results that come from people, at any step boundary."""
+
+
+def test_a_stop_halts_every_stage_but_the_look_that_touches_nothing() -> None:
+    halted = {s: m for (s, r), m in TABLE.items() if r is R.HALTED}
+    assert halted == dict.fromkeys(set(S) - {S.VERIFY}, End.ABANDONED)
+
+
 def test_what_each_result_leads_to() -> None:
-    assert {(str(s), str(r)): str(m) for (s, r), m in TABLE.items() if r is not R.SUPERSEDED} == {
+    assert {(str(s), str(r)): str(m) for (s, r), m in TABLE.items() if r not in WORDS} == {
         ("look", "sick"): "next-stage",
         ("look", "healthy"): "already-healthy",
         ("look", "unclear"): "abandoned",
