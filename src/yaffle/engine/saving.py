@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from yaffle.core import problems
+from yaffle.core import problems, retry
 from yaffle.core.cluster_status import evaluate
 from yaffle.engine import news
+from yaffle.engine.targets import retry_of
 from yaffle.errors import StaleEpoch
 from yaffle.model.health import Health, NodeStatus
 from yaffle.model.incident import IncidentState
@@ -103,6 +104,7 @@ def _save_one(
             "health_reason": reason,
             "healthy_us": memory.since_us if memory.health is Health.HEALTHY else None,
         }
+        values |= _forgotten(scene, row, now_us)
         kit.metrics.transitions.labels(memory.health.value).inc()
         news.node_event(
             conn,
@@ -118,6 +120,14 @@ def _save_one(
     elif memory.health is Health.HEALTHY:
         values |= _is_well(kit, conn, row, now_us)
     catalog.set_node(conn, row.id, now_us, **values)
+
+
+def _forgotten(scene: Scene, row: NodeRow, now_us: int) -> dict[str, object]:
+    """Past tries are forgotten as a long health ends: later nobody knows any more how long it was."""
+    before = retry_of(row)
+    if retry.stable(before, scene.policy.recovery.retry, row.healthy_us, now_us) == before:
+        return {}
+    return {"attempts": 0, "next_attempt_us": None}
 
 
 def _fell_ill(
