@@ -40,6 +40,10 @@ def test_only_a_pass_makes_a_node_healthy() -> None:
     assert all(move(h, E.PASS) is H.HEALTHY for h in Health)
 
 
+def test_a_restart_begins_anew_whatever_was() -> None:
+    assert all(move(h, E.RESTARTED) is H.INITIALIZING for h in Health)
+
+
 def test_only_missing_counts_let_an_old_verdict_stand() -> None:
     staying = {e for (before, e), after in TABLE.items() if before is after is H.UNHEALTHY}
     assert staying == {E.DOUBT, E.FAIL, E.MARKED}

@@ -426,6 +426,8 @@ def test_an_answer_about_the_former_copy_is_dropped() -> None:
     new = restart(feed(memory(), story("fff"), detection()), T0 + 60 * SECOND)
     asked_before = observation("pass", T0 + 61 * SECOND, took_us=2 * SECOND)
     assert observe(new, asked_before, detection(), T0 + 61 * SECOND) is new
+    at_once = observation("pass", T0 + 60 * SECOND, took_us=1)
+    assert observe(new, at_once, detection(), T0 + 60 * SECOND) is new
     asked_after = replace(asked_before, took_us=SECOND)
     assert observe(new, asked_after, detection(), T0 + 61 * SECOND).tracks
 
@@ -538,3 +540,11 @@ def test_rise_and_fall_are_what_the_policy_says(rise: int, fall: int) -> None:
     assert healths("p" * rise + "f" * fall) is Health.UNHEALTHY
     if fall > 1:
         assert healths("p" * rise + "f" * (fall - 1)) is Health.SUSPECT
+
+
+def test_a_new_life_is_not_gray() -> None:
+    assert not restart(two("ppp", "fff", detection(STATUS, URL)), T0).gray
+
+
+def test_a_node_of_which_nothing_is_known() -> None:
+    assert memory() == memory(health=Health.INITIALIZING, since_us=0, settled=False, gray=False)
