@@ -50,9 +50,12 @@ class Live:
     service: wiring.Service
     headers: dict[str, str] = field(default_factory=dict)
 
-    def client(self, **extra: Any) -> httpx.Client:
+    def client(self, headers: dict[str, str] | None = None) -> httpx.Client:
+        """Return a client with the server's headers and those given."""
+        both = {**self.headers, **(headers or {})}
+        # Loading the certificates of the world takes longer than most of these tests.
         return httpx.Client(
-            base_url=f"http://{self.address}", headers=self.headers, timeout=20, **extra
+            base_url=f"http://{self.address}", headers=both, timeout=20, verify=False
         )
 
     def call(self, method: str, path: str, body: object = None, *, want: int = 200) -> Any:
@@ -122,7 +125,7 @@ def running(state_dir: Path, *, engine: bool = False, **flags: Any) -> Iterator[
     def body() -> None:
         try:
             asyncio.run(main())
-        except BaseException as error:  # shown by the thread that waits
+        except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
             box["error"] = error
         finally:
             started.set()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 
 import pytest
-
 from tests.functional.api.live import POLICY, SLEEPER, Live, pid_of
 
 OBSERVE = POLICY.replace("  recovery:\n", "  recovery:\n    mode: observe\n")
@@ -41,8 +39,9 @@ def cluster(live: Live, name: str, size: int, policy: str = "heal") -> dict[str,
 
 
 @pytest.fixture
-def web(described: Live, request: pytest.FixtureRequest) -> Iterator[str]:
-    yield request.node.name.removeprefix("test_")[:40]
+def web(request: pytest.FixtureRequest) -> str:
+    """A cluster's name of this test's own."""
+    return str(request.node.name.removeprefix("test_")[:20])
 
 
 def test_a_killed_node_is_healed_and_the_incident_tells_every_step(

@@ -1,0 +1,128 @@
+"""The document describes every route, with examples that look like what is really answered."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from tests.functional.api.live import POLICY, SLEEPER, Live
+
+from yaffle.api import examples
+from yaffle.api.bodies import Body
+
+METHODS = {"get", "post", "put", "patch", "delete"}
+
+
+@pytest.fixture(scope="module")
+def document(server: Live) -> dict[str, Any]:
+    found: dict[str, Any] = server.call("GET", "/openapi.json")
+    return found
+
+
+def operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    return [
+        (method, path, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
+
+
+def test_every_operation_is_told(document: dict[str, Any]) -> None:
+    found = operations(document)
+    assert len(found) > 35
+    for method, path, operation in found:
+        assert method in METHODS, path
+        assert operation["description"], f"{method} {path}"
+        assert operation["tags"], f"{method} {path}"
+        assert "422" not in operation["responses"], f"{method} {path}"
+        error = operation["responses"]["default"]["content"]["application/json"]["schema"]
+        assert error == {"$ref": "#/components/schemas/Error"}
+        good = [code for code in operation["responses"] if code.startswith("2")]
+        assert good, f"{method} {path}"
+        for code in set(good) - {"204"}:
+            for media in operation["responses"][code]["content"].values():
+                assert media == {} or "example" in media, f"{method} {path}"
+    names = [operation["operationId"] for _, _, operation in found]
+    assert len(set(names)) == len(names)
+
+
+def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    named = re.findall(r"#/components/schemas/([A-Za-z_]+)", str(document))
+    assert set(named) <= set(schemas)
+    assert set(schemas) <= set(named)
+
+
+def test_every_link_of_the_entrance_answers(server: Live) -> None:
+    about = server.call("GET", "")
+    with server.client() as client:
+        for name, link in about["links"].items():
+            assert client.get(link).status_code == 200, name
+
+
+def bodies(kind: type[Body] = Body) -> list[type[Body]]:
+    return [one for sub in kind.__subclasses__() for one in (sub, *bodies(sub))]
+
+
+@pytest.mark.parametrize("kind", bodies(), ids=lambda k: k.__name__)
+def test_examples_of_bodies_are_accepted(kind: type[Body]) -> None:
+    shown = kind.model_config["json_schema_extra"]
+    assert isinstance(shown, dict)
+    for example in shown["examples"]:  # type: ignore[union-attr]
+        kind.model_validate(example)
+
+
+def test_answers_have_the_keys_of_their_examples(server: Live) -> None:
+    kind = "yaffle.local.process-1.0"
+    body = {"name": "p", "type": kind, "spec": SLEEPER}
+    profile = server.call("POST", "/profiles", body, want=201)["profile"]
+    policy = server.call("POST", "/policies", {"name": "h", "text": POLICY}, want=201)["policy"]
+    body = {"name": "web", "profile": "p", "size": 1, "policy": "h"}
+    cluster = server.call("POST", "/clusters", body, want=202)["cluster"]
+    work = {"scope": "node", "target": "web-1", "reason": "x"}
+    pause = server.call("POST", "/maintenance", work, want=201)["maintenance"]
+    why = server.call("GET", "/nodes/web-1/why")["why"]
+    same = {
+        "profile": (profile, examples.PROFILE),
+        "policy": (policy, examples.POLICY),
+        "arithmetic": (policy["arithmetic"], examples.ARITHMETIC),
+        "cluster": (cluster, {**examples.CLUSTER, "nodes": []}),
+        "node": (cluster["nodes"][0], examples.NODE),
+        "pause": (pause, examples.PAUSE),
+        "event": (server.call("GET", "/events")["events"][0], examples.EVENT),
+        "action": (server.call("GET", "/actions")["actions"][0], examples.ACTION),
+        "why": (why, examples.WHY),
+        "check": (server.call("GET", "/doctor")["checks"][0], examples.CHECK),
+    }
+    for name, (real, example) in same.items():
+        assert set(real) == set(example), name
+
+
+def test_a_replaced_policy_shows_its_new_document(server: Live) -> None:
+    server.call("POST", "/policies", {"name": "changing", "text": POLICY}, want=201)
+    slower = POLICY.replace("interval: 1", "interval: 5").replace(
+        "node_update_timeout: 2", "node_update_timeout: 20"
+    )
+    before = server.call("GET", "/policies/changing")["policy"]
+    after = server.call("PUT", "/policies/changing", {"text": slower})["policy"]
+    assert after["source"] == slower
+    assert after["arithmetic"]["detect_s"] > before["arithmetic"]["detect_s"]
+    valid = server.call("POST", "/policies/validate", {"document": after["spec"]})["policy"]
+    assert valid["arithmetic"] == after["arithmetic"]
+    server.call("DELETE", "/policies/changing", want=204)
+    server.call("GET", "/policies/changing", want=404)
+
+
+def test_bindings_are_switched_and_taken_away(server: Live) -> None:
+    body = {"name": "p2", "type": "yaffle.local.process-1.0", "spec": SLEEPER}
+    server.call("POST", "/profiles", body, want=201)
+    server.call("POST", "/policies", {"name": "h2", "text": POLICY}, want=201)
+    server.call("POST", "/clusters", {"name": "bare", "profile": "p2", "size": 0}, want=202)
+    attached = server.call("POST", "/clusters/bare/policies", {"policy": "h2"})["cluster"]
+    assert [(p["name"], p["enabled"]) for p in attached["policies"]] == [("h2", True)]
+    off = server.call("PATCH", "/clusters/bare/policies/h2", {"enabled": False})["cluster"]
+    assert off["policies"][0]["enabled"] is False
+    assert server.call("DELETE", "/clusters/bare/policies/h2")["cluster"]["policies"] == []
+    server.call("DELETE", "/clusters/bare", want=202)
+    server.call("GET", "/clusters/bare", want=404)
