@@ -207,6 +207,22 @@ class Settings(BaseSettings):
         return (env_settings, init_settings)
 
 
+class _Merged(Settings):
+    """Settings from which nothing is left to ask: flags win over the environment, too."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take the values given, and no others: the environment has been read already."""
+        return (init_settings,)
+
+
 def split_address(text: str) -> tuple[str, int]:
     """Return host and port of `HOST:PORT` or `[V6]:PORT`; raise ValueError naming the fault."""
     host, colon, port = text.rpartition(":")
@@ -229,7 +245,7 @@ def load(path: Path | None, flags: dict[str, Any] | None = None) -> Settings:
     try:
         settings = Settings(**values)
         if flags:
-            settings = Settings.model_validate(_merged(settings.model_dump(), flags))
+            settings = _Merged(**_merged(settings.model_dump(), flags))
     except ValidationError as error:
         where = path or "settings"
         raise ConfigError(
