@@ -85,6 +85,7 @@ class Executor:
                     self._session.epoch,
                     lease_s=self._kit.settings.lease,
                     limit=room,
+                    carried=tuple(self._running),
                 )
             )
         except StoreUnavailable as error:

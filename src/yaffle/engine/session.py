@@ -39,12 +39,13 @@ class Session:
     @classmethod
     async def begin(cls, kit: Kit) -> Session:
         """Register this engine under a new epoch; waits for the database as long as it takes."""
-        me = EngineId(kit.new_id())
         while True:
+            # A new name each time: an answer that was lost may have left the last one registered.
+            me = EngineId(kit.new_id())
             asked_s = kit.clock.monotonic_s()
             try:
                 epoch = await kit.store.write(
-                    lambda conn: leases.register(
+                    lambda conn, me=me: leases.register(  # type: ignore[misc]
                         conn,
                         me,
                         host=kit.host,

@@ -52,25 +52,36 @@ def unfinished(conn: Connection, **equal: object) -> Sequence[ActionRow]:
     return [load(ActionRow, r) for r in rows]
 
 
-def _claimable(now_us: int, me: EngineId) -> ColumnElement[bool]:
+def _claimable(now_us: int, me: EngineId, carried: Sequence[str]) -> ColumnElement[bool]:
     stopped = select(engines.c.id).where(engines.c.stopped_us.is_not(None))
     orphaned = and_(
         actions.c.status == RUNNING,
         actions.c.owner != me,
         or_(actions.c.lease_us < now_us, actions.c.owner.in_(stopped)),
     )
-    return or_(actions.c.status == READY, orphaned)
+    dropped = and_(actions.c.status == RUNNING, actions.c.owner == me, actions.c.id.not_in(carried))
+    return or_(actions.c.status == READY, orphaned, dropped)
 
 
 def claim(
-    conn: Connection, me: EngineId, epoch: Epoch, *, lease_s: float, limit: int
+    conn: Connection,
+    me: EngineId,
+    epoch: Epoch,
+    *,
+    lease_s: float,
+    limit: int,
+    carried: Sequence[str] = (),
 ) -> Sequence[ActionRow]:
-    """Take up to `limit` actions that are ready or whose owner is gone, oldest first."""
+    """Take up to `limit` actions that are ready or whose owner is gone, oldest first.
+
+    `carried`: ids that the caller is carrying out. What is its own and not among them was claimed
+    in a commit whose answer got lost, or dropped: nobody else would ever take it.
+    """
     now_us = leases.now(conn)
     lease_until_us = now_us + int(lease_s * 1_000_000)
     found = conn.execute(
         select(actions.c.id, actions.c.epoch, actions.c.owner, actions.c.status)
-        .where(_claimable(now_us, me))
+        .where(_claimable(now_us, me, carried))
         .order_by(actions.c.created_us, actions.c.id)
         .limit(limit)
     ).all()
