@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -80,31 +81,45 @@ class Caretaker:
         """Go on deleting copies that a recovery went past."""
         now_us = self._kit.clock.now_us()
         for row, target in await self._kit.store.read(lambda c: debris.due(c, now_us, 10)):
-            error = await self._delete(OperationId(row["id"]), target)
+            if not self._session.may_act(SWEEP_S + 0.5):
+                return
+            error, failed = await self._delete(_try_of(row["id"], row["attempts"]), target)
             await self._kit.store.write(
-                lambda conn, ident=row["id"], error=error: debris.tried(  # type: ignore[misc]
+                lambda conn, ident=row["id"], error=error, failed=failed: debris.tried(  # type: ignore[misc]
                     conn,
                     ident,
+                    failed=failed,
                     done_us=None if error else self._kit.clock.now_us(),
                     next_us=self._kit.clock.now_us() + int(SWEEP_AGAIN_S * 1e6),
                     error=error,
                 )
             )
 
-    async def _delete(self, ident: OperationId, target: Target) -> str:
-        """Submit or poll the deletion once; return what is still in the way, or nothing."""
+    async def _delete(self, ident: OperationId, target: Target) -> tuple[str, bool]:
+        """Submit or poll the deletion once; return what is in the way, and whether it has failed."""
         profile = self._kit.drivers.profiles.get(target.profile_type)
         if profile is None:
-            return f"no profile {target.profile_type}"
+            return f"no profile {target.profile_type}", False
         op = Operation(kind="DELETE", target=target, params=EMPTY, timeout_s=SWEEP_AGAIN_S)
         try:
             async with asyncio.timeout(SWEEP_S + 0.5):
                 done = await profile.poll(op, operation_id=ident, deadline_s=SWEEP_S / 2)
-                if done.state in {ProgressState.ABSENT, ProgressState.FAILED}:
+                if done.state is ProgressState.ABSENT:
                     done = await profile.submit(op, operation_id=ident, deadline_s=SWEEP_S / 2)
         except TimeoutError:
-            return "no answer in time"
+            return "no answer in time", False
         except Exception as error:
             log.exception("sweep failed")
-            return f"{type(error).__name__}: {error}"
-        return "" if done.state is ProgressState.DONE else done.detail or "still there"
+            return f"{type(error).__name__}: {error}", False
+        if done.state is ProgressState.DONE:
+            return "", False
+        return done.detail or "still there", done.state is ProgressState.FAILED
+
+
+def _try_of(debris_id: str, failures: int) -> OperationId:
+    """Return the operation id of one try: a driver that deduplicates never repeats a failed one.
+
+    The same until it has failed, so that a restart goes on with the deletion that is under way. It
+    is never the debris' own id either: that belongs to the step which left it behind.
+    """
+    return OperationId(str(uuid.uuid5(uuid.UUID(debris_id), f"sweep {failures}")))

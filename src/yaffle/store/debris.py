@@ -49,15 +49,23 @@ def due(conn: Connection, now_us: int, limit: int) -> Sequence[tuple[RowMapping,
     return [(r, msgspec.convert(r["target"], Target)) for r in rows]
 
 
-def tried(conn: Connection, ident: str, *, done_us: int | None, next_us: int, error: str) -> None:
-    """Record a try."""
+def tried(
+    conn: Connection,
+    ident: str,
+    *,
+    done_us: int | None,
+    next_us: int,
+    error: str,
+    failed: bool,
+) -> None:
+    """Record a try; `attempts` counts those that have come to an end."""
     conn.execute(
         update(debris)
         .where(debris.c.id == ident)
         .values(
             done_us=done_us,
             next_us=next_us,
-            attempts=debris.c.attempts + 1,
+            attempts=debris.c.attempts + int(failed),
             last_error=error[:1000],
         )
     )
