@@ -16,6 +16,7 @@ import structlog
 
 from yaffle.core.ladder import Next, Result, Stage
 from yaffle.core.verdict import Vote
+from yaffle.engine.adoption import adopted, knowing
 from yaffle.engine.look import look
 from yaffle.errors import InvalidSpec
 from yaffle.model.operations import (
@@ -112,7 +113,9 @@ def timeout_of(stage: Stage, rung: RecoveryAction, snapshot: Snapshot) -> float:
 
 async def run(step: Step) -> Outcome:
     """Run the stage that the step names."""
-    return await STAGES[step.place.stage](step)
+    if step.place.stage in {Stage.LOOK, Stage.DELETE}:
+        step = await adopted(step)
+    return knowing(step, await STAGES[step.place.stage](step))
 
 
 # --- looking -----------------------------------------------------------------------------------
@@ -301,7 +304,8 @@ def _acted(done: Progress, what: str) -> Outcome:
         case ProgressState.ABSENT:
             return Outcome(result=Result.SUPERSEDED, detail=done.detail)
         case ProgressState.FAILED | ProgressState.RUNNING:
-            return Outcome(result=Result.FAILED, detail=done.detail)
+            # A copy that was half made is ours to remove: forgotten, it would bar every later one.
+            return Outcome(result=Result.FAILED, detail=done.detail, physical_id=done.physical_id)
 
 
 Call = Callable[[float], Awaitable[Progress]]

@@ -1,0 +1,47 @@
+"""Takes the copy that is there for the node's own: one that was made late would run on for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+if TYPE_CHECKING:
+    from yaffle.engine.steps import Outcome, Step
+
+log = structlog.get_logger()
+
+READ_S: Final = 4.0
+
+
+async def adopted(step: Step) -> Step:
+    """Return the step aimed at the copy that is there: one made late is not the one we know of.
+
+    A CREATE that was given up may succeed after all. Unless its copy is taken for the node's own it
+    is never deleted, for drivers spare whatever is newer than what they are told to delete.
+    """
+    profile = step.kit.drivers.profiles.get(step.target.profile_type)
+    if profile is None:
+        return step
+    try:
+        async with asyncio.timeout(READ_S):
+            found = await profile.read([step.target], deadline_s=READ_S)
+    except TimeoutError:
+        return step
+    except Exception:
+        log.exception("reading before a step failed", node=step.node.name)
+        return step
+    present = found[0].physical_id if len(found) == 1 else ""
+    if not present or present == step.target.physical_id:
+        return step
+    log.warning("copy adopted", node=step.node.name, physical_id=present)
+    return replace(step, target=replace(step.target, physical_id=present))
+
+
+def knowing(step: Step, outcome: Outcome) -> Outcome:
+    """Return the outcome with the copy that was adopted, unless the step made a newer one."""
+    if outcome.physical_id is not None or step.target.physical_id == step.node.physical_id:
+        return outcome
+    return replace(outcome, physical_id=step.target.physical_id)
