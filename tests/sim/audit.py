@@ -14,6 +14,7 @@ from yaffle.store.tables import actions, budgets, decisions, proofs, steps, watc
 
 if TYPE_CHECKING:
     from tests.sim.stage import Life, Stage
+
     from yaffle.model.operations import Target
 
 
@@ -62,8 +63,8 @@ class Audit:
                 self._proved(conn, step, target)
 
     def _sweeping(self, conn: Any, kind: str, operation_id: str, target: Target) -> None:
-        rows = [r["id"] for r, _ in debris.due(conn, 2**62, 1000)]
-        if kind != "DELETE" or operation_id not in rows:
+        rows = [(t.node_id, t.physical_id) for _, t in debris.due(conn, 2**62, 1000)]
+        if kind != "DELETE" or (target.node_id, target.physical_id) not in rows:
             self.fail(f"{kind} {operation_id} on {target.name} without an intent in the journal")
 
     def _rightful(self, life: Life, kind: str, step: Any, action: Any, target: Target) -> None:
@@ -117,7 +118,9 @@ class Audit:
                 pauses.in_force(conn, now_us), kind, action.node_id, action.cluster_id, now_us
             )
             if found:
-                self.fail(f"recovery of {node.name} admitted in spite of {kind} ({found[0].reason})")
+                self.fail(
+                    f"recovery of {node.name} admitted in spite of {kind} ({found[0].reason})"
+                )
         decision = conn.execute(
             select(decisions)
             .where(decisions.c.node_id == action.node_id)
@@ -172,9 +175,7 @@ class Audit:
             waived = select(proofs.c.id).where(
                 proofs.c.action_id == steps.c.action_id, proofs.c.waived
             )
-            query = select(steps.c.seq).where(
-                steps.c.operation_id == operation_id, waived.exists()
-            )
+            query = select(steps.c.seq).where(steps.c.operation_id == operation_id, waived.exists())
             return bool(conn.execute(query).all())
 
 

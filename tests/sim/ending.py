@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
-
 from tests.sim.stage import SETTINGS
+
 from yaffle.core.pauses import covering
 from yaffle.errors import YaffleError
 from yaffle.model.incident import PauseKind
 from yaffle.store import actions, incidents, pauses
-from yaffle.store.tables import engines, outbox, steps
 from yaffle.store.tables import actions as actions_table
+from yaffle.store.tables import engines, outbox, steps
 
 if TYPE_CHECKING:
     from tests.sim.stage import Stage
@@ -40,9 +40,11 @@ async def _quiet(s: Stage) -> bool:
     now_us = s.clock.now_us()
 
     def work(conn: Any) -> Any:
-        return actions.unfinished(conn), pauses.in_force(conn, now_us), {
-            n.id: incidents.open_of(conn, n.id) for n in rows
-        }
+        return (
+            actions.unfinished(conn),
+            pauses.in_force(conn, now_us),
+            {n.id: incidents.open_of(conn, n.id) for n in rows},
+        )
 
     rows = await s.nodes()
     active, paused, opened = await s.store.read(work)

@@ -20,6 +20,7 @@ from tests.sim.gates import (
     GatedStore,
     StoreWeather,
 )
+
 from yaffle.config import BudgetSettings, BudgetsSettings, EngineSettings
 from yaffle.drivers.detectors.status import StatusDetector
 from yaffle.engine.commands import Commands
@@ -121,12 +122,16 @@ class Stage:
     condemns_hung: bool = True
     """Whether the policy takes a node that runs but serves nobody for unhealthy."""
     audit: Audit = field(init=False)
+    kit: Kit = field(init=False)
+    """The operator's, at no gate."""
     commands: Commands = field(init=False)
 
     def __post_init__(self) -> None:
         self.audit = Audit(self)
         gate = Gate()
-        self.commands = Commands(self._kit(gate, Drivers(profiles={self.profile.type: self.profile}, detectors={})))
+        drivers = Drivers(profiles={self.profile.type: self.profile}, detectors={})
+        self.kit = self._kit(gate, drivers)
+        self.commands = Commands(self.kit)
 
     # --- engines ---------------------------------------------------------------------------------
 

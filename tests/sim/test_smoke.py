@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.sim.stage import policy, stage
+
 from yaffle.testing import run_virtual
 
 

@@ -10,10 +10,10 @@ import random
 from typing import Any
 
 import pytest
-
 from tests.sim import ending
 from tests.sim.stage import policy, stage
 from tests.sim.weather import ALL, Weather
+
 from yaffle.testing import run_virtual
 
 RUNS = int(os.environ.get("YAFFLE_SIM_RUNS") or 8)

@@ -13,6 +13,7 @@ from yaffle.testing import Fault, Rule
 
 if TYPE_CHECKING:
     from tests.sim.stage import Stage
+
     from yaffle.model.ids import NodeId
 
 Trouble = Callable[["Weather"], Awaitable[None]]

@@ -1,0 +1,109 @@
+"""A recovery is walked once to count its points; then the engine is killed at each of them in turn.
+
+A point is the moment right before or right after a write to the store or a call to a driver. The
+story: REBOOT fails, so the node is fenced and made anew. A successor has to bring it to the same
+end, with nothing done twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from tests.sim.stage import Life, Stage, policy, stage
+
+from yaffle.core.ladder import End, position
+from yaffle.engine.executor import done_of, plan_of
+from yaffle.store import actions, incidents, journal
+from yaffle.store.records import ActionRow, load
+from yaffle.store.tables import actions as actions_table
+from yaffle.testing import Fault, Rule, run_virtual
+
+SEED = 11
+LEASE_LATER = 60.0
+TWO_ENGINES = pytest.mark.parametrize("alone", [True, False], ids=["restart", "takeover"])
+
+
+class Points:
+    """Counts the points that one engine passes, and kills it at one of them."""
+
+    def __init__(self, life: Life, fatal: int | None) -> None:
+        self.names: list[str] = []
+        self.reached = asyncio.Event()
+        self._life, self._fatal = life, fatal
+        life.gate.on_point = self._point
+
+    def _point(self, name: str) -> None:
+        if self._life.gate.dead:
+            return
+        self.names.append(name)
+        if len(self.names) - 1 == self._fatal:
+            self._life.gate.dead = True
+            self.reached.set()
+
+
+async def recovery(fatal: int | None, *, alone: bool) -> tuple[list[str], list[str]]:
+    """Play the story, killing the first engine at point `fatal`; return points and side effects."""
+    async with stage(SEED, alone=alone) as s:
+        first = s.start()
+        await s.build(3, policy(detection_modes=[{"type": "NODE_STATUS_POLLING"}]))
+        before = len(s.world.acts)
+        victim = s.node_ids()[0]
+        s.plan.rules.append(Rule(fault=Fault.FAIL, call="submit:REBOOT", times=1))
+        s.world.kill(victim)
+        points = Points(first, fatal)
+
+        async def ended() -> bool:
+            last = await s.store.read(lambda c: incidents.last_of(c, victim))
+            return last is not None and last.ended_us is not None
+
+        async with asyncio.timeout(400):
+            if fatal is not None:
+                await points.reached.wait()
+                await first.kill()
+                s.start()
+            await s.until(ended, 300, f"the recovery has ended (killed at point {fatal})")
+        names = list(points.names)
+        await s.until(s.all_well, 120, "every node is well")
+        await _consistent(s, victim)
+        return names, [f"{a.kind} {a.physical_id}" for a in s.world.acts[before:]]
+
+
+async def _consistent(s: Stage, victim: Any) -> None:
+    """The journal of the recovery can be replayed to its end, and there was one recovery."""
+
+    def work(conn: Any) -> Any:
+        query = select(actions_table).where(
+            actions_table.c.action == "NODE_RECOVER", actions_table.c.node_id == victim
+        )
+        rows = [load(ActionRow, r) for r in conn.execute(query)]
+        return [(a, journal.of_action(conn, a.id)) for a in rows]
+
+    walked = await s.store.read(work)
+    assert len(walked) == 1, "one failure is one recovery"
+    action, steps = walked[0]
+    assert action.status == actions.SUCCEEDED
+    assert all(step.phase == journal.ENDED for step in steps)
+    _, ladder = plan_of(s.kit, action)
+    assert position(ladder, [done_of(step) for step in steps]) is End.RECOVERED
+
+
+def play(fatal: int | None, *, alone: bool) -> tuple[list[str], list[str]]:
+    return run_virtual(lambda: recovery(fatal, alone=alone), seed=SEED, wall_s=60)
+
+
+@TWO_ENGINES
+def test_killed_at_every_point(alone: bool) -> None:
+    """The side effects are those of an undisturbed recovery: nothing twice, nothing missing."""
+    names, undisturbed = play(None, alone=alone)
+    for kind in ("REBOOT", "CREATE", "DELETE"):
+        assert f"before submit {kind}" in names
+    assert "before fence" in names
+    wrong = {}
+    for fatal, name in enumerate(names):
+        _, effects = play(fatal, alone=alone)
+        if effects != undisturbed:
+            wrong[f"{fatal} {name}"] = effects
+    assert not wrong, f"instead of {undisturbed}"
