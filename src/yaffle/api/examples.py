@@ -216,6 +216,22 @@ MESSAGE: Final[Example] = {
 WHY: Final[Example] = {
     "node": {"id": NODE["id"], "name": "web-1", "cluster": "web", "health": "unhealthy"},
     "believed": "The backend says that it is not running. exited 137",
+    "watched": True,
+    "policy": "web-health",
+    "decision": {
+        "seq": 31,
+        "kind": "hold",
+        "reason": "storm",
+        "numbers": {"sick": 2, "suspect": 0, "threshold": 1, "capacity": 3, "in_flight": 0},
+        "inputs": {"health": "unhealthy", "settled": True, "ladder": ["RECREATE"]},
+        "policy_id": "5b2f7c58-30d6-4f6f-8a3d-0e0d9fd5e9a1",
+        "policy_version": "1.3",
+        "incident_id": "2f0f7d0c-7a3e-4d0c-8a7a-6f6f1c6c8b01",
+        "at_us": 1_792_000_000_000_000,
+        "at": "2026-10-14T17:46:40.000000Z",
+        "until_us": None,
+        "until_at": None,
+    },
     "held": {
         "reason": "storm",
         "sentence": "2 of 3 nodes are sick and 0 suspected; the brake holds above 1.",
@@ -227,12 +243,13 @@ WHY: Final[Example] = {
     },
     "doing": None,
     "last": [INCIDENT],
+    "retry": NODE["retry"],
     "bound": ["detect + fence + recover <= 641.5 s"],
     "lines": ["web-1 (cluster web) is unhealthy since 2026-10-14T17:46:40Z (12 s)."],
 }
 CHECK: Final[Example] = {
     "name": "database",
     "status": "ok",
-    "detail": "answers within 0.4 ms; 1.2 MB",
+    "detail": "/var/lib/yaffle/yaffle.db: writes and reads within 4.2 ms",
     "advice": "",
 }

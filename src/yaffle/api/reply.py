@@ -13,3 +13,9 @@ class Reply(JSONResponse):
     def render(self, content: object) -> bytes:
         """Return the bytes of `content`."""
         return json.dumps(content, separators=(",", ":"), default=str).encode("ascii")
+
+
+class HealthReply(Reply):
+    """The same under the media type of health documents."""
+
+    media_type = "application/health+json"

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+import structlog
 from tests.functional.api.live import POLICY, PREFIX, SLEEPER, Live, parts, running
 
 from yaffle.api.app import create_app
@@ -269,12 +270,16 @@ def test_a_bug_is_500_with_the_request_id_and_nothing_of_our_inside(server: Live
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             return await client.get(f"{PREFIX}/clusters")
 
-    answer = asyncio.run(ask())
+    with structlog.testing.capture_logs() as logs:
+        answer = asyncio.run(ask())
     assert answer.status_code == 500
     error = answer.json()["error"]
     assert error["request_id"] == answer.headers["x-request-id"]
     assert error["request_id"] in error["message"]
     assert "secret" not in answer.text
+    failed = [line for line in logs if line["event"] == "request failed"]
+    assert [line["request"] for line in failed] == [error["request_id"]]
+    assert str(failed[0]["exc_info"]) == "secret inside"
 
 
 def test_local_processes_have_to_be_allowed(tmp_path: Path) -> None:

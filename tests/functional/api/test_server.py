@@ -80,19 +80,20 @@ def test_a_request_that_hangs_does_not_keep_the_server() -> None:
         asked.set()
         await asyncio.Event().wait()
 
+    async def ask(url: str) -> bool:
+        async with httpx.AsyncClient(verify=False) as client:
+            try:
+                return (await client.get(url)).is_success
+            except httpx.HTTPError:
+                return False
+
     async def story() -> None:
         sock = bind("127.0.0.1:0")
-        async with asyncio.timeout(20), httpx.AsyncClient(verify=False) as client:
-            async with asyncio.TaskGroup() as group:
-                serving = group.create_task(serve(hanging, sock))
-                asking = group.create_task(client.get(f"http://{address_of(sock)}/"))
-                await asked.wait()
-                serving.cancel()
-                await asyncio.wait([serving])
-                assert serving.done()
-                with pytest.raises(httpx.HTTPError):
-                    await asking
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            serving = group.create_task(serve(hanging, sock))
+            asking = group.create_task(ask(f"http://{address_of(sock)}/"))
+            await asked.wait()
+            serving.cancel()
+        assert asking.result() is False
 
-    with pytest.raises(ExceptionGroup) as caught:
-        asyncio.run(story())
-    assert caught.group_contains(httpx.HTTPError)
+    asyncio.run(story())

@@ -6,13 +6,13 @@ from fastapi import APIRouter
 from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from yaffle import __version__
 from yaffle.api import examples
 from yaffle.api.asking import answers
 from yaffle.api.parts import PREFIX, Parts
-from yaffle.api.reply import Reply
+from yaffle.api.reply import HealthReply, Reply
 
 LINKS = (
     "profiles",
@@ -74,6 +74,7 @@ def process(parts: Parts) -> APIRouter:
     @router.head("/health", include_in_schema=False)
     @router.get(
         "/health",
+        response_class=HealthReply,
         responses={
             200: {
                 "description": "This process is well, or has warnings.",
@@ -85,16 +86,17 @@ def process(parts: Parts) -> APIRouter:
     async def show_health() -> Response:
         """Say whether this very process can do its work (application/health+json)."""
         body, well = parts.doctor.vitals()
-        return Reply(
-            body,
-            200 if well else 503,
-            {"Cache-Control": "no-cache"},
-            media_type="application/health+json",
-        )
+        return HealthReply(body, 200 if well else 503, {"Cache-Control": "no-cache"})
 
     @router.get(
         "/metrics",
-        responses={200: {"description": "Prometheus text.", "content": {"text/plain": {}}}},
+        response_class=PlainTextResponse,
+        responses={
+            200: {
+                "description": "Prometheus text.",
+                "content": {"text/plain": {"example": "yaffle_nodes_never_seen 0.0\n"}},
+            }
+        },
     )
     async def show_metrics() -> Response:
         """Return what this process has counted."""

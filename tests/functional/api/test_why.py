@@ -1,0 +1,165 @@
+"""The table of hold reasons against the brakes that give them, and answers in plain sentences."""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+import pytest
+
+from yaffle.engine.why import EXPLANATIONS, Answer
+from yaffle.engine.why.answer import Doing, Held, duration
+from yaffle.engine.why.holds import advice, sentence
+from yaffle.model.incident import HoldReason
+
+NOW = 1_795_000_000_000_000
+NUMBERS: dict[HoldReason, dict[str, object]] = {
+    HoldReason.STOPPED: {"pause": "p1", "scope": "all", "owner": "mara", "reason": "works"},
+    HoldReason.MAINTENANCE: {"pause": "p1", "scope": "node", "owner": "mara", "reason": "disk"},
+    HoldReason.DEPENDENCY_LOST: {"lost": ["prober", "database"]},
+    HoldReason.BLIND: {
+        "asked": 3,
+        "answered": 0,
+        "references_asked": 2,
+        "references_answered": 0,
+    },
+    HoldReason.RESETTLING: {},
+    HoldReason.NODE_BUSY: {"action": "NODE_DELETE"},
+    HoldReason.NEEDS_HUMAN: {"attempts": 3, "allowed": 3},
+    HoldReason.COOLING_DOWN: {"attempts": 1, "allowed": 3, "left_s": 12.5},
+    HoldReason.STORM: {"sick": 3, "suspect": 1, "threshold": 1, "capacity": 5, "in_flight": 0},
+    HoldReason.DOMAIN_STORM: {"domain": "az1", "sick": 2, "suspect": 0, "threshold": 1},
+    HoldReason.OBSERVE_MODE: {"would": ["REBOOT", "RECREATE"]},
+    HoldReason.IN_FLIGHT: {"in_flight": 2, "limit": 2},
+    HoldReason.RATE: {"scope": "global", "key": "all", "burst": 20, "per_hour": 120.0},
+}
+"""What each brake gives (core/brakes.py, core/budgets.py); the arcs see some of them for real."""
+
+
+def test_every_reason_has_a_row() -> None:
+    assert set(EXPLANATIONS) == set(HoldReason)
+    assert set(NUMBERS) == set(HoldReason)
+
+
+@pytest.mark.parametrize("reason", list(HoldReason))
+def test_a_row_uses_only_numbers_that_its_brake_gives(reason: HoldReason) -> None:
+    row = EXPLANATIONS[reason]
+    used = {name for _, name, _, _ in string.Formatter().parse(row.sentence) if name}
+    assert used <= set(NUMBERS[reason])
+    used = {name for _, name, _, _ in string.Formatter().parse(row.advice) if name}
+    assert used <= {*NUMBERS[reason], "node", "cluster"}
+    told = sentence(reason, NUMBERS[reason])
+    assert "?" not in told
+    assert told.endswith(".")
+    assert advice(reason, NUMBERS[reason], node="web-1", cluster="web")
+
+
+def test_numbers_that_are_missing_or_strange_are_told_all_the_same() -> None:
+    assert "? of ? nodes" in sentence(HoldReason.STORM, {})
+    assert "prober, database" in sentence(
+        HoldReason.DEPENDENCY_LOST, NUMBERS[HoldReason.DEPENDENCY_LOST]
+    )
+    hostile = sentence(HoldReason.STOPPED, {"owner": "{sick}", "reason": "{0.__class__}"})
+    assert hostile == "{sick} stopped all healing: {0.__class__}."
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        pytest.param(-3.0, "0.0 s", id="not-yet"),
+        pytest.param(0.25, "0.2 s", id="short"),
+        pytest.param(59.9, "59 s", id="seconds"),
+        pytest.param(185, "3 min 5 s", id="minutes"),
+        pytest.param(3600, "1 h 0 min", id="hours"),
+        pytest.param(273_600, "3 d 4 h", id="days"),
+    ],
+)
+def test_durations(seconds: float, told: str) -> None:
+    assert duration(seconds) == told
+
+
+def answer(**changes: Any) -> Answer:
+    """Return the answer for a node that is well, with `changes`."""
+    node = {
+        "name": "web-1",
+        "cluster": "web",
+        "health": "healthy",
+        "status": "ACTIVE",
+        "backend_status": "running",
+        "gray": False,
+        "mark": None,
+        "retry": {"attempts": 0, "allowed": 3, "exhausted": False, "next_at": None},
+    }
+    values: dict[str, Any] = {
+        "now_us": NOW,
+        "node": {**node, **changes.pop("node", {})},
+        "since_us": NOW - 12_000_000,
+        "believed": "",
+        "watched": True,
+        "policy": "heal",
+        "decision": None,
+        "held": None,
+        "doing": None,
+        "last": (),
+        "bound": ("detect + fence + recover <= 53.2 s",),
+    }
+    return Answer(**{**values, **changes})
+
+
+def test_a_healthy_node() -> None:
+    assert answer().lines() == (
+        "web-1 (cluster web) is healthy since 2026-11-18T11:06:28Z (12 s);"
+        " status ACTIVE, the backend says 'running'.",
+        "We believe that because its checks pass.",
+        "At worst, by policy heal: detect + fence + recover <= 53.2 s.",
+    )
+
+
+def test_a_held_node_says_what_you_can_do_and_when_it_ends() -> None:
+    held = Held(
+        reason="cooling-down",
+        sentence="It rests after try 1 of 3.",
+        advice="Wait.",
+        numbers={},
+        runbook="docs/runbook/cooling-down.md",
+        until_us=NOW + 90_000_000,
+    )
+    sick = {
+        "health": "unhealthy",
+        "retry": {"attempts": 1, "allowed": 3, "exhausted": False, "next_at": "T"},
+    }
+    lines = answer(held=held, believed="It refuses connections.", node=sick).lines()
+    assert lines[1:] == (
+        "We believe that because: It refuses connections.",
+        "It is left alone (cooling-down): It rests after try 1 of 3.",
+        "That ends by itself at 2026-11-18T11:08:10Z (in 1 min 30 s).",
+        "What you can do: Wait.",
+        "More about it: docs/runbook/cooling-down.md",
+        "Tries used: 1 of 3; it rests until T.",
+        "At worst, by policy heal: detect + fence + recover <= 53.2 s.",
+    )
+
+
+def test_a_node_being_healed_says_the_step_and_since_when() -> None:
+    doing = Doing(
+        action="NODE_RECOVER",
+        action_id="a",
+        status="RUNNING",
+        by="",
+        stage="create",
+        operation="RECREATE",
+        since_us=NOW - 75_000_000,
+        step_us=NOW - 3_000_000,
+    )
+    assert (
+        "Right now: NODE_RECOVER is RUNNING, step create (RECREATE) for 3.0 s; 1 min 15 s in all."
+        in answer(doing=doing).lines()
+    )
+    assert answer(doing=doing).as_json()["doing"]["step_elapsed_s"] == 3.0  # type: ignore[index]
+
+
+def test_what_would_make_the_answer_worth_less_is_said() -> None:
+    text = " ".join(answer(watched=False, policy="", bound=()).lines())
+    assert "No engine watches it right now" in text
+    assert "No health policy is in force" in text
+    assert "checks pass" not in text
