@@ -107,12 +107,13 @@ def answer(**changes: Any) -> Answer:
 
 
 def test_a_healthy_node() -> None:
-    assert answer().lines() == (
-        "web-1 (cluster web) is healthy since 2026-11-18T11:06:28Z (12 s);"
-        " status ACTIVE, the backend says 'running'.",
+    first, *others = answer().lines()
+    assert first.startswith("web-1 (cluster web) is healthy since 2026-11-18T11:06:28Z (12 s);")
+    assert first.endswith(" status ACTIVE, the backend says 'running'.")
+    assert others == [
         "We believe that because its checks pass.",
         "At worst, by policy heal: detect + fence + recover <= 53.2 s.",
-    )
+    ]
 
 
 def test_a_held_node_says_what_you_can_do_and_when_it_ends() -> None:
