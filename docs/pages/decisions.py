@@ -50,7 +50,7 @@ def outcomes() -> str:
     ]
     return join(
         "# Outcomes of a check",
-        "Each check ends in one row. `unknown` means \"could not ask\": it never counts as a pass and\n"
+        'Each check ends in one row. `unknown` means "could not ask": it never counts as a pass and\n'
         "never as a failure. *Answered* says whether anything answered at all; a refused connection is\n"
         "an answer, silence is not. A *connection error* is unknown where the policy says\n"
         "`poll_url_conn_error_as_unhealthy: false`.",

@@ -160,7 +160,11 @@ def _bounds(hint: BeforeValidator) -> str:
 
 def _lengths(hint: BeforeValidator, free: dict[str, object]) -> str:
     find = free.get("find")
-    named = {"_poll_url_faults": "URL", "_pattern_faults": "RE2 pattern", "reference_faults": "address"}
+    named = {
+        "_poll_url_faults": "URL",
+        "_pattern_faults": "RE2 pattern",
+        "reference_faults": "address",
+    }
     if find is not None:
         return named[getattr(find, "__name__", "")]
     return f"text, up to {free['longest']}"
@@ -222,7 +226,10 @@ def hazards() -> str:
         "# Hazards",
         "Numbers that are each fine and together unsafe. `yaffle policy validate FILE` shows them with\n"
         "their place.",
-        table(("code", "effect", "danger"), [(code(h.code), EFFECT[h.level], DANGERS[h.code]) for h in HAZARDS]),
+        table(
+            ("code", "effect", "danger"),
+            [(code(h.code), EFFECT[h.level], DANGERS[h.code]) for h in HAZARDS],
+        ),
         "## Worst case",
         "The same command prints how long a failure may take:",
         f"```text\n{formulas}\n```",

@@ -114,7 +114,11 @@ class Recorder(Section):
         return {}
 
     def secret(self, key: str = "secret") -> bytes:
-        for name, kind in (("_file", "absolute path"), ("_env", "name of a variable"), ("", "text")):
+        for name, kind in (
+            ("_file", "absolute path"),
+            ("_env", "name of a variable"),
+            ("", "text"),
+        ):
             self.asked[key + name] = (kind, "exactly one of three")
         return b"0" * 16
 
@@ -179,10 +183,10 @@ def drivers() -> str:
         "A driver that is not named below has no settings. How to write one:\n"
         "[Write a driver](../howto/write-a-driver.md).",
         "## Notifier `webhook`",
-        "`[notifiers.ANY_NAME]` with `type = \"webhook\"`. Signed HTTP POST; tried again until accepted.",
+        '`[notifiers.ANY_NAME]` with `type = "webhook"`. Signed HTTP POST; tried again until accepted.',
         table(HEAD, _rows(recorded(WebhookSettings), WebhookSettings)),
         "## Notifier `log`",
-        "`[notifiers.ANY_NAME]` with `type = \"log\"`. One log line a message. No settings. It is the\n"
+        '`[notifiers.ANY_NAME]` with `type = "log"`. One log line a message. No settings. It is the\n'
         "default; a file that names notifiers replaces it.",
         "## Workflow `COMMAND`",
         "`[drivers.COMMAND]`. Off by default.",

@@ -38,7 +38,7 @@ def incidents() -> str:
         "same transaction. A node has at most one open incident.",
         table(("state", "ends it", "notification topic", "event level", "meaning"), rows),
         "## The message",
-        "A webhook gets `{\"id\", \"topic\", \"at\", \"attempt\", \"data\"}`. `id` stays the same on every\n"
+        'A webhook gets `{"id", "topic", "at", "attempt", "data"}`. `id` stays the same on every\n'
         "attempt. `at` is ISO 8601, UTC. The fields of `data`:",
         table(("field", "type"), _body_fields()),
         "`hold_reason` and `hold_numbers` are there when the change is about a hold. How to check the\n"

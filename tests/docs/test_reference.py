@@ -1,0 +1,140 @@
+"""What exists is documented, and the generated pages are those of this very program."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from pydantic import BaseModel
+
+from docs.generate import pages, stale
+from docs.pages import commands, documents, http, settings
+from tests.docs.pages import DOCS
+from yaffle.config import Settings
+from yaffle.core.brakes import BRAKES
+from yaffle.core.outcomes import OUTCOMES
+from yaffle.core.problems import PROBLEMS
+from yaffle.engine.metrics import Metrics
+from yaffle.engine.news import TOPICS
+from yaffle.model.incident import HoldReason, IncidentState
+from yaffle.policy.hazards import HAZARDS
+from yaffle.policy.schema import SHAPES
+
+RUNBOOK = DOCS / "runbook"
+
+
+@pytest.fixture(scope="module")
+def fresh() -> dict[str, str]:
+    return pages()
+
+
+def test_the_pages_are_fresh() -> None:
+    assert stale() == [], "run `make docs`"
+
+
+def test_every_reason_to_hold_has_its_page_and_every_page_its_reason() -> None:
+    assert {p.stem for p in RUNBOOK.glob("*.md")} - {"README"} == set(HoldReason)
+
+
+@pytest.mark.parametrize("reason", list(HoldReason))
+def test_a_runbook_page_says_what_to_see_and_what_to_do(reason: HoldReason) -> None:
+    text = (RUNBOOK / f"{reason.value}.md").read_text()
+    assert text.startswith(f"# `{reason.value}`: ")
+    for part in ("## What you see", "## What Yaffle did", "## What you can do", "Numbers: "):
+        assert part in text
+
+
+def _leaves(model: type[BaseModel], prefix: str = "") -> list[str]:
+    found = []
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            found += _leaves(kind, f"{prefix}{name}.")
+        else:
+            found.append(f"{prefix}{name}")
+    return found
+
+
+def test_every_setting_is_documented_and_described(fresh: dict[str, str]) -> None:
+    rows = re.findall(
+        r"^\| `([\w.]+)` \| `YAFFLE_\w+` \| .* \| (.*) \|$", fresh["settings.md"], re.M
+    )
+    assert [name for name, _ in rows] == _leaves(Settings)
+    assert [name for name, meaning in rows if not meaning.strip()] == []
+
+
+def test_every_metric_is_documented(fresh: dict[str, str]) -> None:
+    names = {
+        family.name + ("_total" if family.type == "counter" else "")
+        for family in Metrics().registry.collect()
+    }
+    assert names == set(re.findall(r"^\| `(yaffle_\w+)`", fresh["metrics.md"], re.M))
+
+
+def test_every_outcome_and_problem_is_documented(fresh: dict[str, str]) -> None:
+    codes = set(re.findall(r"^\| `([\w-]+)`", fresh["outcomes.md"], re.M))
+    assert codes >= {*OUTCOMES, *(p.code for p in PROBLEMS)}
+
+
+def test_every_brake_and_incident_state_is_documented(fresh: dict[str, str]) -> None:
+    order = re.findall(r"^\| \d+ \| \[`([\w-]+)`\]", fresh["brakes.md"], re.M)
+    assert order[: len(BRAKES)] == [b.reason.value for b in BRAKES]
+    assert set(order) == set(HoldReason)
+    states = set(re.findall(r"^\| `([\w-]+)` \|", fresh["incidents.md"], re.M))
+    assert states >= set(IncidentState)
+    assert all(f"`{topic}`" in fresh["incidents.md"] for topic in TOPICS.values())
+
+
+def test_every_key_of_a_policy_is_described() -> None:
+    keys = {
+        ".".join((*where[-1:], key))
+        for where, shape in SHAPES.items()
+        for key in shape.model_fields
+    }
+    assert keys == set(documents.WORDS)
+
+
+def test_every_hazard_is_described() -> None:
+    assert set(documents.DANGERS) == {h.code for h in HAZARDS}
+
+
+def test_every_command_and_option_is_described() -> None:
+    tree = dict(commands.walk(commands.root()))
+    silent = [words for words, command in tree.items() if not command.help]
+    silent += [
+        f"{words} {p.name}"
+        for words, command in tree.items()
+        for p in command.params
+        if p.param_type_name == "option" and not p.help
+    ]
+    assert silent == []
+
+
+def test_every_route_says_what_it_does() -> None:
+    described = http.document()
+    silent = [
+        f"{method} {path}"
+        for path, methods in described["paths"].items()
+        for method, operation in methods.items()
+        if not operation.get("description")
+    ]
+    assert silent == []
+    json.dumps(described)
+
+
+def test_every_property_of_a_local_process_is_described() -> None:
+    defaults = settings.local_process.validate({"command": ["x"]})
+    assert set(defaults) == set(settings.PROPERTIES)
+
+
+def test_every_driver_of_ours_is_documented(fresh: dict[str, str]) -> None:
+    from importlib.metadata import entry_points
+
+    names = {
+        point.name
+        for port in settings.PORTS
+        for point in entry_points(group=f"yaffle.{port}")
+        if point.value.startswith("yaffle.")
+    }
+    assert all(f"`{name}`" in fresh["drivers.md"] for name in names)
