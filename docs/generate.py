@@ -21,7 +21,8 @@ if str(ROOT) not in sys.path:
 
 def pages() -> dict[str, str]:
     """Return every reference page: file name to content."""
-    from docs.pages import commands, decisions, documents, http, settings, telling
+    # Only now: the root of the checkout has to be on the path.
+    from docs.pages import commands, decisions, documents, http, settings, telling  # noqa: PLC0415
 
     found = {
         "settings.md": settings.settings(),

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import typer
-
 from docs.pages.text import code, first_sentence, join, table
+
+from yaffle.cli.app import app
 
 SHARED = {
     "server": "`--server URL` names the server. Default: the one that runs on this machine, else"
@@ -24,8 +25,6 @@ Parameter = Any
 
 def root() -> Command:
     """Return the whole tree."""
-    from yaffle.cli.app import app
-
     return typer.main.get_command(app)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from docs.pages.text import attribute_docs, code, join, table
+
 from yaffle.core.brakes import BRAKES
 from yaffle.core.ladder import TABLE as LADDER
 from yaffle.core.ladder import End, Onward, Result, Stage, path_of
@@ -119,7 +120,8 @@ def brakes() -> str:
         "request*: `yaffle node recover NODE` goes past it for that node.",
         table(("order", "reason", "lifted by a request", "asked by"), rows),
         "`in-flight` is asked twice: by the planner for the cluster (`limits.max_in_flight`), and by\n"
-        "admission for the shared budgets. Each reason has its page in the [runbook](../runbook/README.md).",
+        "admission for the shared budgets. Each reason has its page in the\n"
+        "[runbook](../runbook/README.md).",
     )
 
 

@@ -6,10 +6,10 @@ import inspect
 from enum import StrEnum
 from typing import Final
 
+from docs.pages.text import code, join, table
 from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
-from docs.pages.text import code, join, table
 from yaffle.policy import VERSIONS, parse_document
 from yaffle.policy.arithmetic import __doc__ as arithmetic_doc
 from yaffle.policy.hazards import HAZARDS, Level
@@ -61,7 +61,10 @@ WORDS: Final[dict[str, str]] = {
     "actions.type": "Absent: an operation. Else the kind of workflow.",
     "actions.params": "Parameters; checked against the operation's. May hold templates.",
     "actions.timeout": "Seconds for the act, and again for its verification.",
-    "actions.in_place": "Workflows only, and read by the arithmetic alone. Whether a workflow needs a fence is the operator's word in the driver's settings.",
+    "actions.in_place": (
+        "Workflows only, and read by the arithmetic alone. Whether a workflow needs a fence is the"
+        " operator's word in the driver's settings."
+    ),
     "evidence.console_log": "Accepted. The log is taken whenever `evidence` is there.",
     "evidence.timeout": "Seconds; without evidence in time the recovery goes on.",
     "snapshot.take": "See `snapshot`.",

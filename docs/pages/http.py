@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from docs.pages.text import code, first_sentence, join, table
+
 from yaffle.api.app import build
 from yaffle.api.parts import PREFIX, Parts
 from yaffle.config import ServerSettings
@@ -45,7 +46,8 @@ def routes() -> str:
     ]
     return join(
         "# HTTP interface",
-        f"Below `{PREFIX}`. Bodies and answers are JSON. `GET {PREFIX}/openapi.json` is this page for programs.",
+        f"Below `{PREFIX}`. Bodies and answers are JSON.\n"
+        f"`GET {PREFIX}/openapi.json` is this page for programs.",
         "With `server.token_file`: `Authorization: Bearer TOKEN`. Every answer has `X-Request-Id`.",
         "## Refusals",
         "Every refusal has one shape. " + _refusals(described),

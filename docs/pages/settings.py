@@ -7,10 +7,10 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final, get_args
 
+from docs.pages.text import attribute_docs, code, first_sentence, join, table
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from docs.pages.text import attribute_docs, code, first_sentence, join, table
 from yaffle.clouds.settings import Section
 from yaffle.config import Settings
 from yaffle.drivers.notifiers.webhook import WebhookSettings
@@ -33,8 +33,8 @@ def settings() -> str:
         "A TOML file (`yaffle serve --config FILE`) holds the settings. The environment wins over the\n"
         "file, and flags win over both. An unknown key is an error. Durations are seconds.",
         table(("setting", "environment", "default", "meaning"), rows),
-        "A tuple in the environment is JSON: `YAFFLE_NETWORK__DENY='[\"10.0.0.0/8\"]'`. The drivers' own\n"
-        "keys below `notifiers.NAME` and `drivers.NAME`: [Drivers](drivers.md).",
+        "A tuple in the environment is JSON: `YAFFLE_NETWORK__DENY='[\"10.0.0.0/8\"]'`.\n"
+        "The drivers' own keys below `notifiers.NAME` and `drivers.NAME`: [Drivers](drivers.md).",
     )
 
 

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import yaffle
 from docs.pages.text import code, first_sentence, join, table
+
+import yaffle
 from yaffle.cli.exits import MEANING
 from yaffle.engine.metrics import Metrics
 from yaffle.engine.news import ENDED, LEVELS, TOPICS
@@ -64,7 +65,7 @@ def metrics() -> str:
     for found in vars(Metrics()).values():
         for family in found.collect() if hasattr(found, "_labelnames") else ():
             name = family.name + ("_total" if family.type == "counter" else "")
-            labels = ", ".join(code(label) for label in found._labelnames)
+            labels = ", ".join(code(label) for label in found._labelnames)  # noqa: SLF001
             rows.append((code(name), family.type, labels, family.documentation))
     return join(
         "# Metrics",
@@ -100,7 +101,7 @@ def _of_call(call: ast.Call) -> Iterator[tuple[str, str]]:
         if action:
             yield action, about.lower()
         elif isinstance(call.args[4], ast.JoinedStr):
-            # f"{kind.value.upper()}_BEGIN"
+            # The kind of pause is put before _BEGIN.
             yield from ((f"{kind}_BEGIN", "pause") for kind in ("MAINTENANCE", "STOP"))
     if name in {"_change_binding", "_change"} and len(call.args) > 3 and _text(call.args[3]):
         yield _text(call.args[3]) or "", "cluster"

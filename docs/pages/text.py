@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -44,7 +45,7 @@ def attribute_docs(owner: type) -> Mapping[str, str]:
     tree = ast.parse(textwrap.dedent(inspect.getsource(owner)))
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
     found: dict[str, str] = {}
-    for here, below in zip(body, body[1:], strict=False):
+    for here, below in itertools.pairwise(body):
         name = _name(here)
         if name and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
             found[name] = " ".join(str(below.value.value).split())

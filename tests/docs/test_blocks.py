@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from tests.docs.pages import ROOT, Block, blocks, name_of, pages
 from tests.docs.terminal import PAUSE_S, Differs, Terminal, dialogue, matches
+
 from yaffle.config import load
 from yaffle.drivers.profiles.local_process import spec as local_process
 from yaffle.engine.clock import SystemClock

@@ -7,7 +7,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-
 from docs.pages.commands import root
 from tests.docs.pages import ROOT, blocks, name_of, pages, prose
 

@@ -1,4 +1,4 @@
-"""Links lead somewhere, named tests exist, and pages say nothing about the machine they were written on."""
+"""Links lead somewhere, named tests exist, and pages do not speak of the machine they come from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-
 from tests.docs.pages import DOCS, ROOT, blocks, name_of, pages, prose
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -79,9 +78,8 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
         if page in seen or page.suffix != ".md" or not page.exists():
             continue
         seen.add(page)
-        for target in LINK.findall(prose(page)):
-            if "://" not in target:
-                left.append((page.parent / target.partition("#")[0]).resolve())
+        targets = [t.partition("#")[0] for t in LINK.findall(prose(page)) if "://" not in t]
+        left.extend((page.parent / t).resolve() for t in targets)
     assert [name_of(p) for p in sorted(set(DOCS.rglob("*.md")) - seen)] == []
 
 

@@ -6,11 +6,11 @@ import json
 import re
 
 import pytest
-from pydantic import BaseModel
-
 from docs.generate import pages, stale
-from docs.pages import commands, documents, http, settings
+from pydantic import BaseModel
 from tests.docs.pages import DOCS
+
+from docs.pages import commands, documents, http, settings
 from yaffle.config import Settings
 from yaffle.core.brakes import BRAKES
 from yaffle.core.outcomes import OUTCOMES
@@ -58,7 +58,7 @@ def _leaves(model: type[BaseModel], prefix: str = "") -> list[str]:
 
 def test_every_setting_is_documented_and_described(fresh: dict[str, str]) -> None:
     rows = re.findall(
-        r"^\| `([\w.]+)` \| `YAFFLE_\w+` \| .* \| (.*) \|$", fresh["settings.md"], re.M
+        r"^\| `([\w.]+)` \| `YAFFLE_\w+` \| .* \| (.*) \|$", fresh["settings.md"], re.MULTILINE
     )
     assert [name for name, _ in rows] == _leaves(Settings)
     assert [name for name, meaning in rows if not meaning.strip()] == []
@@ -69,19 +69,19 @@ def test_every_metric_is_documented(fresh: dict[str, str]) -> None:
         family.name + ("_total" if family.type == "counter" else "")
         for family in Metrics().registry.collect()
     }
-    assert names == set(re.findall(r"^\| `(yaffle_\w+)`", fresh["metrics.md"], re.M))
+    assert names == set(re.findall(r"^\| `(yaffle_\w+)`", fresh["metrics.md"], re.MULTILINE))
 
 
 def test_every_outcome_and_problem_is_documented(fresh: dict[str, str]) -> None:
-    codes = set(re.findall(r"^\| `([\w-]+)`", fresh["outcomes.md"], re.M))
+    codes = set(re.findall(r"^\| `([\w-]+)`", fresh["outcomes.md"], re.MULTILINE))
     assert codes >= {*OUTCOMES, *(p.code for p in PROBLEMS)}
 
 
 def test_every_brake_and_incident_state_is_documented(fresh: dict[str, str]) -> None:
-    order = re.findall(r"^\| \d+ \| \[`([\w-]+)`\]", fresh["brakes.md"], re.M)
+    order = re.findall(r"^\| \d+ \| \[`([\w-]+)`\]", fresh["brakes.md"], re.MULTILINE)
     assert order[: len(BRAKES)] == [b.reason.value for b in BRAKES]
     assert set(order) == set(HoldReason)
-    states = set(re.findall(r"^\| `([\w-]+)` \|", fresh["incidents.md"], re.M))
+    states = set(re.findall(r"^\| `([\w-]+)` \|", fresh["incidents.md"], re.MULTILINE))
     assert states >= set(IncidentState)
     assert all(f"`{topic}`" in fresh["incidents.md"] for topic in TOPICS.values())
 
