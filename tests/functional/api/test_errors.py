@@ -255,6 +255,23 @@ def test_the_database_away_is_503(tmp_path: Path) -> None:
         live.call("POST", "/stop", {"reason": "x"}, want=201)
 
 
+def test_events_go_on_where_the_last_answer_ended(stocked: Live) -> None:
+    first = stocked.call("GET", "/events?limit=2")
+    assert [e["seq"] for e in first["events"]] == [1, 2]
+    then = stocked.call("GET", f"/events?limit=1&after={first['last']}")
+    assert [e["seq"] for e in then["events"]] == [3]
+    none = stocked.call("GET", "/events?after=1000000")
+    assert none == {"events": [], "last": 1_000_000}
+
+
+def test_a_stored_text_that_is_no_unicode_is_shown_all_the_same(stocked: Live) -> None:
+    raw = b'{"name": "odd", "type": "%s", "spec": {"command": ["x", "\\ud800"]}}' % KIND.encode()
+    with stocked.client({"Content-Type": "application/json"}) as client:
+        answer = client.post(f"{PREFIX}/profiles", content=raw)
+        assert answer.status_code in {201, 400}, answer.text
+        assert client.get(f"{PREFIX}/profiles").status_code == 200
+
+
 class Broken:
     """Queries with a bug in them."""
 
