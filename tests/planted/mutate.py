@@ -43,8 +43,8 @@ COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.NotEq: (ast.Eq,),
     ast.Is: (ast.IsNot,),
     ast.IsNot: (ast.Is,),
-    ast.In: (ast.NotIn,),
-    ast.NotIn: (ast.In,),
+    ast.In: (ast.NotIn,),  # codespell:ignore notin
+    ast.NotIn: (ast.In,),  # codespell:ignore notin
 }
 ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,

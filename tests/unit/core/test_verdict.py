@@ -500,6 +500,9 @@ def test_a_lifted_mark_leaves_nothing_behind(start: NodeMemory, letters: str, he
 def test_lifting_no_mark_changes_nothing() -> None:
     before = feed(memory(), story("fff"), detection())
     assert set_mark(before, None, detection(), T0 + 20 * SECOND) == before
+    unsettled = resettle(before)
+    again = set_mark(unsettled, None, detection(), T0 + 20 * SECOND)
+    assert (again.health, again.settled) == (Health.UNHEALTHY, False)
 
 
 def test_a_node_sick_before_during_and_after_its_mark_is_sick_since_the_first() -> None:
