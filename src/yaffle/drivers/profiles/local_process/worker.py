@@ -119,6 +119,8 @@ class Worker:
         plan = plan_of(op)
         if plan is None:
             return _failed(f"{op.kind} {dict(op.params)} is not an operation of a local process")
+        if op.kind in _ENDING and (older := self._older(job, op, operation_id)) is not None:
+            return older
         if known is None and op.kind in _ENDING:
             nothing = self._end_nothing(job, op, operation_id)
             if nothing is not None:
@@ -150,6 +152,23 @@ class Worker:
         if op.kind == "CREATE":
             job.folder.unbury()
         return None
+
+    def _older(self, job: Job, op: Operation, operation_id: OperationId) -> Progress | None:
+        """Answer for a copy that was replaced: it is gone, and the present one is not meant.
+
+        Nothing is launched before the node is proved vacant, so an older copy ended before the
+        present one began. Sweepers go on deleting copies that a recovery went past.
+        """
+        named, present = op.target.physical_id, job.record.physical_id
+        if not named or not present or named == present:
+            return None
+        detail = f"copy {named} ended before copy {present} was made, which is left alone"
+        ended = Finished(
+            operation_id=operation_id, kind=op.kind, state=ProgressState.DONE, detail=detail
+        )
+        kept = (*job.record.finished, ended)[-FINISHED_MAX:]
+        job.save(replace(job.record, finished=kept))
+        return ended.progress()
 
     def _end_nothing(self, job: Job, op: Operation, operation_id: OperationId) -> Progress | None:
         """Answer for a node that has no record: done, unless something still carries its marker."""

@@ -1,0 +1,166 @@
+"""The kit's own drivers keep the kit's own checks, in virtual time; and a bad driver does not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from yaffle.model.ids import ModeKey, NodeId
+from yaffle.model.operations import Operation, Progress, ProgressState, Target
+from yaffle.model.policy import DetectionMode, ModeType, UrlOptions
+from yaffle.testing import (
+    Fault,
+    FaultPlan,
+    ForgetfulProfile,
+    Rule,
+    ScriptedDetector,
+    ScriptedFencer,
+    ScriptedNotifier,
+    ScriptedProfile,
+    VirtualClock,
+    World,
+    check_detector,
+    check_fencer,
+    check_notifier,
+    check_profile,
+    run_virtual,
+)
+
+SPEC = {"create_s": 1.0, "delete_s": 0.5}
+URL = DetectionMode(
+    key=ModeKey("0:NODE_STATUS_POLL_URL"),
+    type=ModeType.NODE_STATUS_POLL_URL,
+    url=UrlOptions(poll_url="http://{node_ip}/"),
+)
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.world = World(clock=self.clock)
+        self.plan = FaultPlan(self.clock)
+
+    def hang(self, call: str) -> Callable[[], Any]:
+        @asynccontextmanager
+        async def hanging() -> AsyncIterator[None]:
+            rule = Rule(fault=Fault.HANG, call=call)
+            self.plan.rules.append(rule)
+            yield
+            self.plan.rules.remove(rule)
+
+        return hanging
+
+    async def node(self, name: str) -> Target:
+        profile = ScriptedProfile(self.world, self.plan)
+        target = Target(
+            node_id=NodeId(name),
+            name=name,
+            physical_id="",
+            profile_type=profile.type,
+            spec=profile.validate({"create_s": 0.0}),
+        )
+        op = Operation(kind="CREATE", target=target)
+        made = await profile.submit(op, operation_id=f"make-{name}", deadline_s=1)  # type: ignore[arg-type]
+        return replace(target, physical_id=made.physical_id or "")
+
+
+@pytest.mark.parametrize("kind", [ScriptedProfile, ForgetfulProfile])
+def test_profile(kind: type[ScriptedProfile]) -> None:
+    async def story() -> None:
+        b = Bench()
+        await check_profile(lambda: kind(b.world, b.plan), SPEC, clock=b.clock, hang=b.hang("*"))
+        assert not b.world.overlaps
+
+    run_virtual(story)
+
+
+def test_detector() -> None:
+    async def story() -> None:
+        b = Bench()
+        targets = [await b.node(n) for n in ("a", "b", "c")]
+        b.world.kill(targets[1].node_id)
+        detector = ScriptedDetector(b.world, b.plan)
+        seen = await check_detector(detector, targets, URL, clock=b.clock, hang=b.hang("check"))
+        assert [o.code for o in seen] == ["L7-OK", "L4-REFUSED", "L7-OK"]
+
+    run_virtual(story)
+
+
+def test_fencer() -> None:
+    async def story() -> None:
+        b = Bench()
+        target = await b.node("a")
+
+        async def runs() -> bool:
+            return bool(b.world.alive(target.node_id))
+
+        fencer = ScriptedFencer(b.world, b.plan)
+        await check_fencer(fencer, target, runs, clock=b.clock, hang=b.hang("fence"))
+        assert not b.world.alive(target.node_id)
+
+    run_virtual(story)
+
+
+def test_notifier() -> None:
+    async def story() -> None:
+        b = Bench()
+        notifier = ScriptedNotifier(b.clock, b.plan)
+        await check_notifier(notifier, clock=b.clock, hang=b.hang("send"))
+
+    run_virtual(story)
+
+
+class Sweeps(ScriptedProfile):
+    """A bad driver: its DELETE does not look whom it deletes."""
+
+    async def submit(self, op: Operation, **rest: Any) -> Progress:
+        if op.kind == "DELETE":
+            op = replace(op, target=replace(op.target, physical_id=""))
+        return await super().submit(op, **rest)
+
+
+class Repeats(ScriptedProfile):
+    """A bad driver: promises to act once, and forgets."""
+
+    async def submit(self, op: Operation, **rest: Any) -> Progress:
+        if self.world.find(rest["operation_id"]) is not None and op.kind == "CREATE":
+            return Progress(state=ProgressState.FAILED, detail="again?")
+        return await super().submit(op, **rest)
+
+
+class Sleeps(ScriptedProfile):
+    """A bad driver: waits for its backend however long that takes."""
+
+    async def read(self, targets: Any, *, deadline_s: float) -> Any:
+        return await super().read(targets, deadline_s=100 * deadline_s)
+
+
+class Doubles(ScriptedProfile):
+    """A bad driver: CREATE does not look whether an older copy runs."""
+
+    async def submit(self, op: Operation, **rest: Any) -> Progress:
+        if op.kind == "CREATE" and op.target.physical_id:
+            return Progress(state=ProgressState.DONE, physical_id="second")
+        return await super().submit(op, **rest)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (Sweeps, "DELETE of an older copy touched the present one"),
+        (Repeats, "the same operation id must act once"),
+        (Sleeps, "read did not come back"),
+        (Doubles, "CREATE must refuse while an older copy runs"),
+    ],
+)
+def test_a_bad_profile_is_found_out(kind: type[ScriptedProfile], sentence: str) -> None:
+    async def story() -> None:
+        b = Bench()
+        await check_profile(lambda: kind(b.world, b.plan), SPEC, clock=b.clock, hang=b.hang("read"))
+
+    with pytest.raises(AssertionError, match=sentence):
+        run_virtual(story)
