@@ -182,7 +182,7 @@ class Stage:
 
     def _kit(self, gate: Gate, drivers: Drivers) -> Kit:
         return Kit(
-            store=GatedStore(self.store, gate, self.weather, lambda: self.audit.written()),  # type: ignore[arg-type]
+            store=GatedStore(self.store, gate, self.weather, self.audit.written),  # type: ignore[arg-type]
             clock=GatedClock(self.clock, gate),
             drivers=drivers,
             settings=SETTINGS,
@@ -216,11 +216,11 @@ class Stage:
         ident = await self.commands.create_cluster(
             name, f"profile-{name}", size, by="sim", policy=f"policy-{name}"
         )
-        await self.until(lambda: self.all_well(), 120, "the cluster was built")
+        await self.until(self.all_well, 120, "the cluster was built")
         return ident
 
     async def nodes(self) -> list[Any]:
-        return list(await self.store.read(lambda c: catalog.nodes_of(c)))
+        return list(await self.store.read(catalog.nodes_of))
 
     def node_ids(self) -> list[NodeId]:
         return sorted(self.world.copies)
@@ -254,8 +254,10 @@ class Stage:
                 f" attempts={n.attempts} exhausted={n.exhausted_us} mark={n.mark_reason}"
                 f" {n.status_reason[:160]}"
             )
-        for a in await self.store.read(lambda c: actions.unfinished(c)):
-            lines.append(f"{a.action} {a.node_id} {a.status} epoch={a.epoch} {a.status_reason}")
+        lines += [
+            f"{a.action} {a.node_id} {a.status} epoch={a.epoch} {a.status_reason}"
+            for a in await self.store.read(actions.unfinished)
+        ]
         return "\n".join(lines)
 
 

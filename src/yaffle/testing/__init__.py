@@ -1,5 +1,10 @@
 """The public kit for driver authors: a scripted world, virtual time, and checks of every port."""
 
+from yaffle.testing.checks.detector import check_detector
+from yaffle.testing.checks.fencer import check_fencer
+from yaffle.testing.checks.notifier import check_notifier
+from yaffle.testing.checks.profile import check_profile
+from yaffle.testing.checks.workflow import check_workflow
 from yaffle.testing.clock import VirtualClock
 from yaffle.testing.detector import ScriptedDetector
 from yaffle.testing.faults import Broken, Fault, FaultPlan, Rule
@@ -28,5 +33,10 @@ __all__ = [
     "VirtualClock",
     "VirtualLoop",
     "World",
+    "check_detector",
+    "check_fencer",
+    "check_notifier",
+    "check_profile",
+    "check_workflow",
     "run_virtual",
 ]
