@@ -19,7 +19,7 @@ class Gate:
         self._open.set()
         self.points = 0
         self.on_point: Callable[[str], None] = lambda _name: None
-        """Called before and after every store write and driver call: `before write`, …"""
+        """Called before and after every store write and driver call: `before Walk._intend.work`, …"""
 
     @property
     def frozen(self) -> bool:
@@ -84,12 +84,13 @@ class GatedStore:
         self._store, self._gate, self._weather, self._audit = store, gate, weather, audit
 
     async def write(self, work: Any, *, timeout_s: float = 10.0) -> Any:
-        await self._enter("before write")
+        name = getattr(work, "__qualname__", "?").replace(".<locals>", "")
+        await self._enter(f"before {name}")
         try:
             result = await self._store.write(work, timeout_s=timeout_s)
         finally:
             self._audit()
-        await self._leave("after write")
+        await self._leave(f"after {name}")
         self._weather.after()
         return result
 

@@ -16,7 +16,7 @@ from tests.sim.weather import ALL, Weather
 
 from yaffle.testing import run_virtual
 
-RUNS = int(os.environ.get("YAFFLE_SIM_RUNS") or 8)
+RUNS = int(os.environ.get("YAFFLE_SIM_RUNS") or 4)
 SEED = os.environ.get("YAFFLE_SIM_SEED")
 SEEDS = [int(SEED)] if SEED else list(range(RUNS))
 WEATHER_S = 240.0
