@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from enum import StrEnum
+from importlib.metadata import entry_points
 from typing import Final
 
 from docs.pages.text import code, join, table
@@ -97,8 +98,11 @@ def policy_document() -> str:
         *parts,
         "## Values that need 1.3",
         table(("key", "value"), sorted((code(w[-1]), code(v)) for w, v in WORDS_SINCE_1_3)),
-        "A mode or workflow kind that no installed driver offers is refused, and the message names\n"
-        "those that are there. LIFECYCLE_EVENTS beside other modes needs 1.3.",
+        "LIFECYCLE_EVENTS beside other modes needs 1.3.",
+        "## What is carried out",
+        f"Drivers that come with Yaffle carry out these modes: {_served('detectors')};\n"
+        f"this fencing: {_served('fencers')}; these workflows: {_served('workflows')}.\n"
+        "The other values are words of the document that no driver here carries out yet.",
         "## Expansions and templates",
         "In `poll_url`: " + ", ".join(code("{" + name + "}") for name in EXPANSIONS) + ".",
         "In `actions.params`, quoted: "
@@ -109,6 +113,11 @@ def policy_document() -> str:
         "`detection: {type: …, options: {interval: …}}` is accepted instead of `detection_modes`.",
         "Combinations that are refused: [Hazards](hazards.md).",
     )
+
+
+def _served(port: str) -> str:
+    names = (p.name for p in entry_points(group=f"yaffle.{port}") if p.value.startswith("yaffle."))
+    return ", ".join(map(code, sorted(names)))
 
 
 def _title(where: Place) -> str:

@@ -20,6 +20,8 @@ from yaffle.prober.client import ProberClient
 from yaffle.wiring import address_rules, load_drivers
 
 PLAYED = {"run", "serve", "until"}
+ELSEWHERE = {"docs/howto/write-a-driver.md"}
+"""Its blocks belong together and have a test of their own: test_driver_howto.py."""
 BOUND_S = 60.0
 
 
@@ -117,7 +119,7 @@ def of_language(*languages: str) -> list[object]:
         pytest.param(b, id=b.place)
         for p in pages()
         for b in blocks(p)
-        if b.language in languages and "fragment" not in b.words
+        if b.language in languages and "fragment" not in b.words and b.page not in ELSEWHERE
     ]
 
 
