@@ -62,8 +62,9 @@ def test_a_killed_node_is_healed_and_the_incident_tells_every_step(
     assert order[0] == 0.0
     assert all(s["took_ms"] is not None and s["at_ms"] > 0 for s in incident["steps"])
     assert incident["proofs"][0]["method"] == "delete-confirmed"
-    lines = described.call("GET", f"/nodes/{web}-1/why")["why"]["lines"]
-    assert lines[0].startswith(f"{web}-1 (cluster {web}) is healthy since ")
+    well = f"{web}-1 (cluster {web}) is healthy since "
+    answer = described.until(f"/nodes/{web}-1/why", lambda a: a["why"]["lines"][0].startswith(well))
+    lines = answer["why"]["lines"]
     assert any(
         line.startswith(f"Incident {ident[:8]}: recovered; gone: detected") for line in lines
     )
