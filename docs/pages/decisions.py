@@ -161,10 +161,13 @@ def ladder() -> str:
 
 
 def _move(move: Onward | End) -> str:
-    return {
-        Onward.NEXT_STAGE: "the next stage",
-        Onward.NEXT_RUNG: "the next rung; after the last one the end `exhausted`",
-    }.get(move) or f"the end {code(move)}"  # type: ignore[call-overload, no-any-return]
+    match move:
+        case Onward.NEXT_STAGE:
+            return "the next stage"
+        case Onward.NEXT_RUNG:
+            return "the next rung; after the last one the end `exhausted`"
+        case _:
+            return f"the end {code(move)}"
 
 
 def _paths() -> list[tuple[str, str]]:

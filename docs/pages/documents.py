@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from enum import StrEnum
 from importlib.metadata import entry_points
 from typing import Final
@@ -170,7 +171,7 @@ def _bounds(hint: BeforeValidator) -> str:
     }[getattr(hint.func, "__name__", "")]
 
 
-def _lengths(hint: BeforeValidator, free: dict[str, object]) -> str:
+def _lengths(hint: BeforeValidator, free: Mapping[str, object]) -> str:
     find = free.get("find")
     named = {
         "_poll_url_faults": "URL",

@@ -15,6 +15,7 @@ from yaffle.config import Settings
 from yaffle.core.brakes import BRAKES
 from yaffle.core.outcomes import OUTCOMES
 from yaffle.core.problems import PROBLEMS
+from yaffle.drivers.profiles.local_process import spec as local_process
 from yaffle.engine.metrics import Metrics
 from yaffle.engine.news import TOPICS
 from yaffle.model.incident import HoldReason, IncidentState
@@ -124,7 +125,7 @@ def test_every_route_says_what_it_does() -> None:
 
 
 def test_every_property_of_a_local_process_is_described() -> None:
-    defaults = settings.local_process.validate({"command": ["x"]})
+    defaults = local_process.validate({"command": ["x"]})
     assert set(defaults) == set(settings.PROPERTIES)
 
 
