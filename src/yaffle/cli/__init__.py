@@ -6,18 +6,20 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from typing import NoReturn
 
     from yaffle.errors import YaffleError
 
 
-def main() -> None:
-    """Run the command line; the process ends with a code of `yaffle.cli.exits`."""
+def main(words: Sequence[str] | None = None) -> NoReturn:
+    """Run `words`, by default those of the process; it ends with a code of `yaffle.cli.exits`."""
     from yaffle.cli.app import app
     from yaffle.errors import YaffleError
 
     try:
-        app(prog_name="yaffle")
+        app(args=words, prog_name="yaffle")
+        sys.exit(0)
     except (YaffleError, ExceptionGroup) as error:
         sys.exit(_told(error))
 

@@ -27,8 +27,11 @@ def parse(text: str) -> float:
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
-def option(text: str) -> float:
+def option(text: str | float) -> float:
     """As `parse`, with the error that the command line reports as a wrong use."""
+    if not isinstance(text, str):
+        # Defaults, which are seconds already, come through here as well.
+        return text
     try:
         seconds = parse(text)
     except ValueError as error:

@@ -31,7 +31,7 @@ def once() -> int:
     try:
         with _world() as world:
             _begin(world, deadline)
-            with Api(world.url) as api:
+            with Api(world.url) as api, _log_shown(world):
                 _tell(world, api, deadline)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
@@ -83,6 +83,16 @@ def _tell(world: World, api: Api, deadline: Deadline) -> None:
     if state != "recovered":
         raise DemoFailed(f"the incident ended {state}: {incident.get('reason')}")
     _say(f"{failure.name} came back: process {answer.pid} in place of {failure.pid}")
+
+
+@contextmanager
+def _log_shown(world: World) -> Iterator[None]:
+    """Show the end of the server's log where the story fails, while there is one."""
+    try:
+        yield
+    except YaffleError:
+        _say(f"the end of the server's log:\n{world.log_end()}")
+        raise
 
 
 @contextmanager

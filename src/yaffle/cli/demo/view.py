@@ -102,8 +102,9 @@ def _on_terminal(world: World, api: Api) -> None:
     from rich.live import Live
 
     board = Board(url=world.url)
-    with Live(console=Console(), auto_refresh=False, transient=True) as live:
-        _go_on(world, api, board, lambda: live.update(picture(board), refresh=True))
+    console = Console()
+    with Live(console=console, auto_refresh=False) as live:
+        _go_on(world, api, board, lambda: live.update(picture(board, console.height), refresh=True))
 
 
 def _go_on(world: World, api: Api, board: Board, draw: Callable[[], None]) -> None:
@@ -186,7 +187,7 @@ class Printer:
         for event in board.fresh:
             print(_event_line(event), flush=True)
         if board.told != self._told and (board.over or len(board.told) == 1):
-            for line in board.told:
+            for line in board.told[len(self._told) :]:
                 print(line, flush=True)
             self._told = board.told
             if board.over:
@@ -205,24 +206,25 @@ def _event_line(event: Row) -> str:
 # --- picture -------------------------------------------------------------------------------------
 
 
-def picture(board: Board) -> RenderableType:
-    """Return the whole view."""
+def picture(board: Board, height: int) -> RenderableType:
+    """Return the whole view; on a low terminal the oldest events make room."""
     from rich.console import Group
     from rich.rule import Rule
     from rich.text import Text
 
-    parts: list[RenderableType] = [
+    def part(title: str, lines: list[str], style: str = "") -> list[RenderableType]:
+        texts = [Text(line, style=style, no_wrap=True, overflow="ellipsis") for line in lines]
+        return [Rule(title, align="left", style="dim"), *texts]
+
+    above: list[RenderableType] = [
         Rule(f"yaffle demo, server {board.url}", align="left"),
         _table(board),
-        Rule("events", align="left", style="dim"),
-        *(Text(_event_line(event), no_wrap=True, overflow="ellipsis") for event in board.events),
+        *(part("the first failure", board.told) if board.told else ()),
+        *part("in another terminal (Ctrl-C here ends the demo)", hints(board), "bold"),
     ]
-    if board.told:
-        parts.append(Rule("the first failure", align="left", style="dim"))
-        parts += [Text(line, no_wrap=True, overflow="ellipsis") for line in board.told]
-    parts.append(Rule("in another terminal (Ctrl-C here ends the demo)", align="left", style="dim"))
-    parts += [Text(line, style="bold", no_wrap=True) for line in hints(board)]
-    return Group(*parts)
+    room = max(1, height - len(above) - len(board.nodes) - 2)
+    events = [_event_line(event) for event in board.events][-room:]
+    return Group(*above, *part("events", events))
 
 
 def _table(board: Board) -> RenderableType:

@@ -1,0 +1,130 @@
+"""The demo as a newcomer meets it: one story, lines, the live view; and nothing left behind."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+from pathlib import Path
+
+from tests.functional.cli.support import YAFFLE, Running, environment, living, run, wait_for
+
+MARK = "WOODPECKER_DEMO="
+FRAME = re.compile(r"yaffle demo, server http")
+
+
+def folder_of(line: str) -> Path:
+    return Path(line.rpartition(" in ")[2])
+
+
+def clean(folder: Path) -> bool:
+    return not folder.exists() and living(MARK + folder.name) == {}
+
+
+def test_once_tells_the_story_of_a_real_healing_and_leaves_nothing() -> None:
+    done = run("demo", "--once", s=90)
+    assert done.code == 0, done
+    lines = done.out.splitlines()
+    order = ["failed", "detected", "decided", "step ", "fenced", "recovered", "verified"]
+    places = [next(i for i, line in enumerate(lines) if f" {word}" in line) for word in order]
+    assert places == sorted(places), done.out
+    killed = re.search(r"kill -9 (\d+): web-2 is gone", done.out)
+    back = re.search(r"web-2 came back: process (\d+) in place of (\d+)", done.out)
+    assert killed, done.out
+    assert back, done.out
+    assert back[2] == killed[1] != back[1]
+    detected = next(line for line in lines if " detected" in line)
+    assert re.match(r" *\+[\d.]+ (ms|s) ", detected), detected
+    assert clean(folder_of(lines[0]))
+
+
+def test_once_fails_and_still_cleans_up_when_nobody_heals() -> None:
+    demo = Running("demo", "--once")
+    folder = folder_of(demo.line("starting a server"))
+    demo.line("kill -9")
+    for pid in living(MARK + folder.name):
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        if b"serve" in command.split(b"\0"):
+            os.kill(pid, signal.SIGKILL)
+    assert demo.end() == 1
+    assert "FAILED: server http" in demo.text
+    assert "came back" not in demo.text
+    assert clean(folder)
+
+
+def test_once_can_be_interrupted() -> None:
+    demo = Running("demo", "--once")
+    folder = folder_of(demo.line("starting a server"))
+    demo.line("web-1: healthy")
+    demo.signal(signal.SIGTERM)
+    assert demo.end() == 130
+    assert clean(folder)
+
+
+def test_without_a_terminal_it_prints_lines_and_goes_on_until_a_signal() -> None:
+    demo = Running("demo")
+    folder = folder_of(demo.line("starting a server"))
+    demo.line("it goes on")
+    hint = demo.line(" why web-1").strip()
+    server, _, command = hint.partition(" ")
+    assert command.endswith("why web-1")
+    # The line is meant to be copied: what it names is what answers.
+    name, _, url = server.partition("=")
+    done = run("why", "web-1", env={name: url})
+    assert (done.code, "web-1 (cluster web) is" in done.out) == (0, True), done
+    frozen = int(demo.line("kill -STOP").split()[2])
+    os.kill(frozen, signal.SIGSTOP)
+    demo.line("web-3    INCIDENT recovered")
+    assert frozen not in living(MARK + folder.name)
+    demo.signal(signal.SIGINT)
+    assert demo.end() == 0
+    assert "nothing is left" in demo.text
+    assert clean(folder)
+
+
+def test_on_a_terminal_it_draws_and_ctrl_c_removes_everything() -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(sys.executable, YAFFLE_ARGV, {**environment(), "TERM": "xterm-256color"})
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 45, 140, 0, 0))
+    seen = bytearray()
+
+    def read_until(part: str, bound_s: float) -> None:
+        end = time.monotonic() + bound_s
+        while part not in plain(seen):
+            assert time.monotonic() < end, plain(seen)[-3000:]
+            if select.select([terminal], [], [], 0.2)[0]:
+                seen.extend(os.read(terminal, 65536))
+
+    try:
+        read_until("verified: process", 60)
+        text = plain(seen)
+        folder = Path(re.search(r"/\S*yaffle-demo-\w+", text)[0])  # type: ignore[index]
+        assert len(FRAME.findall(text)) > 5
+        for heading in ("NODE", "PID", "HEALTH", "DOING", "in another terminal", "kill -STOP"):
+            assert heading in text
+        assert "recovered" in text
+        os.write(terminal, b"\x03")
+        read_until("nothing is left", 45)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        pid = 0
+        wait_for(lambda: clean(folder))
+    finally:
+        if pid:
+            os.kill(pid, signal.SIGTERM)
+            os.waitpid(pid, 0)
+        os.close(terminal)
+
+
+YAFFLE_ARGV = [*YAFFLE, "demo"]
+
+
+def plain(seen: bytearray) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode(errors="replace"))

@@ -1,0 +1,176 @@
+"""The server process: how it starts, is found, stops, dies, and comes back to nodes that went on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+import uuid
+from pathlib import Path
+
+import pytest
+from tests.functional.cli.support import (
+    POLICY,
+    Running,
+    Server,
+    living,
+    profile_document,
+    run,
+    run_here,
+    swept,
+    wait_for,
+)
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+
+
+def test_it_leaves_a_private_card_and_takes_it_away(tmp_path: Path) -> None:
+    server = Server(tmp_path / "state")
+    server.start()
+    card = server.state_dir / "server.json"
+    assert stat.S_IMODE(card.stat().st_mode) == 0o600
+    assert stat.S_IMODE(server.state_dir.stat().st_mode) == 0o700
+    assert server.ok("status").out.startswith("server ")
+    running = server.running
+    assert running is not None
+    assert server.stop(signal.SIGINT) == 0
+    assert not card.exists()
+    for line in running.lines:
+        assert "event" in json.loads(line), line
+    assert server.cli("status").code == 5
+
+
+def test_a_second_server_is_turned_away(tmp_path: Path) -> None:
+    server = Server(tmp_path / "state")
+    server.start()
+    try:
+        listen = server.ok("status", "--json").json["server"]["url"].removeprefix("http://")
+        taken = run("serve", "--listen", listen, "--state-dir", str(tmp_path / "other"))
+        assert (taken.code, f"--listen {listen}" in taken.err) == (2, True), taken
+        assert not (tmp_path / "other").exists()
+        locked = run("serve", "--listen", "127.0.0.1:0", "--state-dir", str(server.state_dir))
+        assert locked.code == 4
+        assert f"process {server.pid_in_card()} holds" in locked.err
+        assert server.ok("status").code == 0
+    finally:
+        assert server.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("[engine]\nlease = 'long'\n", "engine.lease", id="type"),
+        pytest.param("[engin]\nlease = 5\n", "engin", id="section"),
+        pytest.param("[server]\nlisten = 'here'\n", "server.listen", id="listen"),
+        pytest.param("state_dir = \n", "line 1", id="toml"),
+        pytest.param("[notifiers.ops]\ntype = 'pigeon'\n", "notifiers.ops.type", id="notifier"),
+    ],
+)
+def test_a_bad_setting_is_named_and_nothing_starts(text: str, said: str, tmp_path: Path) -> None:
+    config = tmp_path / "yaffle.toml"
+    config.write_text(text)
+    flags = ("--state-dir", str(tmp_path / "state"))
+    if said != "server.listen":
+        flags += ("--listen", "127.0.0.1:0")
+    done = run("serve", "--config", str(config), *flags)
+    assert done.code == 2, done
+    assert said in done.err
+    assert "Traceback" not in done.err
+
+
+def test_the_environment_and_its_faults(tmp_path: Path) -> None:
+    words = ("serve", "--state-dir", str(tmp_path), "--listen", "127.0.0.1:0")
+    done = run(*words, env={"YAFFLE_ENGINE__LEASE": "never"})
+    assert (done.code, "engine.lease" in done.err) == (2, True)
+    done = run(*words, env={"YAFFLE_ENGINE": "{"})
+    assert (done.code, "engine" in done.err, "Traceback" in done.err) == (2, True, False), done
+    server = Server(tmp_path / "state", env={"YAFFLE_SERVER": "http://127.0.0.1:9"})
+    server.start()
+    assert server.stop() == 0
+
+
+def test_strangers_need_a_token_and_the_card_names_its_file(tmp_path: Path) -> None:
+    open_to_all = run("serve", "--listen", "0.0.0.0:0", "--state-dir", str(tmp_path / "state"))
+    assert (open_to_all.code, "server.token_file" in open_to_all.err) == (2, True)
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"# ours\nmara:{TOKEN}\n")
+    tokens.chmod(0o600)
+    server = Server(tmp_path / "state", flags=("--token-file", str(tokens)))
+    server.start()
+    try:
+        url = server.ok("status", "--json").json["server"]["url"]
+        shut = run_here("status", "--server", url)
+        assert (shut.code, "YAFFLE_TOKEN" in shut.err) == (2, True)
+        assert run_here("status", "--server", url, env={"YAFFLE_TOKEN": TOKEN}).code == 0
+        assert run_here("status", "--server", url, "--token-file", str(tokens)).code == 0
+        assert run_here("status", "--server", url, "--token-file", "/nowhere").code == 2
+    finally:
+        assert server.stop() == 0
+
+
+def test_local_processes_are_off_unless_allowed(tmp_path: Path) -> None:
+    server = Server(tmp_path / "state", flags=())
+    server.start()
+    try:
+        done = server.cli("profile", "create", "page", "-", given=profile_document("x"))
+        assert (done.code, "--allow-local-process" in done.err) == (2, True)
+    finally:
+        assert server.stop() == 0
+
+
+def test_systemd_is_told_when_it_is_ready_alive_and_stopping(tmp_path: Path) -> None:
+    path = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
+        supervisor.bind(str(path))
+        supervisor.settimeout(20)
+        env = {"NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "200000"}
+        server = Server(tmp_path / "state", env=env)
+        server.start()
+        first = {supervisor.recv(1024).split(b"\n")[0] for _ in range(3)}
+        assert {b"READY=1", b"WATCHDOG=1"} <= first
+        server.stop()
+        last = b""
+        while last != b"STOPPING=1":
+            last = supervisor.recv(1024)
+
+
+def test_killed_and_started_again_it_adopts_its_nodes_and_heals_on(tmp_path: Path) -> None:
+    mark = f"adopt-{uuid.uuid4().hex}"
+    server = Server(tmp_path / "state")
+    with swept(mark):
+        server.start()
+        server.ok("profile", "create", "page", "-", given=profile_document(mark))
+        server.ok("policy", "create", "care", "-", given=POLICY)
+        server.ok("cluster", "create", "w", "--profile", "page", "--size", "2", "--policy", "care")
+        before = living(mark)
+        assert len(before) == 2
+        server.stop(signal.SIGKILL)
+        assert living(mark).keys() == before.keys()
+        # Its card is stale now: nobody is asked in vain for a server that is no more.
+        assert "127.0.0.1:8777" in server.cli("status").err
+        server.start()
+
+        def healthy(count: int = 2) -> bool:
+            nodes = server.ok("node", "list", "--json").json["nodes"]
+            return sum(n["health"] == "healthy" for n in nodes) == count
+
+        wait_for(healthy)
+        assert living(mark).keys() == before.keys()
+        assert server.ok("incident", "list", "--json").json["incidents"] == []
+        victim = min(before)
+        os.kill(victim, signal.SIGKILL)
+        wait_for(lambda: len(living(mark)) == 2 and victim not in living(mark))
+        wait_for(healthy)
+        assert server.stop() == 0
+        # A clean end leaves the nodes alone, too.
+        assert len(living(mark)) == 2
+
+
+def test_serve_writes_text_for_people_when_asked(tmp_path: Path) -> None:
+    words = ("serve", "--state-dir", str(tmp_path / "state"), "--listen", "127.0.0.1:0")
+    running = Running(*words, env={"YAFFLE_LOG__FORMAT": "text"})
+    assert not running.line("listening").startswith("{")
+    running.signal(signal.SIGTERM)
+    assert running.end() == 0
