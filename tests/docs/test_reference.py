@@ -73,6 +73,16 @@ def test_every_metric_is_documented(fresh: dict[str, str]) -> None:
     assert names == set(re.findall(r"^\| `(yaffle_\w+)`", fresh["metrics.md"], re.MULTILINE))
 
 
+def test_metrics_that_pages_speak_of_exist(fresh: dict[str, str]) -> None:
+    known = set(re.findall(r"^\| `(yaffle_\w+)`", fresh["metrics.md"], re.MULTILINE))
+    spoken = {
+        (page.name, word)
+        for page in DOCS.rglob("*.md")
+        for word in re.findall(r"\byaffle_[a-z_]+(?=[ `{\[])", page.read_text())
+    }
+    assert {(page, word) for page, word in spoken if word not in known} == set()
+
+
 def test_every_outcome_and_problem_is_documented(fresh: dict[str, str]) -> None:
     codes = set(re.findall(r"^\| `([\w-]+)`", fresh["outcomes.md"], re.MULTILINE))
     assert codes >= {*OUTCOMES, *(p.code for p in PROBLEMS)}
