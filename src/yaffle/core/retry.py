@@ -42,8 +42,8 @@ def started(state: RetryState, retry: Retry, now_us: int) -> RetryState:
 
 
 def ended(state: RetryState, retry: Retry, now_us: int) -> RetryState:
-    """Let the rest begin when the try ends."""
-    return replace(state, next_us=now_us + int(backoff_s(state.attempts, retry) * SECOND))
+    """Let the rest begin when the try ends; also one that was given back is not tried at once."""
+    return replace(state, next_us=now_us + int(backoff_s(max(1, state.attempts), retry) * SECOND))
 
 
 def refunded(state: RetryState, now_us: int) -> RetryState:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 if TYPE_CHECKING:
-    from yaffle.engine.steps import Outcome, Step
+    from yaffle.engine.step import Outcome, Step
 
 log = structlog.get_logger()
 

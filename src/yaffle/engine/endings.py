@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from yaffle.engine.kit import Kit
     from yaffle.engine.snapshot import Snapshot
-    from yaffle.engine.steps import Outcome, Step
+    from yaffle.engine.step import Outcome, Step
     from yaffle.store.records import ActionRow, IncidentRow, NodeRow, StepRow
 
 BEGINNING = {"NODE_CREATE": NodeStatus.CREATING, "NODE_DELETE": NodeStatus.DELETING}

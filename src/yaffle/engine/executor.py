@@ -17,6 +17,7 @@ from yaffle.core.pauses import covering
 from yaffle.engine import endings, steps
 from yaffle.engine.session import LeaseLost
 from yaffle.engine.snapshot import Snapshot, unpack
+from yaffle.engine.step import Step
 from yaffle.engine.targets import target_of
 from yaffle.errors import InvalidSpec, StaleEpoch, StoreUnavailable
 from yaffle.model.ids import ClusterId, NodeId, OperationId
@@ -151,7 +152,7 @@ class Walk:
             return False
         rung = scene.ladder[place.rung].action
         row = half_done or await self._intend(place, rung, snapshot, len(past))
-        step = steps.Step(
+        step = Step(
             kit=self._kit,
             session=self._session,
             action=self._action,

@@ -37,6 +37,8 @@ log = structlog.get_logger()
 
 JITTER = 0.1
 RETRY_S = 1.0
+SLICE = 100
+"""Observations that are folded before others have their turn."""
 
 
 class Watch:
@@ -139,7 +141,11 @@ class Watch:
             began_s = kit.clock.monotonic_s()
             targets = tuple(scene.targets.values())
             seen = await ask(kit, targets, mode) if targets else ()
-            self.take(await self._confirmed(scene, mode, seen))
+            found = await self._confirmed(scene, mode, seen)
+            for first in range(0, len(found), SLICE):
+                self.take(found[first : first + SLICE])
+                # Ten clusters of a thousand at once would make the loop late, hence us blind.
+                await asyncio.sleep(0)
             interval_s = scene.policy.detection.interval_s
             pause_s = interval_s * kit.rng.uniform(1 - JITTER, 1 + JITTER)
             elapsed_s = kit.clock.monotonic_s() - began_s

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 MIN_PREFIX = 4
 
 
+def is_prefix(ident: str) -> bool:
+    """Whether `ident` can be the beginning of an id; anything else must not reach a LIKE."""
+    return len(ident) >= MIN_PREFIX and set(ident) <= set("0123456789abcdef-")
+
+
 def find(conn: Connection, table: Table, kind: type[R], ident: str, word: str) -> R:
     """Return the object that `ident` names: its id, its exact name, or an unambiguous id prefix."""
     for condition in (table.c.id == ident, table.c.name == ident):
@@ -26,7 +31,7 @@ def find(conn: Connection, table: Table, kind: type[R], ident: str, word: str) -
             return load(kind, rows[0])
         if rows:
             raise Conflict(f"{word} {ident!r}: several have that name; use an id")
-    if len(ident) >= MIN_PREFIX and set(ident) <= set("0123456789abcdef-"):
+    if is_prefix(ident):
         rows = conn.execute(select(table).where(table.c.id.startswith(ident)).limit(2)).all()
         if len(rows) == 1:
             return load(kind, rows[0])

@@ -9,6 +9,7 @@ from sqlalchemy import insert, select, update
 
 from yaffle.errors import NotFound
 from yaffle.model.ids import IncidentId, NodeId
+from yaffle.store.catalog import is_prefix
 from yaffle.store.records import IncidentRow, load
 from yaffle.store.tables import decisions, incidents, proofs
 
@@ -40,10 +41,12 @@ def last_of(conn: Connection, node_id: NodeId) -> IncidentRow | None:
 
 def get(conn: Connection, incident_id: str) -> IncidentRow:
     """Return an incident by id or by an unambiguous prefix of it; raise NotFound."""
-    rows = conn.execute(
-        select(incidents).where(incidents.c.id.startswith(incident_id)).limit(2)
-    ).all()
-    if len(rows) != 1 or len(incident_id) < 4:
+    rows = (
+        conn.execute(select(incidents).where(incidents.c.id.startswith(incident_id)).limit(2)).all()
+        if is_prefix(incident_id)
+        else []
+    )
+    if len(rows) != 1:
         raise NotFound(f"incident {incident_id!r}: there is none; see `yaffle incident list`")
     return load(IncidentRow, rows[0])
 

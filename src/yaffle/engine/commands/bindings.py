@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, insert, select, update
 
 from yaffle.engine.commands.desk import Desk
 from yaffle.errors import Conflict, InvalidSpec, NotFound
+from yaffle.model.policy import ActionKind
 from yaffle.policy import check_operations, parse_document
 from yaffle.store import catalog
 from yaffle.store.tables import bindings
@@ -15,6 +17,8 @@ from yaffle.store.tables import bindings
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from yaffle.engine.kit import Drivers
+    from yaffle.model.policy import HealthPolicy
     from yaffle.policy import ParsedPolicy
     from yaffle.store.records import ClusterRow
 
@@ -98,10 +102,43 @@ def bind(
 
 
 def fits(desk: Desk, conn: Connection, parsed: ParsedPolicy, cluster: ClusterRow | None) -> None:
-    """Refuse a policy whose operations the cluster's profile lacks."""
+    """Refuse a policy that could not work here: an operation that the profile lacks, a missing driver.
+
+    A binding without a working watch is impossible (contracts of the health policy, "nothing after
+    attach"): what cannot be asked or done is said now and not found out at three in the morning.
+    """
     if cluster is None:
         return
     profile = catalog.profile(conn, cluster.profile_id)
-    problems = check_operations(parsed.policy, desk.driver(profile.type).operations)
+    lacking = check_operations(parsed.policy, desk.driver(profile.type).operations)
+    problems = (*lacking, *missing_drivers(desk.kit.drivers, parsed.policy))
     if problems:
         raise InvalidSpec(problems)
+
+
+def missing_drivers(drivers: Drivers, policy: HealthPolicy) -> Iterator[str]:
+    """Name what the policy needs of this engine and the engine does not have."""
+    for place, mode in enumerate(policy.detection.modes):
+        if mode.type not in drivers.detectors:
+            yield (
+                f"detection.detection_modes.{place}.type: {mode.type} is not available here;"
+                f" installed: {', '.join(sorted(drivers.detectors))}"
+            )
+    for place, action in enumerate(policy.recovery.actions):
+        where = f"recovery.actions.{place}"
+        if action.kind is ActionKind.BUILTIN:
+            continue
+        driver = drivers.workflows.get(action.kind)
+        if driver is None:
+            yield f"{where}.type: no driver for {action.kind} workflows is installed here"
+            continue
+        try:
+            driver.validate(action.name, action.params)
+        except InvalidSpec as error:
+            yield from (f"{where}: {problem}" for problem in error.problems)
+    for place, kind in enumerate(policy.recovery.fencing):
+        if kind not in drivers.fencers:
+            yield (
+                f"recovery.fencing.{place}: no {kind} fencer is installed here;"
+                f" installed: {', '.join(sorted(drivers.fencers)) or 'none'}"
+            )
