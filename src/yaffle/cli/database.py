@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -54,6 +53,8 @@ def migrate(
     as_json: Json = False,
 ) -> None:
     """Bring the database to this version's schema, after a copy; no engine may run meanwhile."""
+    import asyncio
+
     from yaffle.engine.clock import SystemClock
     from yaffle.store.database import open_store
     from yaffle.store.migrate import HEAD
@@ -79,6 +80,8 @@ def prune(
     as_json: Json = False,
 ) -> None:
     """Forget what is over and older than the retention settings; an engine may run meanwhile."""
+    import asyncio
+
     found = settings.load(config, database=database, state_dir=state_dir)
     removed = asyncio.run(_prune(found))
     text = ", ".join(f"{count} {name}" for name, count in removed.items() if count)

@@ -1,0 +1,74 @@
+"""The tree of commands: everything explains itself, and asking for help imports nothing heavy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from yaffle.cli.app import app
+
+WANTED = {
+    "serve", "demo", "status", "why", "events", "stop", "doctor",
+    *(f"cluster {w}" for w in ("create", "list", "show", "delete", "attach", "detach",
+                               "policy-enable", "policy-disable", "release")),
+    *(f"node {w}" for w in ("list", "show", "delete", "recover", "mark unhealthy", "mark healthy")),
+    *(f"policy {w}" for w in ("validate", "create", "list", "show", "update", "delete")),
+    *(f"profile {w}" for w in ("create", "list", "show", "delete")),
+    *(f"incident {w}" for w in ("list", "show", "ack")),
+    *(f"maintenance {w}" for w in ("start", "list", "end")),
+    *(f"outbox {w}" for w in ("list", "redeliver")),
+    *(f"db {w}" for w in ("prune", "migrate", "check")),
+}  # fmt: skip
+LOCAL = {"serve", "demo"}
+# Not pydantic: typer itself brings that.
+HEAVY = ("httpx", "sqlalchemy", "fastapi", "structlog", "yaml", "asyncio", "rich.live")
+
+
+def walk(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            assert command.help, name
+            yield from walk(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), command
+
+
+COMMANDS = dict(walk(typer.main.get_command(app)))
+
+
+def test_every_command_is_there() -> None:
+    assert set(COMMANDS) == WANTED
+
+
+@pytest.mark.parametrize("words", sorted(WANTED))
+def test_every_command_and_option_explains_itself(words: str) -> None:
+    command = COMMANDS[words]
+    assert command.help
+    assert command.help.splitlines()[0].endswith((".", ":", ";"))
+    for parameter in command.params:
+        if parameter.param_type_name == "option":
+            assert parameter.help, f"{words} {parameter.name}"
+
+
+@pytest.mark.parametrize("words", sorted(WANTED - LOCAL))
+def test_every_command_speaks_json(words: str) -> None:
+    options = {option for parameter in COMMANDS[words].params for option in parameter.opts}
+    assert "--json" in options
+
+
+@pytest.mark.parametrize("words", ["--help", "--version", "node --help"])
+def test_help_imports_nothing_heavy(words: str) -> None:
+    code = (
+        "import sys\nfrom yaffle.cli import main\n"
+        f"try: main({words.split()!r})\n"
+        f"except SystemExit: print('heavy:', [m for m in {HEAVY!r} if m in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.endswith("heavy: []\n"), done
