@@ -103,7 +103,8 @@ def policy_document() -> str:
         "## What is carried out",
         f"Drivers that come with Yaffle carry out these modes: {_served('detectors')};\n"
         f"this fencing: {_served('fencers')}; these workflows: {_served('workflows')}.\n"
-        "The other values are words of the document that no driver here carries out yet.",
+        "The other values are words of the document that no driver here carries out yet. A policy that\n"
+        "needs one can be stored; attaching it is refused, and the message names what is missing.",
         "## Expansions and templates",
         "In `poll_url`: " + ", ".join(code("{" + name + "}") for name in EXPANSIONS) + ".",
         "In `actions.params`, quoted: "
