@@ -31,6 +31,7 @@ def clean(folder: Path) -> bool:
 def test_once_tells_the_story_of_a_real_healing_and_leaves_nothing() -> None:
     done = run("demo", "--once", s=90)
     assert done.code == 0, done
+    assert "note: " not in done.out, done.out
     lines = done.out.splitlines()
     order = ["failed", "detected", "decided", "step ", "fenced", "recovered", "verified"]
     places = [next(i for i, line in enumerate(lines) if f" {word}" in line) for word in order]
@@ -66,6 +67,15 @@ def test_once_can_be_interrupted() -> None:
     demo.signal(signal.SIGTERM)
     assert demo.end() == 130
     assert clean(folder)
+
+
+def test_killed_with_9_its_guard_removes_everything() -> None:
+    demo = Running("demo", "--once")
+    folder = folder_of(demo.line("starting a server"))
+    demo.line("web-1: healthy")
+    demo.signal(signal.SIGKILL)
+    demo.end()
+    wait_for(lambda: clean(folder))
 
 
 def test_without_a_terminal_it_prints_lines_and_goes_on_until_a_signal() -> None:

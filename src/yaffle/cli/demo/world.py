@@ -7,8 +7,6 @@ at the end is found without trusting the server whose work is being shown.
 from __future__ import annotations
 
 import os
-import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,20 +18,19 @@ from typing import TYPE_CHECKING, Final
 
 from yaffle.cli import address
 from yaffle.cli.client import Api, Refused, Row, ServerAway, inner, rows
+from yaffle.cli.demo.leftovers import KILL_S, MARK, end_all, members
 from yaffle.cli.pace import Deadline, pause
 from yaffle.errors import YaffleError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 CLUSTER: Final = "web"
 SIZE: Final = 3
-MARK: Final = "WOODPECKER_DEMO"
 START_S: Final = 30.0
 HEALTHY_S: Final = 40.0
 REMOVE_S: Final = 20.0
 STOP_S: Final = 10.0
-KILL_S: Final = 5.0
 
 
 class DemoFailed(YaffleError):
@@ -54,11 +51,19 @@ class World:
         self.folder = Path(tempfile.mkdtemp(prefix="yaffle-demo-"))
         self.url = ""
         self._server: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
 
     # --- beginning -------------------------------------------------------------------------------
 
     def start(self, deadline: Deadline) -> None:
         """Start the server and wait until it answers; raise DemoFailed with the end of its log."""
+        self._guard = subprocess.Popen(
+            [sys.executable, "-P", "-m", "yaffle.cli.demo.leftovers", str(self.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         state = self.folder / "state"
         log = self.folder / "server.log"
         environ = {k: v for k, v in os.environ.items() if not k.startswith(("YAFFLE_", "NOTIFY_"))}
@@ -114,9 +119,9 @@ class World:
         except (OSError, UnicodeDecodeError):
             return "(its log cannot be read)"
 
-    def members(self) -> dict[int, str]:
+    def members(self) -> Mapping[int, str]:
         """Return pid and command of every living process of the demo, server included."""
-        return dict(_carriers(f"{MARK}={self.folder.name}".encode()))
+        return members(self.folder)
 
     # --- end -------------------------------------------------------------------------------------
 
@@ -125,10 +130,9 @@ class World:
 
         Returns what did not go as it should; never raises.
         """
-        problems = [*self._delete_cluster(), *self._stop_server(), *self._kill_rest()]
-        shutil.rmtree(self.folder, ignore_errors=True)
-        if self.folder.exists():
-            problems.append(f"the folder {self.folder} could not be removed")
+        problems = [*self._delete_cluster(), *self._stop_server(), *end_all(self.folder)]
+        if self._guard is not None:
+            problems += self._dismiss(self._guard)
         return tuple(problems)
 
     def _delete_cluster(self) -> Iterator[str]:
@@ -150,6 +154,14 @@ class World:
         except (ServerAway, YaffleError) as error:
             yield f"the server is away: {error}"
 
+    def _dismiss(self, guard: subprocess.Popen[bytes]) -> Iterator[str]:
+        try:
+            guard.communicate(timeout=2 * KILL_S)
+        except subprocess.TimeoutExpired:
+            guard.kill()
+            guard.wait()
+            yield "the guard did not end by itself"
+
     def _stop_server(self) -> Iterator[str]:
         if self._server is None:
             return
@@ -160,20 +172,6 @@ class World:
             self._server.kill()
             self._server.wait()
             yield "the server did not stop by itself"
-
-    def _kill_rest(self) -> Iterator[str]:
-        deadline = Deadline(KILL_S)
-        killed: dict[int, str] = {}
-        while left := self.members():
-            if deadline.over:
-                yield f"still there: {left}"
-                return
-            for pid in left:
-                _kill(pid)
-            killed |= left
-            pause(0.05)
-        if killed:
-            yield f"killed what was left: {killed}"
 
 
 def inspect_node(row: Row, timeout_s: float = 2.0) -> Answer | None:
@@ -212,26 +210,3 @@ def summary(found: list[Row]) -> str:
         f"{row.get('name')} {row.get('status')} {row.get('health')} {row.get('health_reason')}".strip()
         for row in found
     )
-
-
-def _carriers(mark: bytes) -> Iterator[tuple[int, str]]:
-    """Yield living processes with `mark` in their environment; our own does not have it."""
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            environ = (entry / "environ").read_bytes()
-            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
-            command = (entry / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if mark in environ.split(b"\0") and state not in "ZX":
-            words = command.decode("utf-8", "replace").split("\0")
-            yield int(entry.name), " ".join(words)[:200].strip()
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
