@@ -12,8 +12,9 @@ from typing import Final
 
 import structlog
 
+from yaffle.engine.session import LeaseLost
 from yaffle.engine.step import Step
-from yaffle.errors import InvalidSpec
+from yaffle.errors import InvalidSpec, StoreUnavailable
 from yaffle.model.operations import Operation, Progress, ProgressState, Promise
 from yaffle.policy.templates import fill
 from yaffle.store import journal
@@ -124,14 +125,28 @@ async def _first(step: Step, submit: Call, poll: Call) -> Progress:
         found = await _reconciled(step, poll)
         if found is not None:
             return found
-    await step.kit.store.write(
-        lambda conn: journal.submitted(conn, step.ticket, step.row, step.kit.clock.now_us())
-    )
+    await _written_down(step)
     answer = await _call(step, submit)
     if answer is None:
         # Whether it arrived is unknown: the target will tell.
         return Progress(state=ProgressState.RUNNING, detail="submitted, no answer yet")
     return answer
+
+
+async def _written_down(step: Step) -> None:
+    """Record that the operation is being handed over; the lease ends the patience with a database."""
+    while True:
+        try:
+            await step.kit.store.write(
+                lambda conn: journal.submitted(conn, step.ticket, step.row, step.kit.clock.now_us())
+            )
+        except StoreUnavailable as error:
+            log.warning("cannot write the journal", error=str(error))
+            if not step.session.may_act():
+                raise LeaseLost("the lease ran out while the database was away") from error
+            await step.kit.clock.sleep(1.0)
+        else:
+            return
 
 
 async def _reconciled(step: Step, poll: Call) -> Progress | None:
