@@ -22,7 +22,7 @@ from yaffle.engine.saving import Saved, save
 from yaffle.engine.scene import Scene, Stamp, load_scene, stamp
 from yaffle.engine.targets import mark_of, memory_of
 from yaffle.errors import StaleEpoch, StoreUnavailable
-from yaffle.model.health import Health, Observation, Outcome
+from yaffle.model.health import Health, NodeStatus, Observation, Outcome
 from yaffle.ports import StreamingDetector
 
 if TYPE_CHECKING:
@@ -310,7 +310,9 @@ class Watch:
         if scene is None:
             return
         changed = {
-            i: m for i, m in self.memories.items() if Saved.of_memory(m) != self._saved.get(i)
+            i: m
+            for i, m in self.memories.items()
+            if Saved.of_memory(m) != self._saved.get(i) or self._outlived(scene, i, m)
         }
         if not changed:
             return
@@ -318,6 +320,12 @@ class Watch:
             lambda conn: save(self._kit, self._session, conn, scene, changed)
         )
         self._saved.update(saved)
+
+    def _outlived(self, scene: Scene, ident: NodeId, memory: NodeMemory) -> bool:
+        """Whether a healthy node still bears the status that an action left, which ended later."""
+        if scene.disturbed or memory.health is not Health.HEALTHY:
+            return False
+        return scene.nodes[ident].status in {NodeStatus.WARNING, NodeStatus.ERROR}
 
     async def _plan(self) -> None:
         """Ask the planner, in the transaction that admits; nothing to decide costs nothing."""
