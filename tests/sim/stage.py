@@ -23,6 +23,7 @@ from tests.sim.gates import (
 
 from yaffle.config import BudgetSettings, BudgetsSettings, EngineSettings
 from yaffle.drivers.detectors.status import StatusDetector
+from yaffle.engine import scene
 from yaffle.engine.commands import Commands
 from yaffle.engine.engine import Engine
 from yaffle.engine.kit import Drivers, Kit, Signals, limits
@@ -129,7 +130,12 @@ class Stage:
     def __post_init__(self) -> None:
         self.audit = Audit(self)
         gate = Gate()
-        drivers = Drivers(profiles={self.profile.type: self.profile}, detectors={})
+        detector = ScriptedDetector(self.world, self.plan)
+        drivers = Drivers(
+            profiles={self.profile.type: self.profile},
+            detectors=dict.fromkeys(("NODE_STATUS_POLLING", "NODE_STATUS_POLL_URL"), detector),
+            fencers={"COMPUTE": ScriptedFencer(self.world, self.plan)},
+        )
         self.kit = self._kit(gate, drivers)
         self.commands = Commands(self.kit)
 
@@ -266,6 +272,8 @@ async def stage(
     seed: int, *, forgetful: bool = False, careful: bool = False, alone: bool = True
 ) -> AsyncIterator[Stage]:
     """Set up everything; at the end every engine is killed and the promises are asked once more."""
+    # Ids come from the seed, so another test's document may have had the same one.
+    scene._PARSED.clear()
     rng = random.Random(seed)
     clock = VirtualClock()
     world = World(clock=clock)
