@@ -151,7 +151,8 @@ class Next:
 
 def path_of(action: RecoveryAction, recovery: Recovery, *, first: bool) -> tuple[Stage, ...]:
     """Return the stages of one rung; evidence is taken once, before anything is touched."""
-    evidence = (Stage.EVIDENCE,) if first and recovery.evidence is not None else ()
+    wanted = recovery.evidence is not None and recovery.evidence.console_log
+    evidence = (Stage.EVIDENCE,) if first and wanted else ()
     opening = (Stage.LOOK, *evidence)
     if action.kind is ActionKind.BUILTIN and action.name == "RECREATE":
         fence = (Stage.FENCE,) if recovery.fencing else ()

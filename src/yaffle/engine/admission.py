@@ -17,6 +17,7 @@ from yaffle.core.budgets import Refusal
 from yaffle.core.planner import bucket, plan
 from yaffle.core.view import ClusterView, NodeView
 from yaffle.engine import news, spending, targets
+from yaffle.engine.saving import outdated
 from yaffle.engine.scene import in_place_names
 from yaffle.engine.snapshot import Snapshot, pack
 from yaffle.errors import StaleEpoch
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 REQUEST_S = 900
 """A person's request that could not be admitted for so long is dropped, and says so."""
 
+WRITTEN_MAX = 50
+"""Decisions that one transaction writes; a thousand would keep the lease from being renewed."""
+
 DETECTABLE = frozenset(
     {
         NodeStatus.ACTIVE.value,
@@ -57,6 +61,8 @@ class Inputs:
     policy: HealthPolicy
     policy_id: str
     memories: Mapping[NodeId, NodeMemory]
+    known: Mapping[NodeId, NodeRow]
+    """The rows that the memories rest on."""
     blind: Blindness | None
     lost: tuple[str, ...]
     told: Mapping[NodeId, tuple[object, ...]]
@@ -72,6 +78,8 @@ class Outcome:
     held: Mapping[str, int]
     """Nodes held, by reason."""
     wake_us: int | None
+    more: bool
+    """Whether decisions were left for the next pass, because this one had written enough."""
 
 
 def decide(kit: Kit, session: Session, conn: Connection, inputs: Inputs) -> Outcome:
@@ -89,7 +97,11 @@ def decide(kit: Kit, session: Session, conn: Connection, inputs: Inputs) -> Outc
     view = build_view(kit, conn, inputs, rows, locks, now_us)
     planned = plan(view, now_us)
     desk = _Desk(kit, conn, inputs, rows, locks, now_us)
+    more = False
     for decision in planned.decisions:
+        if desk.written >= WRITTEN_MAX:
+            more = True
+            break
         match decision:
             case Recover():
                 desk.recover(decision)
@@ -97,7 +109,11 @@ def decide(kit: Kit, session: Session, conn: Connection, inputs: Inputs) -> Outc
                 desk.hold(decision)
     wakes = [w for w in (planned.wake_us, desk.wake_us) if w is not None]
     return Outcome(
-        told=desk.told, admitted=desk.admitted, held=desk.held, wake_us=min(wakes, default=None)
+        told=desk.told,
+        admitted=desk.admitted,
+        held=desk.held,
+        wake_us=min(wakes, default=None),
+        more=more,
     )
 
 
@@ -132,7 +148,9 @@ def build_view(
         nodes=tuple(
             _node_view(kit, conn, inputs, row, locks.get(row.id), now_us)
             for row in rows.values()
-            if row.status in DETECTABLE and row.id in inputs.memories
+            if row.status in DETECTABLE
+            and row.id in inputs.memories
+            and not outdated(inputs.known.get(row.id), row)
         ),
         recovery=inputs.policy.recovery,
         pauses=tuple(pauses.in_force(conn, now_us)),
@@ -195,6 +213,7 @@ class _Desk:
         self.told: dict[NodeId, tuple[object, ...]] = {}
         self.held: dict[str, int] = {}
         self.admitted = 0
+        self.written = 0
         self.wake_us: int | None = None
 
     def recover(self, decision: Recover) -> None:
@@ -214,6 +233,7 @@ class _Desk:
                 )
             )
             return
+        self.written += 1
         memory = self.inputs.memories[row.id]
         incident = news.open_incident(
             self.kit,
@@ -302,6 +322,7 @@ class _Desk:
         key = ("hold", *bucket(decision))
         if self.inputs.told.get(decision.node_id) == key:
             return
+        self.written += 1
         row = self.rows[decision.node_id]
         self.told[decision.node_id] = key
         self.kit.metrics.holds.labels(reason.value).inc()

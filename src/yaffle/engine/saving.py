@@ -76,12 +76,26 @@ def save(
     if not leases.holds_watch(conn, session.me, session.epoch, scene.cluster.id):
         raise StaleEpoch(f"cluster {scene.cluster.name} is watched by another engine")
     now_us = kit.clock.now_us()
+    saved: dict[NodeId, Saved] = {}
     for ident, memory in changed.items():
         row = catalog.node(conn, ident)
-        if row is not None:
+        if row is not None and not outdated(scene.nodes.get(ident), row):
             _save_one(kit, conn, scene, row, memory, now_us)
+            saved[ident] = Saved.of_memory(memory)
     refresh_cluster(conn, scene.cluster.id, now_us)
-    return {i: Saved.of_memory(m) for i, m in changed.items()}
+    return saved
+
+
+def outdated(known: NodeRow | None, row: NodeRow) -> bool:
+    """Whether a belief is about a life or a mark of the node that is over by now.
+
+    The watch will read the row again in a moment; to act on what it believed of the copy before
+    would open an incident about a failure that has been dealt with.
+    """
+    if known is None:
+        return True
+    newer = row.grace_us is not None and row.grace_us != known.grace_us
+    return newer or (row.mark_reason, row.mark_us) != (known.mark_reason, known.mark_us)
 
 
 def _save_one(

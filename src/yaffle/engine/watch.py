@@ -39,6 +39,8 @@ JITTER = 0.1
 RETRY_S = 1.0
 SLICE = 100
 """Observations that are folded before others have their turn."""
+SAVED_MAX = 200
+"""Beliefs that one transaction writes; the lease has to be renewed in between."""
 
 
 class Watch:
@@ -316,16 +318,15 @@ class Watch:
         }
         if not changed:
             return
-        saved = await self._kit.store.write(
-            lambda conn: save(self._kit, self._session, conn, scene, changed)
-        )
-        self._saved.update(saved)
-
-    def _outlived(self, scene: Scene, ident: NodeId, memory: NodeMemory) -> bool:
-        """Whether a healthy node still bears the status that an action left, which ended later."""
-        if scene.disturbed or memory.health is not Health.HEALTHY:
-            return False
-        return scene.nodes[ident].status in {NodeStatus.WARNING, NodeStatus.ERROR}
+        idents = sorted(changed)
+        for first in range(0, len(idents), SAVED_MAX):
+            some = {i: changed[i] for i in idents[first : first + SAVED_MAX]}
+            saved = await self._kit.store.write(
+                lambda conn, some=some: save(  # type: ignore[misc]
+                    self._kit, self._session, conn, scene, some
+                )
+            )
+            self._saved.update(saved)
 
     async def _plan(self) -> None:
         """Ask the planner, in the transaction that admits; nothing to decide costs nothing."""
@@ -349,6 +350,7 @@ class Watch:
             policy=scene.policy,
             policy_id=scene.policy_id,
             memories=dict(self.memories),
+            known=scene.nodes,
             blind=blind,
             lost=("database",) if self._store_lost else (),
             told=dict(self._told),
@@ -361,6 +363,9 @@ class Watch:
         retry_us = now_us + int(self._kit.settings.poll * 1e6) if outcome.held else None
         wakes = [w for w in (outcome.wake_us, retry_us) if w is not None]
         self._wake_us = min(wakes, default=None)
+        if outcome.more:
+            self._unplanned = True
+            self._bell.ring()
         if outcome.admitted:
             self._kit.signals.actions.ring()
         if outcome.told:

@@ -145,8 +145,10 @@ def test_reboot_hard_makes_a_new_process_with_the_same_identity(world: World) ->
     old = pid_of(world, target)
     again = world.run("REBOOT", target)
     assert again.state is DONE, again
-    assert (again.physical_id, again.attributes) == (made.physical_id, made.attributes)
-    assert pid_of(world, target) != old
+    assert again.physical_id == made.physical_id
+    assert made.attributes is not None
+    assert again.attributes == {**made.attributes, "pid": pid_of(world, target)}
+    assert made.attributes["pid"] == old != pid_of(world, target)
     assert list(world.carriers()) == [pid_of(world, target)]
 
 

@@ -504,7 +504,7 @@ def test_a_missing_secret_file_starts_nothing(tmp_path: Path) -> None:
 def test_off_means_off(tmp_path: Path) -> None:
     side = Side(tmp_path, f"open({str(tmp_path / 'ran')!r}, 'w')", enabled=False)
     assert side.submit().state is FAILED
-    assert "workflows.COMMAND.enabled" in side.submit().detail
+    assert "drivers.COMMAND.enabled" in side.submit().detail
     with pytest.raises(InvalidSpec, match=r"workflows\.COMMAND\.enabled"):
         side.driver().validate("heal", {})
     assert not (tmp_path / "workflows").exists()

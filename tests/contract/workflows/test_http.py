@@ -282,7 +282,7 @@ def test_off_means_off(tmp_path: Path) -> None:
         engine = side(tmp_path, there)
         engine.enabled = False
         assert engine.submit().state is FAILED
-        assert "workflows.HTTP.enabled" in engine.submit().detail
+        assert "drivers.HTTP.enabled" in engine.submit().detail
         with pytest.raises(InvalidSpec, match=r"workflows\.HTTP\.enabled"):
             engine.driver().validate("heal", {})
     assert there.seen == []

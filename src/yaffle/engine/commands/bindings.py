@@ -110,8 +110,11 @@ def fits(desk: Desk, conn: Connection, parsed: ParsedPolicy, cluster: ClusterRow
     if cluster is None:
         return
     profile = catalog.profile(conn, cluster.profile_id)
-    lacking = check_operations(parsed.policy, desk.driver(profile.type).operations)
-    problems = (*lacking, *missing_drivers(desk.kit.drivers, parsed.policy))
+    driver = desk.driver(profile.type)
+    lacking = check_operations(parsed.policy, driver.operations)
+    problems = [*lacking, *missing_drivers(desk.kit.drivers, parsed.policy)]
+    if parsed.policy.recovery.snapshot is not None and "SNAPSHOT" not in driver.operations:
+        problems.append(f"recovery.snapshot: profile type {driver.type} cannot take snapshots")
     if problems:
         raise InvalidSpec(problems)
 

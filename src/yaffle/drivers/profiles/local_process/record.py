@@ -85,17 +85,20 @@ class Record:
         """Return how that operation ended, if it is remembered."""
         return next((f for f in self.finished if f.operation_id == operation_id), None)
 
-    def finish(self, state: ProgressState, detail: str, *, made: bool) -> Record:
+    def finish(
+        self, state: ProgressState, detail: str, *, made: bool, pid: int | None = None
+    ) -> Record:
         """Move the operation under way to the finished ones; `made` says that it started a copy."""
         if self.current is None:
             return self
+        facts = self.attributes if pid is None else self.attributes | {"pid": pid}
         entry = Finished(
             operation_id=self.current.operation_id,
             kind=self.current.kind,
             state=state,
             detail=detail[:_DETAIL_MAX],
             physical_id=self.physical_id if made else "",
-            attributes=self.attributes if made else None,
+            attributes=facts if made else None,
         )
         kept = (*self.finished, entry)[-FINISHED_MAX:]
         return replace(self, current=None, finished=kept)

@@ -250,7 +250,9 @@ class Worker:
     def _end(self, job: Job, state: ProgressState, detail: str) -> Progress:
         current = job.current
         made = state is ProgressState.DONE and Phase.LAUNCH in PLANS[current.plan]
-        record = job.record.finish(state, detail, made=made)
+        launch = job.folder.load_launch() if made else None
+        pid = None if launch is None else launch.pid
+        record = job.record.finish(state, detail, made=made, pid=pid)
         if current.kind == "DELETE" and state is ProgressState.DONE:
             _bury(job.folder, record)
             self._ports.release(record)

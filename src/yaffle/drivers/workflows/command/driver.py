@@ -31,13 +31,13 @@ NOFILE: Final = 1024
 
 
 class CommandWorkflow:
-    """Off unless `workflows.COMMAND.enabled`; each job is run by a process of its own."""
+    """Off unless `drivers.COMMAND.enabled`; each job is run by a process of its own."""
 
     type: ClassVar[str] = "COMMAND"
     promises: ClassVar[frozenset[Promise]] = frozenset({Promise.DEDUPLICATES})
 
     def __init__(self, context: DriverContext) -> None:
-        self._settings = CommandSettings.read(Section("workflows.COMMAND", context.settings))
+        self._settings = CommandSettings.read(Section("drivers.COMMAND", context.settings))
         self._jobs = Jobs(root=context.state_dir / "workflows" / "command")
 
     def in_place(self, name: str) -> bool:
@@ -107,11 +107,11 @@ class CommandWorkflow:
         if not self._settings.enabled:
             return (
                 "COMMAND workflows are off; an administrator turns them on with "
-                "workflows.COMMAND.enabled = true"
+                "drivers.COMMAND.enabled = true"
             )
         if name not in self._settings.commands:
             known = ", ".join(sorted(self._settings.commands)) or "none"
-            return f"no command is called {name!r} in workflows.COMMAND.commands; known: {known}"
+            return f"no command is called {name!r} in drivers.COMMAND.commands; known: {known}"
         return ""
 
 

@@ -31,7 +31,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSettings:
-    """Section `workflows.COMMAND`."""
+    """Section `drivers.COMMAND`."""
 
     enabled: bool
     commands: dict[str, Command]

@@ -55,13 +55,13 @@ _MUTE: Final = {
 
 
 class HttpWorkflow:
-    """Off unless `workflows.HTTP.enabled`; what was sent is on disk before it is sent."""
+    """Off unless `drivers.HTTP.enabled`; what was sent is on disk before it is sent."""
 
     type: ClassVar[str] = "HTTP"
     promises: ClassVar[frozenset[Promise]] = frozenset({Promise.DEDUPLICATES})
 
     def __init__(self, context: DriverContext) -> None:
-        self._settings = HttpSettings.read(Section("workflows.HTTP", context.settings))
+        self._settings = HttpSettings.read(Section("drivers.HTTP", context.settings))
         self._records = Records(root=context.state_dir / "workflows" / "http")
         self._clock = context.clock
         rules = address_rules(context)
@@ -237,11 +237,11 @@ class HttpWorkflow:
         if not self._settings.enabled:
             return (
                 "HTTP workflows are off; an administrator turns them on with "
-                "workflows.HTTP.enabled = true"
+                "drivers.HTTP.enabled = true"
             )
         if name not in self._settings.endpoints:
             known = ", ".join(sorted(self._settings.endpoints)) or "none"
-            return f"no endpoint is called {name!r} in workflows.HTTP.endpoints; known: {known}"
+            return f"no endpoint is called {name!r} in drivers.HTTP.endpoints; known: {known}"
         return ""
 
 

@@ -34,7 +34,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSettings:
-    """Section `workflows.HTTP`."""
+    """Section `drivers.HTTP`."""
 
     enabled: bool
     endpoints: dict[str, Endpoint]
