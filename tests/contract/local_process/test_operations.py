@@ -208,7 +208,8 @@ def test_stop_and_start(world: World) -> None:
     assert world.read(target).exists is False
     started = world.run("START", target)
     assert started.state is DONE
-    assert (started.physical_id, started.attributes) == (made.physical_id, made.attributes)
+    assert started.physical_id == made.physical_id
+    assert started.attributes == {**(made.attributes or {}), "pid": pid_of(world, target)}
     again = world.run("START", target)
     assert "already" in again.detail
     assert len(world.carriers()) == 1
