@@ -505,11 +505,11 @@ def test_off_means_off(tmp_path: Path) -> None:
     side = Side(tmp_path, f"open({str(tmp_path / 'ran')!r}, 'w')", enabled=False)
     assert side.submit().state is FAILED
     assert "drivers.COMMAND.enabled" in side.submit().detail
-    with pytest.raises(InvalidSpec, match=r"workflows\.COMMAND\.enabled"):
+    with pytest.raises(InvalidSpec, match=r"drivers\.COMMAND\.enabled"):
         side.driver().validate("heal", {})
     assert not (tmp_path / "workflows").exists()
     nothing = CommandWorkflow(DriverContext(clock=SetClock(), state_dir=tmp_path))
-    with pytest.raises(InvalidSpec, match=r"workflows\.COMMAND\.enabled"):
+    with pytest.raises(InvalidSpec, match=r"drivers\.COMMAND\.enabled"):
         nothing.validate("heal", {})
 
 

@@ -283,7 +283,7 @@ def test_off_means_off(tmp_path: Path) -> None:
         engine.enabled = False
         assert engine.submit().state is FAILED
         assert "drivers.HTTP.enabled" in engine.submit().detail
-        with pytest.raises(InvalidSpec, match=r"workflows\.HTTP\.enabled"):
+        with pytest.raises(InvalidSpec, match=r"drivers\.HTTP\.enabled"):
             engine.driver().validate("heal", {})
     assert there.seen == []
 
