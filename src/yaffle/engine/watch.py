@@ -328,6 +328,12 @@ class Watch:
             )
             self._saved.update(saved)
 
+    def _outlived(self, scene: Scene, ident: NodeId, memory: NodeMemory) -> bool:
+        """Whether a healthy node still bears the status that an action left, which ended later."""
+        if scene.disturbed or memory.health is not Health.HEALTHY:
+            return False
+        return scene.nodes[ident].status in {NodeStatus.WARNING, NodeStatus.ERROR}
+
     async def _plan(self) -> None:
         """Ask the planner, in the transaction that admits; nothing to decide costs nothing."""
         scene = self._scene
