@@ -1,6 +1,7 @@
 # The front door. `make help` lists what there is.
 PYTHON ?= python3
 N ?= 1000
+MINUTES ?= 60
 ARGS ?=
 BENCH ?= *
 VENV := .venv
@@ -12,7 +13,7 @@ LOCK = $(UV) pip compile --universal --python-version 3.11 --generate-hashes --n
 
 export PYTHON
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs sim bench coverage-core test-deps lock clean venv-run venv-dev
+.PHONY: help run test check docs sim chaos bench coverage-core test-deps lock clean venv-run venv-dev
 
 help:  ## show this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -43,6 +44,10 @@ docs: venv-dev  ## write the generated reference pages again, then check the doc
 sim: venv-dev  ## simulate N=1000 seeded worlds in virtual time (SEED=42 replays one)
 	@test -d tests/sim || { echo "sim: there is no tests/sim yet"; exit 2; }
 	@YAFFLE_SIM_RUNS=$(N) YAFFLE_SIM_SEED=$(SEED) $(PYTEST) --timeout=0 -o faulthandler_timeout=0 tests/sim $(ARGS)
+
+chaos: venv-dev  ## kill, freeze and flood a live installation for MINUTES=60 (SEED=42 repeats one)
+	@YAFFLE_CHAOS_MINUTES=$(MINUTES) YAFFLE_CHAOS_SEED=$(SEED) \
+		$(PYTEST) -o faulthandler_timeout=0 tests/chaos/test_operator.py $(ARGS)
 
 bench: venv-dev  ## measure, both sides and the ratio (BENCH=detect runs bench/detect.py alone)
 	@ran=; for script in bench/$(BENCH).py; do \

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-
 from tests.chaos.lab import Lab, lab
 from tests.chaos.receiver import Receiver, receiving
 
@@ -41,5 +40,3 @@ def receiver() -> Iterator[Receiver]:
     """Return a webhook receiver."""
     with receiving() as state:
         yield state
-
-

@@ -1,7 +1,7 @@
 """One life of the real service in a process of its own, spoken to over a pipe, killed at will.
 
 The service is wiring's, whole: store, prober, engine, commands. Only where a test asks for it the
-store and the drivers are wrapped, to end the process at the n-th boundary of a recovery's journal.
+store and the drivers are wrapped, to end the process at a boundary of a recovery's journal.
 """
 
 from __future__ import annotations
@@ -32,22 +32,19 @@ from yaffle.wiring import Service, run, service
 
 
 class Doom:
-    """Counts boundaries and ends the process at the chosen one, as `kill -9` would."""
+    """Names boundaries and ends the process at the chosen one, as `kill -9` would."""
 
-    def __init__(self, at: int, path: Path) -> None:
+    def __init__(self, at: str, path: Path) -> None:
         self._at = at
-        self._count = 0
         self._path = path
         self.journal: object = None
         self.since_us = 0
 
     def boundary(self, name: str) -> None:
         """Note the boundary; die if it is the one."""
-        self._count += 1
         with self._path.open("a") as file:
-            file.write(f"{self._count} {name}\n")
-            file.flush()
-        if self._count == self._at:
+            file.write(f"{name}\n")
+        if name == self._at:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -65,7 +62,7 @@ class DoomedStore:
         now = await self._inner.read(self._journal)
         if now and now != self._doom.journal:
             self._doom.journal = now
-            self._doom.boundary(f"journal {now[-1]}")
+            self._doom.boundary(f"journal {now[0]} {now[-1]}")
         return result
 
     def _journal(self, conn: Any) -> tuple[object, ...]:
@@ -95,12 +92,12 @@ class Doomed:
     @staticmethod
     def _wrapped(call: Any, verb: str, doom: Doom) -> Any:
         async def wrapped(first: Any, *args: Any, **named: Any) -> Any:
-            counted = doom.journal is not None
-            if counted:
-                doom.boundary(f"before {verb}")
+            name = f"{verb} {getattr(first, 'kind', '')}".strip()
+            if doom.journal is not None:
+                doom.boundary(f"before {name}")
             result = await call(first, *args, **named)
-            if counted:
-                doom.boundary(f"after {verb}")
+            if doom.journal is not None:
+                doom.boundary(f"after {name}")
             return result
 
         return wrapped
@@ -119,10 +116,12 @@ def doomed(svc: Service, doom: Doom) -> Service:
     )
     store: Any = DoomedStore(svc.store, doom)
     kit = dataclasses.replace(svc.kit, store=store, drivers=drivers)
-    return dataclasses.replace(svc, store=store, kit=kit, engine=Engine(kit), commands=Commands(kit))
+    return dataclasses.replace(
+        svc, store=store, kit=kit, engine=Engine(kit), commands=Commands(kit)
+    )
 
 
-def main(flags: Mapping[str, Any], log_path: str, die_at: int | None, pipe: Connection) -> None:
+def main(flags: Mapping[str, Any], log_path: str, die_at: str | None, pipe: Connection) -> None:
     """Live until killed, told to quit, or the other end of the pipe is gone."""
     fd = os.open(log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.dup2(fd, 1)
@@ -141,7 +140,7 @@ def main(flags: Mapping[str, Any], log_path: str, die_at: int | None, pipe: Conn
     asyncio.run(_live(flags, die_at, pipe))
 
 
-async def _live(flags: Mapping[str, Any], die_at: int | None, pipe: Connection) -> None:
+async def _live(flags: Mapping[str, Any], die_at: str | None, pipe: Connection) -> None:
     settings = load(None, dict(flags))
     async with service(settings) as svc:
         if die_at is not None:

@@ -98,9 +98,11 @@ class Lab:
     root: Path
     lease: float = 2.0
     notifiers: dict[str, dict[str, object]] = field(default_factory=dict)
-    budgets: dict[str, object] = field(default_factory=lambda: dict.fromkeys(
-        ("total", "project", "domain", "host", "cluster"), UNLIMITED
-    ))
+    budgets: dict[str, object] = field(
+        default_factory=lambda: dict.fromkeys(
+            ("total", "project", "domain", "host", "cluster"), UNLIMITED
+        )
+    )
     state: Path = field(init=False)
     diary: Path = field(init=False)
     process: Any = None
@@ -113,8 +115,8 @@ class Lab:
 
     # --- the engine ----------------------------------------------------------------------------
 
-    def start(self, *, die_at: int | None = None) -> None:
-        """Start an engine and wait until it answers; `die_at`: see `engine_child.Doom`, 0 never."""
+    def start(self, *, die_at: str | None = None) -> None:
+        """Start an engine and wait until it answers; `die_at`: see `engine_child.Doom`; empty: never."""
         ours, theirs = _spawn.Pipe()
         flags = {
             "state_dir": str(self.state),
@@ -206,7 +208,9 @@ class Lab:
         spec = {"command": command, "stop_timeout": 1, **over}
         self.call("create_profile", name, "yaffle.local.process-1.0", spec, by="test")
 
-    def cluster(self, name: str, size: int, *, policy_name: str | None, profile: str = "web") -> str:
+    def cluster(
+        self, name: str, size: int, *, policy_name: str | None, profile: str = "web"
+    ) -> str:
         """Create a cluster; return its id."""
         ident = self.call("create_cluster", name, profile, size, by="test", policy=policy_name)
         return str(ident)
@@ -291,9 +295,9 @@ class Lab:
             with contextlib.suppress(OSError):
                 environ = (entry / "environ").read_bytes()
                 command = (entry / "cmdline").read_bytes()
-                if (needle in command or (needle in environ and b"YAFFLE_" in environ)) and is_alive(
-                    int(entry.name)
-                ):
+                if (
+                    needle in command or (needle in environ and b"YAFFLE_" in environ)
+                ) and is_alive(int(entry.name)):
                     found.append(f"process {entry.name}: {command[:120]!r}")
         for folder, kept in (("nodes", set()), ("ports", {".lock"})):
             path = self.state / folder
@@ -314,7 +318,10 @@ class Lab:
         until_s = time.monotonic() + bound_s
         while not what():
             if time.monotonic() > until_s:
-                held = {n: (r["status"], r["health"], r["status_reason"]) for n, r in self.nodes().items()}
+                held = {
+                    n: (r["status"], r["health"], r["status_reason"])
+                    for n, r in self.nodes().items()
+                }
                 raise AssertionError(
                     f"not within {bound_s} s: {why}\n{json.dumps(held, indent=1)}\n{self.story()}"
                     f"\n{self.log()[-3000:]}"

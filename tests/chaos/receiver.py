@@ -44,16 +44,14 @@ def receiving() -> Iterator[Receiver]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.0"
 
-        def do_POST(self) -> None:  # noqa: N802 - the name that http.server looks for
+        def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
             status = 503 if state.broken else 204
             if state.broken:
                 state.refused += 1
             else:
                 try:
-                    ident = verify(
-                        SECRET.encode(), dict(self.headers), body, now_s=time.time()
-                    )
+                    ident = verify(SECRET.encode(), dict(self.headers), body, now_s=time.time())
                     state.accepted[ident] = json.loads(body)
                 except BadSignature as error:
                     state.forged.append(str(error))

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from tests.chaos.conftest import MakeLab
 from tests.chaos.lab import Lab, close, lab, now_us, policy
 
@@ -53,7 +52,9 @@ def test_locked_in_the_middle_of_a_recovery_it_is_finished_once(make_lab: MakeLa
     for round_ in (1, 2):
         here.signal("c-1", signal.SIGKILL)
         here.wait(
-            lambda: here.rows("select 1 from actions where action='NODE_RECOVER' and end_us is null"),
+            lambda: here.rows(
+                "select 1 from actions where action='NODE_RECOVER' and end_us is null"
+            ),
             10,
             "a recovery is under way",
         )

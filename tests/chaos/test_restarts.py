@@ -1,0 +1,49 @@
+"""Restarts and the prober: nodes outlive the engine, and a dead prober is never a dead node."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+from tests.chaos.conftest import MakeLab
+from tests.chaos.lab import close, is_alive, policy
+
+
+@pytest.mark.parametrize("how", ["quit", "kill"])
+def test_a_restart_adopts_its_nodes(make_lab: MakeLab, how: str) -> None:
+    here = make_lab(document=policy())
+    pids = {name: here.pid(name) for name in here.nodes()}
+    getattr(here, how)()
+    assert all(is_alive(p) for p in pids.values())
+    here.start()
+    time.sleep(2.5)  # nothing may happen: there is nothing to wait for
+    assert {name: here.pid(name) for name in here.nodes()} == pids
+    assert here.healthy()
+    assert here.rows("select * from incidents") == []
+    here.signal("c-2", signal.SIGKILL)
+    here.wait(lambda: len(here.lives("c-2")) == 2, 15, "an adopted node is healed too")
+    close(here)
+
+
+def test_a_prober_that_is_killed_and_frozen_makes_nobody_unhealthy(make_lab: MakeLab) -> None:
+    here = make_lab(document=policy(fall=2))
+    seen: set[int] = set()
+    for number in (signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP):
+        here.wait(lambda: here.call("prober") not in {0, *seen}, 15, "a prober is up")
+        pid = here.call("prober")
+        seen.add(pid)
+        os.kill(pid, number)
+        time.sleep(0.8)
+    here.wait(lambda: here.call("prober") not in {0, *seen}, 20, "the frozen one was replaced")
+    here.wait(here.healthy, 15, "everything is believed to be well")
+    bad = here.rows(
+        "select * from events where action = 'HEALTH' and status in ('unhealthy', 'suspect')"
+    )
+    assert [b["reason"] for b in bad] == []
+    assert here.rows("select * from decisions") == []
+    here.signal("c-1", signal.SIGSTOP)  # and the new prober does see
+    here.wait(lambda: len(here.lives("c-1")) == 2, 20, "a failure after all that is healed")
+    close(here)
+    assert not any(is_alive(p) for p in seen)
