@@ -24,7 +24,7 @@ from yaffle.testing import Fault, Rule, run_virtual
 
 SEED = 11
 THOROUGH = int(os.environ.get("YAFFLE_SIM_RUNS") or 0) >= 100
-EVERY = {True: 1 if THOROUGH else 6, False: 1 if THOROUGH else 16}
+EVERY = {True: 1 if THOROUGH else 11, False: 1 if THOROUGH else 23}
 """Of so many points one is tried: all in `make sim`, a spread of them in every test run."""
 TWO_ENGINES = pytest.mark.parametrize("alone", [True, False], ids=["restart", "takeover"])
 ASIDE = ("Session.", "Engine.", "Postman.", "Caretaker.")
