@@ -156,7 +156,9 @@ def test_a_persons_mark_is_healed_and_lifted(shop: Server) -> None:
         assert "its disk clicks" in shop.ok("node", "show", "web-1").out
         assert "its disk clicks" in shop.ok("why", "web-1").out
         shop.ok("node", "mark", "healthy", "web-1", "--reason", "disk replaced")
-        assert "its disk clicks" not in shop.ok("node", "show", "web-1").out
+        assert shop.ok("node", "show", "web-1", "--json").json["node"]["mark"] is None
+        # The belief follows with the next pass of the watch.
+        wait_for(lambda: "its disk clicks" not in shop.ok("node", "show", "web-1").out)
     finally:
         shop.ok("stop", "--lift")
 
