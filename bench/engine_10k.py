@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import cProfile
 import gc
 import logging
 import os
 import platform
+import pstats
 import random
 import resource
 import sys
@@ -252,8 +254,6 @@ def start_profiler(wanted: bool):
     """Return a running profiler, or None."""
     if not wanted:
         return None
-    import cProfile
-
     profiler = cProfile.Profile()
     profiler.enable()
     return profiler
@@ -263,8 +263,6 @@ def stop_profiler(profiler) -> None:
     """Print where the time went."""
     if profiler is None:
         return
-    import pstats
-
     profiler.disable()
     pstats.Stats(profiler).sort_stats("tottime").print_stats(28)
 
@@ -282,7 +280,8 @@ def report(chosen, raw, quiet, failing, memory, took, bound_s) -> None:
         f"  engine, nodes failing      {failing:6.1f} % of a core   {FAILING} of them, one by one"
     )
     print(
-        f"  memory                     {memory / 1024:6.2f} KB a node   target <= {TARGET_BYTES / 1024:g} KB"
+        f"  memory                     {memory / 1024:6.2f} KB a node"
+        f"   target <= {TARGET_BYTES / 1024:g} KB"
     )
     if not took:
         raise SystemExit("nothing was detected")

@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import dataclasses
+import itertools
 import logging
 import multiprocessing
 import os
@@ -23,8 +25,10 @@ import tempfile
 import time
 import uuid
 from pathlib import Path
+from typing import ClassVar
 
 import structlog
+from sqlalchemy import func, select
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -41,6 +45,7 @@ from yaffle.model.operations import OperationSpec, Progress, ProgressState, Prom
 from yaffle.policy import parse
 from yaffle.prober.client import ProberClient
 from yaffle.store.database import open_store
+from yaffle.store.tables import actions
 from yaffle.wiring import build_kit
 
 OP_S = 0.05
@@ -112,8 +117,6 @@ def standby(flags: dict, ready) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
     async def live() -> None:
-        import dataclasses
-
         settings = load(None, flags)
         clock = SystemClock()
         store = await asyncio.to_thread(
@@ -182,7 +185,7 @@ class Slow:
 
     type = "bench-1.0"
     promises = frozenset({Promise.DEDUPLICATES})
-    operations = {"REBOOT": OperationSpec(description="", in_place=True)}
+    operations: ClassVar = {"REBOOT": OperationSpec(description="", in_place=True)}
 
     def __init__(self, detector: Instant) -> None:
         self._detector = detector
@@ -280,15 +283,11 @@ def told(seconds: float) -> str:
 
 def gaps(times: list[float]) -> float:
     """Longest time between two passes."""
-    return max((b - a for a, b in zip(times, times[1:], strict=False)), default=0.0)
+    return max((b - a for a, b in itertools.pairwise(times)), default=0.0)
 
 
 def state(conn):
     """Recoveries in all, those that nobody has claimed, those that ended."""
-    from sqlalchemy import func, select
-
-    from yaffle.store.tables import actions
-
     found = dict(
         conn.execute(select(actions.c.status, func.count()).group_by(actions.c.status)).all()
     )

@@ -143,15 +143,16 @@ def main(flags: Mapping[str, Any], log_path: str, die_at: str | None, pipe: Conn
 async def _live(flags: Mapping[str, Any], die_at: str | None, pipe: Connection) -> None:
     settings = load(None, dict(flags))
     async with service(settings) as svc:
+        live = svc
         if die_at is not None:
-            svc = doomed(svc, Doom(die_at, settings.state_dir / "boundaries"))
+            live = doomed(svc, Doom(die_at, settings.state_dir / "boundaries"))
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
         assert task is not None
-        threading.Thread(target=_serve, args=(svc, pipe, loop, task), daemon=True).start()
+        threading.Thread(target=_serve, args=(live, pipe, loop, task), daemon=True).start()
         try:
             # The prober tells the engine that it was wired with, and doomed ones have no URL modes.
-            await (run(svc) if die_at is None else svc.engine.run())
+            await (run(live) if die_at is None else live.engine.run())
         except asyncio.CancelledError:
             task.uncancel()
 

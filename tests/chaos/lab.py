@@ -6,6 +6,7 @@ Rows are read with sqlite3 alone and processes through /proc, never through the 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import multiprocessing
 import os
@@ -18,8 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.chaos import engine_child
 
+MINUTES = float(os.environ.get("YAFFLE_CHAOS_MINUTES") or 0)
+long = pytest.mark.skipif(MINUTES == 0, reason="long: run by `make chaos MINUTES=1`")
+"""For what is too slow for every run of all tests."""
 WEBNODE = Path(__file__).with_name("webnode.py")
 _spawn = multiprocessing.get_context("forkserver")
 _spawn.set_forkserver_preload(["tests.chaos.engine_child", "yaffle.drivers.notifiers.webhook"])
@@ -261,7 +266,7 @@ class Lab:
             lives = self.lives(path.stem)
             lines += [
                 f"{path.stem}: pid {a.pid} beats after pid {b.pid} has started"
-                for a, b in zip(lives, lives[1:], strict=False)
+                for a, b in itertools.pairwise(lives)
                 if a.last_us > b.start_us
             ]
         return lines

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.chaos.conftest import MakeLab
-from tests.chaos.lab import Lab, close, lab, now_us, policy
+from tests.chaos.lab import Lab, close, lab, long, now_us, policy
 
 LEASE_S = 1.0
 
@@ -47,6 +47,7 @@ def test_locked_for_longer_than_a_lease_nothing_is_done_and_everything_afterward
     close(here)
 
 
+@long
 def test_locked_in_the_middle_of_a_recovery_it_is_finished_once(make_lab: MakeLab) -> None:
     here = make_lab(document=policy(), lease=LEASE_S)
     for round_ in (1, 2):
@@ -85,6 +86,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(place)], check=True)
 
 
+@long
 @pytest.mark.root
 def test_a_full_disk_stops_acting_and_loses_nothing(small_disk: Path, tmp_path: Path) -> None:
     with lab(small_disk, lease=LEASE_S) as here:

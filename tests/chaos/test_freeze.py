@@ -6,7 +6,7 @@ import signal
 import time
 
 from tests.chaos.conftest import MakeLab
-from tests.chaos.lab import Lab, close, now_us, policy
+from tests.chaos.lab import Lab, close, long, now_us, policy
 
 LEASE_S = 0.5
 
@@ -41,6 +41,7 @@ def test_frozen_for_ten_leases_a_node_recovers_by_itself_nothing_is_done(
     close(here)
 
 
+@long
 def test_a_node_that_died_during_the_freeze_is_judged_by_fresh_looks_then_healed(
     make_lab: MakeLab,
 ) -> None:
@@ -59,6 +60,7 @@ def test_a_node_that_died_during_the_freeze_is_judged_by_fresh_looks_then_healed
     close(here)
 
 
+@long
 def test_a_freeze_shorter_than_a_lease_starts_the_counting_anew(make_lab: MakeLab) -> None:
     here = make_lab(document=policy(), lease=20.0)
     here.signal("c-1", signal.SIGSTOP)
@@ -82,7 +84,7 @@ def last_us(here: Lab) -> int:
 
 def acts_between(here: Lab, begin_us: int, end_us: int) -> list[str]:
     """Everything that was decided or done in that time."""
-    found = [
+    return [
         f"{table}.{column} {r[column]}"
         for table, column in (
             ("decisions", "at_us"),
@@ -96,4 +98,3 @@ def acts_between(here: Lab, begin_us: int, end_us: int) -> list[str]:
             f"select {column} from {table} where {column} > ? and {column} < ?", begin_us, end_us
         )
     ]
-    return found

@@ -24,7 +24,7 @@ RECREATE = policy(
     backoff=1,
     max_backoff=1,
     stable_after=1,
-    attempts=5,
+    attempts=1000,
 )
 STAGES = ["look", "fence", "delete", "create", "verify"]
 

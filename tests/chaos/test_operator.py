@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 from tests.chaos.history import History
-from tests.chaos.lab import Lab, close, lab, policy
+from tests.chaos.lab import MINUTES, Lab, close, lab, policy
 from tests.chaos.operator import Operator
 from tests.chaos.receiver import Receiver
 
-MINUTES = float(os.environ.get("YAFFLE_CHAOS_MINUTES") or 0)
-SHORT_S = 15.0
+SHORT_S = 12.0
 ROUND_S = 60.0
 NUMBERS = {"in_flight": 2, "attempts": 6, "fall": 2, "interval": 1}
 BUDGET = {"max_in_flight": 3, "burst": 8, "per_hour": 1800}

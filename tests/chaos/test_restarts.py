@@ -8,10 +8,10 @@ import time
 
 import pytest
 from tests.chaos.conftest import MakeLab
-from tests.chaos.lab import close, is_alive, policy
+from tests.chaos.lab import close, is_alive, long, policy
 
 
-@pytest.mark.parametrize("how", ["quit", "kill"])
+@pytest.mark.parametrize("how", [pytest.param("quit", marks=long), "kill"])
 def test_a_restart_adopts_its_nodes(make_lab: MakeLab, how: str) -> None:
     here = make_lab(document=policy())
     pids = {name: here.pid(name) for name in here.nodes()}
@@ -27,16 +27,25 @@ def test_a_restart_adopts_its_nodes(make_lab: MakeLab, how: str) -> None:
     close(here)
 
 
-def test_a_prober_that_is_killed_and_frozen_makes_nobody_unhealthy(make_lab: MakeLab) -> None:
+@pytest.mark.parametrize(
+    "signals",
+    [
+        pytest.param([signal.SIGKILL] * 3, id="killed"),
+        pytest.param([signal.SIGKILL, signal.SIGSTOP], id="frozen", marks=long),
+    ],
+)
+def test_a_prober_that_is_killed_or_frozen_makes_nobody_unhealthy(
+    make_lab: MakeLab, signals: list[int]
+) -> None:
     here = make_lab(document=policy(fall=2))
     seen: set[int] = set()
-    for number in (signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP):
+    for number in signals:
         here.wait(lambda: here.call("prober") not in {0, *seen}, 15, "a prober is up")
         pid = here.call("prober")
         seen.add(pid)
         os.kill(pid, number)
         time.sleep(0.8)
-    here.wait(lambda: here.call("prober") not in {0, *seen}, 20, "the frozen one was replaced")
+    here.wait(lambda: here.call("prober") not in {0, *seen}, 20, "the last one was replaced")
     here.wait(here.healthy, 15, "everything is believed to be well")
     bad = here.rows(
         "select * from events where action = 'HEALTH' and status in ('unhealthy', 'suspect')"
