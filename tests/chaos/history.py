@@ -203,11 +203,15 @@ def _untold(history: History) -> Iterator[str]:
     for row in history.here.rows("select * from outbox where notifier = 'hook'"):
         messages.setdefault(row["event_seq"], []).append(row)
     yield from history.receiver.forged
+    opened: set[str] = set()
     for event in history.events:
         if event["action"] != "INCIDENT":
             continue
         mine = messages.get(event["seq"], [])
-        if len(mine) != 1:
+        # Going back to `open` for another try is no news.
+        again = event["status"] == "open" and event["incident_id"] in opened
+        opened.add(event["incident_id"])
+        if len(mine) != 1 and not (again and not mine):
             yield f"{event['oname']} {event['status']}: {len(mine)} messages"
         for message in mine:
             if message["state"] != "accepted":
