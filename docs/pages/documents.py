@@ -62,10 +62,10 @@ WORDS: Final[dict[str, str]] = {
     "actions.name": "REBOOT, REBUILD, RECREATE, another operation of the profile, or a workflow's name.",
     "actions.type": "Absent: an operation. Else the kind of workflow.",
     "actions.params": "Parameters; checked against the operation's. May hold templates.",
-    "actions.timeout": "Seconds for the act, and again for its verification.",
+    "actions.timeout": "Seconds for the act and its verification; `rise` looks are taken in any case.",
     "actions.in_place": (
-        "Workflows only, and read by the arithmetic alone. Whether a workflow needs a fence is the"
-        " operator's word in the driver's settings."
+        "Workflows only. Accepted. Whether a workflow needs a fence is the operator's word in the"
+        " driver's settings; the worst case counts one."
     ),
     "evidence.console_log": "Accepted. The log is taken whenever `evidence` is there.",
     "evidence.timeout": "Seconds; without evidence in time the recovery goes on.",
@@ -247,5 +247,6 @@ def hazards() -> str:
         "## Worst case",
         "The same command prints how long a failure may take:",
         f"```text\n{formulas}\n```",
-        "Grace, brakes, budgets and cool-downs come on top.",
+        "Grace, brakes, budgets, cool-downs, further tries, a wait for a free worker, and outages of\n"
+        "the engine or its database come on top.",
     )

@@ -20,11 +20,12 @@ ARITHMETIC: Final[Example] = {
     "detect_s": 21.5,
     "detect_seen_by_all_s": 21.5,
     "grace_s": 300.0,
-    "prepare_s": 0.0,
-    "fence_s": 20.0,
-    "recover_s": 600.0,
-    "total_s": 641.5,
-    "lines": ["detect + fence + recover <= 641.5 s"],
+    "look_s": 28.0,
+    "prepare_s": 33.0,
+    "fence_s": 24.0,
+    "recover_s": 611.0,
+    "total_s": 689.5,
+    "lines": ["detect + prepare + fence + recover <= 689.5 s"],
 }
 POLICY: Final[Example] = {
     "id": "5b2f7c58-30d6-4f6f-8a3d-0e0d9fd5e9a1",
@@ -244,7 +245,7 @@ WHY: Final[Example] = {
     "doing": None,
     "last": [INCIDENT],
     "retry": NODE["retry"],
-    "bound": ["detect + fence + recover <= 641.5 s"],
+    "bound": ["detect + prepare + fence + recover <= 689.5 s"],
     "lines": ["web-1 (cluster web) is unhealthy since 2026-10-14T17:46:40Z (12 s)."],
 }
 CHECK: Final[Example] = {

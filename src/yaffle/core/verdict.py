@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, assert_never
 
 from yaffle.core.transitions import HealthEvent, move
+from yaffle.model.bounds import check_s
 from yaffle.model.health import Health, Outcome
 from yaffle.model.policy import Conditional, ModeType
 
@@ -118,18 +119,14 @@ def count(track: Track, seen: Observation, detection: Detection) -> Track:
             assert_never(seen.outcome)
 
 
-def check_budget_us(mode: DetectionMode) -> int:
+def check_budget_us(mode: DetectionMode, interval_s: float) -> int:
     """Return how long one whole check of `mode` may take, retries included (µs)."""
-    if mode.url is None:
-        return 10 * SECOND
-    attempts = max(1, mode.url.retry_limit)
-    seconds = attempts * mode.url.timeout_s + (attempts - 1) * mode.url.retry_interval_s
-    return int(seconds * SECOND)
+    return int(check_s(mode, interval_s) * SECOND)
 
 
 def stale_after_us(mode: DetectionMode, detection: Detection) -> int:
     """Return the age at which an observation stops counting: two intervals and a check's budget."""
-    return int(2.5 * detection.interval_s * SECOND) + check_budget_us(mode)
+    return int(2.5 * detection.interval_s * SECOND) + check_budget_us(mode, detection.interval_s)
 
 
 def aged(track: Track, mode: DetectionMode, detection: Detection, now_us: int) -> Track:

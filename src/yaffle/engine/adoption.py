@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import structlog
+
+from yaffle.model.bounds import ADOPT_S
 
 if TYPE_CHECKING:
     from yaffle.engine.step import Outcome, Step
 
 log = structlog.get_logger()
-
-READ_S: Final = 4.0
 
 
 async def adopted(step: Step) -> Step:
@@ -26,8 +26,8 @@ async def adopted(step: Step) -> Step:
     if profile is None:
         return step
     try:
-        async with asyncio.timeout(READ_S):
-            found = await profile.read([step.target], deadline_s=READ_S)
+        async with asyncio.timeout(ADOPT_S):
+            found = await profile.read([step.target], deadline_s=ADOPT_S)
     except TimeoutError:
         return step
     except Exception:

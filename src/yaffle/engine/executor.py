@@ -148,10 +148,10 @@ class Walk:
             return True
         half_done = next((s for s in past if s.phase != journal.ENDED), None)
         if half_done is None and (refusal := await self._refusal(scene, place)):
-            await self._record(place, len(past), *refusal)
+            await self._record(place, past, *refusal)
             return False
         rung = scene.ladder[place.rung].action
-        row = half_done or await self._intend(place, rung, snapshot, len(past))
+        row = half_done or await self._intend(place, rung, snapshot, past)
         step = Step(
             kit=self._kit,
             session=self._session,
@@ -220,9 +220,10 @@ class Walk:
         return Scene(node, target, past, snapshot, ladder, halt)
 
     async def _intend(
-        self, place: Next, rung: RecoveryAction, snapshot: Snapshot, seq: int
+        self, place: Next, rung: RecoveryAction, snapshot: Snapshot, past: Sequence[StepRow]
     ) -> StepRow:
         timeout_s = steps.timeout_of(place.stage, rung, snapshot)
+        shared_us = acted_until_us(place, past)
         # Chosen once: a write that is repeated must not leave two intents behind.
         ident = OperationId(self._kit.new_id())
 
@@ -231,13 +232,13 @@ class Walk:
             return journal.begin(
                 conn,
                 self.ticket,
-                seq=seq,
+                seq=len(past),
                 rung=place.rung,
                 stage=place.stage.value,
                 operation=rung.name,
                 operation_id=ident,
                 now_us=now_us,
-                deadline_us=now_us + int(timeout_s * 1_000_000),
+                deadline_us=shared_us or now_us + int(timeout_s * 1_000_000),
             )
 
         row = await self._patiently(work)
@@ -260,9 +261,11 @@ class Walk:
             return Result.HALTED, scene.halt
         return None
 
-    async def _record(self, place: Next, seq: int, result: Result, detail: str) -> None:
+    async def _record(
+        self, place: Next, past: Sequence[StepRow], result: Result, detail: str
+    ) -> None:
         """Write a step that was not taken, and why."""
-        row = await self._intend(place, RecoveryAction(name=""), Snapshot.without_policy(0.0), seq)
+        row = await self._intend(place, RecoveryAction(name=""), Snapshot.without_policy(0.0), past)
         await self._patiently(
             lambda conn: journal.ended(
                 conn,
@@ -288,6 +291,17 @@ def halted(kit: Kit, conn: Connection, action: ActionRow) -> str:
         for pause in covering(known, kind, node_id, cluster_id, now_us):
             return f"{kind.value} by {pause.owner}: {pause.reason}"
     return ""
+
+
+def acted_until_us(place: Next, past: Sequence[StepRow]) -> int | None:
+    """Return the deadline that VERIFY shares with the act of its rung: one timeout covers both.
+
+    Read from the journal, so that a successor goes by the same.
+    """
+    if place.stage is not Stage.VERIFY:
+        return None
+    acts = {Stage.ACT.value, Stage.CREATE.value}
+    return next((s.deadline_us for s in past if s.rung == place.rung and s.stage in acts), None)
 
 
 def done_of(step: StepRow) -> Done:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from yaffle.core.outcomes import judge
-from yaffle.core.verdict import Belief, Vote, check_budget_us, vote, voting
+from yaffle.core.verdict import Belief, Vote, vote, voting
+from yaffle.model.bounds import SLACK_S, check_s
 from yaffle.model.health import Observation, Outcome
 from yaffle.model.ids import ModeKey
 from yaffle.model.policy import Detection, DetectionMode, ModeType
@@ -32,7 +33,6 @@ _BELIEFS: Final = {
     Outcome.FAIL: Belief.DOWN,
     Outcome.UNKNOWN: Belief.UNKNOWN,
 }
-SLACK_S: Final = 1.0
 GONE: Final = frozenset({"ST-GONE", "ST-DOWN"})
 
 
@@ -63,16 +63,20 @@ async def look(kit: Kit, target: Target, detection: Detection) -> Sight:
     """Ask every voting mode once and combine the answers; bounded, never raises."""
     modes = modes_of(detection)
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(ask(kit, [target], mode)) for mode in modes]
+        tasks = [
+            group.create_task(ask(kit, [target], mode, detection.interval_s)) for mode in modes
+        ]
     seen = tuple(task.result()[0] for task in tasks)
     beliefs = tuple(_BELIEFS[o.outcome] for o in seen)
     return Sight(vote=vote(beliefs, detection.conditional), observations=seen)
 
 
-async def ask(kit: Kit, targets: Sequence[Target], mode: DetectionMode) -> Sequence[Observation]:
+async def ask(
+    kit: Kit, targets: Sequence[Target], mode: DetectionMode, interval_s: float
+) -> Sequence[Observation]:
     """Ask one mode about some nodes; whatever goes wrong on our side is unknown."""
     detector = kit.drivers.detectors.get(mode.type)
-    budget_s = check_budget_us(mode) / 1e6
+    budget_s = check_s(mode, interval_s)
     if detector is None:
         return unknown(kit, targets, mode, "X-BUG", f"no detector for {mode.type} is installed")
     try:

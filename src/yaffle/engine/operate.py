@@ -15,6 +15,7 @@ import structlog
 from yaffle.engine.session import LeaseLost
 from yaffle.engine.step import Step
 from yaffle.errors import InvalidSpec, StoreUnavailable
+from yaffle.model.bounds import CALL_GRACE_S, POLL_MAX_S
 from yaffle.model.operations import Operation, Progress, ProgressState, Promise
 from yaffle.policy.templates import fill
 from yaffle.store import journal
@@ -22,7 +23,6 @@ from yaffle.store import journal
 log = structlog.get_logger()
 
 POLL_S: Final = 0.2
-POLL_MAX_S: Final = 2.0
 
 Call = Callable[[float], Awaitable[Progress]]
 
@@ -165,7 +165,7 @@ async def _call(step: Step, call: Call) -> Progress | None:
     call_s = step.call_s()
     await step.session.until_may_act(call_s)
     try:
-        async with asyncio.timeout(call_s + 0.5):
+        async with asyncio.timeout(call_s + CALL_GRACE_S):
             return await call(call_s)
     except TimeoutError:
         return None

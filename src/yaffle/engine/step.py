@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from yaffle.core.ladder import Next, Result
+from yaffle.model.bounds import CALL_MIN_S
 from yaffle.model.operations import EMPTY, Proof
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Step:
     def call_s(self) -> float:
         """How long one call to a driver may take now; no call outlives the right to act."""
         longest = min(CALL_S, self.kit.settings.lease * 0.4)
-        return max(0.1, min(longest, self.left_s()))
+        return max(CALL_MIN_S, min(longest, self.left_s()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,13 @@ from yaffle.engine.adoption import adopted, knowing
 from yaffle.engine.look import look
 from yaffle.engine.operate import missing, operate, workflow
 from yaffle.engine.step import Outcome, Step
+from yaffle.model.bounds import (
+    CALL_GRACE_S,
+    FENCE_S,
+    LOOK_PAUSE_S,
+    LOOK_TRIES,
+    verify_pace_s,
+)
 from yaffle.model.operations import (
     EMPTY,
     FenceVerdict,
@@ -35,8 +42,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-FENCE_S: Final = 30.0
-LOOK_TRIES: Final = 3
 EVIDENCE_MAX: Final = 65_536
 
 
@@ -80,17 +85,18 @@ async def _look(step: Step) -> Outcome:
             case Vote.PASS:
                 return Outcome(result=Result.HEALTHY, detail=detail)
             case Vote.UNKNOWN | Vote.PENDING:
-                await step.kit.clock.sleep(1.0)
+                await step.kit.clock.sleep(LOOK_PAUSE_S)
     return Outcome(result=Result.UNCLEAR, detail=f"could not look again: {detail}")
 
 
 async def _verify(step: Step) -> Outcome:
     """Look until the node has risen, is proved gone again, or the rung's time is over."""
     detection = step.snapshot.detection
-    pace_s = min(1.0, detection.interval_s / 2)
+    pace_s = verify_pace_s(detection.interval_s)
     passes = gone = looks = 0
     detail = "not looked at"
-    while step.left_s() > 0:
+    # The act may have used up the rung's time: without these looks its success would count for nothing.
+    while step.left_s() > 0 or looks < detection.rise:
         if await step.superseded():
             return Outcome(result=Result.SUPERSEDED, detail="a user's action took over")
         sight = await look(step.kit, step.target, detection)
@@ -159,7 +165,7 @@ async def _fence(step: Step) -> Outcome:
         call_s = step.call_s()
         await step.session.until_may_act(call_s)
         try:
-            async with asyncio.timeout(call_s + 0.5):
+            async with asyncio.timeout(call_s + CALL_GRACE_S):
                 done = await fencer.fence(
                     step.target, operation_id=step.row.operation_id, deadline_s=call_s
                 )

@@ -22,6 +22,7 @@ from yaffle.engine.saving import Saved, save
 from yaffle.engine.scene import Scene, Stamp, load_scene, stamp
 from yaffle.engine.targets import mark_of, memory_of
 from yaffle.errors import StaleEpoch, StoreUnavailable
+from yaffle.model.bounds import JITTER
 from yaffle.model.health import Health, NodeStatus, Observation, Outcome
 from yaffle.ports import StreamingDetector
 
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-JITTER = 0.1
 RETRY_S = 1.0
 SLICE = 100
 """Observations that are folded before others have their turn."""
@@ -142,13 +142,13 @@ class Watch:
         while (scene := self._scene) is not None:
             began_s = kit.clock.monotonic_s()
             targets = tuple(scene.targets.values())
-            seen = await ask(kit, targets, mode) if targets else ()
+            interval_s = scene.policy.detection.interval_s
+            seen = await ask(kit, targets, mode, interval_s) if targets else ()
             found = await self._confirmed(scene, mode, seen)
             for first in range(0, len(found), SLICE):
                 self.take(found[first : first + SLICE])
                 # Ten clusters of a thousand at once would make the loop late, hence us blind.
                 await asyncio.sleep(0)
-            interval_s = scene.policy.detection.interval_s
             pause_s = interval_s * kit.rng.uniform(1 - JITTER, 1 + JITTER)
             elapsed_s = kit.clock.monotonic_s() - began_s
             await kit.clock.sleep(max(pause_s - elapsed_s, interval_s * JITTER))
@@ -163,7 +163,8 @@ class Watch:
         again = [t for t in scene.targets.values() if t.node_id in failed]
         if not again:
             return seen
-        second = {o.node_id: o for o in await ask(self._kit, again, mode)}
+        interval_s = scene.policy.detection.interval_s
+        second = {o.node_id: o for o in await ask(self._kit, again, mode, interval_s)}
         return [second.get(o.node_id, o) for o in seen]
 
     def take(self, seen: Sequence[Observation]) -> None:

@@ -1,36 +1,52 @@
 """How long a failure may take, worst case, in numbers a person can check before attaching a policy.
 
 An upper bound for a failure that every check sees, of a node past its grace, with nothing held and
-nothing queued; brakes, budgets and cool-downs come on top and are told by `yaffle why`.
+nothing queued; brakes, budgets, cool-downs and outages of our own come on top, and `yaffle why` tells.
 
-    detect  = the slowest mode: fall × interval × 1.1 + one check with all its attempts,
-              (attempts - 1) × (timeout + retry_interval) + timeout
-    prepare = evidence, snapshot
-    fence   = per rung that may make a second copy: 30 s per fencer, or node_delete_timeout
-    recover = every rung runs into its timeout
+    check   = a URL: attempts × timeout + (attempts - 1) × retry_interval
+              a status: 10 s, or the interval where that is shorter, but 2 s at least; twice in 1.0-1.2
+              and 1 s for the answer to arrive
+    detect  = the slowest mode: fall × (interval × 1.1, or longer where a check takes longer) + check
+    look    = the slowest check, once
+    prepare = 5 s to decide, evidence, snapshot,
+              and before each action 4 s + 3 × (look + 1 s) to look again
+    fence   = per action that may make a second copy: 34 s if the policy names fencing,
+              and for RECREATE node_delete_timeout + 4 s
+    recover = per action: timeout + 4 s + rise × (look + 1 s), less where the interval is below 2 s
     total   = detect + prepare + fence + recover
+
+The 4 s let the last call to a driver end. That the engine keeps these bounds is simulated
+(tests/sim/test_bound.py).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Final
 
+from yaffle.model.bounds import (
+    ADOPT_S,
+    DECIDE_S,
+    FENCE_S,
+    JITTER,
+    LOOK_PAUSE_S,
+    LOOK_TRIES,
+    OVERRUN_S,
+    SLACK_S,
+    check_s,
+    status_check_s,
+    verify_pace_s,
+)
 from yaffle.model.policy import (
+    ActionKind,
     Conditional,
     Detection,
     DetectionMode,
     HealthPolicy,
     ModeType,
     Recovery,
-    UrlOptions,
+    RecoveryAction,
 )
-
-JITTER: Final = 0.10
-"""Share by which an interval may come late."""
-STATUS_CHECK_S: Final = 10.0
-"""Longest that one question to a backend takes; shorter where the interval is."""
-FENCE_TIMEOUT_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +69,8 @@ class Arithmetic:
     detect_seen_by_all_s: float | None
     """ANY_FAILED: the fastest mode decides when all see the failure."""
     grace_s: float
+    look_s: float
+    """Of `prepare_s`: looking again before one action."""
     prepare_s: float
     fence_s: float
     recover_s: float
@@ -68,19 +86,18 @@ class Arithmetic:
         """Return the arithmetic for people, the sum first."""
         by_mode = ", ".join(f"{mode.key} {_shown(mode.detect_s)}" for mode in self.modes)
         by_all = f"{_shown(self.detect_seen_by_all_s)} when every mode sees the failure"
-        times = (("fence", self.fence_s), ("recover", self.recover_s), ("prepare", self.prepare_s))
+        looking = f"looking again before each action, {_shown(self.look_s)}"
         return (
             self._sum(),
             f"detect <= {_shown(self.detect_s)} ({self.conditional}: {by_mode}; {by_all})",
-            ", ".join(f"{name} <= {_shown(time_s)}" for name, time_s in times),
+            f"prepare <= {_shown(self.prepare_s)} ({_shown(DECIDE_S)} to decide; {looking})",
+            f"fence <= {_shown(self.fence_s)}, recover <= {_shown(self.recover_s)}",
             f"a new or changed node is left alone for up to {_shown(self.grace_s)} first",
-            "brakes, budgets and cool-downs come on top: `yaffle why NODE` tells",
+            "brakes, budgets, further tries and our own outages come on top: `yaffle why NODE` tells",
         )
 
     def _sum(self) -> str:
-        parts = (
-            "detect + prepare + fence + recover" if self.prepare_s else "detect + fence + recover"
-        )
+        parts = "detect + prepare + fence + recover"
         if self.total_s is None:
             return f"{parts}: not bounded, because an event that never comes is never seen"
         return f"{parts} <= {_shown(self.total_s)}"
@@ -93,6 +110,7 @@ class Arithmetic:
             "detect_s": self.detect_s,
             "detect_seen_by_all_s": self.detect_seen_by_all_s,
             "grace_s": self.grace_s,
+            "look_s": self.look_s,
             "prepare_s": self.prepare_s,
             "fence_s": self.fence_s,
             "recover_s": self.recover_s,
@@ -118,9 +136,10 @@ def arithmetic(policy: HealthPolicy) -> Arithmetic:
         if detection.conditional is Conditional.ANY_FAILED
         else slowest,
         grace_s=detection.node_update_timeout_s,
-        prepare_s=_prepare_s(recovery),
-        fence_s=_fence_s(recovery),
-        recover_s=sum(action.timeout_s for action in recovery.actions),
+        look_s=look_again_s(detection),
+        prepare_s=_prepare_s(detection, recovery),
+        fence_s=sum(_fence_s(action, recovery) for action in recovery.actions),
+        recover_s=sum(_act_s(action, detection) for action in recovery.actions),
     )
 
 
@@ -128,30 +147,55 @@ def detect_s(mode: DetectionMode, detection: Detection) -> float | None:
     """Return how long one mode takes to count `fall` fails; None for events."""
     if mode.type is ModeType.LIFECYCLE_EVENTS:
         return None
-    pace = detection.fall * detection.interval_s * (1 + JITTER)
-    if mode.url is not None:
-        return round(pace + url_check_s(mode.url), 3)
-    check = min(STATUS_CHECK_S, detection.interval_s)
-    return round(pace + (2 * check if detection.confirm_status else check), 3)
+    interval_s = detection.interval_s
+    once_s = check_s(mode, interval_s)
+    # The prober keeps to its grid: a round that is still going on when the next is due skips that.
+    rounds = math.ceil(once_s / interval_s + JITTER) if mode.url is not None else 1
+    asked_s = once_s + SLACK_S
+    if detection.confirm_status and mode.url is None:
+        asked_s *= 2
+    pace_s = max(rounds * interval_s * (1 + JITTER), asked_s + interval_s * JITTER)
+    return round(detection.fall * pace_s + asked_s, 3)
 
 
-def url_check_s(url: UrlOptions) -> float:
-    """Return how long one check of a URL takes, all its attempts included."""
-    return (url.retry_limit - 1) * (url.timeout_s + url.retry_interval_s) + url.timeout_s
+def _one_look_s(detection: Detection) -> float:
+    """All modes are asked at once; where none votes, the status is."""
+    checks = [
+        check_s(mode, detection.interval_s)
+        for mode in detection.modes
+        if mode.type is not ModeType.LIFECYCLE_EVENTS
+    ]
+    return max(checks, default=status_check_s(detection.interval_s)) + SLACK_S
 
 
-def _prepare_s(recovery: Recovery) -> float:
-    evidence = recovery.evidence.timeout_s if recovery.evidence is not None else 0.0
-    snapshot = recovery.snapshot
-    return evidence + (snapshot.timeout_s if snapshot is not None and snapshot.take else 0.0)
+def look_again_s(detection: Detection) -> float:
+    """Return how long it takes to look again before one action."""
+    return ADOPT_S + LOOK_TRIES * (_one_look_s(detection) + LOOK_PAUSE_S)
 
 
-def _fence_s(recovery: Recovery) -> float:
-    # A rung that failed may have left a copy behind, so each further one fences again.
-    rungs = sum(1 for action in recovery.actions if not action.in_place)
-    fencers = len(recovery.fencing)
-    once = FENCE_TIMEOUT_S * fencers if fencers else recovery.node_delete_timeout_s
-    return rungs * once
+def _prepare_s(detection: Detection, recovery: Recovery) -> float:
+    evidence, snapshot = recovery.evidence, recovery.snapshot
+    looks_s = len(recovery.actions) * look_again_s(detection)
+    evidence_s = evidence.timeout_s if evidence is not None and evidence.console_log else 0.0
+    snapshot_s = snapshot.timeout_s if snapshot is not None and snapshot.take else 0.0
+    return DECIDE_S + looks_s + evidence_s + snapshot_s
+
+
+def _fence_s(action: RecoveryAction, recovery: Recovery) -> float:
+    """Return how long it takes to make sure, before `action`, that the copy there is dead."""
+    # Whether a workflow is in place is the operator's word, which a document cannot know.
+    if action.in_place and action.kind is ActionKind.BUILTIN:
+        return 0.0
+    fence_s = FENCE_S + OVERRUN_S if recovery.fencing else 0.0
+    if action.kind is not ActionKind.BUILTIN or action.name != "RECREATE":
+        return fence_s
+    return fence_s + max(recovery.node_delete_timeout_s, ADOPT_S) + OVERRUN_S
+
+
+def _act_s(action: RecoveryAction, detection: Detection) -> float:
+    """Return how long act and verification take: one timeout for both, and `rise` looks at least."""
+    looks_s = _one_look_s(detection) + verify_pace_s(detection.interval_s)
+    return action.timeout_s + OVERRUN_S + detection.rise * looks_s
 
 
 def _shown(seconds: float | None) -> str:

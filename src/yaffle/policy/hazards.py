@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from yaffle.model.bounds import url_check_s
 from yaffle.model.policy import DetectionMode, HealthPolicy, UrlOptions
-from yaffle.policy.arithmetic import url_check_s
 from yaffle.policy.build import threshold_text
 from yaffle.policy.faults import Path
 from yaffle.policy.rules import DETECTION, MODES, RECOVERY

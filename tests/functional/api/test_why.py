@@ -101,7 +101,7 @@ def answer(**changes: Any) -> Answer:
         "held": None,
         "doing": None,
         "last": (),
-        "bound": ("detect + fence + recover <= 53.2 s",),
+        "bound": ("detect + prepare + fence + recover <= 53.2 s",),
     }
     return Answer(**{**values, **changes})
 
@@ -112,7 +112,7 @@ def test_a_healthy_node() -> None:
     assert first.endswith(" status ACTIVE, the backend says 'running'.")
     assert others == [
         "We believe that because its checks pass.",
-        "At worst, by policy heal: detect + fence + recover <= 53.2 s.",
+        "At worst, by policy heal: detect + prepare + fence + recover <= 53.2 s.",
     ]
 
 
@@ -137,7 +137,7 @@ def test_a_held_node_says_what_you_can_do_and_when_it_ends() -> None:
         "What you can do: Wait.",
         "More about it: docs/runbook/cooling-down.md",
         "Tries used: 1 of 3; it rests until T.",
-        "At worst, by policy heal: detect + fence + recover <= 53.2 s.",
+        "At worst, by policy heal: detect + prepare + fence + recover <= 53.2 s.",
     )
 
 

@@ -248,7 +248,7 @@ def test_a_verdict_that_the_votes_no_longer_bear_is_doubt() -> None:
     ],
 )
 def test_arithmetic_of_staleness(mode: DetectionMode, budget_s: float, stale_s: float) -> None:
-    assert check_budget_us(mode) == budget_s * SECOND
+    assert check_budget_us(mode, detection().interval_s) == budget_s * SECOND
     assert stale_after_us(mode, detection()) == stale_s * SECOND
 
 

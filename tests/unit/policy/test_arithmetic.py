@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.policy.documents import STATUS, accepted, document, problems, url_mode
 
+from yaffle.model import bounds
 from yaffle.policy.hazards import HAZARDS, Level
 
 EVENTS = {"type": "LIFECYCLE_EVENTS"}
@@ -14,46 +15,60 @@ COMMAND = {"name": "w", "type": "HTTP", "timeout": 100}
 
 # version, parts, (detect, seen by all, prepare, fence, recover)
 TABLE: list[Any] = [
-    pytest.param("1.3", {}, (43, 43, 0, 20, 600), id="status"),
-    pytest.param("1.2", {}, (86, 86, 0, 20, 600), id="status-read-twice-in-1.2"),
-    pytest.param("1.3", {"modes": [url_mode()]}, (34, 34, 0, 20, 600), id="url"),
-    pytest.param("1.2", {"modes": [url_mode()]}, (75, 75, 0, 20, 600), id="url-3-attempts"),
-    pytest.param("1.3", {"modes": [STATUS, url_mode()]}, (43, 34, 0, 20, 600), id="any"),
+    pytest.param("1.3", {}, (47, 47, 45, 24, 628), id="status"),
+    pytest.param("1.2", {}, (88, 88, 45, 24, 616), id="status-read-twice-in-1.2"),
+    pytest.param("1.3", {"modes": [url_mode()]}, (35, 35, 18, 24, 610), id="url"),
+    pytest.param("1.2", {"modes": [url_mode()]}, (76, 76, 42, 24, 615), id="url-3-attempts"),
+    pytest.param("1.3", {"modes": [STATUS, url_mode()]}, (47, 35, 45, 24, 628), id="any"),
     pytest.param(
         "1.3",
         {"modes": [STATUS, url_mode()], "detection": {"recovery_conditional": "ALL_FAILED"}},
-        (43, 43, 0, 20, 600),
+        (47, 47, 45, 24, 628),
         id="all",
     ),
-    pytest.param("1.3", {"modes": [EVENTS]}, (None, None, 0, 20, 600), id="events-alone"),
-    pytest.param("1.3", {"modes": [EVENTS, STATUS]}, (43, 43, 0, 20, 600), id="events-and-polling"),
+    pytest.param("1.3", {"modes": [EVENTS]}, (None, None, 45, 24, 628), id="events-alone"),
+    pytest.param(
+        "1.3", {"modes": [EVENTS, STATUS]}, (47, 47, 45, 24, 628), id="events-and-polling"
+    ),
     pytest.param(
         "1.3",
         {"detection": {"interval": 5, "fall": 2}},
-        (16, 16, 0, 20, 600),
+        (19, 19, 30, 24, 618),
         id="short-interval-bounds-the-check",
     ),
     pytest.param(
         "1.3",
         {"actions": [{"name": "REBOOT", "timeout": 60}]},
-        (43, 43, 0, 0, 60),
+        (47, 47, 45, 0, 88),
         id="in-place-needs-no-fence",
     ),
-    pytest.param("1.3", {"recovery": {"fencing": ["COMPUTE"]}}, (43, 43, 0, 30, 600), id="fencer"),
+    pytest.param("1.3", {"recovery": {"fencing": ["COMPUTE"]}}, (47, 47, 45, 58, 628), id="fencer"),
     pytest.param(
         "1.3",
         {"actions": [COMMAND, {"name": "RECREATE", "timeout": 50}]},
-        (43, 43, 0, 40, 150),
+        (47, 47, 85, 24, 206),
         id="two-copies-possible-twice",
     ),
     pytest.param(
         "1.3",
         {"recovery": {"evidence": {"timeout": 7}, "snapshot": {"timeout": 9}}},
-        (43, 43, 16, 20, 600),
+        (47, 47, 61, 24, 628),
         id="evidence-and-snapshot",
     ),
     pytest.param(
-        "1.3", {"recovery": {"snapshot": {"take": False}}}, (43, 43, 0, 20, 600), id="no-snapshot"
+        "1.3",
+        {"recovery": {"evidence": {"timeout": 7, "console_log": False}}},
+        (47, 47, 45, 24, 628),
+        id="no-evidence-no-time-for-it",
+    ),
+    pytest.param(
+        "1.3",
+        {"modes": [url_mode(poll_url_timeout=9.5)], "detection": {"fall": 2}},
+        (54.5, 54.5, 43.5, 24, 627),
+        id="a-round-is-skipped-while-the-last-goes-on",
+    ),
+    pytest.param(
+        "1.3", {"recovery": {"snapshot": {"take": False}}}, (47, 47, 45, 24, 628), id="no-snapshot"
     ),
 ]
 
@@ -69,17 +84,23 @@ def test_worst_case(version: str, parts: dict[str, Any], wanted: tuple[float | N
     assert got.as_json()["total_s"] == total
 
 
+def test_what_is_let_finish_fits_into_the_overrun() -> None:
+    """A pause that began in time, then a poll and a submit that each get the shortest deadline."""
+    assert bounds.POLL_MAX_S + 2 * (bounds.CALL_MIN_S + bounds.CALL_GRACE_S) <= bounds.OVERRUN_S
+
+
 def test_lines_for_people() -> None:
     got = accepted(document(modes=[STATUS, url_mode()], detection={"interval": 2})).arithmetic
     assert got.lines() == (
-        "detect + fence + recover <= 628.6 s",
+        "detect + prepare + fence + recover <= 669.6 s",
         (
-            "detect <= 8.6 s (ANY_FAILED: 0:NODE_STATUS_POLLING 8.6 s, 1:NODE_STATUS_POLL_URL 7.6 s;"
-            " 7.6 s when every mode sees the failure)"
+            "detect <= 12.6 s (ANY_FAILED: 0:NODE_STATUS_POLLING 12.6 s, 1:NODE_STATUS_POLL_URL"
+            " 8.6 s; 8.6 s when every mode sees the failure)"
         ),
-        "fence <= 20 s, recover <= 600 s, prepare <= 0 s",
+        "prepare <= 21 s (5 s to decide; looking again before each action, 16 s)",
+        "fence <= 24 s, recover <= 612 s",
         "a new or changed node is left alone for up to 60 s first",
-        "brakes, budgets and cool-downs come on top: `yaffle why NODE` tells",
+        "brakes, budgets, further tries and our own outages come on top: `yaffle why NODE` tells",
     )
     assert "not bounded" in accepted(document(modes=[EVENTS])).arithmetic.lines()[0]
 

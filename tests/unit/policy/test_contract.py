@@ -183,7 +183,7 @@ def test_retry_budget_beyond_the_interval_warns_old_documents_and_refuses_1_3() 
 def test_defect_2_fencing_is_kept() -> None:
     parsed = accepted(document("1.0", recovery={"fencing": ["COMPUTE"]}))
     assert parsed.policy.recovery.fencing == (FencingKind.COMPUTE,)
-    assert parsed.arithmetic.fence_s == 30
+    assert parsed.arithmetic.fence_s == 34 + 24
 
 
 def test_defect_3_params_of_an_action_are_kept() -> None:

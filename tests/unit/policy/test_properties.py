@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from yaffle.errors import InvalidSpec
+from yaffle.model.bounds import url_check_s
 from yaffle.policy import ParsedPolicy, parse, parse_document, schema
-from yaffle.policy.arithmetic import url_check_s
 
 QUICK = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
@@ -110,8 +110,9 @@ def test_an_accepted_document_has_consistent_arithmetic(
         assert times.detect_seen_by_all_s is not None
         assert found.interval_s * found.fall < times.detect_seen_by_all_s <= times.detect_s
         assert times.total_s >= times.detect_s + times.fence_s + times.recover_s
-    unfenced = any(not action.in_place for action in policy.recovery.actions)
-    assert (times.fence_s > 0) == unfenced
+    deletes = any(action.name == "RECREATE" for action in policy.recovery.actions)
+    fences = any(a.kind != "BUILTIN" for a in policy.recovery.actions) and policy.recovery.fencing
+    assert (times.fence_s > 0) == (deletes or bool(fences))
     assert parse_document(parsed.document).policy == policy
 
 

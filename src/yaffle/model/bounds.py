@@ -1,0 +1,57 @@
+"""How long the engine lets each thing take: read by the engine that obeys and the arithmetic that prints.
+
+All in seconds. A number that only one of the two knew would make the printed worst case untrue.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from yaffle.model.policy import DetectionMode, UrlOptions
+
+JITTER: Final = 0.1
+"""Share of the interval by which a check may come early or late."""
+STATUS_CHECK_S: Final = 10.0
+STATUS_CHECK_MIN_S: Final = 2.0
+"""One question to a backend takes an interval at most, within these two."""
+SLACK_S: Final = 1.0
+"""What a check may take beyond its own time-outs before we give up waiting for it."""
+
+DECIDE_S: Final = 5.0
+"""From a verdict to the first step: bearings (2 s), saving, planning, claiming."""
+LOOK_TRIES: Final = 3
+LOOK_PAUSE_S: Final = 1.0
+ADOPT_S: Final = 4.0
+"""One reading of the target before a step, which finds a copy that was made late."""
+FENCE_S: Final = 30.0
+"""One fence, tried again until it is proved or refused."""
+
+CALL_MIN_S: Final = 0.1
+CALL_GRACE_S: Final = 0.5
+"""What a call to a driver may take beyond the deadline that it was given."""
+POLL_MAX_S: Final = 2.0
+"""Longest pause between two polls."""
+OVERRUN_S: Final = 4.0
+"""By how much a step may miss its deadline: the pause and the two calls that were begun before it."""
+
+
+def check_s(mode: DetectionMode, interval_s: float) -> float:
+    """Return how long one check of `mode` takes at most, all its attempts included."""
+    return status_check_s(interval_s) if mode.url is None else url_check_s(mode.url)
+
+
+def status_check_s(interval_s: float) -> float:
+    """Return how long one question to a backend takes at most."""
+    return min(STATUS_CHECK_S, max(STATUS_CHECK_MIN_S, interval_s))
+
+
+def url_check_s(url: UrlOptions) -> float:
+    """Return how long one check of a URL takes at most, all its attempts included."""
+    attempts = max(1, url.retry_limit)
+    return attempts * url.timeout_s + (attempts - 1) * url.retry_interval_s
+
+
+def verify_pace_s(interval_s: float) -> float:
+    """Return the pause between two looks at a node that was acted on."""
+    return min(1.0, interval_s / 2)
