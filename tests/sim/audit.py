@@ -29,6 +29,7 @@ class Audit:
         self._stage = stage
         self._dirty = False
         self._admitted: set[str] = set()
+        self._counted: dict[str, float] = {}
         self.admissions: dict[str, list[float]] = defaultdict(list)
         """Per budget key, when recoveries were admitted (s, as a bucket sees time)."""
         self.submits: dict[str, list[str]] = defaultdict(list)
@@ -102,6 +103,7 @@ class Audit:
                     actions.c.action == "NODE_RECOVER", actions.c.status.in_(("READY", "RUNNING"))
                 )
             ).all()
+            self._give_back(conn)
             fresh = [r for r in rows if r.id not in self._admitted]
             for row in fresh:
                 self._admitted.add(row.id)
@@ -137,9 +139,28 @@ class Audit:
             if blind_s > stage.blind_bound_s:
                 self.fail(f"recovery of {node.name} admitted after {blind_s:.1f} s of blindness")
         at_s = stage.clock.monotonic_s() + stage.clock.forward_s
+        self._counted[action.id] = at_s
         for key in ("all", action.cluster_id):
             self.admissions[key].append(at_s)
             self._bucket(key)
+
+    def _give_back(self, conn: Any) -> None:
+        """Recoveries that ended without having touched anything have their tokens returned."""
+        ended = conn.execute(
+            select(actions.c.id, actions.c.cluster_id, actions.c.outputs).where(
+                actions.c.id.in_(self._counted), actions.c.end_us.is_not(None)
+            )
+        ).all()
+        for ident, cluster_id, outputs in ended:
+            at_s = self._counted.pop(ident)
+            acts = steps.c.stage.in_(("fence", "delete", "create", "act"))
+            taken = steps.c.result.not_in(("halted", "superseded"))
+            touched = conn.execute(
+                select(steps.c.seq).where(steps.c.action_id == ident, acts, taken)
+            ).first()
+            if outputs["end"] in {"already-healthy", "abandoned"} and touched is None:
+                for key in ("all", cluster_id):
+                    self.admissions[key].remove(at_s)
 
     def _bucket(self, key: str) -> None:
         limit = self._stage.limit_of(key)

@@ -240,7 +240,7 @@ def test_a_claim_whose_answer_was_lost_is_taken_up() -> None:
 
 def test_a_database_away_at_a_submit_is_waited_out() -> None:
     async def story(s: Stage) -> None:
-        loses_answers_of(s, "_written_down")
+        loses_answers_of(s, "_again")
         s.world.kill(s.node_ids()[0])
         await s.clock.sleep(25)
         assert not kinds(s)

@@ -122,7 +122,9 @@ def bucket(decision: Hold) -> tuple[str, ...]:
         for key, value in sorted(decision.numbers.items())
         if key not in VOLATILE
     ]
-    return (decision.reason.value, *parts)
+    # To the minute: what is stored must not promise an end that has passed.
+    until = () if decision.until_us is None else (f"until={decision.until_us // 60_000_000}",)
+    return (decision.reason.value, *parts, *until)
 
 
 def _numbers(view: ClusterView, counts: Tally, node: NodeView) -> dict[str, object]:

@@ -9,7 +9,7 @@ fails raises, the transaction is gone and nothing is admitted: we fail closed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from yaffle.core import problems, retry
@@ -18,10 +18,10 @@ from yaffle.core.planner import bucket, plan
 from yaffle.core.view import ClusterView, NodeView
 from yaffle.engine import news, spending, targets
 from yaffle.engine.saving import outdated
-from yaffle.engine.scene import in_place_names
+from yaffle.engine.scene import in_place_names, policy_of
 from yaffle.engine.snapshot import Snapshot, pack
 from yaffle.errors import StaleEpoch
-from yaffle.model.health import Health, NodeStatus
+from yaffle.model.health import ClusterStatus, Health, NodeStatus
 from yaffle.model.ids import ActionId, NodeId
 from yaffle.model.incident import Hold, HoldReason, IncidentState, Recover
 from yaffle.store import actions, catalog, incidents, leases, pauses
@@ -82,12 +82,21 @@ class Outcome:
     """Whether decisions were left for the next pass, because this one had written enough."""
 
 
+NOTHING = Outcome(told={}, admitted=0, held={}, wake_us=None, more=False)
+
+
 def decide(kit: Kit, session: Session, conn: Connection, inputs: Inputs) -> Outcome:
     """Plan the cluster and carry out the decisions as rows; raise StaleEpoch if it is not ours."""
     if not leases.holds_watch(conn, session.me, session.epoch, inputs.cluster.id):
         raise StaleEpoch(f"cluster {inputs.cluster.name} is watched by another engine")
+    cluster = catalog.cluster(conn, inputs.cluster.id)
+    if cluster is None or cluster.status == ClusterStatus.DELETING:
+        return NOTHING
+    if policy_of(kit, conn, cluster.id) != (inputs.policy, inputs.policy_id):
+        return replace(NOTHING, more=True)  # the watch reads the new one first
+    inputs = replace(inputs, cluster=cluster)
     now_us = kit.clock.now_us()
-    rows = {n.id: n for n in catalog.nodes_of(conn, inputs.cluster.id)}
+    rows = {n.id: n for n in catalog.nodes_of(conn, cluster.id)}
     locks = {
         a.node_id: a
         for a in actions.unfinished(conn, cluster_id=inputs.cluster.id)

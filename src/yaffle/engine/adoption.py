@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
 
+from yaffle.engine.calls import Failure, ask_driver
 from yaffle.model.bounds import ADOPT_S
+from yaffle.model.operations import Reading
 
 if TYPE_CHECKING:
     from yaffle.engine.step import Outcome, Step
@@ -25,15 +27,15 @@ async def adopted(step: Step) -> Step:
     profile = step.kit.drivers.profiles.get(step.target.profile_type)
     if profile is None:
         return step
-    try:
-        async with asyncio.timeout(ADOPT_S):
-            found = await profile.read([step.target], deadline_s=ADOPT_S)
-    except TimeoutError:
+    found = await ask_driver(
+        lambda: profile.read([step.target], deadline_s=ADOPT_S),
+        Sequence,  # type: ignore[type-abstract]
+        within_s=ADOPT_S,
+        what=f"{step.target.profile_type} reading {step.node.name}",
+    )
+    if isinstance(found, Failure) or len(found) != 1 or not isinstance(found[0], Reading):
         return step
-    except Exception:
-        log.exception("reading before a step failed", node=step.node.name)
-        return step
-    present = found[0].physical_id if len(found) == 1 else ""
+    present = found[0].physical_id
     if not present or present == step.target.physical_id:
         return step
     log.warning("copy adopted", node=step.node.name, physical_id=present)

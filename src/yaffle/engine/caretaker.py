@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import structlog
 from sqlalchemy import func, select
 
+from yaffle.core.pauses import covering
+from yaffle.engine.calls import Failure, ask_driver
 from yaffle.errors import StoreUnavailable
-from yaffle.model.ids import OperationId
-from yaffle.model.operations import EMPTY, Operation, ProgressState
-from yaffle.store import debris, outbox, prune
+from yaffle.model.ids import ClusterId, OperationId
+from yaffle.model.incident import PauseKind
+from yaffle.model.operations import EMPTY, Operation, Progress, ProgressState
+from yaffle.store import catalog, debris, outbox, pauses, prune
 from yaffle.store.tables import actions
 from yaffle.store.tables import outbox as outbox_table
 
@@ -27,6 +30,7 @@ log = structlog.get_logger()
 
 PACE_S: Final = 5.0
 PRUNE_EVERY_S: Final = 3600.0
+PRUNE_PAUSE_S: Final = 0.2
 SWEEP_S: Final = 4.0
 SWEEP_AGAIN_S: Final = 30.0
 
@@ -71,11 +75,17 @@ class Caretaker:
         metrics.parked.set(parked)
 
     async def _prune(self) -> None:
-        now_us = self._kit.clock.now_us()
-        removed = await self._kit.store.write(
-            lambda conn: prune.prune(conn, now_us=now_us, retention=self._kit.retention)
-        )
-        log.info("history pruned", removed=removed)
+        """Delete what is old, in bounded transactions, until nothing old is left."""
+        removed: Mapping[str, int] = {"": prune.BATCH}
+        while any(count >= prune.BATCH for count in removed.values()):
+            now_us = self._kit.clock.now_us()
+            removed = await self._kit.store.write(
+                lambda conn, now_us=now_us: prune.prune(  # type: ignore[misc]
+                    conn, now_us=now_us, retention=self._kit.retention
+                )
+            )
+            log.info("history pruned", removed=dict(removed))
+            await self._kit.clock.sleep(PRUNE_PAUSE_S)
 
     async def _sweep(self) -> None:
         """Go on deleting copies that a recovery went past."""
@@ -83,6 +93,8 @@ class Caretaker:
         for row, target in await self._kit.store.read(lambda c: debris.due(c, now_us, 10)):
             if not self._session.may_act(SWEEP_S + 0.5):
                 return
+            if await self._kit.store.read(lambda c, of=target: self._spared(c, of)):  # type: ignore[misc]
+                continue
             error, failed = await self._delete(_try_of(row["id"], row["attempts"]), target)
             await self._kit.store.write(
                 lambda conn, ident=row["id"], error=error, failed=failed: debris.tried(  # type: ignore[misc]
@@ -95,22 +107,39 @@ class Caretaker:
                 )
             )
 
+    def _spared(self, conn: Connection, target: Target) -> bool:
+        """Whether the copy must be left alone: an operator said stop, or it is the present one.
+
+        A driver that keeps ids across RECREATE, or one told to delete "whatever there is", would
+        take the new copy for the old.
+        """
+        now_us = self._kit.clock.now_us()
+        known = pauses.in_force(conn, now_us)
+        cluster_id = target.cluster_id or ClusterId("")
+        if covering(known, PauseKind.STOP, target.node_id, cluster_id, now_us):
+            return True
+        node = catalog.node(conn, target.node_id)
+        present = "" if node is None else node.physical_id
+        return not target.physical_id or target.physical_id == present
+
     async def _delete(self, ident: OperationId, target: Target) -> tuple[str, bool]:
         """Submit or poll the deletion once; return what is in the way, and whether it has failed."""
         profile = self._kit.drivers.profiles.get(target.profile_type)
         if profile is None:
             return f"no profile {target.profile_type}", False
         op = Operation(kind="DELETE", target=target, params=EMPTY, timeout_s=SWEEP_AGAIN_S)
-        try:
-            async with asyncio.timeout(SWEEP_S + 0.5):
-                done = await profile.poll(op, operation_id=ident, deadline_s=SWEEP_S / 2)
-                if done.state is ProgressState.ABSENT:
-                    done = await profile.submit(op, operation_id=ident, deadline_s=SWEEP_S / 2)
-        except TimeoutError:
-            return "no answer in time", False
-        except Exception as error:
-            log.exception("sweep failed")
-            return f"{type(error).__name__}: {error}", False
+
+        async def once() -> Progress:
+            done = await profile.poll(op, operation_id=ident, deadline_s=SWEEP_S / 2)
+            if done.state is ProgressState.ABSENT:
+                done = await profile.submit(op, operation_id=ident, deadline_s=SWEEP_S / 2)
+            return done
+
+        done = await ask_driver(
+            once, Progress, within_s=SWEEP_S + 0.5, what=f"{target.profile_type} on {target.name}"
+        )
+        if isinstance(done, Failure):
+            return done.why, False
         if done.state is ProgressState.DONE:
             return "", False
         return done.detail or "still there", done.state is ProgressState.FAILED

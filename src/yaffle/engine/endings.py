@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from yaffle.core import retry
 from yaffle.core.ladder import End, Result, Stage
-from yaffle.engine import news
+from yaffle.engine import news, spending
 from yaffle.engine.saving import refresh_cluster
 from yaffle.engine.targets import retry_of
 from yaffle.model.health import NodeStatus
@@ -30,6 +30,8 @@ BEGINNING = {"NODE_CREATE": NodeStatus.CREATING, "NODE_DELETE": NodeStatus.DELET
 UNTOUCHED = frozenset({End.ALREADY_HEALTHY, End.ABANDONED})
 """Ends after which a try that touched nothing is given back."""
 TOUCHING = frozenset({Stage.FENCE.value, Stage.DELETE.value, Stage.CREATE.value, Stage.ACT.value})
+DELETE_AGAIN_S = 5.0
+DELETE_AGAIN_MAX_S = 300.0
 SUCCEEDED = frozenset({End.RECOVERED, End.ALREADY_HEALTHY, End.DONE})
 
 
@@ -74,6 +76,8 @@ def write_step(kit: Kit, conn: Connection, step: Step, outcome: Outcome) -> None
         )
     if outcome.evidence is not None and step.action.incident_id:
         incidents.set_values(conn, IncidentId(step.action.incident_id), evidence=outcome.evidence)
+    if outcome.result is Result.PROVED and step.place.stage is Stage.DELETE:
+        debris.settle(conn, step.node.id, step.target.physical_id, now_us)
     if outcome.debris:
         debris.add(conn, step.row.operation_id, step.target, now_us)
     values = _changes(outcome, now_us)
@@ -94,14 +98,16 @@ def _changes(outcome: Outcome, now_us: int) -> dict[str, object]:
 
 def vanished(kit: Kit, conn: Connection, action: ActionRow) -> None:
     """The node is gone: there is nothing left to do."""
+    now_us = kit.clock.now_us()
     actions.end(
         conn,
         action.id,
-        kit.clock.now_us(),
+        now_us,
         status=actions.CANCELLED,
         reason="the node is gone",
         outputs={},
     )
+    _remove_if_empty(conn, action)
 
 
 def poisoned(
@@ -150,7 +156,7 @@ def end(
             case "NODE_CREATE":
                 _created(conn, node, how, reason, now_us)
             case "NODE_DELETE":
-                _deleted(conn, node, how, reason, now_us)
+                _deleted(kit, conn, action, node, how, reason, now_us)
             case _:
                 _recovered(kit, conn, action, node, how, past, snapshot, now_us)
     status = actions.SUCCEEDED if how in SUCCEEDED else actions.FAILED
@@ -164,7 +170,7 @@ def end(
     )
     if action.cluster_id is not None:
         refresh_cluster(conn, action.cluster_id, now_us)
-        _remove_if_empty(conn, action, now_us)
+        _remove_if_empty(conn, action)
 
 
 def _created(conn: Connection, node: NodeRow, how: End, reason: str, now_us: int) -> None:
@@ -188,20 +194,67 @@ def _created(conn: Connection, node: NodeRow, how: End, reason: str, now_us: int
     )
 
 
-def _deleted(conn: Connection, node: NodeRow, how: End, reason: str, now_us: int) -> None:
+def _deleted(
+    kit: Kit,
+    conn: Connection,
+    action: ActionRow,
+    node: NodeRow,
+    how: End,
+    reason: str,
+    now_us: int,
+) -> None:
+    """Forget a node that is gone; what a user wants gone is tried again until it is, never healed."""
     if how is End.DONE:
+        incident = incidents.open_of(conn, node.id)
+        if incident is not None:
+            news.change(
+                kit,
+                conn,
+                node,
+                incident,
+                IncidentState.SUPERSEDED,
+                reason="the node was deleted",
+                now_us=now_us,
+            )
         news.node_event(conn, node, at_us=now_us, action="NODE_DELETE", status="end", reason=reason)
         catalog.remove_node(conn, node.id)
         return
+    tries = as_count(action.inputs.get("tries")) + 1
+    wait_s = min(DELETE_AGAIN_S * 2.0 ** min(tries - 1, 10), DELETE_AGAIN_MAX_S)
+    said = f"not deleted yet (try {tries}, again in {wait_s:g} s): {reason}"
     catalog.set_node(
-        conn, node.id, now_us, status=NodeStatus.ERROR.value, status_reason=f"not deleted: {reason}"
+        conn, node.id, now_us, status=NodeStatus.DELETING.value, status_reason=said[:4000]
     )
     news.node_event(
-        conn, node, at_us=now_us, action="NODE_DELETE", status="error", reason=reason, level=40
+        conn, node, at_us=now_us, action="NODE_DELETE", status="error", reason=said, level=40
+    )
+    actions.add(
+        conn,
+        {
+            "id": kit.new_id(),
+            "name": action.name,
+            "action": "NODE_DELETE",
+            "target": node.id,
+            "cluster_id": node.cluster_id,
+            "node_id": node.id,
+            "cause": action.cause,
+            # WAITING without the lock: the end of this action promotes it in this transaction.
+            "status": actions.WAITING,
+            "lease_us": now_us + int(wait_s * 1_000_000),
+            "inputs": {**action.inputs, "tries": tries},
+            "timeout_s": action.timeout_s,
+            "created_us": now_us,
+            "project": action.project,
+        },
     )
 
 
-def _remove_if_empty(conn: Connection, action: ActionRow, now_us: int) -> None:
+def as_count(value: object) -> int:
+    """Return a number that was kept in a JSON column; 0 for anything else."""
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _remove_if_empty(conn: Connection, action: ActionRow) -> None:
     """A cluster being deleted goes with its last node."""
     if action.cluster_id is None:
         return
@@ -210,16 +263,6 @@ def _remove_if_empty(conn: Connection, action: ActionRow, now_us: int) -> None:
         return
     if not catalog.nodes_of(conn, cluster.id):
         catalog.remove_cluster(conn, cluster.id)
-        return
-    waiting = actions.unfinished(conn, cluster_id=cluster.id)
-    if not waiting:
-        catalog.set_cluster(
-            conn,
-            cluster.id,
-            now_us,
-            status="ERROR",
-            status_reason="some nodes could not be deleted; see `yaffle node list`",
-        )
 
 
 def _recovered(
@@ -238,12 +281,18 @@ def _recovered(
     state = retry_of(node)
     if how in UNTOUCHED and not any(map(touched, past)):
         state = retry.refunded(state, now_us)
+        spending.give_back(kit, conn, node, snapshot.recovery.limits.domain, now_us)
+    if how in SUCCEEDED and action.inputs.get("by"):
+        # A person asked for it and it worked: that is an acknowledgement.
+        state = retry.FRESH
     values: dict[str, object]
     match how:
         case End.RECOVERED | End.DONE:
             state = retry.ended(state, policy, now_us)
             values = {"status": NodeStatus.ACTIVE.value, "status_reason": "Recovery succeeded"}
         case End.ALREADY_HEALTHY:
+            # It rests all the same: a watch and a look that disagree must not take turns for ever.
+            state = retry.ended(state, policy, now_us)
             values = {"status": NodeStatus.ACTIVE.value, "status_reason": "already healthy"}
         case End.SUPERSEDED:
             values = {"status_reason": "recovery superseded by a user's action"}
@@ -315,5 +364,6 @@ def _end_incident(
         becomes,
         reason=f"{how.value}: {detail}",
         now_us=now_us,
+        tell=becomes is not IncidentState.OPEN,
         **columns,
     )

@@ -19,7 +19,7 @@ from yaffle.engine.session import LeaseLost
 from yaffle.engine.snapshot import Snapshot, unpack
 from yaffle.engine.step import Step
 from yaffle.engine.targets import target_of
-from yaffle.errors import InvalidSpec, StaleEpoch, StoreUnavailable
+from yaffle.errors import StaleEpoch, StoreUnavailable
 from yaffle.model.ids import ClusterId, NodeId, OperationId
 from yaffle.model.incident import PauseKind
 from yaffle.model.policy import RecoveryAction
@@ -48,8 +48,8 @@ class Scene(NamedTuple):
     past: Sequence[StepRow]
     snapshot: Snapshot
     ladder: tuple[Rung, ...]
-    halt: str
-    """Why no further act may begin; empty when nothing is in the way."""
+    refusal: tuple[Result, str] | None
+    """Why no further act may begin."""
 
 
 STORE_RETRY_S = 1.0
@@ -117,6 +117,8 @@ class Walk:
         self.ticket = actions.Ticket(action_id=action.id, engine_id=session.me, epoch=session.epoch)
         self._mine: set[int] = set()
         """Steps that this very walk began: any other half-done step was inherited."""
+        self._until_s: dict[int, float] = {}
+        """Monotonic deadline of each rung's act."""
 
     async def run(self) -> None:
         """Take step after step until the end is written; waits out a database that is away."""
@@ -124,9 +126,13 @@ class Walk:
         try:
             while not await self._advance():
                 pass
-        except (IllegalStep, InvalidSpec) as error:
+        except (StaleEpoch, LeaseLost):
+            raise
+        except Exception as error:
+            # One action that cannot be carried out must not take the healing of all others down,
+            # restart after restart: it ends, loudly, and a person is asked for.
             log.exception("damaged action")
-            why = str(error)
+            why = f"{type(error).__name__}: {error}"
             await self._patiently(
                 lambda conn: endings.poisoned(self._kit, self.ticket, conn, self._action, why)
             )
@@ -147,8 +153,10 @@ class Walk:
             )
             return True
         half_done = next((s for s in past if s.phase != journal.ENDED), None)
-        if half_done is None and (refusal := await self._refusal(scene, place)):
-            await self._record(place, past, *refusal)
+        # What was only intended has not begun: it may be refused as well as the next step may.
+        begun = half_done is not None and half_done.phase != journal.INTENT
+        if not begun and (refusal := _applies(scene.refusal, place)):
+            await self._record(place, past, half_done, *refusal)
             return False
         rung = scene.ladder[place.rung].action
         row = half_done or await self._intend(place, rung, snapshot, past)
@@ -164,7 +172,8 @@ class Walk:
             place=place,
             row=row,
             resumed=row.seq not in self._mine,
-            superseded=self._superseded,
+            deadline_s=self._deadline_s(place, row),
+            refusal=self._refusal,
         )
         if step.resumed:
             self._kit.metrics.takeovers.inc()
@@ -216,8 +225,7 @@ class Walk:
         target = target_of(node, profile, cluster.name if cluster else "")
         past = journal.of_action(conn, action.id)
         snapshot, ladder = plan_of(self._kit, action)
-        halt = halted(self._kit, conn, action) if action.action == "NODE_RECOVER" else ""
-        return Scene(node, target, past, snapshot, ladder, halt)
+        return Scene(node, target, past, snapshot, ladder, self._refusal(conn))
 
     async def _intend(
         self, place: Next, rung: RecoveryAction, snapshot: Snapshot, past: Sequence[StepRow]
@@ -245,27 +253,39 @@ class Walk:
         self._mine.add(row.seq)
         return row
 
-    async def _superseded(self) -> bool:
-        """Whether a user's action wants this node: asked at every boundary and while waiting."""
-        try:
-            action = await self._kit.store.read(lambda conn: actions.get(conn, self._action.id))
-        except StoreUnavailable:
-            return False  # the next write finds out
-        return action is None or action.cancel_reason is not None
+    def _deadline_s(self, place: Next, row: StepRow) -> float:
+        """Return the step's monotonic deadline; VERIFY shares that of the act it verifies."""
+        if place.stage is Stage.VERIFY and place.rung in self._until_s:
+            return self._until_s[place.rung]
+        whole_s = (row.deadline_us - row.intent_us) / 1e6
+        left_s = (row.deadline_us - self._kit.clock.now_us()) / 1e6
+        # Clamped: a wall clock that jumped must not make a step longer than it was meant to be.
+        deadline_s = self._kit.clock.monotonic_s() + min(max(left_s, 0.0), whole_s)
+        if place.stage in {Stage.ACT, Stage.CREATE}:
+            self._until_s[place.rung] = deadline_s
+        return deadline_s
 
-    async def _refusal(self, scene: Scene, place: Next) -> tuple[Result, str] | None:
-        """Return why the next step must not begin: a user took over, or an operator said stop."""
-        if await self._superseded():
+    def _refusal(self, conn: Connection) -> tuple[Result, str] | None:
+        """Return why no further act may begin: a user took over, or an operator said stop."""
+        action = actions.guard(conn, self.ticket)
+        if action.cancel_reason is not None:
             return Result.SUPERSEDED, "a user's action took over"
-        if scene.halt and place.stage is not Stage.VERIFY:
-            return Result.HALTED, scene.halt
+        if action.action == "NODE_RECOVER" and (why := halted(self._kit, conn, action)):
+            return Result.HALTED, why
         return None
 
     async def _record(
-        self, place: Next, past: Sequence[StepRow], result: Result, detail: str
+        self,
+        place: Next,
+        past: Sequence[StepRow],
+        half_done: StepRow | None,
+        result: Result,
+        detail: str,
     ) -> None:
         """Write a step that was not taken, and why."""
-        row = await self._intend(place, RecoveryAction(name=""), Snapshot.without_policy(0.0), past)
+        row = half_done or await self._intend(
+            place, RecoveryAction(name=""), Snapshot.without_policy(0.0), past
+        )
         await self._patiently(
             lambda conn: journal.ended(
                 conn,
@@ -277,6 +297,13 @@ class Walk:
                 now_us=self._kit.clock.now_us(),
             )
         )
+
+
+def _applies(refusal: tuple[Result, str] | None, place: Next) -> tuple[Result, str] | None:
+    """Looking whether it helped touches nothing, so that a stop does not end it."""
+    if refusal is not None and refusal[0] is Result.HALTED and place.stage is Stage.VERIFY:
+        return None
+    return refusal
 
 
 def halted(kit: Kit, conn: Connection, action: ActionRow) -> str:
@@ -305,8 +332,11 @@ def acted_until_us(place: Next, past: Sequence[StepRow]) -> int | None:
 
 
 def done_of(step: StepRow) -> Done:
-    """Return a finished step as the core's ladder reads it."""
-    return Done(rung=step.rung, stage=Stage(step.stage), result=Result(step.result or ""))
+    """Return a finished step as the core's ladder reads it; raise IllegalStep if it is none."""
+    try:
+        return Done(rung=step.rung, stage=Stage(step.stage), result=Result(step.result or ""))
+    except ValueError as error:
+        raise IllegalStep(f"the journal holds {step.stage}: {step.result}") from error
 
 
 def plan_of(kit: Kit, action: ActionRow) -> tuple[Snapshot, tuple[Rung, ...]]:

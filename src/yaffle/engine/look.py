@@ -11,6 +11,7 @@ import structlog
 
 from yaffle.core.outcomes import judge
 from yaffle.core.verdict import Belief, Vote, vote, voting
+from yaffle.engine.calls import Failure, ask_driver
 from yaffle.model.bounds import SLACK_S, check_s
 from yaffle.model.health import Observation, Outcome
 from yaffle.model.ids import ModeKey
@@ -79,15 +80,17 @@ async def ask(
     budget_s = check_s(mode, interval_s)
     if detector is None:
         return unknown(kit, targets, mode, "X-BUG", f"no detector for {mode.type} is installed")
-    try:
-        async with asyncio.timeout(budget_s + SLACK_S):
-            # Room beyond the check's own time-outs: theirs say what failed, ours only "unknown".
-            seen = await detector.check(targets, mode, deadline_s=budget_s + SLACK_S / 2)
-    except TimeoutError:
-        return unknown(kit, targets, mode, "X-DEADLINE", "the detector exceeded its deadline")
-    except Exception as error:
-        log.exception("detector failed", mode=mode.type)
-        return unknown(kit, targets, mode, "X-BUG", f"{type(error).__name__}: {error}")
+    answer = await ask_driver(
+        # Room beyond the check's own time-outs: theirs say what failed, ours only "unknown".
+        lambda: detector.check(targets, mode, deadline_s=budget_s + SLACK_S / 2),
+        Sequence,  # type: ignore[type-abstract]
+        within_s=budget_s + SLACK_S,
+        what=f"the {mode.type} detector",
+    )
+    if isinstance(answer, Failure):
+        code = "X-DEADLINE" if answer.late else "X-BUG"
+        return unknown(kit, targets, mode, code, answer.why)
+    seen = [o for o in answer if isinstance(o, Observation)]
     if [o.node_id for o in seen] != [t.node_id for t in targets]:
         return unknown(kit, targets, mode, "X-BUG", "the detector answered for other nodes")
     return seen

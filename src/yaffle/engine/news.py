@@ -91,9 +91,13 @@ def change(
     *,
     reason: str,
     now_us: int,
+    tell: bool = True,
     **columns: object,
 ) -> None:
-    """Move an incident to `state` (also the one just inserted), with its event and its messages."""
+    """Move an incident to `state` (also the one just inserted), with its event and its messages.
+
+    `tell`: whether the notifiers hear of it; going back to `open` for another try is no news.
+    """
     ended: dict[str, object] = {"open_key": None, "ended_us": now_us} if state in ENDED else {}
     incidents.set_values(
         conn, incident.id, state=state.value, reason=reason[:4000], **ended, **columns
@@ -122,7 +126,7 @@ def change(
         reason=reason[:4000],
         level=LEVELS[state],
         data=body,
-        notify=[(name, TOPICS[state], body) for name in kit.notify],
+        notify=[(name, TOPICS[state], body) for name in kit.notify] if tell else [],
     )
 
 

@@ -6,22 +6,28 @@ left no trace is submitted, and what may act twice is never repeated.
 
 from __future__ import annotations
 
-import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from yaffle.engine.session import LeaseLost
-from yaffle.engine.step import Step
-from yaffle.errors import InvalidSpec, StoreUnavailable
+from yaffle.core.ladder import Result, Stage
+from yaffle.engine.calls import Failure, ask_driver
+from yaffle.engine.step import Refused, Step, patiently, superseded
+from yaffle.errors import InvalidSpec
 from yaffle.model.bounds import CALL_GRACE_S, POLL_MAX_S
 from yaffle.model.operations import Operation, Progress, ProgressState, Promise
 from yaffle.policy.templates import fill
 from yaffle.store import journal
 
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
 log = structlog.get_logger()
 
+DETAIL_MAX: Final = 4000
 POLL_S: Final = 0.2
 
 Call = Callable[[float], Awaitable[Progress]]
@@ -48,10 +54,12 @@ async def operate(step: Step, kind: str, params: Mapping[str, object]) -> Progre
 
 
 def missing(step: Step) -> str:
+    """Say that the node's profile type is not here."""
     return f"profile type {step.target.profile_type} is not available in this engine"
 
 
 async def workflow(step: Step) -> Progress:
+    """Carry out a workflow to its end, its templates filled in."""
     rung, ident = step.rung, step.row.operation_id
     driver = step.kit.drivers.workflows.get(rung.kind)
     if driver is None:
@@ -92,61 +100,77 @@ def _names(step: Step) -> dict[str, object]:
 
 
 async def _carry_out(step: Step, *, submit: Call, poll: Call, repeatable: bool) -> Progress:
-    """Submit once and poll to the end; ABSENT means that a user's action took over.
+    """Submit once and poll to the end; raise Refused when a user's action takes over meanwhile.
 
     `repeatable`: the driver acts once however often an operation id is submitted, so that a submit
     which got no answer and left no trace may be sent again.
     """
-    done = await _first(step, submit, poll)
+    done = await _first(step, submit, poll, repeatable=repeatable)
     pause_s = POLL_S
     while done.state is ProgressState.RUNNING:
         if step.left_s() <= 0:
-            return Progress(state=ProgressState.FAILED, detail=f"out of time: {done.detail}")
-        if await step.superseded():
-            return Progress(state=ProgressState.ABSENT, detail="a user's action took over")
+            return replace(done, state=ProgressState.FAILED, detail=f"out of time: {done.detail}")
+        if _interruptible(step) and await superseded(step):
+            raise Refused(Result.SUPERSEDED, "a user's action took over")
         await step.kit.clock.sleep(pause_s)
         pause_s = min(pause_s * 1.5, POLL_MAX_S)
         answer = await _call(step, poll)
         # Polls that fail say nothing about the operation; its deadline bounds our patience.
         done = answer if answer is not None else done
-        if done.state is ProgressState.ABSENT and repeatable:
-            again = await _call(step, submit)
-            done = again or Progress(state=ProgressState.RUNNING, detail="submitted again")
-        elif done.state is ProgressState.ABSENT:
-            done = Progress(
-                state=ProgressState.FAILED, detail="the target bears no trace of the operation"
-            )
+        if done.state is ProgressState.ABSENT:
+            done = await _again(step, submit) if repeatable else UNTRACED
     return done
 
 
-async def _first(step: Step, submit: Call, poll: Call) -> Progress:
+UNTRACED: Final = Progress(
+    state=ProgressState.FAILED, detail="the target bears no trace of the operation"
+)
+
+
+def _interruptible(step: Step) -> bool:
+    """Whether a user's deletion may begin while the operation goes on.
+
+    Not while a copy is being made: the deletion would find nothing, and the copy would come to be
+    after it and run for ever.
+    """
+    match step.place.stage:
+        case Stage.CREATE:
+            return False
+        case Stage.ACT:
+            return step.rung.in_place
+        case _:
+            return True
+
+
+async def _first(step: Step, submit: Call, poll: Call, *, repeatable: bool) -> Progress:
     """Hand the operation over, or find out what an earlier life of the engine had done of it."""
     if step.resumed:
         found = await _reconciled(step, poll)
         if found is not None:
             return found
-    await _written_down(step)
+        if step.row.phase == journal.SUBMITTED and not repeatable:
+            # It may still be on its way: to send it again could act twice.
+            return UNTRACED
+    return await _again(step, submit)
+
+
+async def _again(step: Step, submit: Call) -> Progress:
+    """Submit, after asking in the very transaction that records it whether that is still allowed."""
+
+    def work(conn: Connection) -> tuple[Result, str] | None:
+        refusal = step.refusal(conn)
+        if refusal is None:
+            journal.submitted(conn, step.ticket, step.row, step.kit.clock.now_us())
+        return refusal
+
+    refusal = await patiently(step, work)
+    if refusal is not None:
+        raise Refused(*refusal)
     answer = await _call(step, submit)
     if answer is None:
         # Whether it arrived is unknown: the target will tell.
         return Progress(state=ProgressState.RUNNING, detail="submitted, no answer yet")
-    return answer
-
-
-async def _written_down(step: Step) -> None:
-    """Record that the operation is being handed over; the lease ends the patience with a database."""
-    while True:
-        try:
-            await step.kit.store.write(
-                lambda conn: journal.submitted(conn, step.ticket, step.row, step.kit.clock.now_us())
-            )
-        except StoreUnavailable as error:
-            log.warning("cannot write the journal", error=str(error))
-            if not step.session.may_act():
-                raise LeaseLost("the lease ran out while the database was away") from error
-            await step.kit.clock.sleep(1.0)
-        else:
-            return
+    return UNTRACED if answer.state is ProgressState.ABSENT else answer
 
 
 async def _reconciled(step: Step, poll: Call) -> Progress | None:
@@ -161,14 +185,31 @@ async def _reconciled(step: Step, poll: Call) -> Progress | None:
 
 
 async def _call(step: Step, call: Call) -> Progress | None:
-    """Make one bounded call; None when it gave no answer."""
+    """Make one bounded call; None when it gave no usable answer."""
     call_s = step.call_s()
-    await step.session.until_may_act(call_s)
+    await step.session.until_may_act(call_s + CALL_GRACE_S)
+    answer = await ask_driver(
+        lambda: call(call_s),
+        Progress,
+        within_s=call_s + CALL_GRACE_S,
+        what=f"{step.target.profile_type} on {step.node.name}",
+    )
+    return None if isinstance(answer, Failure) else _storable(answer)
+
+
+def _storable(answer: Progress) -> Progress | None:
+    """Return the answer bounded to what a row can keep; None when its facts are no JSON."""
     try:
-        async with asyncio.timeout(call_s + CALL_GRACE_S):
-            return await call(call_s)
-    except TimeoutError:
+        facts = (
+            None if answer.attributes is None else json.loads(json.dumps(dict(answer.attributes)))
+        )
+    except (TypeError, ValueError):
+        log.exception("driver answered nonsense", what="attributes that are no JSON")
         return None
-    except Exception as error:
-        log.exception("driver call failed", node=step.node.name, error=str(error))
-        return None
+    physical_id = answer.physical_id
+    return replace(
+        answer,
+        detail=str(answer.detail).replace("\0", "")[:DETAIL_MAX],
+        physical_id=None if physical_id is None else str(physical_id).replace("\0", "")[:255],
+        attributes=facts,
+    )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from yaffle.engine.calls import Failure, ask_driver
 from yaffle.errors import StoreUnavailable
 from yaffle.model.operations import Delivery
 from yaffle.store import outbox
@@ -22,10 +24,14 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-CARRIED_MAX: Final = 32
 PER_NOTIFIER_MAX: Final = 8
 """A receiver that hangs takes at most this many of the hands."""
 SEND_S: Final = 15.0
+
+
+def lane_of(due: Due) -> tuple[str, str]:
+    """Return the receiver and what the message is about: within these the order is kept."""
+    return due.notifier, str(due.message.body.get("incident", due.message.id))
 
 
 class Postman:
@@ -34,40 +40,51 @@ class Postman:
     def __init__(self, kit: Kit, session: Session) -> None:
         self._kit = kit
         self._session = session
-        self._carried: dict[int, str] = {}
+        self._carried: dict[int, tuple[str, str]] = {}
 
     async def run(self) -> None:
         """Deliver for as long as the session lasts."""
         async with asyncio.TaskGroup() as group:
             while True:
                 for due in await self._due():
-                    self._carried[due.seq] = due.notifier
+                    self._carried[due.seq] = lane_of(due)
                     group.create_task(self._deliver(due), name=f"message {due.seq}")
                 await self._kit.signals.outbox.wait(self._kit.settings.poll)
 
     async def _due(self) -> Sequence[Due]:
-        room = CARRIED_MAX - len(self._carried)
-        if room <= 0 or not self._session.may_act():
+        if not self._session.may_act():
             return ()
         now_us = self._kit.clock.now_us()
-        try:
-            found = await self._kit.store.read(
-                lambda conn: outbox.due(
-                    conn, now_us=now_us, limit=room * 4, skip=tuple(self._carried)
+        carried = tuple(self._carried)
+        hands = Counter(notifier for notifier, _ in self._carried.values())
+
+        def work(conn: Connection) -> list[Due]:
+            # Asked one by one: a receiver that is away keeps thousands of messages, and must not
+            # stand before those of the others.
+            return [
+                due
+                for notifier in outbox.notifiers(conn, now_us=now_us)
+                if (room := PER_NOTIFIER_MAX - hands[notifier]) > 0
+                for due in outbox.due(
+                    conn, now_us=now_us, limit=room, skip=carried, notifier=notifier
                 )
-            )
+            ]
+
+        try:
+            found = await self._kit.store.read(work)
         except StoreUnavailable as error:
             log.warning("cannot read the outbox", error=str(error))
             return ()
-        return self._fair(found, room)
+        return self._in_turn(found)
 
-    def _fair(self, found: Sequence[Due], room: int) -> Sequence[Due]:
-        """Choose so that no notifier takes more than its share of the hands."""
-        hands = list(self._carried.values())
+    def _in_turn(self, found: Sequence[Due]) -> Sequence[Due]:
+        """Choose one message at a time per receiver and incident, so that they do not overtake."""
+        busy = set(self._carried.values())
         chosen: list[Due] = []
         for due in found:
-            if len(chosen) < room and hands.count(due.notifier) < PER_NOTIFIER_MAX:
-                hands.append(due.notifier)
+            lane = lane_of(due)
+            if lane not in busy:
+                busy.add(lane)
                 chosen.append(due)
         return chosen
 
@@ -83,14 +100,19 @@ class Postman:
         notifier = self._kit.drivers.notifiers.get(due.notifier)
         if notifier is None:
             return Delivery.REFUSED, f"no notifier {due.notifier!r} is configured any more"
-        try:
-            async with asyncio.timeout(SEND_S + 1):
-                return await notifier.send(due.message, deadline_s=SEND_S)
-        except TimeoutError:
-            return Delivery.RETRY, f"no answer within {SEND_S:g} s"
-        except Exception as error:
-            log.exception("notifier failed", notifier=due.notifier)
-            return Delivery.RETRY, f"{type(error).__name__}: {error}"
+        answer = await ask_driver(
+            lambda: notifier.send(due.message, deadline_s=SEND_S),
+            tuple,
+            within_s=SEND_S + 1,
+            what=f"the {due.notifier} notifier",
+        )
+        if isinstance(answer, Failure):
+            return Delivery.RETRY, answer.why
+        match answer:
+            case (Delivery() as delivery, str() as said):
+                return delivery, said
+            case _:
+                return Delivery.RETRY, f"the notifier answered {answer!r}"[:500]
 
     async def _settle(self, due: Due, delivery: Delivery, said: str) -> None:
         """Write what the receiver did; if that fails the message is sent again, under the same id."""

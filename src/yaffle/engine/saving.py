@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from yaffle.core import problems, retry
 from yaffle.core.cluster_status import evaluate
+from yaffle.core.verdict import voting
 from yaffle.engine import news
 from yaffle.engine.targets import retry_of
 from yaffle.errors import StaleEpoch
@@ -132,7 +133,9 @@ def _save_one(
     if memory.health is Health.UNHEALTHY:
         values |= _fell_ill(kit, conn, scene, row, memory, now_us)
     elif memory.health is Health.HEALTHY:
-        values |= _is_well(kit, conn, row, now_us)
+        values |= _is_well(kit, conn, row, now_us, IncidentState.ALREADY_HEALTHY, "by itself")
+    elif not voting(scene.policy.detection):
+        values |= _is_well(kit, conn, row, now_us, IncidentState.SUPERSEDED, UNWATCHED)
     catalog.set_node(conn, row.id, now_us, **values)
 
 
@@ -148,7 +151,10 @@ def _fell_ill(
     kit: Kit, conn: Connection, scene: Scene, row: NodeRow, memory: NodeMemory, now_us: int
 ) -> dict[str, object]:
     """Open the incident; the life cycle shows WARNING, so that Senlin's own rules come right."""
-    if row.exhausted_us is None and incidents.open_of(conn, row.id) is None:
+    # A node whose recoveries are used up and that got well since fails anew: that is news, even
+    # though only a person may have it healed.
+    anew = row.exhausted_us is None or row.health != Health.UNHEALTHY
+    if anew and incidents.open_of(conn, row.id) is None:
         news.open_incident(
             kit,
             conn,
@@ -166,26 +172,46 @@ def _fell_ill(
     return {"status": NodeStatus.WARNING.value, "status_reason": problems.explain(memory)}
 
 
-def _is_well(kit: Kit, conn: Connection, row: NodeRow, now_us: int) -> dict[str, object]:
-    """End the incident of a node that got well without us; leave one that is being recovered."""
+UNWATCHED = "nothing watches it any more"
+
+
+def _is_well(
+    kit: Kit,
+    conn: Connection,
+    row: NodeRow,
+    now_us: int,
+    becomes: IncidentState,
+    why: str,
+) -> dict[str, object]:
+    """End the incident of a node that got well, or is watched by nothing, without our doing.
+
+    One that is being recovered is left to its recovery.
+    """
     holder = actions.lock_holder(conn, row.id)
     if holder is not None and holder.status in actions.ACTIVE:
         return {}
     incident = incidents.open_of(conn, row.id)
     if incident is not None:
+        well = becomes is IncidentState.ALREADY_HEALTHY
         news.change(
             kit,
             conn,
             row,
             incident,
-            IncidentState.ALREADY_HEALTHY,
-            reason="it became healthy by itself",
+            becomes,
+            reason=f"it became healthy {why}" if well else why,
             now_us=now_us,
-            recovered_us=now_us,
+            recovered_us=now_us if well else None,
         )
-    if row.status not in {NodeStatus.WARNING, NodeStatus.ERROR}:
+    if row.status not in OUTLIVED:
         return {}
-    return {"status": NodeStatus.ACTIVE.value, "status_reason": "healthy again"}
+    return {"status": NodeStatus.ACTIVE.value, "status_reason": f"healthy again, {why}"}
+
+
+OUTLIVED = frozenset(
+    {NodeStatus.WARNING.value, NodeStatus.ERROR.value, NodeStatus.RECOVERING.value}
+)
+"""Statuses that a node without an action sheds when it is well."""
 
 
 def refresh_cluster(conn: Connection, cluster_id: ClusterId, now_us: int) -> None:

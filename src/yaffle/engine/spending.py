@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlalchemy import func, select
 
-from yaffle.core.budgets import Bucket, Key, Refusal, Scope, debit
+from yaffle.core.budgets import Bucket, Key, Refusal, Scope, debit, refill
 from yaffle.store.tables import actions, budgets, nodes
 
 if TYPE_CHECKING:
@@ -40,6 +41,14 @@ def spend(
         for key, bucket in after.items():
             _write(conn, key, bucket)
     return after
+
+
+def give_back(kit: Kit, conn: Connection, node: NodeRow, domain: str | None, now_us: int) -> None:
+    """Return the tokens of a recovery that touched nothing."""
+    for key in keys_of(node, domain):
+        bucket = refill(_bucket(kit, conn, key, node, now_us), kit.budgets[key[0]], now_us)
+        whole = float(kit.budgets[key[0]].burst)
+        _write(conn, key, replace(bucket, tokens=min(whole, bucket.tokens + 1)))
 
 
 def _bucket(kit: Kit, conn: Connection, key: Key, node: NodeRow, now_us: int) -> Bucket:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import structlog
 
 from yaffle.core.ladder import Next, Result
+from yaffle.engine.session import LeaseLost
+from yaffle.errors import StoreUnavailable
 from yaffle.model.bounds import CALL_MIN_S
 from yaffle.model.operations import EMPTY, Proof
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from yaffle.engine.kit import Kit
     from yaffle.engine.session import Session
     from yaffle.engine.snapshot import Snapshot
@@ -19,8 +25,22 @@ if TYPE_CHECKING:
     from yaffle.store.actions import Ticket
     from yaffle.store.records import ActionRow, NodeRow, StepRow
 
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+STORE_RETRY_S: Final = 1.0
 CALL_S: Final = 4.0
 """Longest single call to a driver; well below a lease, so that no call outlives the right to act."""
+
+
+class Refused(Exception):
+    """A user took the node over, or an operator said stop: the act must not begin."""
+
+    def __init__(self, result: Result, why: str) -> None:
+        super().__init__(why)
+        self.result = result
+        self.why = why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +59,14 @@ class Step:
     row: StepRow
     resumed: bool
     """Whether another life of an engine began this step."""
-    superseded: Callable[[], Awaitable[bool]]
+    deadline_s: float
+    """Monotonic, so that a wall clock that jumps neither fails nor prolongs what is under way."""
+    refusal: Callable[[Connection], tuple[Result, str] | None]
+    """Why no further act may begin, asked in a transaction; None while all is well."""
 
     def left_s(self) -> float:
         """Seconds until this step's deadline."""
-        return (self.row.deadline_us - self.kit.clock.now_us()) / 1e6
+        return self.deadline_s - self.kit.clock.monotonic_s()
 
     def call_s(self) -> float:
         """How long one call to a driver may take now; no call outlives the right to act."""
@@ -66,3 +89,34 @@ class Outcome:
     evidence: str | None = None
     debris: bool = False
     """Remains are left that somebody has to go on deleting."""
+
+
+async def patiently(step: Step, work: Callable[[Connection], T]) -> T:
+    """Do `work` in the database, and wait while it is away; the lease ends the patience.
+
+    We fail closed: what may not be known to be allowed is not done.
+    """
+    while True:
+        try:
+            return await step.kit.store.write(work)
+        except StoreUnavailable as error:
+            log.warning("database unavailable", doing="step", error=str(error))
+            if not step.session.may_act():
+                raise LeaseLost("the lease ran out while the database was away") from error
+            await step.kit.clock.sleep(STORE_RETRY_S)
+
+
+async def ask_leave(step: Step) -> None:
+    """Raise Refused if no further act may begin."""
+    refusal = await patiently(step, step.refusal)
+    if refusal is not None:
+        raise Refused(*refusal)
+
+
+async def superseded(step: Step) -> bool:
+    """Whether a user's action wants this node; an outage counts as no, the next write finds out."""
+    try:
+        refusal = await step.kit.store.read(step.refusal)
+    except StoreUnavailable:
+        return False
+    return refusal is not None and refusal[0] is Result.SUPERSEDED

@@ -7,7 +7,6 @@ target (`poll` by operation id), never repeated blindly (DESIGN §1.5).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -16,9 +15,10 @@ import structlog
 from yaffle.core.ladder import Result, Stage
 from yaffle.core.verdict import Vote
 from yaffle.engine.adoption import adopted, knowing
+from yaffle.engine.calls import Failure, ask_driver
 from yaffle.engine.look import look
 from yaffle.engine.operate import missing, operate, workflow
-from yaffle.engine.step import Outcome, Step
+from yaffle.engine.step import Outcome, Refused, Step, ask_leave, superseded
 from yaffle.model.bounds import (
     CALL_GRACE_S,
     FENCE_S,
@@ -28,6 +28,7 @@ from yaffle.model.bounds import (
 )
 from yaffle.model.operations import (
     EMPTY,
+    FenceResult,
     FenceVerdict,
     Progress,
     ProgressState,
@@ -39,6 +40,7 @@ from yaffle.model.policy import ActionKind
 if TYPE_CHECKING:
     from yaffle.engine.snapshot import Snapshot
     from yaffle.model.policy import RecoveryAction
+    from yaffle.ports import Fencer
 
 log = structlog.get_logger()
 
@@ -60,10 +62,14 @@ def timeout_of(stage: Stage, rung: RecoveryAction, snapshot: Snapshot) -> float:
 
 
 async def run(step: Step) -> Outcome:
-    """Run the stage that the step names."""
+    """Run the stage that the step names; an act that was refused is a result like any other."""
     if step.place.stage in {Stage.LOOK, Stage.DELETE}:
         step = await adopted(step)
-    return knowing(step, await STAGES[step.place.stage](step))
+    try:
+        outcome = await STAGES[step.place.stage](step)
+    except Refused as refused:
+        outcome = Outcome(result=refused.result, detail=refused.why)
+    return knowing(step, outcome)
 
 
 # --- looking -----------------------------------------------------------------------------------
@@ -97,7 +103,7 @@ async def _verify(step: Step) -> Outcome:
     detail = "not looked at"
     # The act may have used up the rung's time: without these looks its success would count for nothing.
     while step.left_s() > 0 or looks < detection.rise:
-        if await step.superseded():
+        if await superseded(step):
             return Outcome(result=Result.SUPERSEDED, detail="a user's action took over")
         sight = await look(step.kit, step.target, detection)
         looks += 1
@@ -126,18 +132,18 @@ async def _evidence(step: Step) -> Outcome:
     if profile is None:
         return Outcome(result=Result.FAILED, detail=missing(step))
     budget_s = max(0.1, step.left_s())
-    try:
-        async with asyncio.timeout(budget_s):
-            text = await profile.capture(step.target, deadline_s=budget_s)
-    except TimeoutError:
-        return Outcome(result=Result.FAILED, detail=f"not captured within {budget_s:.1f} s")
-    except Exception as error:
-        log.exception("capture failed", node=step.node.name)
-        return Outcome(result=Result.FAILED, detail=f"{type(error).__name__}: {error}")
+    text = await ask_driver(
+        lambda: profile.capture(step.target, deadline_s=budget_s),
+        str,
+        within_s=budget_s,
+        what="the capture",
+    )
+    if isinstance(text, Failure):
+        return Outcome(result=Result.FAILED, detail=text.why)
     return Outcome(
         result=Result.DONE,
         detail=f"{len(text)} characters captured",
-        evidence=text[-EVIDENCE_MAX:],
+        evidence=text[-EVIDENCE_MAX:].replace("\0", ""),
     )
 
 
@@ -146,44 +152,43 @@ async def _evidence(step: Step) -> Outcome:
 
 async def _fence(step: Step) -> Outcome:
     """Fence until it is proved, refused or out of time; without a proof the rung is over."""
-    wanted = step.snapshot.recovery.fencing
-    fencer = next(
-        (
-            f
-            for kind in wanted
-            if (f := step.kit.drivers.fencers.get(kind)) is not None and f.supports(step.target)
-        ),
-        None,
-    )
+    fencer = _fencer(step)
     if fencer is None:
-        names = ", ".join(wanted) or "none"
+        names = ", ".join(step.snapshot.recovery.fencing) or "none"
         return _unproved(step, f"no fencer for this node (the policy names: {names})")
     detail = "not tried"
     while step.left_s() > 0:
-        if await step.superseded():
-            return Outcome(result=Result.SUPERSEDED, detail="a user's action took over")
+        await ask_leave(step)
         call_s = step.call_s()
-        await step.session.until_may_act(call_s)
-        try:
-            async with asyncio.timeout(call_s + CALL_GRACE_S):
-                done = await fencer.fence(
-                    step.target, operation_id=step.row.operation_id, deadline_s=call_s
-                )
-        except TimeoutError:
-            detail = f"the fencer did not answer within {call_s:g} s"
-            continue
-        except Exception as error:
-            log.exception("fencer failed", node=step.node.name)
-            detail = f"{type(error).__name__}: {error}"
-            await step.kit.clock.sleep(1.0)
-            continue
-        detail = done.detail
-        if done.verdict is FenceVerdict.CONFIRMED and done.proof is not None:
-            return Outcome(result=Result.PROVED, detail=detail, proof=done.proof)
-        if done.verdict is FenceVerdict.REFUSED:
-            return _unproved(step, f"refused: {detail}")
+        await step.session.until_may_act(call_s + CALL_GRACE_S)
+        done = await ask_driver(
+            lambda within_s=call_s: fencer.fence(  # type: ignore[misc]
+                step.target, operation_id=step.row.operation_id, deadline_s=within_s
+            ),
+            FenceResult,
+            within_s=call_s + CALL_GRACE_S,
+            what="the fencer",
+        )
+        detail = done.why if isinstance(done, Failure) else str(done.detail)
+        if isinstance(done, FenceResult):
+            if done.verdict is FenceVerdict.CONFIRMED and isinstance(done.proof, Proof):
+                return Outcome(result=Result.PROVED, detail=detail, proof=done.proof)
+            if done.verdict is FenceVerdict.REFUSED:
+                return _unproved(step, f"refused: {detail}")
         await step.kit.clock.sleep(1.0)
     return _unproved(step, f"not proved within {FENCE_S:g} s: {detail}")
+
+
+def _fencer(step: Step) -> Fencer | None:
+    """Return the first fencer of the policy that knows such a node."""
+    for kind in step.snapshot.recovery.fencing:
+        fencer = step.kit.drivers.fencers.get(kind)
+        try:
+            if fencer is not None and fencer.supports(step.target):
+                return fencer
+        except Exception:
+            log.exception("driver failed", what=f"the {kind} fencer")
+    return None
 
 
 def _unproved(step: Step, why: str) -> Outcome:
@@ -216,8 +221,9 @@ async def _delete(step: Step) -> Outcome:
             by=step.target.profile_type,
         )
         return Outcome(result=Result.PROVED, detail=done.detail, proof=proof)
-    if done.state is ProgressState.ABSENT:
-        return Outcome(result=Result.SUPERSEDED, detail=done.detail)
+    if done.state is ProgressState.DONE and step.action.action == "NODE_DELETE":
+        # Nothing is started afterwards, so the backend's word is enough.
+        return Outcome(result=Result.PROVED, detail=done.detail)
     why = f"deletion not confirmed: {done.detail}"
     if step.place.proved:
         return Outcome(result=Result.LEFT_BEHIND, detail=why, debris=True)
@@ -250,9 +256,7 @@ def _acted(done: Progress, what: str) -> Outcome:
                 attributes=done.attributes,
                 restarted=True,
             )
-        case ProgressState.ABSENT:
-            return Outcome(result=Result.SUPERSEDED, detail=done.detail)
-        case ProgressState.FAILED | ProgressState.RUNNING:
+        case ProgressState.FAILED | ProgressState.RUNNING | ProgressState.ABSENT:
             # A copy that was half made is ours to remove: forgotten, it would bar every later one.
             return Outcome(result=Result.FAILED, detail=done.detail, physical_id=done.physical_id)
 

@@ -18,12 +18,12 @@ from yaffle.engine import admission
 from yaffle.engine.bearings import Bearings
 from yaffle.engine.kit import Bell
 from yaffle.engine.look import ask
-from yaffle.engine.saving import Saved, save
+from yaffle.engine.saving import OUTLIVED, Saved, save
 from yaffle.engine.scene import Scene, Stamp, load_scene, stamp
 from yaffle.engine.targets import mark_of, memory_of
 from yaffle.errors import StaleEpoch, StoreUnavailable
 from yaffle.model.bounds import JITTER
-from yaffle.model.health import Health, NodeStatus, Observation, Outcome
+from yaffle.model.health import Health, Observation, Outcome
 from yaffle.ports import StreamingDetector
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ class Watch:
         """Return the scene, None once it is gone or not ours; `patient` waits out an outage."""
         while True:
             try:
-                return await self._kit.store.read(self._read_scene)
+                self._stamp, scene = await self._kit.store.read(self._read_scene)
             except StaleEpoch:
                 return None
             except StoreUnavailable as error:
@@ -258,20 +258,25 @@ class Watch:
                     raise
                 log.warning("cannot watch", cluster=self.cluster_id, error=str(error))
                 await self._bell.wait(RETRY_S)
+            else:
+                return scene
 
-    def _read_scene(self, conn: Connection) -> Scene | None:
-        """Return the present scene itself while its stamp has not changed."""
+    def _read_scene(self, conn: Connection) -> tuple[Stamp, Scene | None]:
+        """Return the present scene itself while its stamp has not changed.
+
+        Runs in a reader's thread and changes nothing here: an answer that comes too late is lost.
+        """
         now = stamp(conn, self._session, self.cluster_id)
         if self._scene is None or now != self._stamp:
-            scene = load_scene(self._kit, conn, self._session, self.cluster_id)
-            self._stamp = now
-            return scene
-        return self._scene
+            return now, load_scene(self._kit, conn, self._session, self.cluster_id)
+        return now, self._scene
 
     def _adopt(self, scene: Scene) -> None:
         """Take over rows that users or executors changed: new nodes, graces, marks."""
         now_us = self._kit.clock.now_us()
         detection = scene.policy.detection
+        if self._scene is not None and self._scene.disturbed and not scene.disturbed:
+            self._unplanned = True  # an action has ended: what was left to it is ours again
         self._scene = scene
         fresh: dict[NodeId, NodeMemory] = {}
         for ident, row in scene.nodes.items():
@@ -333,7 +338,7 @@ class Watch:
         """Whether a healthy node still bears the status that an action left, which ended later."""
         if scene.disturbed or memory.health is not Health.HEALTHY:
             return False
-        return scene.nodes[ident].status in {NodeStatus.WARNING, NodeStatus.ERROR}
+        return scene.nodes[ident].status in OUTLIVED
 
     async def _plan(self) -> None:
         """Ask the planner, in the transaction that admits; nothing to decide costs nothing."""
@@ -366,10 +371,10 @@ class Watch:
             lambda conn: admission.decide(self._kit, self._session, conn, inputs)
         )
         self._told.update(outcome.told)
-        # A node held by something that gives no sign when it ends is asked about again soon.
-        retry_us = now_us + int(self._kit.settings.poll * 1e6) if outcome.held else None
-        wakes = [w for w in (outcome.wake_us, retry_us) if w is not None]
-        self._wake_us = min(wakes, default=None)
+        # While anybody is unhealthy we ask again soon: what holds a node, or heals it in another
+        # engine, may give no sign when it ends.
+        retry_us = now_us + int(self._kit.settings.poll * 1e6)
+        self._wake_us = min(retry_us, outcome.wake_us or retry_us)
         if outcome.more:
             self._unplanned = True
             self._bell.ring()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+import structlog
 from sqlalchemy import insert, select, update
 
 from yaffle.model.operations import Target
@@ -14,9 +15,16 @@ from yaffle.store.tables import debris
 if TYPE_CHECKING:
     from sqlalchemy import Connection, RowMapping
 
+log = structlog.get_logger()
+
 
 def add(conn: Connection, ident: str, target: Target, now_us: int) -> None:
-    """Remember a copy that somebody has to go on deleting; once, however often it is written."""
+    """Remember a copy that somebody has to go on deleting; once, however often it is written.
+
+    A copy without a name is not remembered: "whatever there is" will be the new copy by then.
+    """
+    if not target.physical_id:
+        return
     if conn.execute(select(debris.c.id).where(debris.c.id == ident)).one_or_none() is not None:
         return
     conn.execute(
@@ -46,7 +54,26 @@ def due(conn: Connection, now_us: int, limit: int) -> Sequence[tuple[RowMapping,
         .mappings()
         .all()
     )
-    return [(r, msgspec.convert(r["target"], Target)) for r in rows]
+    found: list[tuple[RowMapping, Target]] = []
+    for row in rows:
+        try:
+            found.append((row, msgspec.convert(row["target"], Target)))
+        except msgspec.ValidationError:
+            log.exception("remains cannot be read", debris=row["id"])
+    return found
+
+
+def settle(conn: Connection, node_id: str, physical_id: str, now_us: int) -> None:
+    """A copy is proved gone after all: nobody has to go on deleting it."""
+    conn.execute(
+        update(debris)
+        .where(
+            debris.c.node_id == node_id,
+            debris.c.physical_id == physical_id,
+            debris.c.done_us.is_(None),
+        )
+        .values(done_us=now_us)
+    )
 
 
 def tried(

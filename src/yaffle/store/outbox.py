@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select, true, update
 
 from yaffle.ports.notifier import Message
 from yaffle.store.tables import outbox
@@ -43,14 +43,37 @@ class Due:
     message: Message
 
 
-def due(conn: Connection, *, now_us: int, limit: int, skip: Sequence[int] = ()) -> tuple[Due, ...]:
+def notifiers(conn: Connection, *, now_us: int) -> Sequence[str]:
+    """Return the notifiers for which something is due, by name."""
+    return (
+        conn.execute(
+            select(outbox.c.notifier)
+            .where(outbox.c.state == OutboxState.PENDING, outbox.c.next_us <= now_us)
+            .distinct()
+            .order_by(outbox.c.notifier)
+        )
+        .scalars()
+        .all()
+    )
+
+
+def due(
+    conn: Connection,
+    *,
+    now_us: int,
+    limit: int,
+    skip: Sequence[int] = (),
+    notifier: str | None = None,
+) -> tuple[Due, ...]:
     """Return pending messages whose time has come, the oldest news first.
 
-    `skip` names those that the caller is carrying right now.
+    `skip` names those that the caller is carrying right now; `notifier` chooses one receiver's.
     """
+    mine = true() if notifier is None else outbox.c.notifier == notifier
     rows = conn.execute(
         select(outbox)
         .where(
+            mine,
             outbox.c.state == OutboxState.PENDING,
             outbox.c.next_us <= now_us,
             outbox.c.seq.not_in(skip),

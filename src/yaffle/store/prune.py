@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import delete, select
 
 from yaffle.store.outbox import OutboxState
-from yaffle.store.tables import actions, decisions, events, incidents, outbox, proofs, steps
+from yaffle.store.tables import (
+    actions,
+    debris,
+    decisions,
+    engines,
+    events,
+    incidents,
+    outbox,
+    pauses,
+    proofs,
+    releases,
+    steps,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Table
@@ -53,6 +65,11 @@ def prune(
             (outbox.c.state == OutboxState.ACCEPTED)
             & (outbox.c.done_us < _before(now_us, retention.outbox_s)),
         ),
+        (debris, debris.c.done_us < _before(now_us, retention.actions_s)),
+        (releases, releases.c.expires_us < _before(now_us, retention.incidents_s)),
+        (pauses, pauses.c.lifted_us < _before(now_us, retention.incidents_s)),
+        (pauses, pauses.c.expires_us < _before(now_us, retention.incidents_s)),
+        (engines, engines.c.stopped_us < _before(now_us, retention.actions_s)),
     )
     return MappingProxyType(
         {table.name: _delete(conn, table, over, limit) for table, over in rules}
