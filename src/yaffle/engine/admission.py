@@ -17,6 +17,7 @@ from yaffle.core.budgets import Refusal
 from yaffle.core.planner import bucket, plan
 from yaffle.core.view import ClusterView, NodeView
 from yaffle.engine import news, spending, targets
+from yaffle.engine.naming import names_of, recover_action
 from yaffle.engine.saving import outdated
 from yaffle.engine.scene import in_place_names, policy_of
 from yaffle.engine.snapshot import Snapshot, pack
@@ -291,12 +292,17 @@ class _Desk:
             waiting.inputs if waiting else {},
             in_place=in_place_names(self.kit),
         )
+        profile = catalog.profile(self.conn, row.profile_id)
+        target = targets.target_of(row, profile, self.inputs.cluster.name)
+        names = names_of(target, incident_id)
         values: dict[str, object] = {
             "incident_id": incident_id,
             "status": actions.READY,
             "status_reason": decision.cause,
             "inputs": {**(waiting.inputs if waiting else {}), "snapshot": pack(snapshot)},
-            "data": {"health": {"recover_action": _recover_action(snapshot)}},
+            "data": {
+                "health": {"recover_action": recover_action(snapshot.recovery.actions, names)}
+            },
             "timeout_s": int(sum(a.timeout_s for a in snapshot.recovery.actions)) + 600,
         }
         if waiting is not None:
@@ -430,13 +436,3 @@ class _Desk:
                 "until_us": until_us,
             },
         )
-
-
-def _recover_action(snapshot: Snapshot) -> list[dict[str, object]]:
-    """Return the ladder in the shape that seed 1 promises for `data.health.recover_action`."""
-    return [
-        {"name": a.name, "params": dict(a.params)}
-        if a.kind == "BUILTIN"
-        else {"name": a.name, "type": a.kind.value, "params": dict(a.params)}
-        for a in snapshot.recovery.actions
-    ]

@@ -13,7 +13,7 @@ from yaffle.core.ladder import End, Result, Stage
 from yaffle.engine import news, spending
 from yaffle.engine.saving import refresh_cluster
 from yaffle.engine.targets import retry_of
-from yaffle.model.health import NodeStatus
+from yaffle.model.health import Health, NodeStatus
 from yaffle.model.ids import IncidentId
 from yaffle.model.incident import IncidentState
 from yaffle.store import actions, catalog, debris, incidents, journal
@@ -310,6 +310,8 @@ def _recovered(
     if how in SUCCEEDED and node.mark_reason is not None:
         # The mark spoke of a state that has been dealt with: a recovery answers it (ADR 0003).
         values |= {"mark_reason": None, "mark_by": "", "mark_us": None}
+    if how in SUCCEEDED:
+        values |= _verified(conn, node, past, now_us)
     catalog.set_node(
         conn,
         node.id,
@@ -322,6 +324,32 @@ def _recovered(
     incident = incidents.open_of(conn, node.id)
     if incident is not None and incident.id == action.incident_id:
         _end_incident(kit, conn, node, incident, how, state, detail, now_us)
+
+
+def _verified(
+    conn: Connection, node: NodeRow, past: Sequence[StepRow], now_us: int
+) -> dict[str, object]:
+    """The node was looked at and has risen: it is healthy now, not only when the watch asks next."""
+    said = past[-1].data.get("backend_status") if past else None
+    backend: dict[str, object] = {"backend_status": said} if isinstance(said, str) and said else {}
+    if node.health == Health.HEALTHY:
+        return backend
+    news.node_event(
+        conn,
+        node,
+        at_us=now_us,
+        action="HEALTH",
+        status=Health.HEALTHY.value,
+        reason=f"was {node.health}, verified",
+        data={"from": node.health, "to": Health.HEALTHY.value},
+    )
+    return {
+        **backend,
+        "health": Health.HEALTHY.value,
+        "health_us": now_us,
+        "healthy_us": now_us,
+        "health_reason": "",
+    }
 
 
 STATES = {

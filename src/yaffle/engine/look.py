@@ -50,6 +50,11 @@ class Sight:
         return "; ".join(f"{o.detail}" for o in self.observations)
 
     @property
+    def backend_status(self) -> str:
+        """The backend's own word, if a mode has one."""
+        return next((o.backend_status for o in self.observations if o.backend_status), "")
+
+    @property
     def gone(self) -> bool:
         """Whether the backend itself says that nothing runs: no point in waiting for it."""
         return any(o.code in GONE for o in self.observations)

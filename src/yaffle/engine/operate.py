@@ -15,6 +15,7 @@ import structlog
 
 from yaffle.core.ladder import Result, Stage
 from yaffle.engine.calls import Failure, ask_driver
+from yaffle.engine.naming import names_of
 from yaffle.engine.step import Refused, Step, patiently, superseded
 from yaffle.errors import InvalidSpec
 from yaffle.model.bounds import CALL_GRACE_S, POLL_MAX_S
@@ -66,8 +67,9 @@ async def workflow(step: Step) -> Progress:
         return Progress(
             state=ProgressState.FAILED, detail=f"no driver for {rung.kind} workflows is installed"
         )
+    names = names_of(step.target, step.action.incident_id or "") | {"operation.id": ident}
     try:
-        params = fill(dict(rung.params), _names(step))
+        params = fill(dict(rung.params), names)
     except InvalidSpec as error:
         return Progress(state=ProgressState.FAILED, detail=str(error))
     assert isinstance(params, dict)  # noqa: S101 - filling keeps the shape
@@ -80,23 +82,6 @@ async def workflow(step: Step) -> Progress:
         poll=lambda s: driver.poll(rung.name, step.target, operation_id=ident, deadline_s=s),
         repeatable=Promise.DEDUPLICATES in driver.promises,
     )
-
-
-def _names(step: Step) -> dict[str, object]:
-    """Return the values that templates of the policy may name."""
-    target = step.target
-    return {
-        "node.id": target.node_id,
-        "node.name": target.name,
-        "node.physical_id": target.physical_id,
-        "node.physicalid": target.physical_id,
-        "node.index": target.index,
-        "cluster.id": target.cluster_id or "",
-        "cluster.name": target.cluster_name,
-        "incident.id": step.action.incident_id or "",
-        "operation.id": step.row.operation_id,
-        **{f"node.attributes.{k}": v for k, v in target.attributes.items()},
-    }
 
 
 async def _carry_out(step: Step, *, submit: Call, poll: Call, repeatable: bool) -> Progress:

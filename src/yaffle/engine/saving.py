@@ -111,7 +111,7 @@ def _save_one(
     if memory.grace_us is None and known is not None and known.grace_us == row.grace_us:
         # Grace that ended early must not come back with a successor; a newer one is left alone.
         values["grace_us"] = None
-    if memory.health.value != row.health:
+    if memory.health.value != row.health and not _verified_since(row, memory):
         reason = problems.explain(memory) if memory.health is Health.UNHEALTHY else ""
         values |= {
             "health": memory.health.value,
@@ -137,6 +137,15 @@ def _save_one(
     elif not voting(scene.policy.detection):
         values |= _is_well(kit, conn, row, now_us, IncidentState.SUPERSEDED, UNWATCHED)
     catalog.set_node(conn, row.id, now_us, **values)
+
+
+def _verified_since(row: NodeRow, memory: NodeMemory) -> bool:
+    """Whether a recovery found the node healthy after our memory of it began anew."""
+    return (
+        memory.health is Health.INITIALIZING
+        and row.health == Health.HEALTHY
+        and (row.health_us or 0) >= memory.since_us
+    )
 
 
 def _forgotten(scene: Scene, row: NodeRow, now_us: int) -> dict[str, object]:

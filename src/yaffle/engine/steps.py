@@ -89,7 +89,11 @@ async def _look(step: Step) -> Outcome:
             case Vote.FAIL:
                 return Outcome(result=Result.SICK, detail=detail)
             case Vote.PASS:
-                return Outcome(result=Result.HEALTHY, detail=detail)
+                return Outcome(
+                    result=Result.HEALTHY,
+                    detail=detail,
+                    data={"backend_status": sight.backend_status},
+                )
             case Vote.UNKNOWN | Vote.PENDING:
                 await step.kit.clock.sleep(LOOK_PAUSE_S)
     return Outcome(result=Result.UNCLEAR, detail=f"could not look again: {detail}")
@@ -112,7 +116,9 @@ async def _verify(step: Step) -> Outcome:
         gone = gone + 1 if sight.gone else 0
         if passes >= detection.rise:
             return Outcome(
-                result=Result.PASSED, detail=detail, data={"looks": looks, "rise": passes}
+                result=Result.PASSED,
+                detail=detail,
+                data={"looks": looks, "rise": passes, "backend_status": sight.backend_status},
             )
         if gone > max(2, detection.fall):
             return Outcome(
