@@ -16,6 +16,7 @@ import structlog
 from yaffle.core.verdict import NodeMemory, conclude, observe, resettle, restart, set_mark, voting
 from yaffle.engine import admission
 from yaffle.engine.bearings import Bearings
+from yaffle.engine.desk import Inputs
 from yaffle.engine.kit import Bell
 from yaffle.engine.look import ask
 from yaffle.engine.saving import OUTLIVED, Saved, save
@@ -357,7 +358,7 @@ class Watch:
             return
         self._unplanned = False
         blind = await self._bearings.take(self.memories.values(), scene.policy.reference_targets)
-        inputs = admission.Inputs(
+        inputs = Inputs(
             cluster=scene.cluster,
             policy=scene.policy,
             policy_id=scene.policy_id,

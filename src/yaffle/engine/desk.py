@@ -1,0 +1,283 @@
+"""Decisions become rows: actions with their locks, incidents, what was decided and why.
+
+One `Desk` lives for one transaction. A decision is written only when it says something new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from yaffle.core import problems, retry
+from yaffle.core.budgets import Refusal
+from yaffle.core.planner import bucket
+from yaffle.engine import news, spending, targets
+from yaffle.engine.naming import names_of, recover_action
+from yaffle.engine.scene import in_place_names
+from yaffle.engine.snapshot import Snapshot, pack
+from yaffle.model.health import Health, NodeStatus
+from yaffle.model.ids import ActionId, NodeId
+from yaffle.model.incident import Hold, HoldReason, IncidentState, Recover
+from yaffle.store import actions, catalog, incidents
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from yaffle.core.blindness import Blindness
+    from yaffle.core.verdict import NodeMemory
+    from yaffle.engine.kit import Kit
+    from yaffle.model.policy import HealthPolicy
+    from yaffle.store.records import ActionRow, ClusterRow, IncidentRow, NodeRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What the watch hands to the planning transaction."""
+
+    cluster: ClusterRow
+    policy: HealthPolicy
+    policy_id: str
+    memories: Mapping[NodeId, NodeMemory]
+    known: Mapping[NodeId, NodeRow]
+    """The rows that the memories rest on."""
+    blind: Blindness | None
+    lost: tuple[str, ...]
+    told: Mapping[NodeId, tuple[object, ...]]
+    """The last decision stored per node, so that only changes are written."""
+
+
+class Desk:
+    """Turns decisions into rows, one transaction long."""
+
+    def __init__(
+        self,
+        kit: Kit,
+        conn: Connection,
+        inputs: Inputs,
+        rows: Mapping[NodeId, NodeRow],
+        locks: Mapping[NodeId, ActionRow],
+        now_us: int,
+    ) -> None:
+        self.kit = kit
+        self.conn = conn
+        self.inputs = inputs
+        self.rows = rows
+        self.locks = locks
+        self.now_us = now_us
+        self.told: dict[NodeId, tuple[object, ...]] = {}
+        self.held: dict[str, int] = {}
+        self.admitted = 0
+        self.written = 0
+        self.wake_us: int | None = None
+
+    def recover(self, decision: Recover) -> None:
+        """Debit the budgets and insert the action, or hold."""
+        row = self.rows[decision.node_id]
+        spent = spending.spend(
+            self.kit, self.conn, row, self.inputs.policy.recovery.limits.domain, self.now_us
+        )
+        if isinstance(spent, Refusal):
+            self.hold(
+                Hold(
+                    node_id=decision.node_id,
+                    cluster_id=decision.cluster_id,
+                    reason=spent.reason,
+                    numbers=spent.numbers,
+                    until_us=spent.until_us,
+                )
+            )
+            return
+        self.written += 1
+        memory = self.inputs.memories[row.id]
+        incident = news.open_incident(
+            self.kit,
+            self.conn,
+            row,
+            self.inputs.cluster.name,
+            cause=decision.cause,
+            reason=problems.explain(memory),
+            first_fail_us=memory.first_fail_us,
+            now_us=self.now_us,
+        )
+        action_id = self._action(row, decision, incident.id)
+        state = retry.started(targets.retry_of(row), self.inputs.policy.recovery.retry, self.now_us)
+        catalog.set_node(
+            self.conn,
+            row.id,
+            self.now_us,
+            status=NodeStatus.RECOVERING.value,
+            status_reason=f"recovery started: {decision.cause}",
+            attempts=state.attempts,
+            attempt_us=self.now_us,
+            next_attempt_us=state.next_us,
+        )
+        self._store(decision, incident.id, "recover", None, decision.numbers, None)
+        news.change(
+            self.kit,
+            self.conn,
+            row,
+            incident,
+            IncidentState.RECOVERING,
+            reason=f"trying {', '.join(a.name for a in decision.ladder)}",
+            now_us=self.now_us,
+            action_id=action_id,
+            hold_reason=None,
+            hold_numbers=None,
+            decided_us=incident.decided_us or self.now_us,
+        )
+        self.told[row.id] = ("recover", action_id)
+        self.admitted += 1
+
+    def _action(self, row: NodeRow, decision: Recover, incident_id: str) -> ActionId:
+        """Insert the action, or make the waiting request ready; either way it holds the lock."""
+        waiting = self.locks.get(row.id)
+        snapshot = Snapshot.of(
+            self.inputs.policy,
+            waiting.inputs if waiting else {},
+            in_place=in_place_names(self.kit),
+        )
+        profile = catalog.profile(self.conn, row.profile_id)
+        target = targets.target_of(row, profile, self.inputs.cluster.name)
+        names = names_of(target, incident_id)
+        values: dict[str, object] = {
+            "incident_id": incident_id,
+            "status": actions.READY,
+            "status_reason": decision.cause,
+            "inputs": {**(waiting.inputs if waiting else {}), "snapshot": pack(snapshot)},
+            "data": {
+                "health": {"recover_action": recover_action(snapshot.recovery.actions, names)}
+            },
+            "timeout_s": int(sum(a.timeout_s for a in snapshot.recovery.actions)) + 600,
+        }
+        if waiting is not None:
+            actions.set_values(self.conn, waiting.id, self.now_us, **values)
+            return waiting.id
+        action_id = ActionId(self.kit.new_id())
+        actions.add(
+            self.conn,
+            {
+                "id": action_id,
+                "name": f"node_recover_{row.id[:8]}",
+                "action": "NODE_RECOVER",
+                "target": row.id,
+                "cluster_id": row.cluster_id,
+                "node_id": row.id,
+                "lock_key": row.id,
+                "cause": "Health Policy",
+                "created_us": self.now_us,
+                "project": row.project,
+                **values,
+            },
+        )
+        return action_id
+
+    def hold(self, decision: Hold) -> None:
+        """Store the reason when it changed, and tell; the node is left alone."""
+        reason = decision.reason
+        self.held[reason.value] = self.held.get(reason.value, 0) + 1
+        if decision.until_us is not None:
+            known = self.wake_us
+            self.wake_us = decision.until_us if known is None else min(known, decision.until_us)
+        key = ("hold", *bucket(decision))
+        if self.inputs.told.get(decision.node_id) == key:
+            return
+        self.written += 1
+        row = self.rows[decision.node_id]
+        self.told[decision.node_id] = key
+        self.kit.metrics.holds.labels(reason.value).inc()
+        incident = incidents.open_of(self.conn, row.id)
+        if incident is None and row.exhausted_us is None and self._is_sick(row):
+            incident = self._reopen(row)
+        self._store(
+            decision,
+            incident.id if incident else None,
+            "hold",
+            reason.value,
+            decision.numbers,
+            decision.until_us,
+        )
+        waiting = self.locks.get(row.id)
+        if waiting is not None and waiting.status == actions.WAITING:
+            actions.set_values(
+                self.conn, waiting.id, self.now_us, status_reason=f"held: {reason.value}"
+            )
+        if incident is None:
+            return
+        if reason is HoldReason.NEEDS_HUMAN:
+            self._exhaust(row)
+        elif incident.hold_reason == reason.value:
+            # The same hold with other numbers: stored, but no news to anybody.
+            incidents.set_values(self.conn, incident.id, hold_numbers=dict(decision.numbers))
+            return
+        news.change(
+            self.kit,
+            self.conn,
+            row,
+            incident,
+            IncidentState.EXHAUSTED if reason is HoldReason.NEEDS_HUMAN else IncidentState.HELD,
+            reason=f"held: {reason.value}",
+            now_us=self.now_us,
+            hold_reason=reason.value,
+            hold_numbers=dict(decision.numbers),
+        )
+
+    def _is_sick(self, row: NodeRow) -> bool:
+        return self.inputs.memories[row.id].health is Health.UNHEALTHY
+
+    def _reopen(self, row: NodeRow) -> IncidentRow:
+        memory = self.inputs.memories[row.id]
+        return news.open_incident(
+            self.kit,
+            self.conn,
+            row,
+            self.inputs.cluster.name,
+            cause=problems.diagnose(memory).code,
+            reason=problems.explain(memory),
+            first_fail_us=memory.first_fail_us,
+            now_us=self.now_us,
+        )
+
+    def _exhaust(self, row: NodeRow) -> None:
+        catalog.set_node(
+            self.conn,
+            row.id,
+            self.now_us,
+            exhausted_us=row.exhausted_us or self.now_us,
+            status=NodeStatus.ERROR.value,
+            status_reason="needs a human: its recoveries are used up; "
+            "acknowledge with `yaffle incident ack`",
+        )
+
+    def _store(
+        self,
+        decision: Recover | Hold,
+        incident_id: str | None,
+        kind: str,
+        reason: str | None,
+        numbers: Mapping[str, object],
+        until_us: int | None,
+    ) -> None:
+        memory = self.inputs.memories[decision.node_id]
+        incidents.add_decision(
+            self.conn,
+            {
+                "cluster_id": decision.cluster_id,
+                "node_id": decision.node_id,
+                "incident_id": incident_id,
+                "kind": kind,
+                "reason": reason,
+                "numbers": dict(numbers),
+                "inputs": {
+                    "health": memory.health.value,
+                    "settled": memory.settled,
+                    "problem": problems.explain(memory),
+                    "overrode": [r.value for r in getattr(decision, "overrode", ())],
+                    "ladder": [a.name for a in self.inputs.policy.recovery.actions],
+                },
+                "policy_id": self.inputs.policy_id,
+                "policy_version": self.inputs.policy.version,
+                "at_us": self.now_us,
+                "until_us": until_us,
+            },
+        )
