@@ -1,0 +1,60 @@
+"""Attaching a policy that could not work here is refused, and the refusal names the place."""
+
+from __future__ import annotations
+
+import pytest
+from tests.functional.api.live import POLICY, SLEEPER, Live
+
+STATUS = "      - type: NODE_STATUS_POLLING\n"
+RECREATE = "      - {name: RECREATE, timeout: 30}\n"
+
+LACKING = [
+    pytest.param(
+        POLICY.replace(STATUS, STATUS + "      - type: LIFECYCLE_EVENTS\n"),
+        "detection.detection_modes.1.type: LIFECYCLE_EVENTS is not available here",
+        id="mode",
+    ),
+    pytest.param(
+        POLICY.replace(RECREATE, RECREATE + "      - {name: flow, type: MISTRAL_WORKFLOW}\n"),
+        "recovery.actions.1.type: no driver for MISTRAL_WORKFLOW workflows is installed here",
+        id="workflow",
+    ),
+    pytest.param(
+        POLICY.replace("  recovery:\n", "  recovery:\n    fencing: [COMPUTE, HOST]\n"),
+        "recovery.fencing.1: no HOST fencer is installed here",
+        id="fencer",
+    ),
+    pytest.param(
+        POLICY.replace("  recovery:\n", "  recovery:\n    snapshot: {take: true}\n"),
+        "recovery.snapshot: profile type yaffle.local.process-1.0 cannot take snapshots",
+        id="snapshot",
+    ),
+    pytest.param(
+        POLICY.replace("RECREATE", "EVACUATE"),
+        "EVACUATE",
+        id="operation",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def described(server: Live) -> Live:
+    spec = {"name": "attached", "type": "yaffle.local.process-1.0", "spec": SLEEPER}
+    server.call("POST", "/profiles", spec, want=201)
+    server.call("POST", "/clusters", {"name": "bare", "profile": "attached", "size": 1}, want=202)
+    return server
+
+
+@pytest.mark.parametrize(("text", "said"), LACKING)
+def test_a_policy_that_cannot_work_here_is_refused_by_its_place(
+    described: Live, text: str, said: str, request: pytest.FixtureRequest
+) -> None:
+    name = f"lacks-{request.node.callspec.id}"
+    described.call("POST", "/policies", {"name": name, "text": text}, want=201)
+    told = described.call("POST", "/clusters/bare/policies", {"policy": name}, want=400)
+    assert said in str(told), told
+    made = {"name": name, "profile": "attached", "size": 1, "policy": name}
+    assert said in str(described.call("POST", "/clusters", made, want=400))
+    names = [c["name"] for c in described.call("GET", "/clusters")["clusters"]]
+    assert name not in names
+    assert not described.call("GET", "/clusters/bare")["cluster"]["policies"]

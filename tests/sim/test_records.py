@@ -1,0 +1,101 @@
+"""What a recovery leaves to read: one incident, one message a topic, the ladder as seed 1 shows it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import pytest
+from sqlalchemy import select
+from tests.sim.stage import policy, stage
+
+from yaffle.model.operations import Promise
+from yaffle.store import incidents
+from yaffle.store.tables import actions, outbox
+from yaffle.testing import run_virtual
+
+
+class Listed:
+    """A workflow driver that is installed, and whose workflows are never reached here."""
+
+    type: ClassVar[str] = "MISTRAL_WORKFLOW"
+    promises: ClassVar[frozenset[Promise]] = frozenset()
+
+    def validate(self, name: str, params: Mapping[str, object]) -> None:
+        """Accept."""
+
+
+def test_the_action_holds_the_ladder_as_seed_1_shows_it() -> None:
+    ladder = [
+        {"name": "REBOOT", "params": {"type": "SOFT"}},
+        {"name": "REBUILD"},
+        {
+            "name": "my_evacuation_workflow",
+            "type": "MISTRAL_WORKFLOW",
+            "params": {"node_id": "{{ node.physicalid }}"},
+        },
+    ]
+
+    async def story() -> None:
+        async with stage(2) as s:
+            s.kit.drivers.workflows["MISTRAL_WORKFLOW"] = Listed()  # type: ignore[index]
+            s.start()
+            await s.build(3, policy(actions=ladder))
+            await s.clock.sleep(30)
+            victim = next(n for n in await s.nodes())
+            s.world.kill(victim.id)
+            await s.clock.sleep(20)
+            await s.until(s.all_well, 60, "healed")
+            query = select(actions.c.data).where(actions.c.action == "NODE_RECOVER")
+            (data,) = await s.store.read(lambda c: c.execute(query).scalars().all())
+            filled = {**ladder[2], "params": {"node_id": victim.physical_id}}
+            assert data["health"]["recover_action"] == [ladder[0], ladder[1], filled]
+            assert json.loads(json.dumps(data)) == data
+
+    run_virtual(story, seed=2, wall_s=30)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_mark_leads_to_one_incident_and_one_message_of_each_topic(seed: int) -> None:
+    async def story() -> None:
+        async with stage(seed) as s:
+            s.start()
+            await s.build(3, policy())
+            await s.clock.sleep(30 + s.rng.random() * 10)
+            victim = s.node_ids()[0]
+            await s.commands.mark(victim, reason="its disk clicks", by="op")
+            await s.clock.sleep(90)
+            assert await s.all_well()
+            found = await s.store.read(
+                lambda c: incidents.listed(c, open_only=False, node_id=victim, limit=9)
+            )
+            assert [i.state for i in found] == ["recovered"]
+            rows = await s.store.read(lambda c: c.execute(select(outbox)).all())
+            told = Counter(row.topic for row in rows if victim in json.dumps(row.body))
+            assert told == {
+                "incident.opened": 1,
+                "incident.recovering": 1,
+                "incident.recovered": 1,
+            }
+
+    run_virtual(story, seed=seed, wall_s=30)
+
+
+@pytest.mark.parametrize(("wanted", "captures"), [(True, 1), (False, 0)])
+def test_evidence_is_taken_only_if_the_console_log_is_wanted(wanted: bool, captures: int) -> None:
+    async def story() -> None:
+        async with stage(4) as s:
+            s.start()
+            await s.build(3, policy(evidence={"console_log": wanted}))
+            await s.clock.sleep(30)
+            victim = s.node_ids()[0]
+            s.world.kill(victim)
+            await s.clock.sleep(20)
+            await s.until(s.all_well, 60, "healed")
+            assert sum(call == "capture" for _, call, _ in s.plan.calls) == captures
+            found: Any = await s.store.read(lambda c: incidents.last_of(c, victim))
+            assert bool(found.evidence) is wanted
+
+    run_virtual(story, seed=4, wall_s=30)
