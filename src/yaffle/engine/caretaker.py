@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from sqlalchemy import func, select
 
-from yaffle.core.pauses import covering
 from yaffle.engine.calls import Failure, ask_driver
+from yaffle.engine.halts import halted
 from yaffle.errors import StoreUnavailable
-from yaffle.model.ids import ClusterId, OperationId
-from yaffle.model.incident import PauseKind
+from yaffle.model.bounds import CALL_GRACE_S
+from yaffle.model.ids import OperationId
 from yaffle.model.operations import EMPTY, Operation, Progress, ProgressState
-from yaffle.store import catalog, debris, outbox, pauses, prune
+from yaffle.store import catalog, debris, outbox, prune
 from yaffle.store.tables import actions
 from yaffle.store.tables import outbox as outbox_table
 
@@ -63,7 +63,9 @@ class Caretaker:
                 select(func.count()).where(outbox_table.c.state == outbox.OutboxState.PARKED)
             ).scalar_one()
             ready = conn.execute(
-                select(func.min(actions.c.created_us)).where(actions.c.status == "READY")
+                select(func.min(actions.c.created_us)).where(
+                    actions.c.status == "READY", actions.c.lease_us == 0
+                )
             ).scalar_one()
             return outbox.oldest_pending_us(conn), parked, ready
 
@@ -91,10 +93,8 @@ class Caretaker:
         """Go on deleting copies that a recovery went past."""
         now_us = self._kit.clock.now_us()
         for row, target in await self._kit.store.read(lambda c: debris.due(c, now_us, 10)):
-            if not self._session.may_act(SWEEP_S + 0.5):
+            if not self._session.may_act(SWEEP_S + 2 * CALL_GRACE_S):
                 return
-            if await self._kit.store.read(lambda c, of=target: self._spared(c, of)):  # type: ignore[misc]
-                continue
             error, failed = await self._delete(_try_of(row["id"], row["attempts"]), target)
             await self._kit.store.write(
                 lambda conn, ident=row["id"], error=error, failed=failed: debris.tried(  # type: ignore[misc]
@@ -107,42 +107,50 @@ class Caretaker:
                 )
             )
 
-    def _spared(self, conn: Connection, target: Target) -> bool:
-        """Whether the copy must be left alone: an operator said stop, or it is the present one.
+    def _spared(self, conn: Connection, target: Target) -> str:
+        """Return why the copy must be left alone: an operator said so, or it is the present one.
 
         A driver that keeps ids across RECREATE, or one told to delete "whatever there is", would
         take the new copy for the old.
         """
         now_us = self._kit.clock.now_us()
-        known = pauses.in_force(conn, now_us)
-        cluster_id = target.cluster_id or ClusterId("")
-        if covering(known, PauseKind.STOP, target.node_id, cluster_id, now_us):
-            return True
+        if why := halted(conn, target.node_id, target.cluster_id, now_us):
+            return why
         node = catalog.node(conn, target.node_id)
         present = "" if node is None else node.physical_id
-        return not target.physical_id or target.physical_id == present
+        if not target.physical_id or target.physical_id == present:
+            return "it is the present copy"
+        return ""
 
     async def _delete(self, ident: OperationId, target: Target) -> tuple[str, bool]:
-        """Submit or poll the deletion once; return what is in the way, and whether it has failed."""
+        """Poll the deletion, or submit it; return what is in the way, and whether it has failed."""
         profile = self._kit.drivers.profiles.get(target.profile_type)
         if profile is None:
             return f"no profile {target.profile_type}", False
         op = Operation(kind="DELETE", target=target, params=EMPTY, timeout_s=SWEEP_AGAIN_S)
-
-        async def once() -> Progress:
-            done = await profile.poll(op, operation_id=ident, deadline_s=SWEEP_S / 2)
-            if done.state is ProgressState.ABSENT:
-                done = await profile.submit(op, operation_id=ident, deadline_s=SWEEP_S / 2)
-            return done
-
+        what = f"{target.profile_type} on {target.name}"
+        call_s = SWEEP_S / 2
         done = await ask_driver(
-            once, Progress, within_s=SWEEP_S + 0.5, what=f"{target.profile_type} on {target.name}"
+            lambda: profile.poll(op, operation_id=ident, deadline_s=call_s),
+            Progress,
+            within_s=call_s + CALL_GRACE_S,
+            what=what,
         )
+        if isinstance(done, Progress) and done.state is ProgressState.ABSENT:
+            spared = await self._kit.store.read(lambda conn: self._spared(conn, target))
+            if spared:
+                return f"left alone: {spared}", False
+            done = await ask_driver(
+                lambda: profile.submit(op, operation_id=ident, deadline_s=call_s),
+                Progress,
+                within_s=call_s + CALL_GRACE_S,
+                what=what,
+            )
         if isinstance(done, Failure):
             return done.why, False
         if done.state is ProgressState.DONE:
             return "", False
-        return done.detail or "still there", done.state is ProgressState.FAILED
+        return str(done.detail) or "still there", done.state is ProgressState.FAILED
 
 
 def _try_of(debris_id: str, failures: int) -> OperationId:

@@ -31,7 +31,7 @@ UNTOUCHED = frozenset({End.ALREADY_HEALTHY, End.ABANDONED})
 """Ends after which a try that touched nothing is given back."""
 TOUCHING = frozenset({Stage.FENCE.value, Stage.DELETE.value, Stage.CREATE.value, Stage.ACT.value})
 DELETE_AGAIN_S = 5.0
-DELETE_AGAIN_MAX_S = 300.0
+DELETE_AGAIN_MAX_S = float(actions.PUT_OFF_MAX_S)
 SUCCEEDED = frozenset({End.RECOVERED, End.ALREADY_HEALTHY, End.DONE})
 
 
@@ -117,9 +117,13 @@ def poisoned(
     actions.guard(conn, ticket)
     now_us = kit.clock.now_us()
     reason = f"the action's record is damaged: {why}"
-    actions.end(conn, action.id, now_us, status=actions.FAILED, reason=reason, outputs={})
     node = None if action.node_id is None else catalog.node(conn, action.node_id)
-    if node is None:
+    unwanted = node is not None and action.action == "NODE_DELETE"
+    if node is not None and unwanted:
+        # What a user wants gone is tried again, with a journal of its own.
+        _deleted(kit, conn, action, node, End.EXHAUSTED, reason, now_us)
+    actions.end(conn, action.id, now_us, status=actions.FAILED, reason=reason, outputs={})
+    if node is None or unwanted:
         return
     catalog.set_node(
         conn,
@@ -364,8 +368,9 @@ STATES = {
 
 
 def touched(step: StepRow) -> bool:
-    """Whether the step may have changed the target: one that was refused has not."""
-    return step.stage in TOUCHING and step.result not in {Result.HALTED, Result.SUPERSEDED}
+    """Whether the step may have changed the target: one that was refused at once has not."""
+    refused = step.result in {Result.HALTED, Result.SUPERSEDED}
+    return step.stage in TOUCHING and (step.submitted_us is not None or not refused)
 
 
 def _end_incident(

@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import structlog
 
 from yaffle.core.ladder import Done, End, IllegalStep, Next, Result, Rung, Stage, build, position
-from yaffle.core.pauses import covering
 from yaffle.engine import endings, steps
+from yaffle.engine.halts import halted
 from yaffle.engine.session import LeaseLost
 from yaffle.engine.snapshot import Snapshot, unpack
 from yaffle.engine.step import Step
 from yaffle.engine.targets import target_of
 from yaffle.errors import StaleEpoch, StoreUnavailable
-from yaffle.model.ids import ClusterId, NodeId, OperationId
-from yaffle.model.incident import PauseKind
+from yaffle.model.ids import OperationId
 from yaffle.model.policy import RecoveryAction
-from yaffle.store import actions, catalog, journal, pauses
+from yaffle.store import actions, catalog, journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -270,9 +269,10 @@ class Walk:
         action = actions.guard(conn, self.ticket)
         if action.cancel_reason is not None:
             return Result.SUPERSEDED, "a user's action took over"
-        if action.action == "NODE_RECOVER" and (why := halted(self._kit, conn, action)):
-            return Result.HALTED, why
-        return None
+        if action.action != "NODE_RECOVER":
+            return None
+        why = halted(conn, action.node_id, action.cluster_id, self._kit.clock.now_us())
+        return (Result.HALTED, why) if why else None
 
     async def _record(
         self,
@@ -304,20 +304,6 @@ def _applies(refusal: tuple[Result, str] | None, place: Next) -> tuple[Result, s
     if refusal is not None and refusal[0] is Result.HALTED and place.stage is Stage.VERIFY:
         return None
     return refusal
-
-
-def halted(kit: Kit, conn: Connection, action: ActionRow) -> str:
-    """Return the stop or the maintenance that covers the action's node, or nothing.
-
-    Admission obeyed what was in force then; this is for words said since (DESIGN §1.3).
-    """
-    now_us = kit.clock.now_us()
-    known = pauses.in_force(conn, now_us)
-    node_id, cluster_id = action.node_id or NodeId(""), action.cluster_id or ClusterId("")
-    for kind in (PauseKind.STOP, PauseKind.MAINTENANCE):
-        for pause in covering(known, kind, node_id, cluster_id, now_us):
-            return f"{kind.value} by {pause.owner}: {pause.reason}"
-    return ""
 
 
 def acted_until_us(place: Next, past: Sequence[StepRow]) -> int | None:

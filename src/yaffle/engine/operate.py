@@ -103,7 +103,7 @@ async def _carry_out(step: Step, *, submit: Call, poll: Call, repeatable: bool) 
         # Polls that fail say nothing about the operation; its deadline bounds our patience.
         done = answer if answer is not None else done
         if done.state is ProgressState.ABSENT:
-            done = await _again(step, submit) if repeatable else UNTRACED
+            done = await _resent(step, submit) if repeatable else UNTRACED
     return done
 
 
@@ -136,7 +136,22 @@ async def _first(step: Step, submit: Call, poll: Call, *, repeatable: bool) -> P
         if step.row.phase == journal.SUBMITTED and not repeatable:
             # It may still be on its way: to send it again could act twice.
             return UNTRACED
+        if step.row.phase == journal.SUBMITTED:
+            return await _resent(step, submit)
     return await _again(step, submit)
+
+
+async def _resent(step: Step, submit: Call) -> Progress:
+    """Send again what left no trace; where that is refused and a copy may come, wait for it."""
+    try:
+        return await _again(step, submit)
+    except Refused as refused:
+        if _interruptible(step):
+            raise
+        # The first request may still be on its way: a deletion that ran now would miss its copy.
+        return Progress(
+            state=ProgressState.RUNNING, detail=f"no trace of it, not sent again: {refused.why}"
+        )
 
 
 async def _again(step: Step, submit: Call) -> Progress:

@@ -162,7 +162,8 @@ def _fell_ill(
     """Open the incident; the life cycle shows WARNING, so that Senlin's own rules come right."""
     # A node whose recoveries are used up and that got well since fails anew: that is news, even
     # though only a person may have it healed.
-    anew = row.exhausted_us is None or row.health != Health.UNHEALTHY
+    # Its status remembers that: one that stayed ill bears ERROR, also while we could not ask it.
+    anew = row.exhausted_us is None or row.status == NodeStatus.ACTIVE
     if anew and incidents.open_of(conn, row.id) is None:
         news.open_incident(
             kit,

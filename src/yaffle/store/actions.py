@@ -30,6 +30,8 @@ FAILED: Final = "FAILED"
 CANCELLED: Final = "CANCELLED"
 ACTIVE: Final = (READY, RUNNING)
 UNFINISHED: Final = (WAITING, READY, RUNNING)
+PUT_OFF_MAX_S: Final = 300
+"""An action that is ready may be put off until its `lease_us`, for as long as this."""
 
 
 def add(conn: Connection, values: Mapping[str, object]) -> None:
@@ -60,7 +62,9 @@ def _claimable(now_us: int, me: EngineId, carried: Sequence[str]) -> ColumnEleme
         or_(actions.c.lease_us < now_us, actions.c.owner.in_(stopped)),
     )
     dropped = and_(actions.c.status == RUNNING, actions.c.owner == me, actions.c.id.not_in(carried))
-    return or_(actions.c.status == READY, orphaned, dropped)
+    # Put off; but a clock that was set back must not put anything off for longer than was meant.
+    put_off = actions.c.lease_us.between(now_us + 1, now_us + PUT_OFF_MAX_S * 1_000_000)
+    return or_(and_(actions.c.status == READY, ~put_off), orphaned, dropped)
 
 
 def claim(

@@ -43,19 +43,23 @@ def add(conn: Connection, ident: str, target: Target, now_us: int) -> None:
 
 
 def due(conn: Connection, now_us: int, limit: int) -> Sequence[tuple[RowMapping, Target]]:
-    """Return what is to be tried again now, the oldest first."""
+    """Return what is to be tried again now, the longest waiting first.
+
+    One that cannot be read is passed over: it must not keep the others from being seen to.
+    """
     rows = (
         conn.execute(
             select(debris)
             .where(debris.c.done_us.is_(None), debris.c.next_us <= now_us)
-            .order_by(debris.c.created_us)
-            .limit(limit)
+            .order_by(debris.c.next_us, debris.c.id)
         )
         .mappings()
         .all()
     )
     found: list[tuple[RowMapping, Target]] = []
     for row in rows:
+        if len(found) >= limit:
+            break
         try:
             found.append((row, msgspec.convert(row["target"], Target)))
         except msgspec.ValidationError:

@@ -71,9 +71,11 @@ def prune(
         (pauses, pauses.c.expires_us < _before(now_us, retention.incidents_s)),
         (engines, engines.c.stopped_us < _before(now_us, retention.actions_s)),
     )
-    return MappingProxyType(
-        {table.name: _delete(conn, table, over, limit) for table, over in rules}
-    )
+    gone: dict[str, int] = {}
+    for table, over in rules:
+        # The larger number where a table has two rules: it says whether more is left.
+        gone[table.name] = max(gone.get(table.name, 0), _delete(conn, table, over, limit))
+    return MappingProxyType(gone)
 
 
 def _before(now_us: int, kept_s: int) -> int:
