@@ -56,7 +56,7 @@ WORDS: Final[dict[str, str]] = {
     "recovery.node_delete_timeout": "Seconds for the confirmed deletion before RECREATE creates.",
     "recovery.node_force_recreate": "Your consent to create although the old copy is not proved gone.",
     "recovery.evidence": "Capture what the failed node can still tell, before it is touched.",
-    "recovery.snapshot": "Accepted and stored; no driver here takes snapshots yet.",
+    "recovery.snapshot": "Stored. Refused at attach if the profile takes no snapshots; none here does.",
     "recovery.limits": "The brakes of this cluster.",
     "recovery.retry": "How often the same node is tried.",
     "actions.name": "REBOOT, REBUILD, RECREATE, another operation of the profile, or a workflow's name.",
@@ -67,7 +67,7 @@ WORDS: Final[dict[str, str]] = {
         "Workflows only. Accepted. Whether a workflow needs a fence is the operator's word in the"
         " driver's settings; the worst case counts one."
     ),
-    "evidence.console_log": "Accepted. The log is taken whenever `evidence` is there.",
+    "evidence.console_log": "Whether the log is taken. If false, no evidence is.",
     "evidence.timeout": "Seconds; without evidence in time the recovery goes on.",
     "snapshot.take": "See `snapshot`.",
     "snapshot.restore": "See `snapshot`.",
