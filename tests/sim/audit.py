@@ -158,7 +158,7 @@ class Audit:
             touched = conn.execute(
                 select(steps.c.seq).where(steps.c.action_id == ident, acts, taken)
             ).first()
-            if outputs["end"] in {"already-healthy", "abandoned"} and touched is None:
+            if outputs.get("end") in {"already-healthy", "abandoned"} and touched is None:
                 for key in ("all", cluster_id):
                     self.admissions[key].remove(at_s)
 

@@ -36,7 +36,7 @@ async def adopted(step: Step) -> Step:
     if isinstance(found, Failure) or len(found) != 1 or not isinstance(found[0], Reading):
         return step
     present = found[0].physical_id
-    if not present or present == step.target.physical_id:
+    if not isinstance(present, str) or present in {"", step.target.physical_id}:
         return step
     log.warning("copy adopted", node=step.node.name, physical_id=present)
     return replace(step, target=replace(step.target, physical_id=present))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -34,6 +34,7 @@ _BELIEFS: Final = {
     Outcome.FAIL: Belief.DOWN,
     Outcome.UNKNOWN: Belief.UNKNOWN,
 }
+STATUS_MAX: Final = 255
 GONE: Final = frozenset({"ST-GONE", "ST-DOWN"})
 
 
@@ -95,10 +96,28 @@ async def ask(
     if isinstance(answer, Failure):
         code = "X-DEADLINE" if answer.late else "X-BUG"
         return unknown(kit, targets, mode, code, answer.why)
-    seen = [o for o in answer if isinstance(o, Observation)]
-    if [o.node_id for o in seen] != [t.node_id for t in targets]:
-        return unknown(kit, targets, mode, "X-BUG", "the detector answered for other nodes")
-    return seen
+    seen = [usable(o) for o in answer]
+    about = [(o.node_id, o.mode) for o in seen if o is not None]
+    if about != [(t.node_id, mode.key) for t in targets]:
+        return unknown(kit, targets, mode, "X-BUG", "the detector's answer makes no sense")
+    return [o for o in seen if o is not None]
+
+
+def usable(seen: object) -> Observation | None:
+    """Return the observation as rows can keep it; None if it is none, whatever it calls itself."""
+    if not isinstance(seen, Observation) or not isinstance(seen.outcome, Outcome):
+        return None
+    words = (seen.node_id, seen.mode, seen.code, seen.detail, seen.backend_status)
+    numbers = (seen.at_us, seen.took_us)
+    if not all(isinstance(w, str) for w in words) or not all(isinstance(n, int) for n in numbers):
+        return None
+    if len(seen.backend_status) <= STATUS_MAX and "\0" not in seen.detail + seen.backend_status:
+        return seen
+    return replace(
+        seen,
+        detail=seen.detail.replace("\0", ""),
+        backend_status=seen.backend_status.replace("\0", "")[:STATUS_MAX],
+    )
 
 
 def unknown(

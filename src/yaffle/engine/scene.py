@@ -89,7 +89,12 @@ def in_place_names(kit: Kit) -> frozenset[str]:
 def _declared(kit: Kit, action: RecoveryAction) -> bool:
     """Whether the operator declared this workflow unable to make a copy; a policy cannot."""
     driver = kit.drivers.workflows.get(action.kind)
-    return driver is not None and driver.in_place(action.name)
+    try:
+        return driver is not None and driver.in_place(action.name) is True
+    except Exception:
+        # In doubt the fence comes first, and no policy goes unread because of it.
+        log.exception("driver failed", what=f"the {action.kind} workflows")
+        return False
 
 
 def _in_place(kit: Kit, policy: HealthPolicy) -> HealthPolicy:

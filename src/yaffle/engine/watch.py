@@ -18,7 +18,7 @@ from yaffle.engine import admission
 from yaffle.engine.bearings import Bearings
 from yaffle.engine.desk import Inputs
 from yaffle.engine.kit import Bell
-from yaffle.engine.look import ask
+from yaffle.engine.look import ask, usable
 from yaffle.engine.saving import OUTLIVED, Saved, save
 from yaffle.engine.scene import Scene, Stamp, load_scene, stamp
 from yaffle.engine.targets import mark_of, memory_of
@@ -175,9 +175,10 @@ class Watch:
             return
         now_us = self._kit.clock.now_us()
         changed = False
-        for one in seen:
-            before = self.memories.get(one.node_id)
-            if before is None:
+        for said in seen:
+            one = usable(said)
+            before = None if one is None else self.memories.get(one.node_id)
+            if one is None or before is None:
                 continue
             self.seen.add(one.node_id)
             self._kit.metrics.observations.labels(

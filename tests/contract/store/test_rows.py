@@ -132,7 +132,13 @@ def test_only_what_is_old_and_over_is_forgotten(unit):
     unit(fill)
     kept = prune.Retention()
     gone = unit(lambda c: prune.prune(c, now_us=NOW_US, retention=kept))
-    assert gone == {"events": 1, "decisions": 1, "actions": 1, "incidents": 1, "outbox": 2}
+    assert {k: v for k, v in gone.items() if v} == {
+        "events": 1,
+        "decisions": 1,
+        "actions": 1,
+        "incidents": 1,
+        "outbox": 2,
+    }
 
     def ids(table, column="id"):
         return unit(lambda c: set(c.execute(select(table.c[column])).scalars()))
