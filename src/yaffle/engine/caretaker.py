@@ -12,7 +12,6 @@ from sqlalchemy import func, select
 from yaffle.engine.calls import Failure, ask_driver
 from yaffle.engine.halts import halted
 from yaffle.errors import StoreUnavailable
-from yaffle.model.bounds import CALL_GRACE_S
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import EMPTY, Operation, Progress, ProgressState
 from yaffle.store import catalog, debris, outbox, prune
@@ -48,7 +47,7 @@ class Caretaker:
         while True:
             try:
                 await self._measure()
-                if self._session.may_act(SWEEP_S):
+                if self._session.may_act():
                     await self._sweep()
                 if self._kit.clock.monotonic_s() >= next_prune_s:
                     next_prune_s = self._kit.clock.monotonic_s() + PRUNE_EVERY_S
@@ -93,7 +92,9 @@ class Caretaker:
         """Go on deleting copies that a recovery went past."""
         now_us = self._kit.clock.now_us()
         for row, target in await self._kit.store.read(lambda c: debris.due(c, now_us, 10)):
-            if not self._session.may_act(SWEEP_S + 2 * CALL_GRACE_S):
+            if not self._session.may_act(
+                2 * (self._session.call_s(SWEEP_S) / 2 + self._session.grace_s())
+            ):
                 return
             error, failed = await self._delete(_try_of(row["id"], row["attempts"]), target)
             await self._kit.store.write(
@@ -129,11 +130,11 @@ class Caretaker:
             return f"no profile {target.profile_type}", False
         op = Operation(kind="DELETE", target=target, params=EMPTY, timeout_s=SWEEP_AGAIN_S)
         what = f"{target.profile_type} on {target.name}"
-        call_s = SWEEP_S / 2
+        call_s = self._session.call_s(SWEEP_S) / 2
         done = await ask_driver(
             lambda: profile.poll(op, operation_id=ident, deadline_s=call_s),
             Progress,
-            within_s=call_s + CALL_GRACE_S,
+            within_s=call_s + self._session.grace_s(),
             what=what,
         )
         if isinstance(done, Progress) and done.state is ProgressState.ABSENT:
@@ -143,7 +144,7 @@ class Caretaker:
             done = await ask_driver(
                 lambda: profile.submit(op, operation_id=ident, deadline_s=call_s),
                 Progress,
-                within_s=call_s + CALL_GRACE_S,
+                within_s=call_s + self._session.grace_s(),
                 what=what,
             )
         if isinstance(done, Failure):

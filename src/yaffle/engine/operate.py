@@ -18,7 +18,7 @@ from yaffle.engine.calls import Failure, ask_driver
 from yaffle.engine.naming import names_of
 from yaffle.engine.step import Refused, Step, patiently, superseded
 from yaffle.errors import InvalidSpec
-from yaffle.model.bounds import CALL_GRACE_S, POLL_MAX_S
+from yaffle.model.bounds import POLL_MAX_S
 from yaffle.model.operations import Operation, Progress, ProgressState, Promise
 from yaffle.policy.templates import fill
 from yaffle.store import journal
@@ -187,11 +187,11 @@ async def _reconciled(step: Step, poll: Call) -> Progress | None:
 async def _call(step: Step, call: Call) -> Progress | None:
     """Make one bounded call; None when it gave no usable answer."""
     call_s = step.call_s()
-    await step.session.until_may_act(call_s + CALL_GRACE_S)
+    await step.session.until_may_act(call_s + step.session.grace_s())
     answer = await ask_driver(
         lambda: call(call_s),
         Progress,
-        within_s=call_s + CALL_GRACE_S,
+        within_s=call_s + step.session.grace_s(),
         what=f"{step.target.profile_type} on {step.node.name}",
     )
     return None if isinstance(answer, Failure) else _storable(answer)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from yaffle.errors import StoreUnavailable, YaffleError
+from yaffle.model.bounds import CALL_GRACE_S
 from yaffle.model.ids import EngineId, Epoch
 from yaffle.store import leases
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 RENEWALS_PER_LEASE = 4
+CALL_SHARE = 0.4
+GRACE_SHARE = 0.1
+"""Shares of a lease; with their sum below what a renewal leaves, an act never waits for ever."""
 
 
 class LeaseLost(YaffleError):
@@ -67,6 +71,14 @@ class Session:
     def may_act(self, need_s: float = 0.0) -> bool:
         """Whether a call that takes `need_s` would end within the lease."""
         return self.left_s() > need_s
+
+    def call_s(self, longest_s: float) -> float:
+        """How long one call to a driver may be asked to take: it must end well within a lease."""
+        return min(longest_s, self._kit.settings.lease * CALL_SHARE)
+
+    def grace_s(self) -> float:
+        """How much longer than asked we wait for a call's answer."""
+        return min(CALL_GRACE_S, self._kit.settings.lease * GRACE_SHARE)
 
     async def until_may_act(self, need_s: float) -> None:
         """Wait until `need_s` fit into the lease; raise LeaseLost if it runs out meanwhile."""

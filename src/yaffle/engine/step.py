@@ -70,8 +70,7 @@ class Step:
 
     def call_s(self) -> float:
         """How long one call to a driver may take now; no call outlives the right to act."""
-        longest = min(CALL_S, self.kit.settings.lease * 0.4)
-        return max(CALL_MIN_S, min(longest, self.left_s()))
+        return max(CALL_MIN_S, min(self.session.call_s(CALL_S), self.left_s()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

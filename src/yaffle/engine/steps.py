@@ -20,7 +20,6 @@ from yaffle.engine.look import look
 from yaffle.engine.operate import missing, operate, workflow
 from yaffle.engine.step import Outcome, Refused, Step, ask_leave, superseded
 from yaffle.model.bounds import (
-    CALL_GRACE_S,
     FENCE_S,
     LOOK_PAUSE_S,
     LOOK_TRIES,
@@ -166,13 +165,13 @@ async def _fence(step: Step) -> Outcome:
     while step.left_s() > 0:
         await ask_leave(step)
         call_s = step.call_s()
-        await step.session.until_may_act(call_s + CALL_GRACE_S)
+        await step.session.until_may_act(call_s + step.session.grace_s())
         done = await ask_driver(
             lambda within_s=call_s: fencer.fence(  # type: ignore[misc]
                 step.target, operation_id=step.row.operation_id, deadline_s=within_s
             ),
             FenceResult,
-            within_s=call_s + CALL_GRACE_S,
+            within_s=call_s + step.session.grace_s(),
             what="the fencer",
         )
         detail = done.why if isinstance(done, Failure) else str(done.detail)
