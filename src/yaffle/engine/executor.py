@@ -14,6 +14,7 @@ import structlog
 
 from yaffle.core.ladder import Done, End, IllegalStep, Next, Result, Rung, Stage, build, position
 from yaffle.engine import endings, steps
+from yaffle.engine.deadlines import inherited_s
 from yaffle.engine.halts import halted
 from yaffle.engine.session import LeaseLost
 from yaffle.engine.snapshot import Snapshot, unpack
@@ -116,8 +117,6 @@ class Walk:
         self.ticket = actions.Ticket(action_id=action.id, engine_id=session.me, epoch=session.epoch)
         self._mine: set[int] = set()
         """Steps that this very walk began: any other half-done step was inherited."""
-        self._until_s: dict[int, float] = {}
-        """Monotonic deadline of each rung's act."""
 
     async def run(self) -> None:
         """Take step after step until the end is written; waits out a database that is away."""
@@ -125,6 +124,7 @@ class Walk:
         try:
             while not await self._advance():
                 pass
+            self._kit.deadlines.forget(self._action.id)
         except (StaleEpoch, LeaseLost):
             raise
         except Exception as error:
@@ -254,15 +254,18 @@ class Walk:
 
     def _deadline_s(self, place: Next, row: StepRow) -> float:
         """Return the step's monotonic deadline; VERIFY shares that of the act it verifies."""
-        if place.stage is Stage.VERIFY and place.rung in self._until_s:
-            return self._until_s[place.rung]
+        deadlines, ident = self._kit.deadlines, self._action.id
+        known_s = deadlines.get(ident, place.rung, place.stage)
+        if known_s is not None:
+            return known_s
         whole_s = (row.deadline_us - row.intent_us) / 1e6
         left_s = (row.deadline_us - self._kit.clock.now_us()) / 1e6
         # Clamped: a wall clock that jumped must not make a step longer than it was meant to be.
-        deadline_s = self._kit.clock.monotonic_s() + min(max(left_s, 0.0), whole_s)
-        if place.stage in {Stage.ACT, Stage.CREATE}:
-            self._until_s[place.rung] = deadline_s
-        return deadline_s
+        left_s = min(max(left_s, 0.0), whole_s)
+        if row.seq not in self._mine:
+            left_s = inherited_s(place.stage, left_s, whole_s)
+        until_s = self._kit.clock.monotonic_s() + left_s
+        return deadlines.keep(ident, place.rung, place.stage, until_s)
 
     def _refusal(self, conn: Connection) -> tuple[Result, str] | None:
         """Return why no further act may begin: a user took over, or an operator said stop."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from yaffle.core.addresses import AddressRules
 from yaffle.core.budgets import BudgetLimit, Scope
+from yaffle.engine.deadlines import Deadlines
 from yaffle.engine.metrics import Metrics
 from yaffle.store.prune import Retention
 
@@ -97,6 +98,7 @@ class Kit:
     retention: Retention = field(default_factory=Retention)
     rules: AddressRules = field(default_factory=AddressRules)
     """Which addresses the engine itself may speak to on a policy's behalf."""
+    deadlines: Deadlines = field(default_factory=Deadlines)
     notify: tuple[str, ...] = ()
     """Names of the notifiers that are told of incidents."""
 

@@ -1,0 +1,57 @@
+"""Until when each step may go on, by a clock that never jumps; it outlives the session that began it.
+
+A wall clock set forward makes leases look expired: the session ends, and the next one of this very
+process inherits its steps. By the wall clock they would be over, and a proof would be waived that
+was never looked for. What another process began is judged by the wall clock, for want of a better.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from yaffle.core.ladder import Stage
+from yaffle.model.ids import ActionId
+
+KNOWN_MAX: Final = 10_000
+INHERITED_MIN_S: Final = 10.0
+"""A successor has at least this long to ask the target: only the wall clock says that it is late."""
+SHARED: Final = frozenset({Stage.ACT, Stage.CREATE, Stage.VERIFY})
+"""Acting and verifying that it helped have one deadline."""
+
+Key = tuple[ActionId, int, str]
+
+
+class Deadlines:
+    """The monotonic deadlines of this process' steps."""
+
+    def __init__(self) -> None:
+        self._until_s: dict[Key, float] = {}
+
+    def get(self, action_id: ActionId, rung: int, stage: Stage) -> float | None:
+        """Return the deadline of a step, or of the act that it verifies; None if it is unknown."""
+        return self._until_s.get(_key(action_id, rung, stage))
+
+    def keep(self, action_id: ActionId, rung: int, stage: Stage, until_s: float) -> float:
+        """Remember a deadline and return it."""
+        if len(self._until_s) >= KNOWN_MAX:
+            del self._until_s[next(iter(self._until_s))]
+        self._until_s[_key(action_id, rung, stage)] = until_s
+        return until_s
+
+    def forget(self, action_id: ActionId) -> None:
+        """The action has ended."""
+        for key in [k for k in self._until_s if k[0] == action_id]:
+            del self._until_s[key]
+
+
+def _key(action_id: ActionId, rung: int, stage: Stage) -> Key:
+    return action_id, rung, "" if stage in SHARED else stage.value
+
+
+def inherited_s(stage: Stage, left_s: float, whole_s: float) -> float:
+    """Return how long a step may go on that another process began.
+
+    A fence begins anew: that nobody was there to try it is no reason to go on without a proof.
+    """
+    least_s = whole_s if stage is Stage.FENCE else INHERITED_MIN_S
+    return min(max(left_s, least_s), whole_s)
