@@ -1,0 +1,42 @@
+"""The one description of every table; migrations are compared with it, repositories import it.
+
+Times are int64 µs UTC (`_us`), ids UUIDv4 text, JSON columns plain JSON. Columns with a default may
+be left out of an insert. The few foreign keys are those that a deletion must never break; history
+(actions, incidents, decisions, events) outlives what it speaks of and has none.
+"""
+
+from yaffle.store.tables.catalogue import bindings, clusters, nodes, policies, profiles
+from yaffle.store.tables.columns import metadata
+from yaffle.store.tables.history import (
+    decisions,
+    events,
+    incidents,
+    outbox,
+    pauses,
+    proofs,
+    releases,
+)
+from yaffle.store.tables.work import actions, budgets, counters, debris, engines, steps, watches
+
+__all__ = [
+    "metadata",
+    "counters",
+    "engines",
+    "profiles",
+    "policies",
+    "clusters",
+    "bindings",
+    "nodes",
+    "watches",
+    "actions",
+    "steps",
+    "proofs",
+    "incidents",
+    "decisions",
+    "events",
+    "outbox",
+    "pauses",
+    "releases",
+    "budgets",
+    "debris",
+]

@@ -1,0 +1,113 @@
+"""What users create: profiles, policies, clusters, bindings, nodes."""
+
+from __future__ import annotations
+
+from sqlalchemy import JSON, Column, ForeignKey, String, Table, Text, UniqueConstraint
+
+from yaffle.store.tables import columns
+
+profiles = Table(
+    "profiles",
+    columns.metadata,
+    columns.ident(),
+    columns.word("name", None, index=True),
+    columns.word("type", None),
+    columns.json("spec"),
+    columns.json("metadata"),
+    *columns.owner(),
+    columns.us("created_us"),
+    columns.us_or_null("updated_us"),
+)
+
+policies = Table(
+    "policies",
+    columns.metadata,
+    columns.ident(),
+    columns.word("name", None, index=True),
+    columns.word("type", None),
+    columns.json("spec"),
+    columns.text("source"),
+    Column("warnings", JSON(none_as_null=True), nullable=False, default=list),
+    columns.json("metadata"),
+    *columns.owner(),
+    columns.us("created_us"),
+    columns.us_or_null("updated_us"),
+)
+
+clusters = Table(
+    "clusters",
+    columns.metadata,
+    columns.ident(),
+    columns.word("name", None, index=True),
+    Column("profile_id", String(36), ForeignKey("profiles.id"), nullable=False, index=True),
+    # A stored fact, never derived from how many members happen to be well (DESIGN §2).
+    columns.number("desired_capacity", 0),
+    columns.number("min_size", 0),
+    columns.number("max_size", -1),
+    columns.number("next_index", 1),
+    columns.word("status", "INIT"),
+    columns.text("status_reason"),
+    columns.number("timeout_s", 3600),
+    columns.json("metadata"),
+    columns.json("config"),
+    columns.json("data"),
+    *columns.owner(),
+    columns.us_or_null("init_us"),
+    columns.us("created_us"),
+    columns.us_or_null("updated_us"),
+)
+
+bindings = Table(
+    "bindings",
+    columns.metadata,
+    columns.ident(),
+    Column("cluster_id", String(36), ForeignKey("clusters.id"), nullable=False),
+    Column("policy_id", String(36), ForeignKey("policies.id"), nullable=False, index=True),
+    columns.word("policy_type", None),
+    columns.flag("enabled", default=True),
+    columns.number("priority", 500),
+    columns.json("data"),
+    columns.us("created_us"),
+    columns.us_or_null("updated_us"),
+    UniqueConstraint("cluster_id", "policy_id"),
+)
+
+nodes = Table(
+    "nodes",
+    columns.metadata,
+    columns.ident(),
+    columns.word("name", None, index=True),
+    Column("cluster_id", String(36), ForeignKey("clusters.id"), nullable=True, index=True),
+    columns.number("index", -1),
+    columns.word("role"),
+    Column("profile_id", String(36), ForeignKey("profiles.id"), nullable=False, index=True),
+    columns.word("physical_id", index=True),
+    # Three words, never one (DESIGN §2): the engine's, ours, the backend's.
+    columns.word("status", "INIT", index=True),
+    columns.text("status_reason"),
+    columns.word("health", "initializing"),
+    columns.text("health_reason"),
+    columns.flag("gray", default=False),
+    columns.us_or_null("health_us"),
+    columns.word("backend_status"),
+    columns.json("attributes"),
+    columns.json("metadata"),
+    columns.json("data"),
+    columns.flag("tainted", default=False),
+    columns.us_or_null("grace_us"),
+    columns.us_or_null("seen_us"),
+    Column("mark_reason", Text, nullable=True),
+    columns.word("mark_by"),
+    columns.us_or_null("mark_us"),
+    columns.number("attempts", 0),
+    columns.us_or_null("attempt_us"),
+    columns.us_or_null("next_attempt_us"),
+    columns.us_or_null("exhausted_us"),
+    columns.us_or_null("healthy_us"),
+    # Optimistic: an update names the version it read and adds one.
+    columns.number("version", 1),
+    *columns.owner(),
+    columns.us_or_null("init_us"),
+    columns.us("created_us"),
+    columns.us_or_null("updated_us"),
+)

@@ -1,0 +1,95 @@
+"""The metadata that every table belongs to, and the kinds of column they are made of."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Integer,
+    MetaData,
+    String,
+    Text,
+)
+
+metadata: Final = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+SEQ: Final = BigInteger().with_variant(Integer(), "sqlite")
+"""SQLite counts by itself only in a column that is spelt INTEGER; and only with its AUTOINCREMENT
+does it not give the number of a deleted last row to the next one."""
+
+
+def ident(name: str = "id") -> Column[str]:
+    return Column(name, String(36), primary_key=True)
+
+
+def seq() -> Column[int]:
+    return Column("seq", SEQ, primary_key=True, autoincrement=True)
+
+
+def ref(name: str, *, index: bool = False) -> Column[str]:
+    """Another object's id, or empty for none; not enforced."""
+    return Column(name, String(36), nullable=False, default="", index=index)
+
+
+def ref_or_null(name: str, *, index: bool = False) -> Column[str]:
+    return Column(name, String(36), nullable=True, index=index)
+
+
+def word(name: str, default: str | None = "", *, index: bool = False) -> Column[str]:
+    """A name or one word of a closed enum."""
+    return Column(name, String(255), nullable=False, default=default, index=index)
+
+
+def word_or_null(name: str) -> Column[str]:
+    return Column(name, String(255), nullable=True)
+
+
+def text(name: str) -> Column[str]:
+    return Column(name, Text, nullable=False, default="")
+
+
+def json(name: str) -> Column[object]:
+    """An object; an empty one when left out."""
+    return Column(name, JSON(none_as_null=True), nullable=False, default=dict)
+
+
+def json_or_null(name: str) -> Column[object]:
+    return Column(name, JSON(none_as_null=True), nullable=True)
+
+
+def us(name: str, *, index: bool = False) -> Column[int]:
+    return Column(name, BigInteger, nullable=False, index=index)
+
+
+def us_or_null(name: str, *, index: bool = False) -> Column[int]:
+    return Column(name, BigInteger, nullable=True, index=index)
+
+
+def number(name: str, default: int) -> Column[int]:
+    return Column(name, Integer, nullable=False, default=default)
+
+
+def epoch(name: str = "epoch") -> Column[int]:
+    """0 where nobody has ever held it."""
+    return Column(name, BigInteger, nullable=False, default=0)
+
+
+def flag(name: str, *, default: bool) -> Column[bool]:
+    return Column(name, Boolean, nullable=False, default=default)
+
+
+def owner() -> tuple[Column[str], ...]:
+    """Whose it is: on every API object row from the first migration (DESIGN §3)."""
+    return (word("project", index=True), word("user"), word("domain"))
