@@ -1,0 +1,362 @@
+"""Every failure is told: once, in order, and to each receiver whatever becomes of the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from tests.sim.stage import Stage, stage
+from tests.sim.test_rules import play
+
+from yaffle.model.health import Outcome
+from yaffle.model.incident import PauseKind, PauseScope
+from yaffle.model.operations import Delivery, Progress, ProgressState
+from yaffle.store import events, incidents, prune
+from yaffle.store.tables import actions
+from yaffle.store.tables import events as events_table
+from yaffle.store.tables import pauses as pauses_table
+from yaffle.testing import Fault, Rule, run_virtual
+
+REBOOT = [{"name": "REBOOT", "timeout": 30}]
+ONE_TRY = {"attempts": 1, "backoff": 5, "max_backoff": 20, "stable_after": 60}
+
+
+def told(s: Stage, since: int = 0) -> list[str]:
+    """Return the topics that the receiver accepted since that many messages."""
+    return [m.topic.removeprefix("incident.") for m in s.notifier.received[since:]]
+
+
+async def states(s: Stage) -> list[str]:
+    known = await s.store.read(
+        lambda c: incidents.listed(c, open_only=False, node_id=None, limit=99)
+    )
+    return [i.state for i in reversed(known)]
+
+
+async def stop(s: Stage) -> None:
+    await s.commands.pause(PauseKind.STOP, PauseScope.ALL, "", owner="op", reason="x", for_s=None)
+
+
+# --- exhausted -----------------------------------------------------------------------------------
+
+
+async def exhaust(s: Stage) -> Any:
+    """Let a node use up its recoveries; return its id."""
+    victim = s.node_ids()[0]
+    s.plan.rules.append(Rule(fault=Fault.FAIL, call="submit:REBOOT"))
+    s.world.hang(victim)
+    await s.clock.sleep(200)
+    assert (await states(s), told(s)[-1]) == (["exhausted"], "exhausted")
+    return victim
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["repaired by hand", "recovered on request"])
+def test_an_exhausted_node_that_got_well_and_fails_again_is_news_once(asked: bool) -> None:
+    async def story(s: Stage) -> None:
+        victim = await exhaust(s)
+        if asked:
+            s.plan.rules.clear()
+            await s.commands.recover(victim, by="op", operation="REBOOT")
+        else:
+            s.world.revive(victim)
+        await s.clock.sleep(200)
+        assert await s.all_well(), await s.picture()
+        since = len(s.notifier.received)
+        s.plan.rules[:] = [Rule(fault=Fault.FAIL, call="submit:REBOOT")]
+        s.world.hang(victim)
+        await s.clock.sleep(600)
+        news = told(s, since)
+        assert (news.count("opened"), news.count("exhausted")) == (1, 1), news
+        assert (await states(s))[-1] == "exhausted"
+
+    play(story, actions=REBOOT, retry=ONE_TRY)
+
+
+def test_an_exhausted_node_that_stays_ill_is_no_news() -> None:
+    """Neither when it could not be asked for a while, nor after a restart."""
+
+    async def story(s: Stage) -> None:
+        await exhaust(s)
+        since = len(s.notifier.received)
+        s.plan.rules += [Rule(fault=Fault.ERROR, call=call) for call in ("check", "read")]
+        await s.clock.sleep(60)
+        assert "unknown" in {n.health for n in await s.nodes()}
+        del s.plan.rules[1:]
+        await s.clock.sleep(60)
+        await s.living[0].kill()
+        s.start()
+        await s.clock.sleep(60)
+        assert not told(s, since)
+        assert await states(s) == ["exhausted"]
+
+    play(story, actions=REBOOT, retry=ONE_TRY)
+
+
+# --- no node without a decision ------------------------------------------------------------------
+
+
+class LateEnds:
+    """A store in which the end of an action takes its time to be written."""
+
+    def __init__(self, inner: Any, by_s: float) -> None:
+        self._inner, self._by_s = inner, by_s
+        self.met = 0
+
+    async def write(self, work: Any, *, timeout_s: float = 10.0) -> Any:
+        if "endings" in work.__code__.co_names and "end" in work.__code__.co_names:
+            self.met += 1
+            await asyncio.sleep(self._by_s)
+        return await self._inner.write(work, timeout_s=timeout_s)
+
+    async def read(self, work: Any, *, timeout_s: float = 10.0) -> Any:
+        return await self._inner.read(work, timeout_s=timeout_s)
+
+
+@pytest.mark.parametrize("late_s", [0.0, 0.7, 2.0, 6.0])
+def test_no_node_is_left_unhealthy_without_a_decision(late_s: float) -> None:
+    async def story(s: Stage) -> None:
+        store: Any = s.living[0].kit.store
+        late = store._store = LateEnds(store._store, late_s)
+        s.plan.rules.append(Rule(fault=Fault.FAIL, call="submit:REBOOT"))
+        victim = s.node_ids()[0]
+        s.world.kill(victim)
+        undecided_s = 0.0
+        for _ in range(240):
+            await s.clock.sleep(0.5)
+            undecided_s = undecided_s + 0.5 if await forgotten(s, victim) else 0.0
+            assert undecided_s < 5, f"forgotten\n{await s.picture()}"
+        assert late.met >= 3
+        row = next(n for n in await s.nodes() if n.id == victim)
+        assert row.exhausted_us is not None
+
+    play(story, actions=REBOOT)
+
+
+async def forgotten(s: Stage, victim: Any) -> bool:
+    """Whether the node is unhealthy, nobody works on it and no decision says why."""
+
+    def work(conn: Any) -> bool:
+        mine = actions.c.node_id == victim
+        rows = conn.execute(select(actions.c.status, actions.c.end_us).where(mine)).all()
+        if any(r.end_us is None for r in rows):
+            return False
+        last = incidents.decisions_of(conn, victim, 1)
+        ended_us = max(r.end_us for r in rows)
+        return not last or last[0]["at_us"] < ended_us
+
+    row = next(n for n in await s.nodes() if n.id == victim)
+    return row.health == "unhealthy" and bool(await s.store.read(work))
+
+
+# --- ends without healing ------------------------------------------------------------------------
+
+
+def test_detaching_the_policy_ends_incident_and_warning() -> None:
+    async def story(s: Stage) -> None:
+        await stop(s)
+        s.world.kill(s.node_ids()[0])
+        await s.clock.sleep(60)
+        assert "WARNING" in {n.status for n in await s.nodes()}
+        await s.commands.detach("web", "policy-web", by="op")
+        await s.clock.sleep(60)
+        assert {n.status for n in await s.nodes()} == {"ACTIVE"}
+        assert await states(s) == ["superseded"]
+        assert told(s)[-1] == "superseded"
+
+    play(story)
+
+
+def test_lifting_a_mark_that_no_check_contradicts_ends_incident_and_warning() -> None:
+    async def story(s: Stage) -> None:
+        await s.commands.detach("web", "policy-web", by="op")
+        await stop(s)
+        await s.clock.sleep(60)
+        await s.commands.mark("web-2", reason="x", by="op")
+        await s.clock.sleep(30)
+        assert await states(s) == ["held"]
+        await s.commands.unmark("web-2", reason="y", by="op")
+        await s.clock.sleep(60)
+        assert {n.status for n in await s.nodes()} == {"ACTIVE"}
+        assert (await states(s))[-1] == "superseded"
+
+    play(story)
+
+
+def test_a_submit_that_bears_no_trace_leaves_no_node_recovering() -> None:
+    async def story(s: Stage) -> None:
+        async def absent(*_given: Any, **_named: Any) -> Progress:
+            return Progress(state=ProgressState.ABSENT)
+
+        profile: Any = s.living[0].kit.drivers.profiles[s.profile.type]
+        profile.submit = absent
+        victim = s.node_ids()[0]
+        s.world.hang(victim)
+        await s.clock.sleep(25)
+        s.world.revive(victim)
+        await s.clock.sleep(120)
+        assert await s.all_well(), await s.picture()
+
+    play(story, actions=REBOOT)
+
+
+# --- receivers -----------------------------------------------------------------------------------
+
+
+class Receiver:
+    """Takes each message after the next pause; None hangs until the deadline."""
+
+    type = "own"
+
+    def __init__(self, s: Stage, pauses: Iterator[float | None]) -> None:
+        self._s, self._pauses = s, pauses
+        self.got: list[tuple[float, Any]] = []
+
+    async def send(self, message: Any, *, deadline_s: float) -> tuple[Delivery, str]:
+        pause_s = next(self._pauses)
+        if pause_s is None:
+            await asyncio.sleep(deadline_s - 0.1)
+            return Delivery.RETRY, "no answer"
+        await asyncio.sleep(pause_s)
+        self.got.append((self._s.clock.monotonic_s(), message))
+        return Delivery.ACCEPTED, ""
+
+
+def forever(*pauses: float | None) -> Iterator[float | None]:
+    while True:
+        yield from pauses
+
+
+def install(s: Stage, name: str, *pauses: float | None) -> Receiver:
+    drivers: Any = s.living[0].kit.drivers
+    receiver = Receiver(s, forever(*pauses))
+    drivers.notifiers[name] = receiver
+    return receiver
+
+
+async def write(s: Stage, messages: list[tuple[str, str]]) -> None:
+    """Leave messages in the outbox: receiver and incident of each."""
+    about = events.Subject(otype="NODE", oid="x", oname="x", cluster_id="", node_id=None)
+
+    def work(conn: Any) -> None:
+        for number, (name, incident) in enumerate(messages):
+            body = {"incident": incident, "number": number}
+            events.append(
+                conn, about, at_us=s.clock.now_us(), action="A", status="s", reason="", data={},
+                notify=[(name, "incident.opened", body)],
+            )  # fmt: skip
+
+    await s.store.write(work)
+
+
+def lonely(story: Any) -> None:
+    """Tell the story to an engine without a cluster."""
+
+    async def main() -> None:
+        async with stage(1) as s:
+            s.start()
+            await s.clock.sleep(1)
+            await story(s)
+
+    run_virtual(main, seed=1, wall_s=60)
+
+
+def test_a_hanging_receiver_with_2000_messages_keeps_nobody_waiting() -> None:
+    async def story(s: Stage) -> None:
+        install(s, "dead", None)
+        well = install(s, "well", 0.01)
+        await write(s, [("dead", f"i{n}") for n in range(2000)] + [("well", "i")] * 20)
+        await s.clock.sleep(20)
+        assert len(well.got) == 20
+
+    lonely(story)
+
+
+def test_messages_of_one_incident_arrive_in_order() -> None:
+    async def story(s: Stage) -> None:
+        slow = install(s, "slow", 3.0, 0.01, 0.5, 0.01)
+        await write(s, [("slow", f"i{n % 3}") for n in range(30)])
+        await s.clock.sleep(120)
+        assert len(slow.got) == 30
+        for incident in ("i0", "i1", "i2"):
+            numbers = [m.body["number"] for _, m in slow.got if m.body["incident"] == incident]
+            assert numbers == sorted(numbers)
+        assert slow.got[9][0] - slow.got[0][0] < 5, "incidents do not wait for each other"
+
+    lonely(story)
+
+
+def test_opened_is_told_once_however_many_tries_it_takes() -> None:
+    async def story(s: Stage) -> None:
+        s.plan.rules.append(Rule(fault=Fault.FAIL, call="submit:REBOOT", times=2))
+        s.world.kill(s.node_ids()[0])
+        await s.clock.sleep(25)
+        await s.until(s.all_well, 120, "healed at the third try")
+        await s.clock.sleep(5)
+        assert told(s).count("opened") == 1
+        assert told(s)[-1] == "recovered"
+        assert await states(s) == ["recovered"]
+
+    play(story, actions=REBOOT)
+
+
+# --- pace ----------------------------------------------------------------------------------------
+
+
+class Batches:
+    """Lies about one node to whoever asks about several at once: the watch, not the look."""
+
+    def __init__(self, right: Any, victim: Any) -> None:
+        self._right, self._victim = right, victim
+
+    async def __call__(self, targets: Any, mode: Any, *, deadline_s: float) -> Any:
+        seen = await self._right(targets, mode, deadline_s=deadline_s)
+        if len(targets) == 1:
+            return seen
+        lie = {"outcome": Outcome.FAIL, "code": "L7-STATUS", "answered": True}
+        return [replace(o, **lie) if o.node_id == self._victim else o for o in seen]
+
+
+def test_a_watch_and_a_look_that_disagree_rest_in_between() -> None:
+    async def story(s: Stage) -> None:
+        detector: Any = s.living[0].kit.drivers.detectors["NODE_STATUS_POLL_URL"]
+        detector.check = Batches(detector.check, s.node_ids()[0])
+        await s.clock.sleep(300)
+        query = select(actions.c.created_us, actions.c.end_us).where(
+            actions.c.action == "NODE_RECOVER"
+        )
+        rows = await s.store.read(lambda c: c.execute(query.order_by(actions.c.created_us)).all())
+        assert len(rows) > 3
+        rests = [(b.created_us - a.end_us) / 1e6 for a, b in pairwise(rows)]
+        assert min(rests) >= 5 - 1e-3, rests
+
+    play(story)
+
+
+def test_pruning_keeps_up_with_more_than_one_batch() -> None:
+    async def story(s: Stage) -> None:
+        about = events.Subject(otype="NODE", oid="x", oname="x", cluster_id="", node_id=None)
+
+        def work(conn: Any) -> None:
+            for number in range(3 * prune.BATCH):
+                events.append(conn, about, at_us=number, action="A", status="s", reason="", data={})
+                conn.execute(
+                    pauses_table.insert().values(
+                        id=f"p{number}", kind="stop", scope="all", target_id="", owner="op",
+                        reason="", starts_us=1, lifted_us=2,
+                    )
+                )  # fmt: skip
+
+        await s.store.write(work)
+        await s.clock.sleep(90)
+        old = events_table.c.at_us < 1_000_000
+        assert not await s.store.read(
+            lambda c: c.execute(select(events_table.c.seq).where(old)).all()
+        )
+        assert not await s.store.read(lambda c: c.execute(select(pauses_table.c.id)).all())
+
+    lonely(story)
