@@ -60,7 +60,7 @@ async def soon(s: Stage, condition: Any) -> None:
     raise AssertionError(f"never came to be\n{await s.picture()}")
 
 
-@pytest.mark.parametrize("dies", [False, True], ids=["one engine", "taken over"])
+@pytest.mark.parametrize("dies", [False, True], ids=["alone", "successor"])
 @pytest.mark.parametrize("what", ["node", "cluster"])
 def test_a_node_deleted_while_its_new_copy_is_made_leaves_no_copy(what: str, dies: bool) -> None:
     async def story(s: Stage) -> None:
@@ -117,7 +117,7 @@ def test_a_copy_whose_making_got_no_answer_is_waited_for() -> None:
     play(story, size=2, actions=RECREATE)
 
 
-@pytest.mark.parametrize("confirms", [True, False], ids=["confirms", "its word only"])
+@pytest.mark.parametrize("confirms", [True, False], ids=["confirms", "claims"])
 def test_a_deletion_that_fails_is_tried_again_until_it_is_done(confirms: bool) -> None:
     async def story(s: Stage) -> None:
         if not confirms:
@@ -209,7 +209,7 @@ def test_a_deletion_whose_journal_is_damaged_begins_anew() -> None:
     play(story, size=2)
 
 
-@pytest.mark.parametrize("held", [True, False], ids=["held", "being recovered"])
+@pytest.mark.parametrize("held", [True, False], ids=["held", "recovering"])
 def test_deleting_a_node_ends_its_incident(held: bool) -> None:
     async def story(s: Stage) -> None:
         victim = s.node_ids()[0]

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from sqlalchemy import select
-from tests.sim.stage import Stage, stage
+from tests.sim.stage import Stage
+from tests.sim.test_receivers import lonely
 from tests.sim.test_rules import play
 
 from yaffle.model.health import Outcome
 from yaffle.model.incident import PauseKind, PauseScope
-from yaffle.model.operations import Delivery, Progress, ProgressState
+from yaffle.model.operations import Progress, ProgressState
 from yaffle.store import events, incidents, prune
 from yaffle.store.tables import actions
 from yaffle.store.tables import events as events_table
 from yaffle.store.tables import pauses as pauses_table
-from yaffle.testing import Fault, Rule, run_virtual
+from yaffle.testing import Fault, Rule
 
 REBOOT = [{"name": "REBOOT", "timeout": 30}]
 ONE_TRY = {"attempts": 1, "backoff": 5, "max_backoff": 20, "stable_after": 60}
@@ -55,7 +55,7 @@ async def exhaust(s: Stage) -> Any:
     return victim
 
 
-@pytest.mark.parametrize("asked", [False, True], ids=["repaired by hand", "recovered on request"])
+@pytest.mark.parametrize("asked", [False, True], ids=["by-hand", "on-request"])
 def test_an_exhausted_node_that_got_well_and_fails_again_is_news_once(asked: bool) -> None:
     async def story(s: Stage) -> None:
         victim = await exhaust(s)
@@ -204,92 +204,6 @@ def test_a_submit_that_bears_no_trace_leaves_no_node_recovering() -> None:
     play(story, actions=REBOOT)
 
 
-# --- receivers -----------------------------------------------------------------------------------
-
-
-class Receiver:
-    """Takes each message after the next pause; None hangs until the deadline."""
-
-    type = "own"
-
-    def __init__(self, s: Stage, pauses: Iterator[float | None]) -> None:
-        self._s, self._pauses = s, pauses
-        self.got: list[tuple[float, Any]] = []
-
-    async def send(self, message: Any, *, deadline_s: float) -> tuple[Delivery, str]:
-        pause_s = next(self._pauses)
-        if pause_s is None:
-            await asyncio.sleep(deadline_s - 0.1)
-            return Delivery.RETRY, "no answer"
-        await asyncio.sleep(pause_s)
-        self.got.append((self._s.clock.monotonic_s(), message))
-        return Delivery.ACCEPTED, ""
-
-
-def forever(*pauses: float | None) -> Iterator[float | None]:
-    while True:
-        yield from pauses
-
-
-def install(s: Stage, name: str, *pauses: float | None) -> Receiver:
-    drivers: Any = s.living[0].kit.drivers
-    receiver = Receiver(s, forever(*pauses))
-    drivers.notifiers[name] = receiver
-    return receiver
-
-
-async def write(s: Stage, messages: list[tuple[str, str]]) -> None:
-    """Leave messages in the outbox: receiver and incident of each."""
-    about = events.Subject(otype="NODE", oid="x", oname="x", cluster_id="", node_id=None)
-
-    def work(conn: Any) -> None:
-        for number, (name, incident) in enumerate(messages):
-            body = {"incident": incident, "number": number}
-            events.append(
-                conn, about, at_us=s.clock.now_us(), action="A", status="s", reason="", data={},
-                notify=[(name, "incident.opened", body)],
-            )  # fmt: skip
-
-    await s.store.write(work)
-
-
-def lonely(story: Any) -> None:
-    """Tell the story to an engine without a cluster."""
-
-    async def main() -> None:
-        async with stage(1) as s:
-            s.start()
-            await s.clock.sleep(1)
-            await story(s)
-
-    run_virtual(main, seed=1, wall_s=60)
-
-
-def test_a_hanging_receiver_with_2000_messages_keeps_nobody_waiting() -> None:
-    async def story(s: Stage) -> None:
-        install(s, "dead", None)
-        well = install(s, "well", 0.01)
-        await write(s, [("dead", f"i{n}") for n in range(2000)] + [("well", "i")] * 20)
-        await s.clock.sleep(20)
-        assert len(well.got) == 20
-
-    lonely(story)
-
-
-def test_messages_of_one_incident_arrive_in_order() -> None:
-    async def story(s: Stage) -> None:
-        slow = install(s, "slow", 3.0, 0.01, 0.5, 0.01)
-        await write(s, [("slow", f"i{n % 3}") for n in range(30)])
-        await s.clock.sleep(120)
-        assert len(slow.got) == 30
-        for incident in ("i0", "i1", "i2"):
-            numbers = [m.body["number"] for _, m in slow.got if m.body["incident"] == incident]
-            assert numbers == sorted(numbers)
-        assert slow.got[9][0] - slow.got[0][0] < 5, "incidents do not wait for each other"
-
-    lonely(story)
-
-
 def test_opened_is_told_once_however_many_tries_it_takes() -> None:
     async def story(s: Stage) -> None:
         s.plan.rules.append(Rule(fault=Fault.FAIL, call="submit:REBOOT", times=2))
@@ -325,7 +239,7 @@ def test_a_watch_and_a_look_that_disagree_rest_in_between() -> None:
     async def story(s: Stage) -> None:
         detector: Any = s.living[0].kit.drivers.detectors["NODE_STATUS_POLL_URL"]
         detector.check = Batches(detector.check, s.node_ids()[0])
-        await s.clock.sleep(300)
+        await s.clock.sleep(120)
         query = select(actions.c.created_us, actions.c.end_us).where(
             actions.c.action == "NODE_RECOVER"
         )

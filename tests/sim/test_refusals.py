@@ -109,7 +109,7 @@ def test_nothing_is_submitted_again_after_a_word(word: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["stop", "maintenance"])
-@pytest.mark.parametrize("dies", [False, True], ids=["one engine", "taken over"])
+@pytest.mark.parametrize("dies", [False, True], ids=["alone", "successor"])
 def test_what_was_submitted_is_followed_to_its_end(word: str, dies: bool) -> None:
     async def story(s: Stage) -> None:
         victim = s.node_ids()[0]
