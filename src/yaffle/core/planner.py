@@ -37,7 +37,7 @@ def candidates(view: ClusterView) -> list[NodeView]:
     wanted = (
         n
         for n in view.nodes
-        if not n.recovering and (n.health is Health.UNHEALTHY or n.requested_by)
+        if not n.recovering and not n.outdated and (n.health is Health.UNHEALTHY or n.requested_by)
     )
     return sorted(wanted, key=lambda n: (not n.requested_by, n.name, n.node_id))
 

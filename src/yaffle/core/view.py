@@ -36,6 +36,8 @@ class NodeView:
     requested_by: str = ""
     """The person who asked for this node to be recovered; empty when nobody did."""
     problem: str = ""
+    outdated: bool = False
+    """Its row is newer than what is believed of it: counted by the brakes, not decided upon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -137,9 +137,7 @@ def build_view(
         nodes=tuple(
             _node_view(kit, conn, inputs, row, locks.get(row.id), now_us)
             for row in rows.values()
-            if row.status in DETECTABLE
-            and row.id in inputs.memories
-            and not outdated(inputs.known.get(row.id), row)
+            if row.status in DETECTABLE and row.id in inputs.memories
         ),
         recovery=inputs.policy.recovery,
         pauses=tuple(pauses.in_force(conn, now_us)),
@@ -178,4 +176,5 @@ def _node_view(
         marked=memory.mark is not None,
         requested_by=str(lock.inputs.get("by", "a person")) if requested and lock else "",
         problem=problems.diagnose(memory).code,
+        outdated=outdated(inputs.known.get(row.id), row),
     )

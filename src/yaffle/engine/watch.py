@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
@@ -289,6 +290,14 @@ class Watch:
             elif row.grace_us is not None and row.grace_us != self._graces.get(ident):
                 memory = restart(memory, row.grace_us)
                 self._unplanned = True
+            saved = self._saved.get(ident)
+            if (
+                saved is not None
+                and saved.health != row.health
+                and memory.health is not Health.INITIALIZING
+            ):
+                # A recovery's end wrote its own word: ours has to be written again if it differs.
+                self._saved[ident] = replace(saved, health=row.health)
             self._graces[ident] = row.grace_us
             if memory.mark != mark_of(row):
                 memory = set_mark(memory, mark_of(row), detection, now_us)

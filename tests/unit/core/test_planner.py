@@ -331,3 +331,11 @@ def test_another_reason_is_another_bucket() -> None:
 
 def test_no_number_is_both_counted_and_volatile() -> None:
     assert not VOLATILE & COUNTS
+
+
+def test_an_outdated_belief_is_counted_but_not_decided_upon() -> None:
+    """A row that is newer than our belief is no licence to act, and no room for another either."""
+    how = recovery(max_in_flight=2, max_unhealthy=Threshold(count=9))
+    busy = [node(f"b{i}", "unhealthy", recovering=True, outdated=True) for i in range(2)]
+    view = cluster(*busy, *sick("a"), node("o", "unhealthy", outdated=True), how=how)
+    assert decide(view) == ["a in-flight"]
