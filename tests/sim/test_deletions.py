@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 from tests.sim.stage import Stage, stage
+from tests.sim.test_refusals import freeze_at
 from tests.sim.test_rules import play
 
 from yaffle.model.incident import PauseKind, PauseScope
@@ -233,6 +234,30 @@ def test_deleting_a_node_ends_its_incident(held: bool) -> None:
     play(story, size=3)
 
 
+def test_deleting_a_node_whose_recovery_just_failed_ends_its_incident() -> None:
+    async def story(s: Stage) -> None:
+        victim = s.node_ids()[0]
+        s.plan.rules.append(Rule(fault=Fault.FAIL, call="submit:REBOOT"))
+        freeze_at(s, "before Walk._advance.<lambda>", 3)  # look and act are written, the end is not
+        s.world.hang(victim)
+        await soon(s, lambda: frozen(s))
+        await s.commands.delete_node(victim, by="op")
+        s.living[0].gate.thaw()
+        await s.clock.sleep(60)
+        known = await s.store.read(
+            lambda c: incidents.listed(c, open_only=False, node_id=victim, limit=9)
+        )
+        assert [i.state for i in known] == ["superseded"]
+        assert [m.topic for m in s.notifier.received][-1] == "incident.superseded"
+
+    play(story, size=3, actions=[{"name": "REBOOT", "timeout": 30}])
+
+
+async def frozen(s: Stage) -> bool:
+    """Whether the engine stands still."""
+    return s.living[0].gate.frozen
+
+
 # --- what a recovery went past -------------------------------------------------------------------
 
 
@@ -250,7 +275,9 @@ async def leave_behind(s: Stage) -> str:
 CONSENT = {"actions": RECREATE, "node_force_recreate": True, "node_delete_timeout": 5}
 
 
-@pytest.mark.parametrize("kind", [PauseKind.STOP, PauseKind.MAINTENANCE])
+@pytest.mark.parametrize(
+    "kind", [PauseKind.STOP, PauseKind.MAINTENANCE], ids=["stop", "maintenance"]
+)
 def test_remains_are_not_swept_while_an_operator_says_stop(kind: PauseKind) -> None:
     async def story(s: Stage) -> None:
         old = await leave_behind(s)

@@ -13,7 +13,7 @@ from tests.sim.test_rules import play, results
 
 from yaffle.model.incident import PauseKind, PauseScope
 from yaffle.policy import parse_document
-from yaffle.store.tables import actions, budgets
+from yaffle.store.tables import actions, budgets, steps
 from yaffle.testing import Fault, Rule
 
 RECREATE = [{"name": "RECREATE", "timeout": 60}]
@@ -182,6 +182,70 @@ def test_a_policy_that_heals_no_more_is_obeyed_by_the_next_admission(word: str) 
         )
 
     play(story)
+
+
+@pytest.mark.parametrize(
+    "point", ["after Walk._refusal", "after _again.work"], ids=["fence", "submit"]
+)
+def test_an_engine_that_froze_before_an_act_does_not_act_when_it_thaws(point: str) -> None:
+    """It was given leave, and by the time that it could use it another engine had healed the node."""
+
+    async def story(s: Stage) -> None:
+        first, frozen = s.living[0], []
+
+        def freeze(name: str) -> None:
+            if name == point and not frozen:
+                first.gate.freeze()
+                frozen.append(s.start())
+
+        first.gate.on_point = freeze
+        s.world.hang(s.node_ids()[0])
+        await s.clock.sleep(100)
+        assert frozen
+        assert await s.all_well(), await s.picture()
+        since = len(s.plan.calls)
+        first.gate.thaw()
+        await s.clock.sleep(30)
+        assert not acts(s, since)
+
+    play(story, alone=False, actions=RECREATE)
+
+
+def freeze_at(s: Stage, point: str, nth: int) -> None:
+    """Let the engine stand still when it comes to a point for the nth time."""
+    gate, met = s.living[0].gate, itertools.count(1)
+
+    def on_point(name: str) -> None:
+        if name == point and next(met) == nth:
+            gate.freeze()
+
+    gate.on_point = on_point
+
+
+def test_a_late_hand_writes_nothing() -> None:
+    """Thawed while its successor is in the middle of the same action."""
+
+    async def story(s: Stage) -> None:
+        first = s.living[0]
+        assert first.engine.session is not None
+        old = first.engine.session.epoch
+        s.plan.rules.append(Rule(fault=Fault.HANG, call="poll:CREATE"))
+        freeze_at(s, "before Walk._advance.<lambda>", 2)  # the fence is proved, and not written yet
+        s.world.hang(s.node_ids()[0])
+        await s.clock.sleep(15)
+        assert first.gate.frozen
+        s.start()
+        creating = acted(s, "submit:CREATE")
+        await s.until(creating, 60, "the successor makes a new copy")
+        thawed_us = s.clock.now_us()
+        first.gate.thaw()
+        await s.clock.sleep(5)
+        rows = await s.store.read(lambda c: c.execute(select(steps)).all())
+        assert not [r for r in rows if r.epoch == old and (r.ended_us or 0) >= thawed_us]
+        s.plan.rules.clear()
+        await s.until(s.all_well, 120, "healed")
+
+    play(story, alone=False, actions=RECREATE)
 
 
 # --- time and tokens -----------------------------------------------------------------------------
