@@ -73,7 +73,7 @@ def list_(api: Api, output: Output) -> None:
             ("STATUS", "status"),
             ("SIZE", "desired_capacity"),
             ("HEALTH", health_counts),
-            ("HELD", lambda row: row.get("holds") or None),
+            ("HELD", lambda row: hold_counts(row) or None),
             ("POLICY", policy_names),
         ],
         empty="no clusters; create one: yaffle cluster create NAME --profile PROFILE --size 3",
@@ -84,6 +84,11 @@ def health_counts(row: Row) -> str:
     """Return the counts that are not zero: `2 healthy, 1 unhealthy`."""
     counts = inner(row, "health")
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+
+
+def hold_counts(row: Row) -> str:
+    """Return how many nodes each reason holds: `1 needs-human, 2 storm`."""
+    return ", ".join(f"{count} {reason}" for reason, count in inner(row, "holds").items())
 
 
 def policy_names(row: Row) -> str:
@@ -109,7 +114,7 @@ def show(api: Api, output: Output, cluster: Cluster) -> None:
             ("policy", policy_names(found)),
             ("desired capacity", found.get("desired_capacity")),
             ("health", health_counts(found)),
-            ("held", found.get("holds") or None),
+            ("held", hold_counts(found) or None),
             ("brake released until", found.get("released_until_at")),
             ("created", clock_time(found.get("created_us"))),
         ],

@@ -29,6 +29,16 @@ def hold_reason(row: Row) -> str:
     return str(inner(row, "hold").get("reason") or "")
 
 
+def needs_human(row: Row) -> str | None:
+    """Return what a person has to do about a node whose recoveries are used up; None otherwise."""
+    retry = inner(row, "retry")
+    if not retry.get("exhausted"):
+        return None
+    ident = retry.get("incident_id")
+    word = f"yaffle incident ack {short(ident)}" if ident else f"yaffle why {row.get('name')}"
+    return f"its recoveries are used up: {word}"
+
+
 def doing(row: Row) -> str:
     """Return what is being done with the node, or why nothing is."""
     action = row.get("action")
@@ -87,6 +97,7 @@ def show(api: Api, output: Output, node: Node) -> None:
             *((f"  {key}", value) for key, value in inner(found, "attributes").items()),
             ("doing", doing(found)),
             ("mark", f"{mark.get('reason')} (by {mark.get('by')})" if mark else None),
+            ("needs a human", needs_human(found)),
             ("attempts", f"{retry.get('attempts')} of {retry.get('allowed')}" if retry else None),
             ("last seen", clock_time(found.get("seen_us"))),
         ],

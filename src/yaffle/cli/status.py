@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from yaffle.cli.client import Api, inner, items, rows
-from yaffle.cli.clusters import health_counts
-from yaffle.cli.nodes import NODE_COLUMNS
+from yaffle.cli.clusters import health_counts, hold_counts
+from yaffle.cli.nodes import NODE_COLUMNS, needs_human
 from yaffle.cli.output import Output
 
 
@@ -15,7 +15,11 @@ def status(api: Api, output: Output) -> None:
     nodes = rows(api.get("nodes"), "nodes")
     open_now = rows(api.get("incidents", open="true", limit=1000), "incidents")
     pauses = rows(api.get("maintenance"), "maintenance")
-    unwell = [n for n in nodes if n.get("health") != "healthy" or n.get("status") != "ACTIVE"]
+    unwell = [
+        n
+        for n in nodes
+        if n.get("health") != "healthy" or n.get("status") != "ACTIVE" or needs_human(n)
+    ]
     data = {
         "server": {"url": api.url, **about},
         "stopped": stop.get("stopped"),
@@ -35,12 +39,13 @@ def status(api: Api, output: Output) -> None:
                 (
                     f"cluster {c.get('name')}",
                     f"{c.get('status')}: {health_counts(c) or 'no nodes'}"
-                    + (f"; held: {c.get('holds')}" if inner(c, "holds") else ""),
+                    + (f"; held: {hold_counts(c)}" if inner(c, "holds") else ""),
                 )
                 for c in clusters
             ),
             ("nodes", len(nodes)),
             ("open incidents", len(open_now)),
+            *((f"{n.get('name')} needs a human", needs_human(n)) for n in unwell if needs_human(n)),
         ],
     )
     if not output.as_json and unwell:

@@ -9,6 +9,7 @@ from sqlalchemy import insert, select, update
 
 from yaffle.errors import NotFound
 from yaffle.model.ids import IncidentId, NodeId
+from yaffle.model.incident import IncidentState
 from yaffle.store.catalog import is_prefix
 from yaffle.store.records import IncidentRow, load
 from yaffle.store.tables import decisions, incidents, proofs
@@ -37,6 +38,19 @@ def last_of(conn: Connection, node_id: NodeId) -> IncidentRow | None:
         .limit(1)
     ).one_or_none()
     return None if row is None else load(IncidentRow, row)
+
+
+def exhausted_of(conn: Connection, node_ids: Sequence[NodeId]) -> Mapping[NodeId, IncidentId]:
+    """Return by node the latest incident that ended without a way left; absent without one."""
+    # The latest comes last and stays.
+    rows = conn.execute(
+        select(incidents.c.node_id, incidents.c.id)
+        .where(
+            incidents.c.node_id.in_(node_ids), incidents.c.state == IncidentState.EXHAUSTED.value
+        )
+        .order_by(incidents.c.opened_us)
+    )
+    return {NodeId(node): IncidentId(ident) for node, ident in rows}
 
 
 def get(conn: Connection, incident_id: str) -> IncidentRow:

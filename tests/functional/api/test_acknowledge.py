@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.functional.api.live import POLICY, running
+from tests.functional.api.live import POLICY, Live, running
+from tests.functional.cli.support import run_here
 
 ONE_TRY = POLICY + "    retry: {attempts: 1, backoff: 1, max_backoff: 1, stable_after: 60}\n"
 
@@ -25,10 +26,34 @@ def test_exhausted_then_acknowledged(tmp_path: Path) -> None:
         node = live.until("/nodes/web-1", lambda a: a["node"]["retry"]["exhausted"])["node"]
         assert node["status"] == "ERROR"
         ident = found["incidents"][0]["id"]
+        _needs_a_human_everywhere(live, ident[:8])
         seen = live.call("POST", f"/incidents/{ident}/acknowledge", {"by": "mara"})["incident"]
         assert seen["acknowledged_by"] == "mara"
         live.call("POST", "/stop", {"reason": "the test ends"}, want=201)
         node = live.call("GET", "/nodes/web-1")["node"]
         assert node["retry"]["exhausted"] is False
+        assert node["hold"] is None
+        assert live.call("GET", "/clusters/web")["cluster"]["holds"] == {}
         live.call("DELETE", "/clusters/web", want=202)
         live.until("/clusters", lambda a: not a["clusters"], within_s=40)
+
+
+def _needs_a_human_everywhere(live: Live, ident: str) -> None:
+    """Every view that a person may open first has to say it, with the word that ends it."""
+
+    def said(*words: str) -> str:
+        done = run_here(*words, env={"YAFFLE_SERVER": f"http://{live.address}"})
+        assert done.code == 0 or words == ("doctor",), done
+        return done.out
+
+    ack = f"yaffle incident ack {ident}"
+    assert ack in said("status")
+    assert "1 needs-human" in said("status")
+    assert "held: needs-human" in said("node", "list")
+    assert ack in said("node", "show", "web-1")
+    assert "1 needs-human" in said("cluster", "list")
+    assert "1 needs-human" in said("cluster", "show", "web")
+    assert ack in said("why", "web-1")
+    found = {c["name"]: c for c in live.call("GET", "/doctor")["checks"]}["needs a human"]
+    assert found["status"] == "warn"
+    assert f"web-1 (incident {ident})" in found["detail"]

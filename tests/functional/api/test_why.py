@@ -47,7 +47,7 @@ def test_a_row_uses_only_numbers_that_its_brake_gives(reason: HoldReason) -> Non
     used = {name for _, name, _, _ in string.Formatter().parse(row.sentence) if name}
     assert used <= set(NUMBERS[reason])
     used = {name for _, name, _, _ in string.Formatter().parse(row.advice) if name}
-    assert used <= {*NUMBERS[reason], "node", "cluster"}
+    assert used <= {*NUMBERS[reason], "node", "cluster", "incident"}
     told = sentence(reason, NUMBERS[reason])
     assert "?" not in told
     assert told.endswith(".")

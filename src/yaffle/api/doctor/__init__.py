@@ -229,6 +229,14 @@ def _of_facts(facts: Facts) -> Iterator[Check]:
         f"{facts.debris} old copies are still being deleted",
         "It is tried for ever; see the log for what is in the way.",
     )
+    spent = [f"{name} (incident {ident[:8]})" if ident else name for name, ident in facts.exhausted]
+    yield judged(
+        "needs a human",
+        bool(spent),
+        f"{len(spent)} nodes whose recoveries are used up{_listed(spent)}",
+        "They are left alone: find the cause, then `yaffle incident ack ID`, or"
+        " `yaffle node recover NODE`.",
+    )
     yield from _of_pauses(facts)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import func, select
 
 from yaffle.store import actions as action_rows
-from yaffle.store import leases, outbox, pauses
+from yaffle.store import incidents, leases, outbox, pauses
 from yaffle.store.tables import actions, bindings, clusters, debris, nodes, watches
 from yaffle.store.tables import outbox as outbox_table
 
@@ -34,6 +34,8 @@ class Facts:
     ready_age_s: float
     debris: int
     pauses: Sequence[Pause]
+    exhausted: Sequence[tuple[str, str]]
+    """Name of each node that needs a human, and the incident to acknowledge; empty without one."""
 
 
 def gather(conn: Connection, now_us: int) -> Facts:
@@ -59,7 +61,19 @@ def gather(conn: Connection, now_us: int) -> Facts:
             select(func.count()).select_from(debris).where(debris.c.done_us.is_(None))
         ).scalar_one(),
         pauses=pauses.in_force(conn, now_us),
+        exhausted=_exhausted(conn),
     )
+
+
+def _exhausted(conn: Connection) -> Sequence[tuple[str, str]]:
+    query = (
+        select(nodes.c.id, nodes.c.name)
+        .where(nodes.c.exhausted_us.is_not(None))
+        .order_by(nodes.c.name)
+    )
+    rows = conn.execute(query).all()
+    known = incidents.exhausted_of(conn, [row.id for row in rows])
+    return [(row.name, known.get(row.id, "")) for row in rows]
 
 
 def names_of(conn: Connection, ids: Sequence[str]) -> Sequence[str]:

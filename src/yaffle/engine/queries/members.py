@@ -13,13 +13,16 @@ from yaffle.engine.queries import shown
 from yaffle.engine.queries.shown import Shown
 from yaffle.engine.scene import policy_of
 from yaffle.model.health import Health
+from yaffle.model.incident import HoldReason
 from yaffle.store import actions, catalog, pauses
+from yaffle.store import incidents as incident_rows
 from yaffle.store.tables import bindings, incidents, policies, profiles
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from yaffle.engine.kit import Kit
+    from yaffle.model.ids import IncidentId, NodeId
     from yaffle.store.records import ClusterRow, NodeRow
 
 
@@ -95,23 +98,26 @@ def _cluster(conn: Connection, row: ClusterRow, members: Sequence[NodeRow]) -> S
         "status": row.status,
         "status_reason": row.status_reason,
         "health": {h.value: health[h.value] for h in Health},
-        "holds": _hold_counts(conn, row.id),
+        "holds": _hold_counts(conn, row.id, sum(m.exhausted_us is not None for m in members)),
         **shown.times(released_until=pauses.released_until(conn, row.id), created=row.created_us),
     }
 
 
-def _hold_counts(conn: Connection, cluster_id: str) -> dict[str, int]:
+def _hold_counts(conn: Connection, cluster_id: str, exhausted: int) -> dict[str, int]:
     rows = conn.execute(
         select(incidents.c.hold_reason, func.count())
         .where(
             incidents.c.cluster_id == cluster_id,
             incidents.c.open_key.is_not(None),
             incidents.c.hold_reason.is_not(None),
+            incidents.c.hold_reason != HoldReason.NEEDS_HUMAN.value,
         )
         .group_by(incidents.c.hold_reason)
         .order_by(incidents.c.hold_reason)
     )
-    return {row[0]: row[1] for row in rows}
+    # Exhausted nodes have no open incident any more; the first thing a person has to see.
+    spent = {HoldReason.NEEDS_HUMAN.value: exhausted} if exhausted else {}
+    return {**spent, **{row[0]: row[1] for row in rows}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +130,8 @@ class _Around:
     busy: Mapping[str, Shown]
     allowed: Mapping[str, int]
     """Tries per node, by cluster."""
+    given_up: Mapping[NodeId, IncidentId]
+    """By node that is exhausted, the incident that a person has to acknowledge."""
 
 
 def _nodes(
@@ -137,6 +145,9 @@ def _nodes(
         allowed={
             c.id: policy_of(kit, conn, c.id)[0].recovery.retry.attempts for c in clusters.values()
         },
+        given_up=incident_rows.exhausted_of(
+            conn, [row.id for row in rows if row.exhausted_us is not None]
+        ),
     )
     return [_node(row, around) for row in rows]
 
@@ -185,18 +196,26 @@ def _node(row: NodeRow, around: _Around) -> Shown:
         "backend_status": row.backend_status,
         "attributes": dict(row.attributes),
         "mark": _mark(row),
-        "hold": around.holds.get(row.id),
+        "hold": _hold(row, around),
         "action": around.busy.get(row.id),
         "retry": {
             "attempts": row.attempts,
             "allowed": around.allowed.get(row.cluster_id or ""),
             "exhausted": row.exhausted_us is not None,
+            "incident_id": around.given_up.get(row.id),
             **shown.times(next=row.next_attempt_us),
         },
         **shown.times(
             since=row.health_us or row.created_us, seen=row.seen_us, created=row.created_us
         ),
     }
+
+
+def _hold(row: NodeRow, around: _Around) -> Shown | None:
+    if row.exhausted_us is None:
+        return around.holds.get(row.id)
+    numbers = {"attempts": row.attempts, "allowed": around.allowed.get(row.cluster_id or "")}
+    return shown.hold(HoldReason.NEEDS_HUMAN.value, numbers)
 
 
 def _mark(row: NodeRow) -> Shown | None:

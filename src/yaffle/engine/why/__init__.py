@@ -21,6 +21,8 @@ from yaffle.store import actions, catalog, incidents, journal, leases
 from yaffle.store.tables import watches
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sqlalchemy import Connection
 
     from yaffle.engine.kit import Kit
@@ -61,7 +63,7 @@ def _answer(kit: Kit, conn: Connection, row: NodeRow, now_us: int) -> Answer:
         watched=_watched(conn, row),
         policy=policy.name if policy else "",
         decision=decided,
-        held=_held(row, str(node["cluster"]), holder, decided),
+        held=_held(row, node, holder, decided),
         doing=_doing(conn, holder),
         last=[shown.incident(i) for i in past],
         bound=_bound(policy),
@@ -76,9 +78,12 @@ def _watched(conn: Connection, row: NodeRow) -> bool:
 
 
 def _held(
-    row: NodeRow, cluster: str, holder: ActionRow | None, decided: Shown | None
+    row: NodeRow, node: Shown, holder: ActionRow | None, decided: Shown | None
 ) -> Held | None:
     """Return what holds the node *now*: the last word may be about a failure that is over."""
+    if row.exhausted_us is not None and holder is None and row.health != Health.HEALTHY:
+        # Whatever was decided before: it ended there, and only a person goes on.
+        return _needs_human(row, node)
     waiting = holder is not None and holder.status == actions.WAITING
     concerns = waiting or (holder is None and row.health == Health.UNHEALTHY)
     if decided is None or decided["kind"] != "hold" or not concerns:
@@ -86,13 +91,38 @@ def _held(
     reason = HoldReason(str(decided["reason"]))
     numbers = decided["numbers"] if isinstance(decided["numbers"], dict) else {}
     until_us = decided["until_us"]
+    return _told(row, node, reason, numbers, until_us if isinstance(until_us, int) else None)
+
+
+def _needs_human(row: NodeRow, node: Shown) -> Held:
+    retry = node["retry"]
+    allowed = retry["allowed"] if isinstance(retry, dict) else None
+    numbers = {"attempts": row.attempts, "allowed": allowed}
+    return _told(row, node, HoldReason.NEEDS_HUMAN, numbers, None)
+
+
+def _told(
+    row: NodeRow,
+    node: Shown,
+    reason: HoldReason,
+    numbers: Mapping[str, object],
+    until_us: int | None,
+) -> Held:
+    retry = node["retry"]
+    incident = retry.get("incident_id") if isinstance(retry, dict) else None
     return Held(
         reason=reason.value,
         sentence=sentence(reason, numbers),
-        advice=advice(reason, numbers, node=row.name, cluster=cluster),
+        advice=advice(
+            reason,
+            numbers,
+            node=row.name,
+            cluster=str(node["cluster"]),
+            incident=str(incident)[:8] if incident else "ID",
+        ),
         numbers=numbers,
         runbook=shown.runbook(reason.value),
-        until_us=until_us if isinstance(until_us, int) else None,
+        until_us=until_us,
     )
 
 

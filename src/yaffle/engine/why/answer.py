@@ -170,9 +170,11 @@ class Answer:
 
     def _prospect(self) -> Iterator[str]:
         retry = self.node["retry"]
-        if isinstance(retry, Mapping) and retry["attempts"]:
+        if isinstance(retry, Mapping) and (retry["attempts"] or retry["exhausted"]):
             rest = f"; it rests until {retry['next_at']}" if retry["next_at"] else ""
-            over = "; a person has to acknowledge it" if retry["exhausted"] else ""
+            ident = retry.get("incident_id")
+            ack = f": `yaffle incident ack {str(ident)[:8]}`" if ident else ""
+            over = f"; a person has to acknowledge it{ack}" if retry["exhausted"] else ""
             yield f"Tries used: {retry['attempts']} of {retry['allowed']}{rest}{over}."
         if self.bound:
             yield f"At worst, by policy {self.policy}: {self.bound[0]}."

@@ -18,7 +18,7 @@ class Explanation:
 
     sentence: str
     advice: str
-    """`{node}` and `{cluster}` are names."""
+    """`{node}` and `{cluster}` are names, `{incident}` the beginning of the incident's id."""
 
 
 EXPLANATIONS: Final[Mapping[HoldReason, Explanation]] = {
@@ -50,7 +50,7 @@ EXPLANATIONS: Final[Mapping[HoldReason, Explanation]] = {
     ),
     HoldReason.NEEDS_HUMAN: Explanation(
         sentence="{attempts} recoveries of {allowed} were tried, and it is sick again.",
-        advice="Find the cause, then `yaffle incident ack` (its tries begin anew), or"
+        advice="Find the cause, then `yaffle incident ack {incident}` (its tries begin anew), or"
         " `yaffle node recover {node}` for one more.",
     ),
     HoldReason.COOLING_DOWN: Explanation(
@@ -96,11 +96,18 @@ def sentence(reason: HoldReason, numbers: Mapping[str, object]) -> str:
     )
 
 
-def advice(reason: HoldReason, numbers: Mapping[str, object], *, node: str, cluster: str) -> str:
+def advice(
+    reason: HoldReason,
+    numbers: Mapping[str, object],
+    *,
+    node: str,
+    cluster: str,
+    incident: str = "ID",
+) -> str:
     """Return what a person can do."""
     names = {name: _shown(value) for name, value in numbers.items()}
     return EXPLANATIONS[reason].advice.format_map(
-        _Filled({**names, "node": node, "cluster": cluster})
+        _Filled({**names, "node": node, "cluster": cluster, "incident": incident})
     )
 
 
