@@ -76,11 +76,17 @@ def _parameters(operation: dict[str, Any]) -> str:
     return table(("parameter", "in", "required", "meaning"), rows) if rows else ""
 
 
+def schema_of(operation: dict[str, Any], described: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of the body that a route takes."""
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    return _resolved(schema, described)
+
+
 def _body(operation: dict[str, Any], described: dict[str, Any]) -> str:
     body = operation.get("requestBody")
     if body is None:
         return ""
-    schema = _resolved(body["content"]["application/json"]["schema"], described)
+    schema = schema_of(operation, described)
     needed = set(schema.get("required", ()))
     rows = [
         (code(name), "yes" if name in needed else "", part.get("description", ""))
@@ -112,11 +118,9 @@ def _answers(operation: dict[str, Any]) -> Iterator[str]:
         if not status.startswith("2"):
             continue
         kinds = [k for k, v in answer.get("content", {}).items()]
-        keys = [
-            code(key)
-            for content in answer.get("content", {}).values()
-            for key in (content.get("example") or ())
-        ]
+        examples = [content.get("example") for content in answer.get("content", {}).values()]
+        # An example in words has no keys.
+        keys = [code(key) for each in examples if isinstance(each, dict) for key in each]
         yield f"Answer: {status}" + (
             f", with {', '.join(keys)}." if keys else f", {', '.join(kinds)}." if kinds else "."
         )

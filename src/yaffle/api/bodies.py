@@ -94,7 +94,8 @@ class PolicyBody(DocumentBody):
                     "name": "web-health",
                     "text": "type: senlin.policy.health\nversion: '1.3'\nproperties:\n"
                     "  detection:\n    interval: 5\n    detection_modes:\n"
-                    "      - type: NODE_STATUS_POLLING\n",
+                    "      - type: NODE_STATUS_POLLING\n"
+                    "  recovery:\n    actions:\n      - name: RECREATE\n",
                 }
             ]
         }
