@@ -14,6 +14,7 @@ import termios
 import time
 from pathlib import Path
 
+import pytest
 from tests.functional.cli.support import YAFFLE, Running, environment, living, run, wait_for
 
 MARK = "WOODPECKER_DEMO="
@@ -138,3 +139,40 @@ YAFFLE_ARGV = [*YAFFLE, "demo"]
 
 def plain(seen: bytearray) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode(errors="replace"))
+
+
+MAKE_LIKE = """
+import signal, subprocess, sys
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+child = subprocess.Popen(
+    sys.argv[1:], preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)
+)
+child.wait()
+"""
+"""What `make` does as the leader of a session: it hears of the hangup, and waits for us."""
+
+
+@pytest.mark.parametrize("flags", [(), ("--once",)], ids=["live", "once"])
+def test_a_closed_terminal_ends_it_though_make_swallows_the_hangup(flags: tuple[str, ...]) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        argv = [sys.executable, "-c", MAKE_LIKE, *YAFFLE_ARGV, *flags]
+        os.execve(sys.executable, argv, {**environment(), "TERM": "xterm-256color"})
+    seen = bytearray()
+    end = time.monotonic() + 60
+    try:
+        while "web-1: healthy" not in plain(seen):
+            assert time.monotonic() < end, plain(seen)
+            if select.select([terminal], [], [], 0.2)[0]:
+                seen.extend(os.read(terminal, 65536))
+    finally:
+        os.close(terminal)
+    folder = Path(re.search(r"/\S*yaffle-demo-\w+", plain(seen))[0])  # type: ignore[index]
+    try:
+        wait_for(lambda: clean(folder), within_s=45)
+        os.waitpid(pid, 0)
+        pid = 0
+    finally:
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import sys
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from yaffle.cli.client import Api
-from yaffle.cli.demo import story
+from yaffle.cli.demo import audience, story
 from yaffle.cli.demo.world import HEALTHY_S, START_S, DemoFailed, World, inspect_node
 from yaffle.cli.exits import ExitCode
 from yaffle.cli.output import clean
@@ -35,6 +36,8 @@ def once() -> int:
                 _tell(world, api, deadline)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
+    except OSError as error:
+        return _unheard(error)
     except YaffleError as error:
         _say(f"FAILED: {error}")
         return ExitCode.FAILED
@@ -52,6 +55,8 @@ def live() -> int:
                 view.watch(world, api)
     except KeyboardInterrupt:
         return ExitCode.OK
+    except OSError as error:
+        return _unheard(error)
     except YaffleError as error:
         _say(f"FAILED: {error}")
         return ExitCode.FAILED
@@ -102,7 +107,8 @@ def _world() -> Iterator[World]:
         signal.signal(number, _interrupt)
     world = World()
     try:
-        yield world
+        with audience.watched():
+            yield world
     finally:
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
@@ -112,6 +118,13 @@ def _world() -> Iterator[World]:
             _say(f"note: {problem}")
         left = world.members()
         _say(f"LEFT BEHIND: {left}" if left else "nothing is left")
+
+
+def _unheard(error: OSError) -> int:
+    """Return the code for a terminal or pipe that went away; raise what is something else."""
+    if error.errno not in {errno.EIO, errno.EPIPE}:
+        raise error
+    return ExitCode.FAILED
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
