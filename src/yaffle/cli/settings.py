@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-
-from yaffle.errors import ConfigError
 
 if TYPE_CHECKING:
     from yaffle.config import Settings
@@ -39,8 +36,6 @@ def load(
     token_file: Path | None = None,
 ) -> Settings:
     """Return the settings: file, then environment, then these flags; raise ConfigError."""
-    from pydantic_settings import SettingsError
-
     from yaffle.config import load as load_file
 
     server = {"listen": listen, "token_file": token_file}
@@ -50,16 +45,4 @@ def load(
         "database": None if database is None else {"url": database},
         "local_process": {"enabled": True} if allow_local_process else None,
     }
-    _forget_client_variables()
-    try:
-        return load_file(config, {key: value for key, value in flags.items() if value is not None})
-    except SettingsError as error:
-        raise ConfigError(
-            f"environment: {error}; a section is JSON, or use YAFFLE_SECTION__KEY"
-        ) from None
-
-
-def _forget_client_variables() -> None:
-    """YAFFLE_SERVER names a server for clients, and `server` is a section of the settings too."""
-    if "://" in os.environ.get("YAFFLE_SERVER", ""):
-        del os.environ["YAFFLE_SERVER"]
+    return load_file(config, {key: value for key, value in flags.items() if value is not None})

@@ -145,6 +145,8 @@ class Next:
     stage: Stage
     acted: bool
     """Whether an earlier step may have changed the target."""
+    completed: bool
+    """Whether an act of an earlier rung came to its end; one that failed has answered nothing."""
     proved: bool
     """Whether this rung holds a proof, or a waiver, that the old copy cannot act."""
 
@@ -179,7 +181,7 @@ def _is_next(ladder: tuple[Rung, ...], rung: int, stage: int, step: Done) -> boo
 def position(ladder: tuple[Rung, ...], journal: Sequence[Done]) -> Next | End:
     """Replay the journal and return the step to take now, or how the walk ended."""
     rung = stage = 0
-    acted = proved = False
+    acted = proved = completed = False
     for step in journal:
         if not _is_next(ladder, rung, stage, step):
             raise IllegalStep(f"the journal holds {step}, which does not come next")
@@ -191,6 +193,7 @@ def position(ladder: tuple[Rung, ...], journal: Sequence[Done]) -> Next | End:
                 raise IllegalStep(f"{step.stage} cannot come to {step.result}")
             case Onward.NEXT_STAGE:
                 stage += 1
+                completed = completed or step.stage in {Stage.CREATE, Stage.ACT}
                 proved = proved or step.stage in {Stage.FENCE, Stage.DELETE}
                 acted = acted or step.stage not in {Stage.LOOK, Stage.EVIDENCE}
             case Onward.NEXT_RUNG:
@@ -204,4 +207,6 @@ def position(ladder: tuple[Rung, ...], journal: Sequence[Done]) -> Next | End:
         return End.EXHAUSTED
     if stage >= len(ladder[rung].path):
         return End.DONE
-    return Next(rung=rung, stage=ladder[rung].path[stage], acted=acted, proved=proved)
+    return Next(
+        rung=rung, stage=ladder[rung].path[stage], acted=acted, completed=completed, proved=proved
+    )

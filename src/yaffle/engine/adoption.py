@@ -35,7 +35,8 @@ async def adopted(step: Step) -> Step:
     )
     if isinstance(found, Failure) or len(found) != 1 or not isinstance(found[0], Reading):
         return step
-    present = found[0].physical_id
+    # What is not there any more is nobody's copy, whatever the backend remembers of it.
+    present = found[0].physical_id if found[0].exists else ""
     if not isinstance(present, str) or present in {"", step.target.physical_id}:
         return step
     log.warning("copy adopted", node=step.node.name, physical_id=present)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from yaffle.core.outcomes import judge
+from yaffle.core.outcomes import OUTCOMES, judge
 from yaffle.core.verdict import Belief, Vote, vote, voting
 from yaffle.engine.calls import Failure, ask_driver
 from yaffle.model.bounds import SLACK_S, check_s
@@ -82,10 +82,27 @@ async def ask(
     kit: Kit, targets: Sequence[Target], mode: DetectionMode, interval_s: float
 ) -> Sequence[Observation]:
     """Ask one mode about some nodes; whatever goes wrong on our side is unknown."""
+    made = [t for t in targets if t.physical_id]
+    seen = {o.node_id: o for o in await _ask_made(kit, made, mode, interval_s)} if made else {}
+    return [seen.get(t.node_id) or never_made(kit, [t], mode)[0] for t in targets]
+
+
+def never_made(kit: Kit, targets: Sequence[Target], mode: DetectionMode) -> Sequence[Observation]:
+    """Return what is known of nodes whose creation failed: no copy was ever made.
+
+    That is a fact and not "could not ask": a URL that lacks the port of a node which never came to
+    be would stay unknown for ever, and the node with it.
+    """
+    return reported(kit, targets, mode, "ST-GONE", "no copy was ever made: its creation failed")
+
+
+async def _ask_made(
+    kit: Kit, targets: Sequence[Target], mode: DetectionMode, interval_s: float
+) -> Sequence[Observation]:
     detector = kit.drivers.detectors.get(mode.type)
     budget_s = check_s(mode, interval_s)
     if detector is None:
-        return unknown(kit, targets, mode, "X-BUG", f"no detector for {mode.type} is installed")
+        return reported(kit, targets, mode, "X-BUG", f"no detector for {mode.type} is installed")
     answer = await ask_driver(
         # Room beyond the check's own time-outs: theirs say what failed, ours only "unknown".
         lambda: detector.check(targets, mode, deadline_s=budget_s + SLACK_S / 2),
@@ -95,11 +112,11 @@ async def ask(
     )
     if isinstance(answer, Failure):
         code = "X-DEADLINE" if answer.late else "X-BUG"
-        return unknown(kit, targets, mode, code, answer.why)
+        return reported(kit, targets, mode, code, answer.why)
     seen = [usable(o) for o in answer]
     about = [(o.node_id, o.mode) for o in seen if o is not None]
     if about != [(t.node_id, mode.key) for t in targets]:
-        return unknown(kit, targets, mode, "X-BUG", "the detector's answer makes no sense")
+        return reported(kit, targets, mode, "X-BUG", "the detector's answer makes no sense")
     return [o for o in seen if o is not None]
 
 
@@ -120,10 +137,10 @@ def usable(seen: object) -> Observation | None:
     )
 
 
-def unknown(
+def reported(
     kit: Kit, targets: Sequence[Target], mode: DetectionMode, code: str, detail: str
 ) -> Sequence[Observation]:
-    """Return "could not ask" for each target."""
+    """Return the same row of the outcome table for each target, on our own word."""
     return [
         Observation(
             node_id=t.node_id,
@@ -132,6 +149,7 @@ def unknown(
             code=code,
             detail=detail[:500],
             at_us=kit.clock.now_us(),
+            answered=OUTCOMES[code].answered,
         )
         for t in targets
     ]

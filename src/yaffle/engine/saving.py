@@ -136,6 +136,8 @@ def _save_one(
         values |= _is_well(kit, conn, row, now_us, IncidentState.ALREADY_HEALTHY, "by itself")
     elif not voting(scene.policy.detection):
         values |= _is_well(kit, conn, row, now_us, IncidentState.SUPERSEDED, UNWATCHED)
+    elif row.health == Health.UNHEALTHY:
+        _in_doubt(kit, conn, row, memory, now_us)
     catalog.set_node(conn, row.id, now_us, **values)
 
 
@@ -180,6 +182,27 @@ def _fell_ill(
     if row.status != NodeStatus.ACTIVE:
         return {}
     return {"status": NodeStatus.WARNING.value, "status_reason": problems.explain(memory)}
+
+
+def _in_doubt(kit: Kit, conn: Connection, row: NodeRow, memory: NodeMemory, now_us: int) -> None:
+    """The verdict stands no more, and nothing better is known: what held the node is over too."""
+    holder = actions.lock_holder(conn, row.id)
+    incident = incidents.open_of(conn, row.id)
+    if incident is None or (holder is not None and holder.status in actions.ACTIVE):
+        return
+    lifted = incident.cause == "marked" and memory.mark is None
+    news.change(
+        kit,
+        conn,
+        row,
+        incident,
+        IncidentState.SUPERSEDED if lifted else IncidentState.OPEN,
+        reason="the mark was lifted" if lifted else f"no longer judged: {memory.health.value}",
+        now_us=now_us,
+        tell=lifted,
+        hold_reason=None,
+        hold_numbers=None,
+    )
 
 
 UNWATCHED = "nothing watches it any more"

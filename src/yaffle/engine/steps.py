@@ -81,7 +81,7 @@ async def _look(step: Step) -> Outcome:
     for _ in range(LOOK_TRIES):
         sight = await look(step.kit, step.target, step.snapshot.detection)
         detail = sight.detail
-        if insisted and not step.place.acted:
+        if insisted and not step.place.completed:
             why = "marked unhealthy" if step.node.mark_reason is not None else "requested"
             return Outcome(result=Result.SICK, detail=f"{why}; {detail}")
         match sight.vote:
@@ -93,6 +93,9 @@ async def _look(step: Step) -> Outcome:
                     detail=detail,
                     data={"backend_status": sight.backend_status},
                 )
+            case Vote.UNKNOWN | Vote.PENDING if not step.node.physical_id:
+                # That its creation failed is a fact, whatever cannot be asked of it for want of it.
+                return Outcome(result=Result.SICK, detail=f"its creation failed; {detail}")
             case Vote.UNKNOWN | Vote.PENDING:
                 await step.kit.clock.sleep(LOOK_PAUSE_S)
     return Outcome(result=Result.UNCLEAR, detail=f"could not look again: {detail}")

@@ -19,7 +19,7 @@ from yaffle.engine import admission
 from yaffle.engine.bearings import Bearings
 from yaffle.engine.desk import Inputs
 from yaffle.engine.kit import Bell
-from yaffle.engine.look import ask, usable
+from yaffle.engine.look import ask, never_made, usable
 from yaffle.engine.saving import OUTLIVED, Saved, save
 from yaffle.engine.scene import Scene, Stamp, load_scene, stamp
 from yaffle.engine.targets import mark_of, memory_of
@@ -99,9 +99,11 @@ class Watch:
         """Poll and tend until the cluster's policy or existence changes."""
         async with asyncio.TaskGroup() as group:
             pollers = [
-                group.create_task(self._poll(mode), name=f"poll {mode.key}")
+                group.create_task(
+                    self._poll_unmade(mode) if self._streams(mode) else self._poll(mode),
+                    name=f"poll {mode.key}",
+                )
                 for mode in self._modes()
-                if not self._streams(mode)
             ]
             self._stream_targets()
             await self._tend()
@@ -126,7 +128,7 @@ class Watch:
             if isinstance(detector, StreamingDetector):
                 detector.watch(
                     self._stream_id(mode),
-                    tuple(scene.targets.values()),
+                    tuple(t for t in scene.targets.values() if t.physical_id),
                     mode,
                     interval_s=scene.policy.detection.interval_s,
                     sink=self.take,
@@ -137,6 +139,13 @@ class Watch:
             detector = self._kit.drivers.detectors.get(mode.type)
             if isinstance(detector, StreamingDetector):
                 detector.unwatch(self._stream_id(mode))
+
+    async def _poll_unmade(self, mode: DetectionMode) -> None:
+        """Say of nodes that never came to be that they are gone: a stream cannot ask for them."""
+        while (scene := self._scene) is not None:
+            unmade = [t for t in scene.targets.values() if not t.physical_id]
+            self.take(never_made(self._kit, unmade, mode))
+            await self._kit.clock.sleep(scene.policy.detection.interval_s)
 
     async def _poll(self, mode: DetectionMode) -> None:
         """Ask one mode about all nodes, every interval with jitter, for ever."""

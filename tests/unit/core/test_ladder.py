@@ -306,7 +306,9 @@ def test_position(steps: str, answer: str) -> None:
 def test_a_proof_is_of_one_rung_only() -> None:
     twice = build(recovery(RECREATE, RECREATE))
     steps = journal("0.look=sick 0.delete=proved 0.create=failed 1.look=sick")
-    assert position(twice, steps) == Next(rung=1, stage=S.DELETE, acted=True, proved=False)
+    assert position(twice, steps) == Next(
+        rung=1, stage=S.DELETE, acted=True, completed=False, proved=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -369,3 +371,14 @@ def test_nothing_is_left_behind_without_a_fence() -> None:
     unfenced = build(recovery(RECREATE))
     with pytest.raises(IllegalStep, match="rung 0 left a copy behind"):
         position(unfenced, journal("0.look=sick 0.delete=left-behind"))
+
+
+def test_an_act_that_failed_has_answered_nothing() -> None:
+    """A mark, or a person's request, stands until some act has come to its end."""
+    ladder = build(recovery(REBOOT, RECREATE))
+    failed = position(ladder, journal("0.look=sick 0.act=failed"))
+    done = position(ladder, journal("0.look=sick 0.act=done 0.verify=failed"))
+    assert isinstance(failed, Next)
+    assert isinstance(done, Next)
+    assert (failed.rung, failed.completed) == (1, False)
+    assert (done.rung, done.completed) == (1, True)
