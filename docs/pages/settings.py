@@ -31,8 +31,8 @@ def settings() -> str:
     return join(
         "# Settings",
         "A TOML file (`yaffle serve --config FILE`) holds the settings. The environment wins over the\n"
-        "file, and flags win over both. An unknown key is an error, and so is an unknown variable `YAFFLE_…`.\n"
-        "Durations are seconds.",
+        "file, and flags win over both. An unknown key is an error,\n"
+        "and so is an unknown variable `YAFFLE_…`. Durations are seconds.",
         table(("setting", "environment", "default", "meaning"), rows),
         "A tuple in the environment is JSON: `YAFFLE_NETWORK__DENY='[\"10.0.0.0/8\"]'`.\n"
         "The drivers' own keys below `notifiers.NAME` and `drivers.NAME`: [Drivers](drivers.md).",

@@ -20,6 +20,7 @@ import structlog
 from yaffle.core.addresses import LINK_LOCAL, AddressRules
 from yaffle.engine.clock import SystemClock
 from yaffle.engine.commands import Commands
+from yaffle.engine.commands.desk import LOCAL_PROCESS
 from yaffle.engine.engine import Engine
 from yaffle.engine.kit import Drivers, Kit, Signals, limits
 from yaffle.engine.metrics import Metrics
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 T = TypeVar("T")
-
-LOCAL_PROCESS = "yaffle.local.process-1.0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,9 @@ GENERIC: Final[Mapping[str, OperationSpec]] = {
 """Recoveries that Yaffle knows without asking a profile."""
 _PARAMS_KNOWN: Final = frozenset({"REBOOT"})
 """Of those, the ones whose params we know; the others' are judged by the profile."""
-NO_RECOVERY: Final = frozenset({OperationKind.CREATE, OperationKind.DELETE, OperationKind.STOP})
+NO_RECOVERY: Final = frozenset(
+    {OperationKind.CREATE, OperationKind.DELETE, OperationKind.STOP, "KILL"}
+)
 """Operations of profiles that bring nothing back to life."""
 
 Operations = Mapping[str, OperationSpec]

@@ -74,13 +74,25 @@ CASES = [
         "it knows",
         id="unknown-operation",
     ),
+    *(
+        pytest.param(
+            "POST",
+            "/nodes/web-1/recover",
+            {"operation": operation},
+            400,
+            "InvalidSpec",
+            "recovers nothing",
+            id=f"{operation}-recovers-nothing",
+        )
+        for operation in ("KILL", "stop", "CREATE", "DELETE")
+    ),
     pytest.param(
         "POST",
         "/profiles",
         {"name": "q", "type": "os.nova.server-1.0", "spec": {}},
-        403,
-        "Forbidden",
-        "not available here",
+        400,
+        "InvalidSpec",
+        "is not installed; known: yaffle.local.process-1.0",
         id="no-such-type",
     ),
     pytest.param(

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from yaffle.ports import Profile
 
 NAME_MAX = 255
+LOCAL_PROCESS = "yaffle.local.process-1.0"
+"""The one type that has to be allowed before it is there."""
 
 
 class Desk:
@@ -34,16 +36,19 @@ class Desk:
         self.kit.signals.changed()
 
     def driver(self, kind: str) -> Profile:
-        """Return the driver of a profile type; raise Forbidden naming what would allow it."""
+        """Return the driver of a profile type; raise Forbidden naming what would allow it.
+
+        A type that is not installed at all raises InvalidSpec.
+        """
         driver = self.kit.drivers.profiles.get(kind)
         if driver is None:
             known = ", ".join(sorted(self.kit.drivers.profiles)) or "none"
-            hint = (
-                " (local processes are off: start with --allow-local-process)"
-                if kind.startswith("yaffle.local.process")
-                else ""
-            )
-            raise Forbidden(f"profile type {kind!r} is not available here; known: {known}{hint}")
+            if kind == LOCAL_PROCESS:
+                raise Forbidden(
+                    f"profile type {kind!r} is not available here; known: {known}"
+                    " (local processes are off: start with --allow-local-process)"
+                )
+            raise InvalidSpec(f"type: profile type {kind!r} is not installed; known: {known}")
         return driver
 
     def job(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from yaffle.engine.commands.desk import Desk
 from yaffle.engine.commands.removal import remove
 from yaffle.errors import Conflict, InvalidSpec
+from yaffle.policy.operations import NO_RECOVERY
 from yaffle.store import actions, catalog
 
 if TYPE_CHECKING:
@@ -80,8 +81,12 @@ class Nodes:
         self, conn: Connection, node: NodeRow, operation: str, params: Mapping[str, object]
     ) -> None:
         driver = self._desk.driver(catalog.profile(conn, node.profile_id).type)
-        known = {*driver.operations, "RECREATE"} - {"CREATE", "DELETE"}
+        known = {*driver.operations, "RECREATE"} - NO_RECOVERY
         name = operation.upper()
+        if name in NO_RECOVERY:
+            raise InvalidSpec(
+                f"operation {operation!r} recovers nothing; known: {', '.join(sorted(known))}"
+            )
         if name not in known:
             raise InvalidSpec(
                 f"operation {operation!r} is not supported by profile type {driver.type!r};"
