@@ -1,7 +1,7 @@
 """Plant each known bug in a copy of the tree and see the tests that it names fail.
 
 A patch begins with a line of what the bug is, then `Caught-by:` and the tests, each of which must
-fail by itself. A patch that no longer applies, or a test that passes, fails the run.
+fail by itself. A patch that no longer applies, or a test that passes, fails the run at its end.
 
     python tests/planted/run.py [NAME ...]          all of them, or those whose name holds a NAME
     python tests/planted/run.py --everywhere NAME   ask every suite of the core, to fill in Caught-by
@@ -31,6 +31,14 @@ TIMEOUT_S = 120
 FAILED = 1  # pytest's exit status for "tests were run and some failed"
 
 
+class DoesNotApply(Exception):
+    """The patch does not fit the tree any more; the message is git's."""
+
+
+class DidNotRun(Exception):
+    """A test neither passed nor failed; the message is what it said."""
+
+
 def caught_by(patch: Path) -> list[str]:
     """Return the tests that the patch names."""
     for line in patch.read_text().splitlines():
@@ -46,8 +54,24 @@ def planted_tree(patch: Path | None, into: Path) -> Path:
         shutil.copytree(ROOT / name, into / name, ignore=ignore)
     shutil.copy(ROOT / "pyproject.toml", into)
     if patch is not None:
-        subprocess.run(["git", "apply", "--unsafe-paths", str(patch)], cwd=into, check=True)
+        apply(patch, into)
     return into
+
+
+def apply(patch: Path, tree: Path) -> None:
+    """Change the tree; raise DoesNotApply where the patch does not fit."""
+    done = subprocess.run(
+        ["git", "apply", "--unsafe-paths", str(patch)],
+        check=False,
+        # Inside a repository git would look for the files from its top, and skip them silently.
+        env={**os.environ, "GIT_CEILING_DIRECTORIES": str(tree.parent)},
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    if done.returncode != 0:
+        raise DoesNotApply(done.stderr.strip())
 
 
 def fails(tree: Path, test: str) -> bool:
@@ -66,7 +90,7 @@ def fails(tree: Path, test: str) -> bool:
         timeout=TIMEOUT_S,
     )
     if done.returncode not in {0, FAILED}:
-        raise SystemExit(f"{test} did not run in {tree}:\n{done.stdout}\n{done.stderr}")
+        raise DidNotRun(f"{test} did not run in {tree}:\n{done.stdout}\n{done.stderr}")
     return done.returncode == FAILED
 
 
@@ -87,18 +111,24 @@ def main() -> int:
         for p in sorted(PLANTED.glob("*/*.patch"))
         if not asked.names or any(name in p.name for name in asked.names)
     ]
-    escaped = 0
+    escaped, unfit = 0, 0
     with ThreadPoolExecutor(max_workers=2) as pool:
         work = [
             (p, pool.submit(check, p, SUITES if asked.everywhere else tuple(caught_by(p))))
             for p in patches
         ]
         for patch, future in work:
-            for test, caught in future.result().items():
+            try:
+                results = future.result()
+            except (DoesNotApply, DidNotRun, subprocess.TimeoutExpired) as error:
+                unfit += 1
+                print(f"UNFIT    {patch.stem:34} {type(error).__name__}: {error}", flush=True)
+                continue
+            for test, caught in results.items():
                 print(f"{'caught ' if caught else 'ESCAPED'}  {patch.stem:34} {test}", flush=True)
                 escaped += not caught
-    print(f"{len(patches)} planted, {escaped} escaped")
-    return 1 if (escaped and not asked.everywhere) or not patches else 0
+    print(f"{len(patches) - unfit} planted, {escaped} escaped, {unfit} unfit")
+    return 1 if (escaped and not asked.everywhere) or unfit or not patches else 0
 
 
 if __name__ == "__main__":
