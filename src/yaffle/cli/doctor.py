@@ -66,7 +66,8 @@ def _here(config: Path | None, database: str | None, state_dir: Path | None) -> 
         yield _check("here: config", "fail", str(error), "mend the setting named")
         return
     yield _check("here: config", "ok", str(config or "defaults and environment"))
-    for name, look in (("state directory", _state_dir), ("database", _database)):
+    looks = (("state directory", _state_dir), ("disk", _disk), ("database", _database))
+    for name, look in looks:
         try:
             yield look(found)
         except ConfigError as error:
@@ -85,6 +86,18 @@ def _state_dir(found: Settings) -> Row:
         detail = f"{path} is open to others (mode {stat.S_IMODE(mode):04o})"
         return _check(name, "fail", detail, f"it holds commands and secrets: chmod 700 {path}")
     return _check(name, "ok", f"{path} (mode {stat.S_IMODE(mode):04o})")
+
+
+def _disk(found: Settings) -> Row:
+    from yaffle.api.doctor import disk
+    from yaffle.store.dialects import database_path
+
+    path = database_path(found.database_url)
+    folder = path.parent if path else found.state_dir
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: no such folder")
+    check = disk.look(folder)
+    return _check("here: disk", check.status.value, check.detail, check.advice)
 
 
 def _database(found: Settings) -> Row:

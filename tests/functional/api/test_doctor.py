@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.functional.api.live import PREFIX, SLEEPER, Live, running
+
+from yaffle.api.doctor import disk
 
 
 @pytest.fixture
@@ -68,3 +72,39 @@ def test_the_database_away_is_a_finding_not_an_error(ailing: Live) -> None:
     with ailing.client() as client:
         assert client.post(f"{PREFIX}/stop", json={"reason": "x"}).status_code == 503
         assert client.get("/metrics").status_code == 200
+
+
+FULL = """
+import pathlib, resource, signal, sys
+from yaffle.api.doctor import disk
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+print(disk.look(pathlib.Path(sys.argv[1])))
+"""
+
+
+def test_room_to_write_is_tried_not_counted(tmp_path: Path) -> None:
+    assert disk.look(tmp_path).status == "ok"
+    assert list(tmp_path.iterdir()) == []
+    command = [sys.executable, "-c", FULL]
+    said = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert "256 KiB cannot be written: File too large" in said.stdout
+    assert "Status.FAIL" in said.stdout
+    gone = disk.look(tmp_path / "none")
+    assert (gone.status, "No such file" in gone.detail) == ("fail", True)
+
+
+@pytest.mark.parametrize(
+    ("free", "status"),
+    [(4_999_999, "fail"), (5_000_000, "warn"), (49_999_999, "warn"), (50_000_000, "ok")],
+)
+def test_little_room_is_told_before_there_is_none(free: int, status: str, tmp_path: Path) -> None:
+    found = disk.judge(tmp_path, free)
+    assert (found.status, bool(found.advice)) == (status, status != "ok")
+
+
+def test_why_there_is_no_session_is_said_with_it(ailing: Live) -> None:
+    assert checks(ailing)["disk"]["status"] == "ok"
+    database = ailing.service.settings.state_dir / "yaffle.db"
+    database.rename(database.with_name("moved"))
+    assert "the file is gone" in checks(ailing)["engine"]["detail"]

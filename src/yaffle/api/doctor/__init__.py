@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from yaffle.api.doctor import disk
 from yaffle.api.doctor.facts import Facts, gather, names_of
 from yaffle.api.doctor.report import Check, Report, Status, judged
 from yaffle.api.tokens import is_loopback
@@ -57,8 +58,14 @@ class Doctor:
 
     async def examine(self) -> Report:
         """Return every check; never raises, for what is broken is its answer."""
-        checks = [*await self._database(), self._session(), self._probing(), self._clock()]
-        checks.append(await asyncio.to_thread(_state_dir, self._settings.state_dir))
+        state_dir = self._settings.state_dir
+        # The folder of the database: a full disk is noticed there first.
+        path = self._kit.store.path
+        room = await asyncio.to_thread(disk.look, path.parent if path else state_dir)
+        stored = await self._database()
+        causes = [c for c in (room, *stored) if c.status is Status.FAIL]
+        checks = [*stored, room, self._session(causes), self._probing(), self._clock()]
+        checks.append(await asyncio.to_thread(_state_dir, state_dir))
         return Report(checks=[*checks, *self._access(), self._notifiers()])
 
     def vitals(self) -> tuple[dict[str, object], bool]:
@@ -86,13 +93,14 @@ class Doctor:
 
     # --- this process ------------------------------------------------------------------------
 
-    def _session(self) -> Check:
+    def _session(self, causes: Sequence[Check] = ()) -> Check:
         session = self._engine.session
         if session is None:
+            why = "".join(f"; {c.name}: {c.detail}" for c in causes)
             return Check(
                 name="engine",
                 status=Status.FAIL,
-                detail="it has no session: it observes at most, and does not act",
+                detail=f"it has no session: it observes at most, and does not act{why}",
                 advice="It begins one when the database answers; see there, and in the log.",
             )
         left_s = session.left_s()
