@@ -206,7 +206,7 @@ def _notifiers(settings: Settings, context: Callable[..., DriverContext]) -> dic
             known = ", ".join(sorted(kinds))
             raise ConfigError(f"notifiers.{name}.type = {kind!r}: it must be one of {known}")
         rest = {k: v for k, v in values.items() if k != "type"}
-        built[name] = kinds[kind].load()(context(name, rest))
+        built[name] = kinds[kind].load()(context(name, rest, section=f"notifiers.{name}"))
     return built
 
 

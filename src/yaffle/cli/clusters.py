@@ -46,18 +46,26 @@ def create(
         answer = api.get("clusters", ident)
         found = inner(answer, "cluster")
         nodes = list(items(found, "nodes"))
-        built = sum(node.get("status") not in _BUILDING for node in nodes)
-        done = found.get("status") not in _BUILDING and built == len(nodes)
-        return Stand(text=f"{built} of {len(nodes)} nodes built", done=done)
+        over = [node for node in nodes if node.get("status") not in _BUILDING]
+        failed = sum(node.get("status") == "ERROR" for node in over)
+        text = f"{len(over) - failed} of {len(nodes)} nodes built"
+        return Stand(
+            text=f"{text}, {failed} could not be" if failed else text,
+            done=found.get("status") not in _BUILDING and len(over) == len(nodes),
+        )
 
     wait(f"cluster {name}", look, timeout_s=timeout, later=f"yaffle cluster show {name}")
     failed = [n for n in items(inner(answer, "cluster"), "nodes") if n.get("status") == "ERROR"]
     if failed:
         lines = [f"node {n.get('name')}: {n.get('status_reason')}" for n in failed]
         raise WorkFailed(
-            "\n".join([f"cluster {name}: {len(failed)} nodes could not be built", *lines])
+            "\n".join([f"cluster {name}: {_nodes(len(failed))} could not be built", *lines])
         )
-    output.say(answer, f"cluster {name} created, {size} nodes")
+    output.say(answer, f"cluster {name} created, {_nodes(size)}")
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'' if count == 1 else 's'}"
 
 
 @client(app, "list")

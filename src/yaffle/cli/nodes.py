@@ -224,8 +224,9 @@ def mark_unhealthy(api: Api, output: Output, node: Node, reason: Reason) -> None
 @client(mark_app, "healthy")
 def mark_healthy(api: Api, output: Output, node: Node, reason: Reason = "") -> None:
     """Lift a mark: what the checks say counts again."""
+    marked = inner(api.get("nodes", node), "node").get("mark")
     answer = api.delete("nodes", node, "mark", body={"reason": reason})
-    output.say(answer, f"mark on node {node} lifted")
+    output.say(answer, f"mark on node {node} lifted" if marked else f"node {node} had no mark")
 
 
 def why(api: Api, output: Output, node: Node) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -41,9 +42,9 @@ _PLACE: Final = re.compile(
 @app.command("validate")
 def validate(file: File, profile_type: ProfileType = None, *, as_json: Json = False) -> None:
     """Judge a document without a server: every fault with its place, and the worst case in seconds."""
-    source, text = read_document(file)
+    source = _name_of(file)
     try:
-        parsed = _parsed(source, text, profile_type)
+        parsed = _parsed(source, read_document(file)[1], profile_type)
     except InvalidSpec as error:
         if as_json:
             Output(as_json=True).json(
@@ -109,16 +110,29 @@ def _placed(problem: str) -> Row:
     }
 
 
+def _name_of(file: str) -> str:
+    return "stdin" if file == "-" else file
+
+
 def read_document(file: str) -> tuple[str, str]:
-    """Return the name and the text of a document; raise ConfigError when it cannot be read."""
+    """Return the name and the text of a document.
+
+    Raises ConfigError when it cannot be read, and InvalidSpec when it is larger than is read.
+    """
     from yaffle.policy import DEFAULT_SETTINGS
 
-    most = DEFAULT_SETTINGS.max_bytes + 1
+    most = DEFAULT_SETTINGS.max_bytes
     try:
         if file == "-":
-            return "stdin", sys.stdin.buffer.read(most).decode()
-        with Path(file).open("rb") as opened:
-            return file, opened.read(most).decode()
+            found, size = sys.stdin.buffer.read(most + 1), 0
+        else:
+            with Path(file).open("rb") as opened:
+                found, size = opened.read(most + 1), os.fstat(opened.fileno()).st_size
+        if len(found) > most:
+            # A pipe has no size until it has been read to its end.
+            told = f"{size} bytes" if size > most else f"more than {most} bytes"
+            raise InvalidSpec(f"{_name_of(file)}: {told}; at most {most} are read")
+        return _name_of(file), found.decode()
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from None
     except UnicodeDecodeError as error:

@@ -67,13 +67,17 @@ def _retries_exceed_interval(policy: HealthPolicy) -> Iterator[Finding]:
             yield (*MODES, place, "options", "poll_url_retry_limit"), text
 
 
+def _checks(count: int) -> str:
+    return f"{count} check{'' if count == 1 else 's'}"
+
+
 def _grace_short(policy: HealthPolicy) -> Iterator[Finding]:
     detection = policy.detection
     needed = detection.interval_s * detection.fall
     if detection.node_update_timeout_s < needed:
         text = (
             f"a changed node is left alone for {detection.node_update_timeout_s:g} s, less than"
-            f" {detection.fall} checks of {detection.interval_s:g} s; give at least {needed:g}"
+            f" {_checks(detection.fall)} of {detection.interval_s:g} s; give at least {needed:g}"
         )
         yield (*DETECTION, "node_update_timeout"), text
 
@@ -112,9 +116,9 @@ def _stable_short(policy: HealthPolicy) -> Iterator[Finding]:
     needed = detection.interval_s * detection.rise
     if stable < needed:
         text = (
-            f"attempts would be forgotten after {stable:g} s, before {detection.rise} checks of"
-            f" {detection.interval_s:g} s have passed: a node could be recovered for ever;"
-            f" give at least {needed:g}"
+            f"attempts would be forgotten after {stable:g} s, before {_checks(detection.rise)} of"
+            f" {detection.interval_s:g} s {'has' if detection.rise == 1 else 'have'} passed:"
+            f" a node could be recovered for ever; give at least {needed:g}"
         )
         yield (*RECOVERY, "retry", "stable_after"), text
 

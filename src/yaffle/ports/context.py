@@ -20,6 +20,8 @@ class DriverContext:
     state_dir: Path
     settings: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     """The driver's own section of the configuration; unknown keys are ConfigError."""
+    section: str = ""
+    """Where that section stands, for messages: `notifiers.ops`; empty where the driver knows best."""
     profiles: Mapping[str, Profile] = field(default_factory=lambda: MappingProxyType({}))
     """By type, for detectors and fencers that read through the profile."""
     prober: UrlProber | None = None

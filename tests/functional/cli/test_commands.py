@@ -155,7 +155,10 @@ def test_a_persons_mark_is_healed_and_lifted(shop: Server) -> None:
         shop.ok("node", "mark", "unhealthy", "web-1", "--reason", "its disk clicks")
         assert "its disk clicks" in shop.ok("node", "show", "web-1").out
         assert "its disk clicks" in shop.ok("why", "web-1").out
-        shop.ok("node", "mark", "healthy", "web-1", "--reason", "disk replaced")
+        lifted = shop.ok("node", "mark", "healthy", "web-1", "--reason", "disk replaced")
+        assert lifted.out == "mark on node web-1 lifted\n"
+        again = shop.ok("node", "mark", "healthy", "web-1")
+        assert again.out == "node web-1 had no mark\n"
         assert shop.ok("node", "show", "web-1", "--json").json["node"]["mark"] is None
         # The belief follows with the next pass of the watch.
         wait_for(lambda: "its disk clicks" not in shop.ok("node", "show", "web-1").out)
@@ -191,6 +194,9 @@ def test_a_node_that_cannot_be_built_is_a_failure_with_its_reason(shop: Server) 
     done = shop.cli("cluster", "create", "broken", "--profile", "broken", "--size", "1")
     assert done.code == 1, done
     assert "/no/such/program" in done.err
+    assert "0 of 1 nodes built, 1 could not be" in done.err
+    assert "1 of 1" not in done.err
+    assert "cluster broken: 1 node could not be built" in done.err
     shop.ok("cluster", "delete", "broken")
 
 

@@ -118,3 +118,27 @@ def test_version_and_help_are_quick_because_nothing_heavy_is_imported() -> None:
     assert "Exit codes: 0 done" in " ".join(done.out.split())
     assert run("no-such-command").code == 2
     assert run("serve", "--nonsense").code == 2
+
+
+def test_a_document_that_is_too_large_is_told_with_its_real_size(tmp_path: Path) -> None:
+    file = tmp_path / "large.yaml"
+    # Cut in the middle of a character it must not become a fault of the encoding.
+    file.write_text("#" + "ä" * 200_000)
+    done = run_here("policy", "validate", str(file))
+    assert done.code == 2
+    assert f"{file}: 400001 bytes; at most 262144 are read" in done.err
+    found = run_here("policy", "validate", str(file), "--json")
+    assert (found.code, found.json["valid"]) == (2, False)
+    piped = run_here("policy", "validate", "-", given="#" * 300_000)
+    assert "stdin: more than 262144 bytes; at most 262144 are read" in piped.err
+
+
+def test_one_check_is_one_check() -> None:
+    text = (
+        POLICY.replace("fall: 2", "fall: 1")
+        .replace("node_update_timeout: 5", "x")
+        .replace("interval: 1", "interval: 10")
+        .replace("    x\n", "    node_update_timeout: 9\n")
+    )
+    done = run_here("policy", "validate", "-", given=text)
+    assert "less than 1 check of 10 s" in done.err

@@ -66,6 +66,8 @@ def test_a_second_server_is_turned_away(tmp_path: Path) -> None:
         pytest.param("[server]\nlisten = 'here'\n", "server.listen", id="listen"),
         pytest.param("state_dir = \n", "line 1", id="toml"),
         pytest.param("[notifiers.ops]\ntype = 'pigeon'\n", "notifiers.ops.type", id="notifier"),
+        pytest.param("[notifiers.ops]\ntype = 'webhook'\n", "notifiers.ops.url", id="webhook"),
+        pytest.param("[notifiers.near]\ntype = 'log'\nurl = 'x'\n", "notifiers.near.url", id="log"),
     ],
 )
 def test_a_bad_setting_is_named_and_nothing_starts(text: str, said: str, tmp_path: Path) -> None:
@@ -98,6 +100,7 @@ def test_the_environment_and_its_faults(tmp_path: Path) -> None:
 def test_strangers_need_a_token_and_the_card_names_its_file(tmp_path: Path) -> None:
     open_to_all = run("serve", "--listen", "0.0.0.0:0", "--state-dir", str(tmp_path / "state"))
     assert (open_to_all.code, "server.token_file" in open_to_all.err) == (2, True)
+    assert not (tmp_path / "state").exists()
     tokens = tmp_path / "tokens"
     tokens.write_text(f"# ours\nmara:{TOKEN}\n")
     tokens.chmod(0o600)

@@ -17,6 +17,7 @@ from yaffle.api.doctor import Doctor
 from yaffle.api.parts import Parts
 from yaffle.api.server import address_of, bind
 from yaffle.api.server import serve as serve_http
+from yaffle.api.tokens import read_tokens
 from yaffle.cli import address
 from yaffle.cli.serve import systemd
 from yaffle.engine.queries import Queries
@@ -33,6 +34,8 @@ log = structlog.get_logger()
 
 def run(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT; raise what ended it otherwise."""
+    # Refused for being open to strangers, it leaves nothing behind.
+    read_tokens(settings.server)
     # The port first: a second server is turned away before it touches anything.
     sock = bind(settings.server.listen)
     try:

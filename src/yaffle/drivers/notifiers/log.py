@@ -23,7 +23,7 @@ class LogNotifier:
     type: ClassVar[str] = "log"
 
     def __init__(self, context: DriverContext) -> None:
-        Section("notifiers.log", context.settings).finish()
+        Section(context.section or "notifiers.log", context.settings).finish()
         self._log = structlog.get_logger("yaffle.notifications")
 
     async def send(self, message: Message, *, deadline_s: float) -> tuple[Delivery, str]:

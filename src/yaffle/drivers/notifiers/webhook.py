@@ -35,7 +35,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSettings:
-    """Section `notifiers.webhook`."""
+    """Section `notifiers.NAME` with `type = "webhook"`."""
 
     url: str = field(repr=False)
     secret: bytes = field(repr=False)
@@ -65,7 +65,8 @@ class WebhookNotifier:
     type: ClassVar[str] = "webhook"
 
     def __init__(self, context: DriverContext) -> None:
-        self._settings = WebhookSettings.read(Section("notifiers.webhook", context.settings))
+        section = Section(context.section or "notifiers.webhook", context.settings)
+        self._settings = WebhookSettings.read(section)
         self._session = HttpSession(address_rules(context), ca_file=self._settings.ca_file)
         self._clock = context.clock
 

@@ -123,10 +123,12 @@ class Nodes:
         self._desk.changed()
 
     async def unmark(self, node: str, *, reason: str, by: str) -> None:
-        """Lift a user's mark; what the checks say counts again."""
+        """Lift a user's mark; what the checks say counts again. Without one nothing happens."""
 
         def work(conn: Connection) -> None:
             row = catalog.find_node(conn, node)
+            if row.mark_reason is None:
+                return
             now_us = self._desk.now()
             catalog.set_node(conn, row.id, now_us, mark_reason=None, mark_by="", mark_us=None)
             self._desk.event(conn, "NODE", row.id, row.name, "NODE_MARK_HEALTHY", by, reason)
