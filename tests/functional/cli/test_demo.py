@@ -79,10 +79,15 @@ def test_killed_with_9_its_guard_removes_everything() -> None:
     wait_for(lambda: clean(folder))
 
 
-def test_without_a_terminal_it_prints_lines_and_goes_on_until_a_signal() -> None:
-    demo = Running("demo")
+def test_without_a_terminal_it_prints_lines_and_goes_on_until_a_signal(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    demo = Running("demo", env={"YAFFLE_STATE_DIR": str(state)})
     folder = folder_of(demo.line("starting a server"))
     demo.line("it goes on")
+    if (state / "server.json").exists():
+        # Nobody is at the default address, so the demo is found without being named.
+        found = run("status", env={"YAFFLE_STATE_DIR": str(state)})
+        assert (found.code, "cluster web" in found.out) == (0, True), found
     hint = demo.line(" why web-1").strip()
     server, _, command = hint.partition(" ")
     assert command.endswith("why web-1")
@@ -98,6 +103,7 @@ def test_without_a_terminal_it_prints_lines_and_goes_on_until_a_signal() -> None
     assert demo.end() == 0
     assert "nothing is left" in demo.text
     assert clean(folder)
+    assert not state.exists()
 
 
 def test_on_a_terminal_it_draws_and_ctrl_c_removes_everything() -> None:

@@ -19,7 +19,8 @@ def demo(
     """Start three web servers, kill one, and show how it is healed; then it is your turn.
 
     Needs nothing but this machine; everything lives in a temporary folder and is removed at the
-    end, also with Ctrl-C.
+    end, also with Ctrl-C. Where no other server runs, commands such as `yaffle status` find it by
+    themselves.
     """
     from yaffle.cli.demo import show
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from yaffle.cli.client import Api
-from yaffle.cli.demo import audience, story
+from yaffle.cli.demo import audience, listing, story
 from yaffle.cli.demo.world import HEALTHY_S, START_S, DemoFailed, World, inspect_node
 from yaffle.cli.exits import ExitCode
 from yaffle.cli.output import clean
@@ -51,7 +51,7 @@ def live() -> int:
     try:
         with _world() as world:
             _begin(world, Deadline(TOTAL_S))
-            with Api(world.url) as api:
+            with listing.listed(world.card), Api(world.url) as api:
                 view.watch(world, api)
     except KeyboardInterrupt:
         return ExitCode.OK

@@ -50,6 +50,8 @@ class World:
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="yaffle-demo-"))
         self.url = ""
+        self.card = address.Card(url="", pid=0)
+        """Where the server is, once it has started."""
         self._server: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
 
@@ -83,7 +85,7 @@ class World:
             if self._server.poll() is not None or deadline.over:
                 raise DemoFailed(f"the server did not start:\n{self.log_end()}")
             pause(0.05)
-        self.url = card.url
+        self.url, self.card = card.url, card
 
     def build(self, api: Api, deadline: Deadline) -> None:
         """Create profile, policy and cluster, as any user would, and wait until all are healthy."""
