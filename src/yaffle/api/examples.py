@@ -224,6 +224,16 @@ MESSAGE: Final[Example] = {
 WHY: Final[Example] = {
     "node": {"id": NODE["id"], "name": "web-1", "cluster": "web", "health": "unhealthy"},
     "believed": "The backend says that it is not running. exited 137",
+    "modes": [
+        {
+            "mode": "0:NODE_STATUS_POLLING",
+            "belief": "down",
+            "code": "ST-DOWN",
+            "detail": "exited 137",
+            "at_us": 1_792_000_000_000_000,
+            "at": "2026-10-14T17:46:40.000000Z",
+        }
+    ],
     "watched": True,
     "policy": "web-health",
     "decision": {

@@ -48,7 +48,7 @@ def parts_of(
     return Parts(
         commands=commands,
         queries=Queries(kit),
-        why=Why(kit),
+        why=Why(kit, engine.memory_of),
         metrics=kit.metrics,
         doctor=Doctor(kit=kit, engine=engine, settings=settings, prober=prober),
         server=settings.server,

@@ -24,8 +24,9 @@ from yaffle.model.incident import HoldReason
 from yaffle.store import leases
 
 if TYPE_CHECKING:
+    from yaffle.core.verdict import NodeMemory
     from yaffle.engine.kit import Kit
-    from yaffle.model.ids import ClusterId
+    from yaffle.model.ids import ClusterId, NodeId
 
 log = structlog.get_logger()
 
@@ -51,6 +52,13 @@ class Engine:
                 self.session = None
                 self.watches = {}
                 await session.end()
+
+    def memory_of(self, node_id: NodeId) -> NodeMemory | None:
+        """Return what our watch remembers of a node; None where nobody watches it here."""
+        for watch in self.watches.values():
+            if node_id in watch.memories:
+                return watch.memories[node_id]
+        return None
 
     def blind(self, cause: str) -> None:
         """Whoever notices that something was missed says so here."""

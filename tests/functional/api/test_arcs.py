@@ -64,6 +64,11 @@ def test_a_killed_node_is_healed_and_the_incident_tells_every_step(
     assert incident["proofs"][0]["method"] == "delete-confirmed"
     well = f"{web}-1 (cluster {web}) is healthy since "
     answer = described.until(f"/nodes/{web}-1/why", lambda a: a["why"]["lines"][0].startswith(well))
+    answer = described.until(
+        f"/nodes/{web}-1/why", lambda a: [m["belief"] for m in a["why"]["modes"]] == ["up"]
+    )
+    (mode,) = answer["why"]["modes"]
+    assert (mode["mode"], mode["code"]) == ("0:NODE_STATUS_POLLING", "ST-UP")
     lines = answer["why"]["lines"]
     assert any(
         line.startswith(f"Incident {ident[:8]}: recovered; gone: detected") for line in lines

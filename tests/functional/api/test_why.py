@@ -164,3 +164,30 @@ def test_what_would_make_the_answer_worth_less_is_said() -> None:
     assert "No engine watches it right now" in text
     assert "No health policy is in force" in text
     assert "checks pass" not in text
+
+
+def mode(belief: str, at_us: int | None = NOW - 2_000_000) -> dict[str, object]:
+    return {
+        "mode": f"0:{belief}",
+        "belief": belief,
+        "code": "L7-OK" if at_us else "",
+        "detail": "200 OK" if at_us else "",
+        "at_us": at_us,
+        "at": None,
+    }
+
+
+def test_sources_that_disagree_are_told_one_by_one() -> None:
+    lines = answer(node={"gray": True}, modes=(mode("up"), mode("down"))).lines()
+    assert "Check 0:up: up, 2.0 s ago: 200 OK (L7-OK)." in lines
+    assert "Check 0:down: down, 2.0 s ago: 200 OK (L7-OK)." in lines
+
+
+def test_a_source_that_was_never_heard_of_is_told() -> None:
+    lines = answer(modes=(mode("up"), mode("unknown", None))).lines()
+    assert "Check 0:unknown: unknown, it has not been heard of." in lines
+    assert "Check 0:up: up, 2.0 s ago: 200 OK (L7-OK)." in lines
+
+
+def test_sources_that_agree_are_not_told_one_by_one() -> None:
+    assert not any(line.startswith("Check ") for line in answer(modes=(mode("up"),)).lines())

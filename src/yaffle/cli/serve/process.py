@@ -71,7 +71,7 @@ def _parts(service: wiring.Service, settings: Settings) -> Parts:
     return Parts(
         commands=service.commands,
         queries=Queries(kit),
-        why=Why(kit),
+        why=Why(kit, service.engine.memory_of),
         metrics=kit.metrics,
         doctor=Doctor(
             kit=kit, engine=service.engine, settings=settings, prober=lambda: service.prober.stats

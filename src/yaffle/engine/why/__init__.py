@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import exists, select
 
+from yaffle.core.verdict import EMPTY, voting
 from yaffle.engine.queries import shown
 from yaffle.engine.queries.catalogue import worst_case
 from yaffle.engine.queries.history import decision
 from yaffle.engine.queries.members import node as shown_node
+from yaffle.engine.scene import policy_of
 from yaffle.engine.why.answer import Answer, Doing, Held
 from yaffle.engine.why.holds import EXPLANATIONS, advice, sentence
 from yaffle.model.health import Health
@@ -21,12 +23,14 @@ from yaffle.store import actions, catalog, incidents, journal, leases
 from yaffle.store.tables import watches
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from sqlalchemy import Connection
 
+    from yaffle.core.verdict import NodeMemory
     from yaffle.engine.kit import Kit
     from yaffle.engine.queries.shown import Shown
+    from yaffle.model.ids import NodeId
     from yaffle.store.records import ActionRow, NodeRow, PolicyRow
 
 __all__ = ["EXPLANATIONS", "Answer", "Why"]
@@ -37,18 +41,28 @@ LAST_MAX = 3
 class Why:
     """Explains nodes."""
 
-    def __init__(self, kit: Kit) -> None:
+    def __init__(
+        self, kit: Kit, memory_of: Callable[[NodeId], NodeMemory | None] = lambda _: None
+    ) -> None:
         self._kit = kit
+        self._memory_of = memory_of
+        """What an engine in this process remembers; rows do not hold every mode's last word."""
 
     async def why(self, node: str) -> Answer:
         """Return the whole answer; raise NotFound or Conflict."""
         now_us = self._kit.clock.now_us()
-        return await self._kit.store.read(
-            lambda conn: _answer(self._kit, conn, catalog.find_node(conn, node), now_us)
+        store = self._kit.store
+        ident = (await store.read(lambda conn: catalog.find_node(conn, node))).id
+        # Here, not in the unit of work: that may run in a thread, and memories belong to the loop.
+        memory = self._memory_of(ident)
+        return await store.read(
+            lambda conn: _answer(self._kit, conn, catalog.find_node(conn, ident), now_us, memory)
         )
 
 
-def _answer(kit: Kit, conn: Connection, row: NodeRow, now_us: int) -> Answer:
+def _answer(
+    kit: Kit, conn: Connection, row: NodeRow, now_us: int, memory: NodeMemory | None
+) -> Answer:
     policy = catalog.bound_policy(conn, row.cluster_id) if row.cluster_id else None
     node = shown_node(kit, conn, row)
     holder = actions.lock_holder(conn, row.id)
@@ -60,6 +74,7 @@ def _answer(kit: Kit, conn: Connection, row: NodeRow, now_us: int) -> Answer:
         node=node,
         since_us=row.health_us or row.created_us,
         believed=row.health_reason,
+        modes=_modes(kit, conn, row, memory),
         watched=_watched(conn, row),
         policy=policy.name if policy else "",
         decision=decided,
@@ -68,6 +83,27 @@ def _answer(kit: Kit, conn: Connection, row: NodeRow, now_us: int) -> Answer:
         last=[shown.incident(i) for i in past],
         bound=_bound(policy),
     )
+
+
+def _modes(kit: Kit, conn: Connection, row: NodeRow, memory: NodeMemory | None) -> list[Shown]:
+    """Return each voting mode's belief and last word; empty without policy or memory."""
+    if memory is None or row.cluster_id is None:
+        return []
+    policy = policy_of(kit, conn, row.cluster_id)[0]
+    found: list[Shown] = []
+    for mode in voting(policy.detection):
+        track = memory.tracks.get(mode.key, EMPTY)
+        last = track.last
+        found.append(
+            {
+                "mode": mode.key,
+                "belief": track.belief.value,
+                "code": last.code if last else "",
+                "detail": last.detail if last else "",
+                **shown.times(at=last.at_us if last else None),
+            }
+        )
+    return found
 
 
 def _watched(conn: Connection, row: NodeRow) -> bool:

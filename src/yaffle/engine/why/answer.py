@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from yaffle.core.verdict import Belief
 from yaffle.engine.queries.shown import Shown, iso
 from yaffle.model.health import Health
+
+_SETTLED: Final = frozenset({Belief.UP.value, Belief.DOWN.value})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +75,8 @@ class Answer:
     node: Shown
     since_us: int
     believed: str
+    modes: Sequence[Shown] = ()
+    """Each detection mode's belief and last word; empty where no engine here remembers any."""
     watched: bool
     """Whether an engine holds the cluster's watch right now."""
     policy: str
@@ -86,6 +92,7 @@ class Answer:
         return {
             "node": dict(self.node),
             "believed": self.believed,
+            "modes": list(self.modes),
             "watched": self.watched,
             "policy": self.policy,
             "decision": self.decision,
@@ -126,6 +133,9 @@ class Answer:
             yield f"We believe that because: {self.believed}"
         elif self.policy and self.watched and self.node["health"] == Health.HEALTHY:
             yield "We believe that because its checks pass."
+        # Where all agree, the belief has said it already.
+        if self.node["gray"] or len({m["belief"] for m in self.modes} | _SETTLED) > len(_SETTLED):
+            yield from (self._mode(mode) for mode in self.modes)
         mark = self.node["mark"]
         if isinstance(mark, Mapping):
             yield (
@@ -136,6 +146,15 @@ class Answer:
             yield "No health policy is in force: nothing is detected; recoveries have to be asked for."
         if not self.watched:
             yield "No engine watches it right now: what is said here may be old. See `yaffle doctor`."
+
+    def _mode(self, mode: Shown) -> str:
+        at_us = mode["at_us"]
+        if not isinstance(at_us, int):
+            return f"Check {mode['mode']}: {mode['belief']}, it has not been heard of."
+        ago = duration(_elapsed_s(at_us, self.now_us))
+        return (
+            f"Check {mode['mode']}: {mode['belief']}, {ago} ago: {mode['detail']} ({mode['code']})."
+        )
 
     def _decided(self) -> Iterator[str]:
         if self.held is not None:
