@@ -32,8 +32,9 @@ def test_exhausted_then_acknowledged(tmp_path: Path) -> None:
         live.call("POST", "/stop", {"reason": "the test ends"}, want=201)
         node = live.call("GET", "/nodes/web-1")["node"]
         assert node["retry"]["exhausted"] is False
-        assert node["hold"] is None
-        assert live.call("GET", "/clusters/web")["cluster"]["holds"] == {}
+        # It may be held again by then, but not for this reason.
+        assert (node["hold"] or {}).get("reason") != "needs-human"
+        assert "needs-human" not in live.call("GET", "/clusters/web")["cluster"]["holds"]
         live.call("DELETE", "/clusters/web", want=202)
         live.until("/clusters", lambda a: not a["clusters"], within_s=40)
 
