@@ -19,5 +19,7 @@ def test_a_node_that_crashes_at_its_start_is_started_until_it_stays(make_lab: Ma
     told = [e["status"] for e in here.rows("select status from events where action = 'INCIDENT'")]
     assert told[0] == "open"
     assert told[-1] == "recovered"
-    assert len(here.rows("select 1 from incidents")) == 1
+    # A start that lives just long enough to be verified is a failure of its own: one incident or more.
+    states = {row["state"] for row in here.rows("select state from incidents")}
+    assert states == {"recovered"}
     close(here)
