@@ -3,8 +3,20 @@
     YaffleError
     ├── UserError                 the caller must change something
     │   ├── InvalidSpec           400  a document or argument is wrong, with its place
+    │   ├── BadRequest            400  right in form, wrong in meaning
+    │   │   ├── MultipleChoices        several objects answer to that name
+    │   │   └── OverQuota              more than a project may have
     │   ├── NotFound              404  no such object
+    │   │   └── PolicyBindingNotFound  both exist, but nothing binds them
     │   ├── Conflict              409  right request, wrong moment (locked, in progress, held)
+    │   │   ├── ResourceInUse          something else refers to it
+    │   │   ├── ResourceIsLocked       an action that has begun holds it
+    │   │   ├── ActionConflict         another action of the same target is not over
+    │   │   ├── ActionCooldown         a scaling policy rests
+    │   │   ├── ActionInProgress       it is being made, changed or deleted
+    │   │   ├── ActionImmutable        the action has ended
+    │   │   ├── FeatureNotSupported    not in this state
+    │   │   └── NodeNotOrphan          the node belongs to a cluster
     │   ├── Forbidden             403  not allowed here (feature off, missing right)
     │   └── ConfigError           exit 2  a setting is wrong; the message names it and its value
     ├── DependencyError           503  something we need is away: database, prober, backend
@@ -28,6 +40,11 @@ class YaffleError(Exception):
 
     status: ClassVar[int] = 500
 
+    def __init__(self, message: str = "", *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+        """What to do next; shown after the message, never part of it."""
+
 
 class UserError(YaffleError):
     """The caller can mend it."""
@@ -38,11 +55,23 @@ class UserError(YaffleError):
 class InvalidSpec(UserError):
     """A document or an argument is wrong; `problems` lists every fault found, each with its place."""
 
-    def __init__(self, problems: Sequence[str] | str) -> None:
+    def __init__(self, problems: Sequence[str] | str, *, hint: str = "") -> None:
         self.problems: tuple[str, ...] = (
             (problems,) if isinstance(problems, str) else tuple(problems)
         )
-        super().__init__("\n".join(self.problems))
+        super().__init__("\n".join(self.problems), hint=hint)
+
+
+class BadRequest(UserError):
+    """Every word is known, but together they ask for what cannot be."""
+
+
+class MultipleChoices(BadRequest):
+    """Several objects answer to that name; an id would tell them apart."""
+
+
+class OverQuota(BadRequest):
+    """The project has as many as it may have."""
 
 
 class NotFound(UserError):
@@ -51,10 +80,46 @@ class NotFound(UserError):
     status: ClassVar[int] = 404
 
 
+class PolicyBindingNotFound(NotFound):
+    """The policy and the cluster exist, but nothing binds them."""
+
+
 class Conflict(UserError):
     """The request is right but not now: the message says what is in the way."""
 
     status: ClassVar[int] = 409
+
+
+class ResourceInUse(Conflict):
+    """Something else refers to it."""
+
+
+class ResourceIsLocked(Conflict):
+    """An action that has begun holds the target."""
+
+
+class ActionConflict(Conflict):
+    """Another action of the same target has not ended."""
+
+
+class ActionCooldown(Conflict):
+    """A scaling policy rests after its last act."""
+
+
+class ActionInProgress(Conflict):
+    """The object is being made, changed or deleted; `force` would override that."""
+
+
+class ActionImmutable(Conflict):
+    """The action has ended: nothing about it changes any more."""
+
+
+class FeatureNotSupported(Conflict):
+    """Not for an object in this state."""
+
+
+class NodeNotOrphan(Conflict):
+    """The node belongs to a cluster already."""
 
 
 class Forbidden(UserError):

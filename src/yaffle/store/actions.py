@@ -1,8 +1,9 @@
 """Durable jobs: inserted with their lock, claimed with a lease and an epoch, ended once.
 
-Rules: (1) at most one action holds a node's lock (`lock_key` is unique); (2) every write of an
-owner names its epoch, and one row changed is the proof that it still owns the action; (3) what
-waits for a lock is promoted in the transaction that frees it.
+Rules: (1) at most one action holds the lock of a node or cluster (`lock_key` is unique); (2) every
+write of an owner names its epoch, and one row changed is the proof that it still owns the action;
+(3) what waits for a lock is promoted in the transaction that frees it; (4) what waits for its parts
+is made ready in the transaction in which the last of them ends.
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ RUNNING: Final = "RUNNING"
 SUCCEEDED: Final = "SUCCEEDED"
 FAILED: Final = "FAILED"
 CANCELLED: Final = "CANCELLED"
+HOOKED: Final = "WAITING_LIFECYCLE_COMPLETION"
+"""Somebody outside was told, and has to say that it may go on."""
 ACTIVE: Final = (READY, RUNNING)
-UNFINISHED: Final = (WAITING, READY, RUNNING)
+UNFINISHED: Final = (WAITING, READY, RUNNING, HOOKED)
+ENDED: Final = (SUCCEEDED, FAILED, CANCELLED)
 PUT_OFF_MAX_S: Final = 300
 """An action that is ready may be put off until its `lease_us`, for as long as this."""
 
@@ -64,7 +68,8 @@ def _claimable(now_us: int, me: EngineId, carried: Sequence[str]) -> ColumnEleme
     dropped = and_(actions.c.status == RUNNING, actions.c.owner == me, actions.c.id.not_in(carried))
     # Put off; but a clock that was set back must not put anything off for longer than was meant.
     put_off = actions.c.lease_us.between(now_us + 1, now_us + PUT_OFF_MAX_S * 1_000_000)
-    return or_(and_(actions.c.status == READY, ~put_off), orphaned, dropped)
+    awake = and_(actions.c.status.in_((WAITING, HOOKED)), actions.c.wake_us <= now_us)
+    return or_(and_(actions.c.status == READY, ~put_off), orphaned, dropped, awake)
 
 
 def claim(
@@ -149,9 +154,9 @@ def end(
     outputs: Mapping[str, object],
 ) -> None:
     """End an action, free its lock, and promote what waited for that lock."""
-    node_id = conn.execute(
-        select(actions.c.lock_key).where(actions.c.id == action_id)
-    ).scalar_one_or_none()
+    held = conn.execute(
+        select(actions.c.lock_key, actions.c.parent_id).where(actions.c.id == action_id)
+    ).one_or_none()
     conn.execute(
         update(actions)
         .where(actions.c.id == action_id)
@@ -161,12 +166,47 @@ def end(
             outputs=dict(outputs),
             lock_key=None,
             lease_us=0,
+            wake_us=None,
             end_us=now_us,
             updated_us=now_us,
         )
     )
-    if node_id is not None:
-        promote(conn, NodeId(node_id), now_us)
+    if held is not None and held.lock_key is not None:
+        promote(conn, NodeId(held.lock_key), now_us)
+    if held is not None and held.parent_id:
+        wake(conn, ActionId(held.parent_id), now_us)
+
+
+def parts(conn: Connection, parent_id: ActionId) -> Sequence[ActionRow]:
+    """Return the parts of an action, the oldest first."""
+    rows = conn.execute(
+        select(actions)
+        .where(actions.c.parent_id == parent_id)
+        .order_by(actions.c.created_us, actions.c.id)
+    )
+    return [load(ActionRow, r) for r in rows]
+
+
+def has_open_parts(conn: Connection, parent_id: ActionId) -> bool:
+    """Whether any part of an action has not ended."""
+    query = select(actions.c.id).where(
+        actions.c.parent_id == parent_id, actions.c.status.in_(UNFINISHED)
+    )
+    return conn.execute(query.limit(1)).first() is not None
+
+
+def wake(conn: Connection, parent_id: ActionId, now_us: int) -> None:
+    """Make a waiting action ready if all its parts have ended.
+
+    One that rests between two batches has no open part either, and is left to its `wake_us`.
+    """
+    if has_open_parts(conn, parent_id):
+        return
+    conn.execute(
+        update(actions)
+        .where(actions.c.id == parent_id, actions.c.status == WAITING)
+        .values(status=READY, wake_us=None, updated_us=now_us)
+    )
 
 
 def promote(conn: Connection, node_id: NodeId, now_us: int) -> None:

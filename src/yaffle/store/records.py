@@ -45,8 +45,14 @@ class ProfileRow:
     name: str
     type: str
     spec: Mapping[str, object]
+    given: Mapping[str, object] | None
+    """The spec as the user wrote it; None where nobody kept it."""
+    metadata: Mapping[str, object]
     project: str
+    user: str
+    domain: str
     created_us: int
+    updated_us: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +63,12 @@ class PolicyRow:
     name: str
     type: str
     spec: Mapping[str, object]
+    given: Mapping[str, object] | None
     source: str
     warnings: list[str]
     project: str
+    user: str
+    domain: str
     created_us: int
     updated_us: int | None
 
@@ -72,11 +81,22 @@ class ClusterRow:
     name: str
     profile_id: ProfileId
     desired_capacity: int
+    min_size: int
+    max_size: int
+    """-1: no limit but the installation's."""
     next_index: int
     status: str
     status_reason: str
+    timeout_s: int
+    metadata: Mapping[str, object]
+    config: Mapping[str, object]
+    data: Mapping[str, object]
     project: str
+    user: str
+    domain: str
     created_us: int
+    made_us: int | None
+    updated_us: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +107,7 @@ class NodeRow:
     name: str
     cluster_id: ClusterId | None
     index: int
+    role: str
     profile_id: ProfileId
     physical_id: str
     status: str
@@ -97,6 +118,9 @@ class NodeRow:
     health_us: int | None
     backend_status: str
     attributes: Mapping[str, object]
+    metadata: Mapping[str, object]
+    data: Mapping[str, object]
+    tainted: bool
     grace_us: int | None
     seen_us: int | None
     mark_reason: str | None
@@ -107,6 +131,45 @@ class NodeRow:
     exhausted_us: int | None
     healthy_us: int | None
     project: str
+    user: str
+    domain: str
+    created_us: int
+    made_us: int | None
+    """When its creation was completed."""
+    updated_us: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BindingRow:
+    """A policy attached to a cluster."""
+
+    id: str
+    cluster_id: ClusterId
+    policy_id: PolicyId
+    policy_type: str
+    enabled: bool
+    priority: int
+    data: Mapping[str, object]
+    last_op_us: int | None
+    created_us: int
+    updated_us: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiverRow:
+    """Somebody outside who may start one action; the id of a webhook is its password."""
+
+    id: str
+    name: str
+    type: str
+    cluster_id: str
+    action: str
+    actor: Mapping[str, object]
+    params: Mapping[str, object]
+    channel: Mapping[str, object]
+    project: str
+    user: str
+    domain: str
     created_us: int
     updated_us: int | None
 
@@ -122,6 +185,8 @@ class ActionRow:
     cluster_id: ClusterId | None
     node_id: NodeId | None
     incident_id: IncidentId | None
+    parent_id: str
+    """The action whose part this is; empty for none."""
     cause: str
     status: str
     status_reason: str
@@ -132,12 +197,17 @@ class ActionRow:
     owner: EngineId
     epoch: Epoch
     lease_us: int
+    wake_us: int | None
+    """A waiting action goes on by then at the latest."""
     cancel_reason: str | None
     timeout_s: int
     start_us: int | None
     end_us: int | None
     created_us: int
+    updated_us: int | None
     project: str
+    user: str
+    domain: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -28,7 +29,7 @@ REPOSITORY = Path(__file__).parents[3]
 SECOND = """
 from alembic import op
 import sqlalchemy as sa
-revision, down_revision = "0002", "0001"
+revision, down_revision = "0003", "0002"
 def upgrade():
     op.add_column("counters", sa.Column("extra", sa.Integer(), nullable=True))
     {more}
@@ -66,7 +67,7 @@ def later(tmp_path):
     def build(more: str = "") -> Path:
         folder = tmp_path / "later%20migrations"
         shutil.copytree(migrate.MIGRATIONS, folder)
-        (folder / "versions" / "v0002.py").write_text(SECOND.format(more=more))
+        (folder / "versions" / "v0003.py").write_text(SECOND.format(more=more))
         return folder
 
     return build
@@ -121,11 +122,11 @@ def test_an_upgrade_leaves_a_copy_of_what_was(tmp_path, later, elsewhere):
     path, folder = tmp_path / "y.db", tmp_path / "copies" if elsewhere else None
     make(path)
     upgrade(path, later(), folder)
-    copy = (folder or tmp_path) / "y.db.backup-0001-7"
+    copy = (folder or tmp_path) / "y.db.backup-0002-7"
     assert copy.stat().st_mode & 0o777 == 0o600
-    assert query(path, "SELECT version_num FROM alembic_version") == [("0002",)]
+    assert query(path, "SELECT version_num FROM alembic_version") == [("0003",)]
     assert query(path, "SELECT key FROM budgets") == [("kept",)]
-    assert query(copy, "SELECT version_num FROM alembic_version") == [("0001",)]
+    assert query(copy, "SELECT version_num FROM alembic_version") == [("0002",)]
     assert query(copy, "SELECT key FROM budgets") == [("kept",)]
 
 
@@ -144,7 +145,7 @@ def test_no_room_for_the_copy_means_no_upgrade(tmp_path, later):
     make(tmp_path / "y.db")
     with pytest.raises(StoreUnavailable, match="copy"):
         upgrade(tmp_path / "y.db", later(), Path("/proc/self/copies"))
-    assert query(tmp_path / "y.db", "SELECT version_num FROM alembic_version") == [("0001",)]
+    assert query(tmp_path / "y.db", "SELECT version_num FROM alembic_version") == [("0002",)]
 
 
 def test_the_wheel_brings_its_migrations_along(tmp_path):
@@ -171,7 +172,7 @@ def test_the_wheel_brings_its_migrations_along(tmp_path):
         cwd=tmp_path,
         check=True,
     )
-    assert query(tmp_path / "y.db", "SELECT version_num FROM alembic_version") == [("0001",)]
+    assert query(tmp_path / "y.db", "SELECT version_num FROM alembic_version") == [("0002",)]
 
 
 def test_a_node_has_one_active_action_at_most(tmp_path):
@@ -213,3 +214,27 @@ def test_the_doctor_says_what_is_wrong_with_any_file(tmp_path):
     facts = doctor.check(url(path), clock=WallClock())
     assert any("not a database" in problem for problem in facts.problems)
     assert facts.outbox_pending is None
+
+
+def test_a_database_of_the_first_schema_keeps_its_rows_and_gets_projects(tmp_path):
+    path = tmp_path / "y.db"
+    engine = dialects.make_engine(path, clock=WallClock(), connections=1, busy_timeout_s=1)
+    with engine.execution_options(**{dialects.WRITE: True}).begin() as conn:
+        command.upgrade(migrate.config(conn), "0001")
+    engine.dispose()
+    with sqlite3.connect(path) as raw:
+        raw.execute(
+            "INSERT INTO profiles (id, name, type, spec, metadata, project, user, domain, created_us)"
+            " VALUES ('p', 'web', 't-1.0', '{}', '{}', '', 'eve', '', 5)"
+        )
+        raw.execute(
+            'INSERT INTO nodes (id, name, profile_id, "index", role, physical_id, status,'
+            " status_reason, health, health_reason, gray, backend_status, attributes, metadata, data,"
+            " tainted, mark_by, attempts, version, project, user, domain, created_us)"
+            " VALUES ('n', 'web-1', 'p', 1, '', 'x', 'ACTIVE', '', 'healthy', '', 0, '', '{}', '{}',"
+            " '{}', 0, '', 0, 1, '', 'eve', '', 5)"
+        )
+    raw.close()
+    upgrade(path, migrate.MIGRATIONS)
+    assert query(path, "SELECT project, given FROM profiles") == [("default", None)]
+    assert query(path, "SELECT project, made_us FROM nodes") == [("default", 5)]

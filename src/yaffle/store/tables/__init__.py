@@ -5,7 +5,14 @@ be left out of an insert. The few foreign keys are those that a deletion must ne
 (actions, incidents, decisions, events) outlives what it speaks of and has none.
 """
 
-from yaffle.store.tables.catalogue import bindings, clusters, nodes, policies, profiles
+from yaffle.store.tables.catalogue import (
+    bindings,
+    clusters,
+    nodes,
+    policies,
+    profiles,
+    receivers,
+)
 from yaffle.store.tables.columns import metadata
 from yaffle.store.tables.history import (
     decisions,
@@ -27,6 +34,7 @@ __all__ = [
     "clusters",
     "bindings",
     "nodes",
+    "receivers",
     "watches",
     "actions",
     "steps",

@@ -13,10 +13,13 @@ profiles = Table(
     columns.word("name", None, index=True),
     columns.word("type", None),
     columns.json("spec"),
+    # As the user wrote it; `spec` has every default filled in.
+    columns.json_or_null("given"),
     columns.json("metadata"),
     *columns.owner(),
     columns.us("created_us"),
     columns.us_or_null("updated_us"),
+    columns.in_order(),
 )
 
 policies = Table(
@@ -26,12 +29,14 @@ policies = Table(
     columns.word("name", None, index=True),
     columns.word("type", None),
     columns.json("spec"),
+    columns.json_or_null("given"),
     columns.text("source"),
     Column("warnings", JSON(none_as_null=True), nullable=False, default=list),
     columns.json("metadata"),
     *columns.owner(),
     columns.us("created_us"),
     columns.us_or_null("updated_us"),
+    columns.in_order(),
 )
 
 clusters = Table(
@@ -54,7 +59,10 @@ clusters = Table(
     *columns.owner(),
     columns.us_or_null("init_us"),
     columns.us("created_us"),
+    # When its creation was completed; `created_us` is when the row was made.
+    columns.us_or_null("made_us"),
     columns.us_or_null("updated_us"),
+    columns.in_order(),
 )
 
 bindings = Table(
@@ -67,6 +75,7 @@ bindings = Table(
     columns.flag("enabled", default=True),
     columns.number("priority", 500),
     columns.json("data"),
+    columns.us_or_null("last_op_us"),
     columns.us("created_us"),
     columns.us_or_null("updated_us"),
     UniqueConstraint("cluster_id", "policy_id"),
@@ -109,5 +118,25 @@ nodes = Table(
     *columns.owner(),
     columns.us_or_null("init_us"),
     columns.us("created_us"),
+    columns.us_or_null("made_us"),
     columns.us_or_null("updated_us"),
+    columns.in_order(),
+)
+
+receivers = Table(
+    "receivers",
+    columns.metadata,
+    # Whoever knows the id of a webhook may trigger it: it is a secret like a password.
+    columns.ident(),
+    columns.word("name", None, index=True),
+    columns.word("type", None),
+    columns.ref("cluster_id", index=True),
+    columns.word("action"),
+    columns.json("actor"),
+    columns.json("params"),
+    columns.json("channel"),
+    *columns.owner(),
+    columns.us("created_us"),
+    columns.us_or_null("updated_us"),
+    columns.in_order(),
 )

@@ -9,11 +9,14 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Index,
     Integer,
     MetaData,
     String,
     Text,
 )
+
+from yaffle.model.rights import DEFAULT_PROJECT
 
 metadata: Final = MetaData(
     naming_convention={
@@ -92,4 +95,9 @@ def flag(name: str, *, default: bool) -> Column[bool]:
 
 def owner() -> tuple[Column[str], ...]:
     """Whose it is: on every API object row from the first migration (DESIGN §3)."""
-    return (word("project", index=True), word("user"), word("domain"))
+    return (word("project", DEFAULT_PROJECT, index=True), word("user"), word("domain"))
+
+
+def in_order() -> Index:
+    """What lists of a project, the oldest first, are read by."""
+    return Index(None, "project", "created_us", "id")

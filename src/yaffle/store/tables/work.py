@@ -50,6 +50,8 @@ actions = Table(
     columns.ref_or_null("cluster_id", index=True),
     columns.ref_or_null("node_id", index=True),
     columns.ref_or_null("incident_id", index=True),
+    # The action whose part this is; the last part to end wakes it.
+    columns.ref("parent_id"),
     columns.word("cause"),
     columns.word("status", None),
     columns.text("status_reason"),
@@ -62,6 +64,8 @@ actions = Table(
     columns.ref("owner"),
     columns.epoch(),
     Column("lease_us", BigInteger, nullable=False, default=0),
+    # A waiting action goes on by then at the latest.
+    columns.us_or_null("wake_us"),
     Column("cancel_reason", Text, nullable=True),
     columns.number("timeout_s", 3600),
     columns.us_or_null("start_us"),
@@ -70,6 +74,8 @@ actions = Table(
     columns.us_or_null("updated_us"),
     *columns.owner(),
     Index(None, "status", "lease_us", "created_us"),
+    Index(None, "parent_id", "status"),
+    columns.in_order(),
 )
 
 steps = Table(

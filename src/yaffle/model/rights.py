@@ -1,0 +1,78 @@
+"""Who asks, and what they may do: roles stand for rights, rights are what a verb needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from yaffle.errors import Forbidden
+
+DEFAULT_PROJECT: Final = "default"
+"""Whose everything is where nobody has to say who they are."""
+
+
+class Right(StrEnum):
+    """One thing that may be allowed."""
+
+    READ = "read"
+    WRITE = "write"
+    ADMIN = "admin"
+    """Other projects, services, settings that concern everybody."""
+    FENCE = "fence"
+    """Have something fenced by hand."""
+    OVERRIDE = "override"
+    """Lift what protects from a mistake: the global stop, a storm brake, a missing proof."""
+
+
+class Role(StrEnum):
+    """What a person is in a project."""
+
+    READER = "reader"
+    MEMBER = "member"
+    ADMIN = "admin"
+
+
+RIGHTS: Final[Mapping[Role, frozenset[Right]]] = MappingProxyType(
+    {
+        Role.READER: frozenset({Right.READ}),
+        Role.MEMBER: frozenset({Right.READ, Right.WRITE}),
+        Role.ADMIN: frozenset({Right.READ, Right.WRITE, Right.ADMIN}),
+    }
+)
+"""FENCE and OVERRIDE come with no role: they are given by name, to those who need them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Who:
+    """The one who asks, as far as this server knows."""
+
+    user: str
+    project: str = DEFAULT_PROJECT
+    domain: str = ""
+    rights: frozenset[Right]
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether other projects are open to them."""
+        return Right.ADMIN in self.rights
+
+    @property
+    def scope(self) -> str | None:
+        """The project whose objects they see; None for all of them."""
+        return None if self.is_admin else self.project
+
+
+LOCAL: Final = Who(user="local user", rights=frozenset(Right))
+"""Whoever can reach a loopback address that asks for no credentials."""
+
+
+def need(who: Who, right: Right) -> None:
+    """Raise Forbidden, in the words that clients know, for somebody without that right."""
+    if right not in who.rights:
+        raise Forbidden(
+            "You are not authorized to complete this operation.",
+            hint=f"it needs the right to {right.value}",
+        )
