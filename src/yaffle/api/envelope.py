@@ -82,7 +82,7 @@ async def _told(request: Request, error: Exception) -> Response:
     status = error.status
     return refusal(
         status,
-        str(error),
+        f"{error} {error.hint}".strip(),
         request_id=_request_id(request),
         kind=type(error).__name__,
         problems=error.problems if isinstance(error, InvalidSpec) else (),

@@ -7,10 +7,27 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, func, insert, select, update
 
-from yaffle.errors import Conflict, NotFound
+from yaffle.errors import MultipleChoices, NotFound
 from yaffle.model.ids import ClusterId, NodeId, PolicyId, ProfileId
-from yaffle.store.records import ClusterRow, NodeRow, PolicyRow, ProfileRow, R, load
-from yaffle.store.tables import actions, bindings, clusters, nodes, policies, profiles
+from yaffle.store.records import (
+    ActionRow,
+    BindingRow,
+    ClusterRow,
+    NodeRow,
+    PolicyRow,
+    ProfileRow,
+    R,
+    load,
+)
+from yaffle.store.tables import (
+    actions,
+    bindings,
+    clusters,
+    nodes,
+    policies,
+    profiles,
+    receivers,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
@@ -23,41 +40,56 @@ def is_prefix(ident: str) -> bool:
     return len(ident) >= MIN_PREFIX and set(ident) <= set("0123456789abcdef-")
 
 
-def find(conn: Connection, table: Table, kind: type[R], ident: str, word: str) -> R:
-    """Return the object that `ident` names: its id, its exact name, or an unambiguous id prefix."""
-    for condition in (table.c.id == ident, table.c.name == ident):
-        rows = conn.execute(select(table).where(condition).limit(2)).all()
-        if len(rows) == 1:
-            return load(kind, rows[0])
-        if rows:
-            raise Conflict(f"{word} {ident!r}: several have that name; use an id")
+def find(
+    conn: Connection, table: Table, kind: type[R], ident: str, word: str, project: str | None = None
+) -> R:
+    """Return the object that `ident` names: its id, its exact name, or an unambiguous id prefix.
+
+    `project`: whose objects are looked at; None for everybody's.
+    """
+    mine = () if project is None else (table.c.project == project,)
+    conditions = [table.c.id == ident, table.c.name == ident]
     if is_prefix(ident):
-        rows = conn.execute(select(table).where(table.c.id.startswith(ident)).limit(2)).all()
+        conditions.append(table.c.id.startswith(ident))
+    for condition in conditions:
+        rows = conn.execute(select(table).where(condition, *mine).limit(2)).all()
         if len(rows) == 1:
             return load(kind, rows[0])
         if rows:
-            raise Conflict(f"{word} {ident!r}: several ids begin so; write more of it")
-    raise NotFound(f"{word} {ident!r}: there is none; `yaffle {word} list` shows what there is")
+            raise MultipleChoices(
+                f"Multiple results found matching the query criteria '{ident}'."
+                " Please be more specific.",
+                hint="use an id, or more of it",
+            )
+    raise NotFound(
+        f"The {word} '{ident}' could not be found.",
+        hint=f"`yaffle {word} list` shows what there is",
+    )
 
 
-def find_cluster(conn: Connection, ident: str) -> ClusterRow:
-    """Return a cluster by id, name or id prefix; raise NotFound or Conflict."""
-    return find(conn, clusters, ClusterRow, ident, "cluster")
+def find_cluster(conn: Connection, ident: str, project: str | None = None) -> ClusterRow:
+    """Return a cluster by id, name or id prefix; raise NotFound or MultipleChoices."""
+    return find(conn, clusters, ClusterRow, ident, "cluster", project)
 
 
-def find_node(conn: Connection, ident: str) -> NodeRow:
-    """Return a node by id, name or id prefix; raise NotFound or Conflict."""
-    return find(conn, nodes, NodeRow, ident, "node")
+def find_node(conn: Connection, ident: str, project: str | None = None) -> NodeRow:
+    """Return a node by id, name or id prefix; raise NotFound or MultipleChoices."""
+    return find(conn, nodes, NodeRow, ident, "node", project)
 
 
-def find_policy(conn: Connection, ident: str) -> PolicyRow:
-    """Return a policy by id, name or id prefix; raise NotFound or Conflict."""
-    return find(conn, policies, PolicyRow, ident, "policy")
+def find_policy(conn: Connection, ident: str, project: str | None = None) -> PolicyRow:
+    """Return a policy by id, name or id prefix; raise NotFound or MultipleChoices."""
+    return find(conn, policies, PolicyRow, ident, "policy", project)
 
 
-def find_profile(conn: Connection, ident: str) -> ProfileRow:
-    """Return a profile by id, name or id prefix; raise NotFound or Conflict."""
-    return find(conn, profiles, ProfileRow, ident, "profile")
+def find_profile(conn: Connection, ident: str, project: str | None = None) -> ProfileRow:
+    """Return a profile by id, name or id prefix; raise NotFound or MultipleChoices."""
+    return find(conn, profiles, ProfileRow, ident, "profile", project)
+
+
+def find_action(conn: Connection, ident: str, project: str | None = None) -> ActionRow:
+    """Return an action by id, name or id prefix; raise NotFound or MultipleChoices."""
+    return find(conn, actions, ActionRow, ident, "action", project)
 
 
 def add(conn: Connection, table: Table, values: Mapping[str, object]) -> None:
@@ -135,8 +167,9 @@ def remove_node(conn: Connection, node_id: NodeId) -> None:
 
 
 def remove_cluster(conn: Connection, cluster_id: ClusterId) -> None:
-    """Delete a cluster's row and its bindings; its history stays."""
+    """Delete a cluster's row, its bindings and receivers; its history stays."""
     conn.execute(delete(bindings).where(bindings.c.cluster_id == cluster_id))
+    conn.execute(delete(receivers).where(receivers.c.cluster_id == cluster_id))
     conn.execute(delete(clusters).where(clusters.c.id == cluster_id))
 
 
@@ -164,6 +197,26 @@ def stamp(conn: Connection, cluster_id: ClusterId) -> tuple[object, ...]:
         *(mine or ()),
         *((bound.id, bound.updated_us) if bound else ()),
     )
+
+
+def bindings_of(conn: Connection, cluster_id: ClusterId) -> Sequence[BindingRow]:
+    """Return the policies attached to a cluster, in the order in which they have their say."""
+    rows = conn.execute(
+        select(bindings)
+        .where(bindings.c.cluster_id == cluster_id)
+        .order_by(bindings.c.priority, bindings.c.created_us, bindings.c.id)
+    )
+    return [load(BindingRow, r) for r in rows]
+
+
+def statuses_of(conn: Connection, cluster_id: ClusterId) -> Mapping[str, int]:
+    """Return how many members of a cluster are in each status."""
+    rows = conn.execute(
+        select(nodes.c.status, func.count())
+        .where(nodes.c.cluster_id == cluster_id)
+        .group_by(nodes.c.status)
+    )
+    return {status: count for status, count in rows}
 
 
 def bound_policy(conn: Connection, cluster_id: ClusterId) -> PolicyRow | None:
