@@ -216,7 +216,7 @@ def statuses_of(conn: Connection, cluster_id: ClusterId) -> Mapping[str, int]:
         .where(nodes.c.cluster_id == cluster_id)
         .group_by(nodes.c.status)
     )
-    return {status: count for status, count in rows}
+    return {row[0]: row[1] for row in rows}
 
 
 def bound_policy(conn: Connection, cluster_id: ClusterId) -> PolicyRow | None:

@@ -30,11 +30,15 @@ def upgrade() -> None:
     op.add_column("bindings", sa.Column("last_op_us", sa.BigInteger(), nullable=True))
     for table in ("clusters", "nodes"):
         op.add_column(table, sa.Column("made_us", sa.BigInteger(), nullable=True))
+        made = sa.table(table, sa.column("made_us"), sa.column("created_us"), sa.column("status"))
         op.execute(
-            f"UPDATE {table} SET made_us = created_us WHERE status NOT IN ('INIT', 'CREATING')"
-        )  # noqa: S608 - names of ours
+            made.update()
+            .where(made.c.status.not_in(("INIT", "CREATING")))
+            .values(made_us=made.c.created_us)
+        )
     for table in OWNED:
-        op.execute(f"UPDATE {table} SET project = 'default' WHERE project = ''")  # noqa: S608 - names of ours
+        owned = sa.table(table, sa.column("project"))
+        op.execute(owned.update().where(owned.c.project == "").values(project="default"))
     _receivers(json)
     for table in (*LISTED, "receivers"):
         op.create_index(
