@@ -120,6 +120,7 @@ class GatedProfile:
         self.type = inner.type
         self.promises = inner.promises
         self.operations = inner.operations
+        self.schema = inner.schema
 
     def validate(self, spec: Mapping[str, object]) -> Mapping[str, object]:
         return dict(self._inner.validate(spec))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Final
 
 from yaffle.model.ids import ClusterId, NodeId
 
@@ -40,6 +41,8 @@ class OperationKind(StrEnum):
     REBUILD = "REBUILD"
     START = "START"
     STOP = "STOP"
+    UPDATE = "UPDATE"
+    """Optional: give the present copy the properties in `op.target.spec`; `params` is `{"old": …}`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +154,57 @@ class OperationSpec:
     in_place: bool
     """Cannot create a second copy, hence needs no fence."""
     params: Mapping[str, ParamSpec] = field(default_factory=lambda: MappingProxyType({}))
+    internal: bool = False
+    """For the engine and its fencers alone: nobody may ask for it by name."""
+
+
+ENGINES_OWN: Final = frozenset(
+    {OperationKind.CREATE.value, OperationKind.DELETE.value, OperationKind.UPDATE.value}
+)
+"""Verbs that are reached through the life cycle of a node, never as an operation by name."""
+
+
+def on_the_wire(operations: Mapping[str, OperationSpec]) -> dict[str, OperationSpec]:
+    """Return what people may ask for, by its name in the API: lower case there, upper case inside.
+
+    This function and `inside` are the one place where the two spellings meet.
+    """
+    return {
+        name.lower(): spec
+        for name, spec in operations.items()
+        if name not in ENGINES_OWN and not spec.internal
+    }
+
+
+def inside(operations: Mapping[str, OperationSpec], wire_name: str) -> str | None:
+    """Return the operation that a name of the API stands for; None where it is not offered."""
+    return next(
+        (n for n in operations if n.lower() == wire_name and wire_name in on_the_wire(operations)),
+        None,
+    )
+
+
+class InspectionState(StrEnum):
+    """What looking for something to adopt came to."""
+
+    FOUND = "found"
+    ABSENT = "absent"
+    """There is no such thing."""
+    REFUSED = "refused"
+    """It is there, and must not or cannot be a node of ours: the detail says why."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """What a driver says of a running thing that is to become a node."""
+
+    state: InspectionState
+    detail: str
+    physical_id: str = ""
+    properties: Mapping[str, object] = field(default_factory=lambda: EMPTY)
+    """A profile that would build another one like it."""
+    attributes: Mapping[str, object] = field(default_factory=lambda: EMPTY)
 
 
 class Delivery(StrEnum):

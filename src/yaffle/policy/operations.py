@@ -32,7 +32,13 @@ GENERIC: Final[Mapping[str, OperationSpec]] = {
 _PARAMS_KNOWN: Final = frozenset({"REBOOT"})
 """Of those, the ones whose params we know; the others' are judged by the profile."""
 NO_RECOVERY: Final = frozenset(
-    {OperationKind.CREATE, OperationKind.DELETE, OperationKind.STOP, "KILL"}
+    {
+        OperationKind.CREATE,
+        OperationKind.DELETE,
+        OperationKind.STOP,
+        OperationKind.UPDATE,
+        "KILL",
+    }
 )
 """Operations of profiles that bring nothing back to life."""
 

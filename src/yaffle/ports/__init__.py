@@ -10,11 +10,13 @@ from yaffle.ports.context import DriverContext
 from yaffle.ports.detector import Detector, Sink, StreamingDetector, UrlProber, UrlResult, UrlTarget
 from yaffle.ports.fencer import Fencer
 from yaffle.ports.notifier import Message, Notifier
-from yaffle.ports.profile import Profile
+from yaffle.ports.profile import Adopting, Describing, Profile
 from yaffle.ports.workflow import Workflow
 
 __all__ = [
+    "Adopting",
     "Clock",
+    "Describing",
     "Detector",
     "DriverContext",
     "Fencer",

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 from yaffle.model.ids import OperationId
-from yaffle.model.operations import Operation, OperationSpec, Progress, Promise, Reading, Target
+from yaffle.model.operations import (
+    Inspection,
+    Operation,
+    OperationSpec,
+    Progress,
+    Promise,
+    Reading,
+    Target,
+)
+from yaffle.model.properties import Schema
 
 
 class Profile(Protocol):
@@ -16,7 +25,13 @@ class Profile(Protocol):
     """Name and version: `yaffle.local.process-1.0`."""
     promises: ClassVar[frozenset[Promise]]
     operations: ClassVar[Mapping[str, OperationSpec]]
-    """Everything that `submit` accepts, CREATE and DELETE included, with parameter schemas."""
+    """Everything that `submit` accepts, CREATE and DELETE included, with parameter schemas.
+
+    UPDATE is optional: without it a node that gets another profile is deleted, proved gone, and
+    created anew. It never changes the physical id, so that it is declared `in_place`.
+    """
+    schema: ClassVar[Schema]
+    """The properties, as `GET profile-types/T` shows them."""
 
     def validate(self, spec: Mapping[str, object]) -> Mapping[str, object]:
         """Return the properties with defaults filled in; raise InvalidSpec naming every fault."""
@@ -48,4 +63,36 @@ class Profile(Protocol):
 
     async def capture(self, target: Target, *, deadline_s: float) -> str:
         """Return evidence of the failure (console log, last lines), at most 64 KiB; may be empty."""
+        ...
+
+
+@runtime_checkable
+class Adopting(Protocol):
+    """What a profile may offer besides: taking over what somebody else has built."""
+
+    async def inspect(
+        self, identity: str, *, overrides: Mapping[str, object], snapshot: bool, deadline_s: float
+    ) -> Inspection:
+        """Say what `identity` is, changing nothing; properties bear the overrides already.
+
+        `snapshot`: where the kind knows images, take one that later copies are built from.
+        """
+        ...
+
+    async def adopt(self, target: Target, *, deadline_s: float) -> Inspection:
+        """Make the thing that `target.physical_id` names the copy of that node, and leave a mark.
+
+        Doing it twice for the same node is doing it once; REFUSED when it is another node's. From
+        then on reading, deleting and every other operation knows the node's copy, as one that
+        CREATE had made.
+        """
+        ...
+
+
+@runtime_checkable
+class Describing(Protocol):
+    """What a profile may offer besides: facts for people beyond the attributes of the last act."""
+
+    async def describe(self, target: Target, *, deadline_s: float) -> Mapping[str, object]:
+        """Return JSON-able facts about the present copy; empty when there is none. Reads only."""
         ...

@@ -1,5 +1,6 @@
 """The public kit for driver authors: a scripted world, virtual time, and checks of every port."""
 
+from yaffle.testing.checks.abilities import check_adopting, check_update
 from yaffle.testing.checks.detector import check_detector
 from yaffle.testing.checks.fencer import check_fencer
 from yaffle.testing.checks.notifier import check_notifier
@@ -33,10 +34,12 @@ __all__ = [
     "VirtualClock",
     "VirtualLoop",
     "World",
+    "check_adopting",
     "check_detector",
     "check_fencer",
     "check_notifier",
     "check_profile",
+    "check_update",
     "check_workflow",
     "run_virtual",
 ]

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from yaffle.errors import InvalidSpec
 from yaffle.model.operations import (
+    Inspection,
+    InspectionState,
     OperationSpec,
     ParamSpec,
     Progress,
@@ -16,13 +18,14 @@ from yaffle.model.operations import (
     Promise,
     Reading,
 )
+from yaffle.model.properties import Schema, SchemaNode, ValueType
 from yaffle.testing.faults import Broken, Fault, FaultPlan
-from yaffle.testing.world import Fate, Job, World
+from yaffle.testing.world import STRAY, Fate, Job, World
 
 if TYPE_CHECKING:
     from yaffle.model.ids import OperationId
     from yaffle.model.operations import Operation, Target
-    from yaffle.ports import Profile
+    from yaffle.ports import Adopting, Describing, Profile
     from yaffle.testing.faults import Rule
 
 NEVER_S: Final = 1e9
@@ -30,6 +33,25 @@ SPEC_KEYS: Final[Mapping[str, float]] = MappingProxyType(
     {"create_s": 2.0, "delete_s": 1.0, "reboot_s": 1.0, "answer_s": 0.02}
 )
 """Properties and their defaults, seconds: how long the backend takes for what."""
+WORDS: Final[Mapping[str, str]] = MappingProxyType({"image": "", "label": ""})
+"""Two texts that mean nothing: a label can be changed on a copy, an image takes a new one."""
+SCHEMA: Final[Schema] = MappingProxyType(
+    {
+        **{
+            name: SchemaNode(
+                type=ValueType.NUMBER,
+                description=f"How long the backend takes to {name.removesuffix('_s')} (s).",
+                default=default,
+                updatable=True,
+            )
+            for name, default in SPEC_KEYS.items()
+        },
+        "image": SchemaNode(type=ValueType.STRING, description="What a copy is made of."),
+        "label": SchemaNode(
+            type=ValueType.STRING, description="What is written on it.", updatable=True
+        ),
+    }
+)
 DURATIONS: Final[Mapping[str, str]] = MappingProxyType(
     {"CREATE": "create_s", "DELETE": "delete_s", "KILL": "delete_s"}
 )
@@ -37,7 +59,12 @@ OPERATIONS: Final[Mapping[str, OperationSpec]] = MappingProxyType(
     {
         "CREATE": OperationSpec(description="Start a new copy.", in_place=False),
         "DELETE": OperationSpec(description="Stop the copy that is named.", in_place=True),
-        "KILL": OperationSpec(description="Stop it at once (fencing).", in_place=True),
+        "KILL": OperationSpec(
+            description="Stop it at once (fencing).", in_place=True, internal=True
+        ),
+        "UPDATE": OperationSpec(description="Give it other properties.", in_place=True),
+        "STOP": OperationSpec(description="Stop the copy; it stays.", in_place=True),
+        "START": OperationSpec(description="Start the copy that was stopped.", in_place=True),
         "REBOOT": OperationSpec(
             description="Stop and start the same copy.",
             in_place=True,
@@ -63,6 +90,7 @@ class ScriptedProfile:
         {Promise.DEDUPLICATES, Promise.CONFIRMS_DELETE, Promise.SURVIVES_ENGINE}
     )
     operations: ClassVar[Mapping[str, OperationSpec]] = OPERATIONS
+    schema: ClassVar[Schema] = SCHEMA
 
     def __init__(
         self, world: World, plan: FaultPlan | None = None, *, careful: bool = True
@@ -73,7 +101,12 @@ class ScriptedProfile:
 
     def validate(self, spec: Mapping[str, object]) -> Mapping[str, object]:
         """Return the properties with defaults; raise InvalidSpec naming every fault."""
-        problems = [f"{k}: no such property" for k in spec if k not in SPEC_KEYS]
+        problems = [f"{k}: no such property" for k in spec if k not in SCHEMA]
+        problems += [
+            f"{k}: {v!r} is not a text"
+            for k, v in spec.items()
+            if k in WORDS and not isinstance(v, str)
+        ]
         problems += [
             f"{k}: {v!r} is not a number of seconds"
             for k, v in spec.items()
@@ -81,7 +114,7 @@ class ScriptedProfile:
         ]
         if problems:
             raise InvalidSpec(problems)
-        return {**SPEC_KEYS, **spec}
+        return {**SPEC_KEYS, **WORDS, **spec}
 
     async def read(self, targets: Sequence[Target], *, deadline_s: float) -> Sequence[Reading]:
         """Say how each copy is, in order."""
@@ -154,6 +187,53 @@ class ScriptedProfile:
             return ""
         return f"{target.name}: {len(self.world.copies[target.node_id])} copies so far"
 
+    # --- what a profile may offer besides ------------------------------------------------------
+
+    async def inspect(
+        self, identity: str, *, overrides: Mapping[str, object], snapshot: bool, deadline_s: float
+    ) -> Inspection:
+        """Look for a copy of that physical id which no node owns."""
+        if await self._silent("inspect", deadline_s):
+            return _inspected(InspectionState.UNKNOWN, "no answer")
+        found = self.world.owner(identity)
+        if found is None:
+            return _inspected(InspectionState.ABSENT, f"there is no copy {identity}")
+        if found.node_id != STRAY:
+            return _inspected(InspectionState.REFUSED, f"it is node {found.node_id}'s")
+        image = {"image": f"snapshot of {identity}"} if snapshot else {}
+        return Inspection(
+            state=InspectionState.FOUND,
+            detail="it runs",
+            physical_id=identity,
+            properties={**found.spec, **image, **overrides},
+            attributes={"node_ip": "192.0.2.1"},
+        )
+
+    async def adopt(self, target: Target, *, deadline_s: float) -> Inspection:
+        """Let the copy be that node's."""
+        if await self._silent("adopt", deadline_s):
+            return _inspected(InspectionState.UNKNOWN, "no answer")
+        if not self.world.give(target.physical_id, target.node_id):
+            return _inspected(InspectionState.REFUSED, f"{target.physical_id} is not to be had")
+        return Inspection(
+            state=InspectionState.FOUND,
+            detail="adopted",
+            physical_id=target.physical_id,
+            properties=target.spec,
+            attributes={"node_ip": "192.0.2.1"},
+        )
+
+    async def describe(self, target: Target, *, deadline_s: float) -> Mapping[str, object]:
+        """Return what the world knows of the present copy."""
+        copy = self.world.present(target.node_id)
+        if await self._silent("describe", deadline_s) or copy is None:
+            return {}
+        return {"started_s": copy.started_s, "serving": copy.serving, **copy.spec}
+
+    async def _silent(self, call: str, deadline_s: float) -> bool:
+        fault = self._met(self.plan.strike(call, None))
+        return not await self._reaches(fault, [], deadline_s) or fault is Fault.LOSE
+
     # --- shared --------------------------------------------------------------------------------
 
     def _met(self, rule: Rule | None) -> Fault | None:
@@ -195,6 +275,7 @@ class ScriptedProfile:
             due_s=arrives_s + takes_s,
             fate=fate,
             refuse_known=self._careful,
+            spec=op.target.spec,
         )
         if op.kind == "CREATE" and not late_s and (older := self.world.in_the_way(job)):
             job.state = ProgressState.FAILED
@@ -225,6 +306,10 @@ def _failed(detail: str) -> Progress:
     return Progress(state=ProgressState.FAILED, detail=detail)
 
 
+def _inspected(state: InspectionState, detail: str) -> Inspection:
+    return Inspection(state=state, detail=detail)
+
+
 def _progress(job: Job) -> Progress:
     attributes: Mapping[str, object] | None = None
     if job.made is not None:
@@ -234,3 +319,5 @@ def _progress(job: Job) -> Progress:
 
 if TYPE_CHECKING:
     _conforms: type[Profile] = ScriptedProfile
+    _adopts: type[Adopting] = ScriptedProfile
+    _describes: type[Describing] = ScriptedProfile

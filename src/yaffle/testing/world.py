@@ -8,12 +8,13 @@ after it arrived, whether or not anybody polls. Whatever reads the world first l
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from yaffle.model.ids import NodeId, OperationId
-from yaffle.model.operations import ProgressState
+from yaffle.model.operations import EMPTY, ProgressState
 
 if TYPE_CHECKING:
     from yaffle.ports import Clock
@@ -30,6 +31,8 @@ class Copy:
     stopped_s: float | None = None
     serving: bool = True
     """Alive but not serving: hung, frozen, sick. It may still write to its disk."""
+    spec: Mapping[str, object] = field(default_factory=lambda: EMPTY)
+    """The properties it was made with, or was given since."""
 
     def alive_at(self, at_s: float) -> bool:
         """Whether it ran at that moment."""
@@ -57,6 +60,7 @@ class Job:
     due_s: float
     fate: Fate
     refuse_known: bool
+    spec: Mapping[str, object] = field(default_factory=lambda: EMPTY)
     state: ProgressState = ProgressState.RUNNING
     detail: str = ""
     made: str | None = None
@@ -71,6 +75,10 @@ class Act:
     kind: str
     node_id: NodeId
     physical_id: str
+
+
+STRAY: Final = NodeId("")
+"""Under this id the world keeps what no node owns: built by somebody else, up for adoption."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,6 +135,39 @@ class World:
         for copy in self.alive(node_id):
             copy.serving = True
 
+    def appear(self, physical_id: str, spec: Mapping[str, object]) -> None:
+        """Somebody else builds something."""
+        self.copies[STRAY].append(
+            Copy(
+                node_id=STRAY,
+                physical_id=physical_id,
+                made_by="somebody else",
+                started_s=self.clock.monotonic_s(),
+                spec=spec,
+            )
+        )
+
+    # --- adoption ----------------------------------------------------------------------------
+
+    def owner(self, physical_id: str) -> Copy | None:
+        """Return the living copy of that id, whosever it is."""
+        self.settle()
+        copies = (c for known in self.copies.values() for c in known)
+        return next((c for c in copies if c.physical_id == physical_id and not c.stopped_s), None)
+
+    def give(self, physical_id: str, node_id: NodeId) -> bool:
+        """Let a stray be that node's copy; False where it is another's, or the node has one."""
+        found = self.owner(physical_id)
+        if found is None or found.node_id not in {STRAY, node_id}:
+            return False
+        if found.node_id == STRAY:
+            if self.alive(node_id):
+                return False
+            self.copies[STRAY].remove(found)
+            found.node_id = node_id
+            self.copies[node_id].append(found)
+        return True
+
     # --- operations --------------------------------------------------------------------------
 
     def add(self, job: Job) -> Job:
@@ -150,8 +191,12 @@ class World:
         match job.kind:
             case "CREATE":
                 self._create(job, half=half)
-            case "DELETE" | "KILL":
+            case "DELETE" | "KILL" | "STOP":
                 self._stop(job, self._meant(job))
+            case "UPDATE":
+                self._update(job)
+            case "START" if self._meant(job):
+                pass
             case _:
                 self._restart(job, half=half)
         if half and job.state is ProgressState.RUNNING:
@@ -180,7 +225,16 @@ class World:
             return
         self._numbers[job.node_id] += 1
         job.made = f"{job.node_id[:8]}/{self._numbers[job.node_id]}"
-        self._start(job, job.made, serving=not half)
+        self._start(job, job.made, serving=not half, spec=job.spec)
+
+    def _update(self, job: Job) -> None:
+        meant = self._meant(job)
+        if not meant:
+            job.state, job.detail = ProgressState.FAILED, "UPDATE: there is no such copy"
+            return
+        for copy in meant:
+            copy.spec = job.spec
+            self._note(job, copy.physical_id)
 
     def _restart(self, job: Job, *, half: bool) -> None:
         meant = self._meant(job)
@@ -188,21 +242,25 @@ class World:
         if not meant and (job.physical_id or "?") not in known:
             job.state, job.detail = ProgressState.FAILED, f"{job.kind}: there is no such copy"
             return
-        newest = self.copies[job.node_id][-1].physical_id
+        last = self.copies[job.node_id][-1]
+        newest = last.physical_id
         if job.physical_id not in {"", newest}:
             job.state, job.detail = ProgressState.FAILED, f"{job.kind}: that copy was replaced"
             return
         self._stop(job, meant)
         if not half:
-            self._start(job, newest, serving=True)
+            self._start(job, newest, serving=True, spec=last.spec)
 
-    def _start(self, job: Job, physical_id: str, *, serving: bool) -> None:
+    def _start(
+        self, job: Job, physical_id: str, *, serving: bool, spec: Mapping[str, object]
+    ) -> None:
         copy = Copy(
             node_id=job.node_id,
             physical_id=physical_id,
             made_by=job.operation_id,
             started_s=job.due_s,
             serving=serving,
+            spec=spec,
         )
         for other in self.copies[job.node_id]:
             if other.alive_at(job.due_s):

@@ -16,6 +16,8 @@ from yaffle.model.operations import (
     Reading,
     Target,
 )
+from yaffle.ports import Describing
+from yaffle.testing.checks.abilities import check_describing, check_schema
 from yaffle.testing.checks.timing import SHORT_S, bounded, followed, new_id
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ async def check_profile(
     try:
         await _check_nothing(bench, target)
         target = await _check_create(bench, target)
+        if isinstance(make(), Describing):
+            await check_describing(make(), target, clock=clock)
         await _check_older(bench, target)
         if hang is not None:
             await _check_hang(bench, target, hang)
@@ -107,6 +111,7 @@ def _check_spec(profile: Profile, spec: Mapping[str, object]) -> Mapping[str, ob
     missing = {"CREATE", "DELETE"} - set(profile.operations)
     assert not missing, f"{profile.type} must offer {', '.join(sorted(missing))}"
     valid = profile.validate(spec)
+    check_schema(profile, valid)
     assert _refused(profile, {**spec, "no-such-property": 1}), (
         "a property that the profile does not know must be refused, by name"
     )

@@ -82,6 +82,7 @@ OPERATIONS: Final[Mapping[str, OperationSpec]] = MappingProxyType(
         KILL: OperationSpec(
             description="Kill everything of the node at once and prove it gone (fencing).",
             in_place=True,
+            internal=True,
         ),
     }
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -138,6 +139,21 @@ class Procfs:
             return (self._root / str(pid) / place).read_bytes()
         except (FileNotFoundError, ProcessLookupError):
             return b""
+
+    def command_line(self, pid: int) -> str:
+        """Return what the process executes, as one line; empty when it is gone or hidden."""
+        try:
+            words = (self._root / str(pid) / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+        except OSError:
+            return ""
+        return shlex.join(w.decode("utf-8", "replace") for w in words if w)
+
+    def uptime_s(self) -> float:
+        """Return the seconds since boot; raises ProcUnreadable."""
+        try:
+            return float((self._root / "uptime").read_text().split()[0])
+        except (OSError, ValueError, IndexError) as error:
+            raise ProcUnreadable(f"cannot read the time since boot: {error}") from error
 
     def writes_into(self, pid: int, folder: Path) -> bool:
         """Whether its standard output or error is a file below `folder`."""

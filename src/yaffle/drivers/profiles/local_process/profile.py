@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from yaffle.drivers.profiles.local_process import spec as specs
 from yaffle.drivers.profiles.local_process.capture import capture
+from yaffle.drivers.profiles.local_process.describing import describe
 from yaffle.drivers.profiles.local_process.folder import Busy, Folder
 from yaffle.drivers.profiles.local_process.plans import OPERATIONS
-from yaffle.drivers.profiles.local_process.procfs import Procfs
+from yaffle.drivers.profiles.local_process.procfs import Procfs, ProcUnreadable
 from yaffle.drivers.profiles.local_process.reading import Reader
+from yaffle.drivers.profiles.local_process.schema import SCHEMA
 from yaffle.drivers.profiles.local_process.worker import Worker
 from yaffle.errors import ConfigError
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import (
+    Inspection,
+    InspectionState,
     Operation,
     OperationSpec,
     Progress,
@@ -25,15 +29,24 @@ from yaffle.model.operations import (
     Reading,
     Target,
 )
+from yaffle.model.properties import Schema
 from yaffle.ports.context import DriverContext
 
 if TYPE_CHECKING:
-    from yaffle.ports.profile import Profile
+    from yaffle.ports.profile import Adopting, Describing, Profile
 
 T = TypeVar("T")
 
 _THREADS: Final = 8
 _BUSY_S: Final = 0.05
+# A process learns its environment once, when it begins. One that we did not start bears no marker,
+# nor does anything that it forks or forks later: of a child that left its session nobody could say
+# whose it is, so that no deletion could be proved and a second copy might run beside it.
+_STRANGER: Final = Inspection(
+    state=InspectionState.REFUSED,
+    detail="a process that Yaffle did not start bears no marker, so what it leaves behind could"
+    " never be proved gone; create a node from a profile with the same command instead",
+)
 _SHARE: Final = 0.9
 """Of the deadline is the thread's, so that its answer still finds the caller waiting."""
 
@@ -46,6 +59,7 @@ class LocalProcess:
         {Promise.DEDUPLICATES, Promise.CONFIRMS_DELETE, Promise.SURVIVES_ENGINE}
     )
     operations: ClassVar[Mapping[str, OperationSpec]] = OPERATIONS
+    schema: ClassVar[Schema] = SCHEMA
 
     def __init__(self, context: DriverContext, *, procfs: Procfs | None = None) -> None:
         if context.settings:
@@ -101,6 +115,33 @@ class LocalProcess:
         except ValueError as error:
             return f"no evidence: {error}"
 
+    async def describe(self, target: Target, *, deadline_s: float) -> Mapping[str, object]:
+        """Return pid, command, start and place of the present process."""
+
+        def work(_until_s: float) -> Mapping[str, object]:
+            return describe(
+                self._state_dir,
+                self._procfs,
+                target,
+                now_us=self._clock.now_us(),
+                uptime_s=self._procfs.uptime_s(),
+            )
+
+        try:
+            return await self._call(work, deadline_s)
+        except (TimeoutError, ProcUnreadable) as error:
+            return {"unclear": str(error) or f"no answer within {deadline_s:g} s"}
+
+    async def inspect(
+        self, identity: str, *, overrides: Mapping[str, object], snapshot: bool, deadline_s: float
+    ) -> Inspection:
+        """Refuse, whatever it is: a stranger's children cannot be told."""
+        return _STRANGER
+
+    async def adopt(self, target: Target, *, deadline_s: float) -> Inspection:
+        """Refuse as `inspect` does."""
+        return _STRANGER
+
     async def _progress(
         self, work: Callable[[float], Progress], deadline_s: float, *, insist: bool
     ) -> Progress:
@@ -126,3 +167,5 @@ class LocalProcess:
 
 if TYPE_CHECKING:
     _conforms: type[Profile] = LocalProcess
+    _describes: type[Describing] = LocalProcess
+    _adopts: type[Adopting] = LocalProcess
