@@ -17,6 +17,7 @@
     │   │   ├── ActionImmutable        the action has ended
     │   │   ├── FeatureNotSupported    not in this state
     │   │   └── NodeNotOrphan          the node belongs to a cluster
+    │   ├── TooManyRequests       429  later; the error says when
     │   ├── Forbidden             403  not allowed here (feature off, missing right)
     │   └── ConfigError           exit 2  a setting is wrong; the message names it and its value
     ├── DependencyError           503  something we need is away: database, prober, backend
@@ -120,6 +121,16 @@ class FeatureNotSupported(Conflict):
 
 class NodeNotOrphan(Conflict):
     """The node belongs to a cluster already."""
+
+
+class TooManyRequests(UserError):
+    """Asked too often: `retry_after_s` seconds from now it may be asked again."""
+
+    status: ClassVar[int] = 429
+
+    def __init__(self, message: str = "", *, retry_after_s: float, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after_s = retry_after_s
 
 
 class Forbidden(UserError):

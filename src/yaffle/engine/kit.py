@@ -101,6 +101,8 @@ class Kit:
     deadlines: Deadlines = field(default_factory=Deadlines)
     notify: tuple[str, ...] = ()
     """Names of the notifiers that are told of incidents."""
+    receivers: BudgetLimit = field(default=BudgetLimit(max_in_flight=1, burst=10, per_hour=3600.0))
+    """How often each webhook may be triggered, and how often all unknown ones together."""
 
 
 def limits(budgets: BudgetsSettings) -> Mapping[Scope, BudgetLimit]:

@@ -1,0 +1,337 @@
+"""Receivers: a URL that starts one action of one cluster, for callers who have nothing but the URL.
+
+Whoever holds the URL acts with the rights of a member of the cluster's project and no others, so
+the URL is a password: it appears in full in no log and in no event, each receiver has a bucket of
+its own, and whoever guesses empties one that all guesses share.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import urlencode
+
+import structlog
+
+from yaffle.core.receiver_actions import ACTIONS, Route, faults, merged
+from yaffle.engine.commands.desk import named
+from yaffle.engine.guesses import Guesses
+from yaffle.errors import BadRequest, Forbidden, InvalidSpec, NotFound, TooManyRequests
+from yaffle.model.ids import ClusterId
+from yaffle.model.rights import RIGHTS, Right, Role, Who, need
+from yaffle.store import catalog, events, receivers
+from yaffle.store.receivers import masked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import Connection
+
+    from yaffle.engine.commands.desk import Desk
+    from yaffle.model.ids import ActionId
+    from yaffle.store.records import ClusterRow, ReceiverRow
+
+log = structlog.get_logger()
+
+WEBHOOK: Final = "webhook"
+MESSAGE: Final = "message"
+
+
+class Verbs(Protocol):
+    """The verbs that a receiver may start."""
+
+    async def cluster_act(
+        self, who: Who, ident: str, verb: str, data: Mapping[str, object]
+    ) -> ActionId:
+        """Do what `/clusters/ID/actions` does."""
+        ...
+
+    async def cluster_op(
+        self,
+        who: Who,
+        ident: str,
+        operation: str,
+        filters: Mapping[str, object],
+        params: Mapping[str, object],
+    ) -> ActionId:
+        """Do one operation on the members."""
+        ...
+
+    async def cluster_update(
+        self,
+        who: Who,
+        ident: str,
+        *,
+        name: str | None,
+        profile: str | None,
+        metadata: Mapping[str, object] | None,
+        timeout: int | None,
+        profile_only: bool | None,
+        config: Mapping[str, object] | None,
+    ) -> ActionId:
+        """Change the cluster."""
+        ...
+
+    async def cluster_delete(self, who: Who, ident: str, *, force: bool = False) -> ActionId:
+        """Delete the cluster."""
+        ...
+
+
+class Receivers:
+    """Creates, changes, deletes and triggers receivers."""
+
+    def __init__(self, desk: Desk, verbs: Verbs) -> None:
+        self._desk = desk
+        self._verbs = verbs
+        self._guesses = Guesses(desk.kit.receivers)
+
+    async def receiver_create(
+        self,
+        who: Who,
+        *,
+        name: str,
+        kind: str,
+        cluster: str | None,
+        action: str | None,
+        base_url: str,
+        actor: Mapping[str, object] | None = None,
+        params: Mapping[str, object] | None = None,
+    ) -> str:
+        """Create a webhook and return its id; `base_url` begins its URL (`http://HOST:PORT`)."""
+        need(who, Right.WRITE)
+        _refuse_kind(kind)
+        if not cluster:
+            raise BadRequest("Cluster identity is required for creating webhook receiver.")
+        if not action:
+            raise BadRequest("Action name is required for creating webhook receiver.")
+        given = dict(params or {})
+        _refuse_inputs(action, given)
+        ident = self._desk.kit.new_id()
+
+        def work(conn: Connection) -> None:
+            found = _own_cluster(conn, who, cluster)
+            receivers.add(
+                conn,
+                {
+                    "id": ident,
+                    "name": named(name),
+                    "type": kind,
+                    "cluster_id": found.id,
+                    "action": action,
+                    "actor": dict(actor or {}),
+                    "params": given,
+                    "channel": channel_of(base_url, ident, given),
+                    # The project in which it acts; for an administrator not always their own.
+                    "project": found.project,
+                    "user": who.user,
+                    "domain": who.domain,
+                    "created_us": self._desk.now(),
+                },
+            )
+            self._event(conn, receivers.by_id(conn, ident), who.user, "RECEIVER_CREATE")
+
+        await self._desk.kit.store.write(work)
+        self._guesses.knows(ident)
+        return ident
+
+    async def receiver_update(
+        self,
+        who: Who,
+        ident: str,
+        *,
+        name: str | None = None,
+        action: str | None = None,
+        params: Mapping[str, object] | None = None,
+    ) -> None:
+        """Change a receiver; the URL shows its new parameters, and goes on working as it was."""
+        need(who, Right.WRITE)
+
+        def work(conn: Connection) -> None:
+            row = receivers.find(conn, ident, project=who.scope)
+            new: dict[str, object] = {}
+            if name is not None and name != row.name:
+                new["name"] = named(name)
+            if action is not None and action != row.action:
+                new["action"] = action
+            if params is not None and dict(params) != dict(row.params):
+                new["params"] = dict(params)
+                base = str(row.channel.get("alarm_url", "")).partition("/v1/webhooks/")[0]
+                new["channel"] = channel_of(base, row.id, params)
+            if not new:
+                raise BadRequest("No property needs an update.")
+            _refuse_inputs(
+                row.action if action is None else action, row.params if params is None else params
+            )
+            receivers.set_values(conn, row.id, self._desk.now(), **new)
+            self._event(conn, row, who.user, "RECEIVER_UPDATE")
+
+        await self._desk.kit.store.write(work)
+
+    async def receiver_delete(self, who: Who, ident: str) -> None:
+        """Delete a receiver: from now on its URL opens nothing."""
+        need(who, Right.WRITE)
+
+        def work(conn: Connection) -> str:
+            row = receivers.find(conn, ident, project=who.scope)
+            receivers.remove(conn, row.id)
+            self._event(conn, row, who.user, "RECEIVER_DELETE")
+            return row.id
+
+        self._guesses.forgets(await self._desk.kit.store.write(work))
+
+    async def receiver_trigger(self, ident: str, sent: Mapping[str, object]) -> ActionId:
+        """Start the receiver's action with `sent` over its own parameters; return the action's id.
+
+        Raises NotFound for an id that is none, TooManyRequests, and what the action's verb raises.
+        An attempt costs a token whatever becomes of it.
+        """
+        row = await self._spent(ident)
+        inputs = merged(row.action, row.params, sent)
+        problems = tuple(faults(row.action, inputs, strict=False))
+        if problems:
+            raise InvalidSpec(problems)
+        found = await self._start(row, inputs)
+        log.info(
+            "webhook triggered",
+            receiver=masked(row.id),
+            name=row.name,
+            cluster=row.cluster_id,
+            action=found,
+        )
+        return found
+
+    async def _spent(self, ident: str) -> ReceiverRow:
+        """Return the receiver after taking a token for it."""
+        self._guesses.admit(ident, self._desk.now())
+
+        def work(conn: Connection) -> tuple[ReceiverRow | None, float | None]:
+            row = receivers.by_id(conn, ident)
+            if row is None:
+                return None, None
+            wait_s = receivers.spend(conn, row.id, self._desk.kit.receivers, self._desk.now())
+            return row, wait_s
+
+        row, wait_s = await self._desk.kit.store.write(work)
+        if row is None:
+            self._guesses.failed(ident, self._desk.now())
+            raise NotFound("The receiver could not be found.")
+        self._guesses.knows(row.id)
+        if wait_s is not None:
+            raise TooManyRequests(
+                f"The receiver '{row.name}' is triggered too often.", retry_after_s=wait_s
+            )
+        return row
+
+    async def _start(self, row: ReceiverRow, inputs: Mapping[str, object]) -> ActionId:
+        who, cluster = acting(row), row.cluster_id
+        startable = ACTIONS[row.action]
+        match startable.route:
+            case Route.ACT:
+                return await self._verbs.cluster_act(who, cluster, startable.verb, inputs)
+            case Route.DELETE:
+                force = inputs.get("force") is True
+                return await self._verbs.cluster_delete(who, cluster, force=force)
+            case Route.UPDATE:
+                return await self._verbs.cluster_update(
+                    who,
+                    cluster,
+                    name=_text(inputs, "name"),
+                    profile=_text(inputs, "profile_id"),
+                    metadata=_table(inputs, "metadata"),
+                    timeout=_number(inputs, "timeout"),
+                    profile_only=_flag(inputs, "profile_only"),
+                    config=_table(inputs, "config"),
+                )
+            case Route.OPERATE:
+                operation = _text(inputs, "operation")
+                if operation is None:
+                    raise BadRequest("No operation specified.")
+                return await self._verbs.cluster_op(
+                    who,
+                    cluster,
+                    operation,
+                    _table(inputs, "filters") or {},
+                    _table(inputs, "params") or {},
+                )
+
+    def _event(self, conn: Connection, row: ReceiverRow | None, by: str, action: str) -> None:
+        assert row is not None  # noqa: S101 - written in this very transaction
+        events.append(
+            conn,
+            events.Subject(
+                otype="RECEIVER",
+                oid=masked(row.id),
+                oname=row.name,
+                cluster_id=row.cluster_id,
+                project=row.project,
+                user=by,
+                domain=row.domain,
+            ),
+            at_us=self._desk.now(),
+            action=action,
+            status="end",
+            reason=f"asked for by {by}",
+            data={"by": by, "starts": row.action},
+        )
+
+
+def acting(row: ReceiverRow) -> Who:
+    """Return who acts when a receiver is triggered: a member of its project, never more than that."""
+    return Who(user=row.user, project=row.project, domain=row.domain, rights=RIGHTS[Role.MEMBER])
+
+
+def channel_of(base_url: str, ident: str, params: Mapping[str, object]) -> dict[str, object]:
+    """Return how a webhook is reached; its parameters are shown in the URL, and read by nobody."""
+    words = urlencode([("V", 2), *sorted(params.items())])
+    return {"alarm_url": f"{base_url}/v1/webhooks/{ident}/trigger?{words}"}
+
+
+def _refuse_kind(kind: str) -> None:
+    if kind == MESSAGE:
+        raise BadRequest(
+            "Receivers of type 'message' are not supported: they need a Zaqar queue.",
+            hint="create one of type 'webhook' and let the sender call its URL",
+        )
+    if kind != WEBHOOK:
+        raise BadRequest(f"Unsupported receiver type '{kind}'.", hint="the only type is 'webhook'")
+
+
+def _refuse_inputs(action: str, params: Mapping[str, object]) -> None:
+    """Refuse what a receiver could not start, or only in vain."""
+    if action not in ACTIONS:
+        raise BadRequest(
+            f"Illegal action '{action}' specified.", hint=f"it is one of {', '.join(ACTIONS)}"
+        )
+    problems = tuple(faults(action, params, strict=True))
+    if problems:
+        raise InvalidSpec(problems)
+
+
+def _own_cluster(conn: Connection, who: Who, ident: str) -> ClusterRow:
+    """Return the cluster to act on; another project's, known by its id, is forbidden."""
+    try:
+        return catalog.find_cluster(conn, ident, who.scope)
+    except NotFound:
+        theirs = catalog.cluster(conn, ClusterId(ident))
+        if theirs is not None:
+            raise Forbidden("You are not authorized to complete this operation.") from None
+        raise BadRequest(f"The specified cluster '{ident}' could not be found.") from None
+
+
+def _text(inputs: Mapping[str, object], key: str) -> str | None:
+    value = inputs.get(key)
+    return value if isinstance(value, str) else None
+
+
+def _number(inputs: Mapping[str, object], key: str) -> int | None:
+    value = inputs.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _flag(inputs: Mapping[str, object], key: str) -> bool | None:
+    value = inputs.get(key)
+    return value if isinstance(value, bool) else None
+
+
+def _table(inputs: Mapping[str, object], key: str) -> dict[str, object] | None:
+    value = inputs.get(key)
+    return value if isinstance(value, dict) else None

@@ -1,0 +1,101 @@
+"""What a receiver may start, read from the table itself, and what becomes of what callers send."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from yaffle.core.receiver_actions import ACTIONS, Route, faults, inputs_of, merged
+
+SENLIN = {
+    "ADD_NODES", "ATTACH_POLICY", "CHECK", "DELETE", "DEL_NODES", "DETACH_POLICY", "OPERATION",
+    "RECOVER", "REPLACE_NODES", "RESIZE", "SCALE_IN", "SCALE_OUT", "UPDATE", "UPDATE_POLICY",
+}  # fmt: skip
+"""The contract: "any CLUSTER_* but CLUSTER_CREATE"."""
+
+
+def test_every_cluster_action_but_create() -> None:
+    assert set(ACTIONS) == {f"CLUSTER_{word}" for word in SENLIN}
+
+
+def test_every_action_has_a_way() -> None:
+    for name, action in ACTIONS.items():
+        assert bool(action.verb) == (action.route is Route.ACT), name
+    verbs = [action.verb for action in ACTIONS.values() if action.verb]
+    assert len(verbs) == len(set(verbs))
+
+
+GOOD: dict[str, Any] = {
+    "count": 2, "adjustment_type": "EXACT_CAPACITY", "number": 1.5, "min_size": 0, "max_size": -1,
+    "min_step": 1, "strict": False, "delete_check_action": True, "operation": "REBOOT",
+    "operation_params": {}, "check": True, "check_capacity": False, "destroy_after_deletion": True,
+    "policy_id": "p", "enabled": True, "name": "n", "profile_id": "p", "metadata": {},
+    "timeout": 60, "profile_only": True, "config": {}, "force": True, "filters": {}, "params": {},
+}  # fmt: skip
+NODES: dict[str, Any] = {"CLUSTER_REPLACE_NODES": {"old": "new"}}
+
+
+@pytest.mark.parametrize("action", sorted(ACTIONS))
+def test_every_word_of_every_action_can_be_given(action: str) -> None:
+    nodes = NODES.get(action, ["n1"])
+    params = {key: GOOD.get(key, nodes) for key in ACTIONS[action].takes}
+    assert list(faults(action, params, strict=True)) == []
+
+
+@pytest.mark.parametrize("action", sorted(ACTIONS))
+def test_every_word_of_every_action_is_judged(action: str) -> None:
+    for key in ACTIONS[action].takes:
+        wrong: object = object()
+        assert len(list(faults(action, {key: wrong}, strict=False))) == 1, key
+
+
+@pytest.mark.parametrize(
+    ("action", "params", "place"),
+    [
+        pytest.param("CLUSTER_SCALE_IN", {"count": 0}, "params.count", id="zero"),
+        pytest.param("CLUSTER_SCALE_IN", {"count": -1}, "params.count", id="negative"),
+        pytest.param("CLUSTER_SCALE_OUT", {"count": True}, "params.count", id="true-is-no-number"),
+        pytest.param("CLUSTER_SCALE_OUT", {"count": "2"}, "params.count", id="text"),
+        pytest.param("CLUSTER_SCALE_OUT", {"cuont": 2}, "params.cuont", id="misspelt"),
+        pytest.param("CLUSTER_ADD_NODES", {"nodes": []}, "params.nodes", id="nobody"),
+        pytest.param("CLUSTER_ADD_NODES", {"nodes": "n1"}, "params.nodes", id="no-list"),
+        pytest.param("CLUSTER_CHECK", {"count": 1}, "params.count", id="another-action's"),
+    ],
+)
+def test_a_receiver_that_can_only_fail_is_refused(
+    action: str, params: dict[str, object], place: str
+) -> None:
+    (fault,) = faults(action, params, strict=True)
+    assert fault.startswith(f"{place}: ")
+
+
+def test_a_count_of_null_is_no_count() -> None:
+    assert list(faults("CLUSTER_SCALE_OUT", {"count": None}, strict=True)) == []
+
+
+def test_what_is_sent_wins_and_foreign_words_are_dropped() -> None:
+    report = {"count": 3, "alarm_id": "a", "current": "alarm", "severity": "low"}
+    assert merged("CLUSTER_SCALE_OUT", {"count": 1}, report) == {"count": 3}
+    assert merged("CLUSTER_SCALE_OUT", {"count": 1}, {}) == {"count": 1}
+
+
+@pytest.mark.parametrize(
+    ("version", "body", "wanted"),
+    [
+        pytest.param(1, {"params": {"count": 2}}, {"count": 2}, id="v1-wrapped"),
+        pytest.param(1, {"count": 2}, {}, id="v1-bare"),
+        pytest.param(1, {"params": [1]}, {}, id="v1-no-map"),
+        pytest.param(2, {"count": 2}, {"count": 2}, id="v2-bare"),
+        pytest.param(9, {"count": 2}, {"count": 2}, id="v9-as-v2"),
+        pytest.param(
+            2, {"params": {"count": 2}}, {"params": {"count": 2}}, id="v2-is-not-unwrapped"
+        ),
+        pytest.param(2, [1], {}, id="list"),
+        pytest.param(2, None, {}, id="nothing"),
+    ],
+)
+def test_the_version_alone_says_where_the_inputs_are(
+    version: int, body: object, wanted: dict[str, object]
+) -> None:
+    assert inputs_of(version, body) == wanted
