@@ -57,6 +57,7 @@ class ClusterStatus(StrEnum):
     CRITICAL = "CRITICAL"
     ERROR = "ERROR"
     WARNING = "WARNING"
+    OPERATING = "OPERATING"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

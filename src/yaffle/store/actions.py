@@ -68,7 +68,11 @@ def _claimable(now_us: int, me: EngineId, carried: Sequence[str]) -> ColumnEleme
     dropped = and_(actions.c.status == RUNNING, actions.c.owner == me, actions.c.id.not_in(carried))
     # Put off; but a clock that was set back must not put anything off for longer than was meant.
     put_off = actions.c.lease_us.between(now_us + 1, now_us + PUT_OFF_MAX_S * 1_000_000)
-    awake = and_(actions.c.status.in_((WAITING, HOOKED)), actions.c.wake_us <= now_us)
+    awake = and_(
+        actions.c.status.in_((WAITING, HOOKED)),
+        actions.c.lock_key.is_not(None),
+        actions.c.wake_us <= now_us,
+    )
     return or_(and_(actions.c.status == READY, ~put_off), orphaned, dropped, awake)
 
 
@@ -172,7 +176,7 @@ def end(
         )
     )
     if held is not None and held.lock_key is not None:
-        promote(conn, NodeId(held.lock_key), now_us)
+        promote(conn, held.lock_key, now_us)
     if held is not None and held.parent_id:
         wake(conn, ActionId(held.parent_id), now_us)
 
@@ -209,22 +213,30 @@ def wake(conn: Connection, parent_id: ActionId, now_us: int) -> None:
     )
 
 
-def promote(conn: Connection, node_id: NodeId, now_us: int) -> None:
-    """Give a free node's lock to the action that has waited for it the longest."""
+def promote(conn: Connection, key: str, now_us: int) -> None:
+    """Give a free lock to the action that has waited for it the longest.
+
+    One that also waits for somebody outside (HOOKED), or to be admitted by the planner
+    (NODE_RECOVER), gets the lock and goes on waiting.
+    """
     waiting = conn.execute(
-        select(actions.c.id)
+        select(actions.c.id, actions.c.status, actions.c.action)
         .where(
-            actions.c.node_id == node_id, actions.c.status == WAITING, actions.c.lock_key.is_(None)
+            actions.c.target == key,
+            actions.c.status.in_((WAITING, HOOKED)),
+            actions.c.lock_key.is_(None),
         )
         .order_by(actions.c.created_us, actions.c.id)
         .limit(1)
-    ).scalar_one_or_none()
-    if waiting is not None:
-        conn.execute(
-            update(actions)
-            .where(actions.c.id == waiting)
-            .values(status=READY, lock_key=node_id, updated_us=now_us)
-        )
+    ).one_or_none()
+    if waiting is None:
+        return
+    on = waiting.status == WAITING and waiting.action != "NODE_RECOVER"
+    conn.execute(
+        update(actions)
+        .where(actions.c.id == waiting.id)
+        .values(status=READY if on else waiting.status, lock_key=key, updated_us=now_us)
+    )
 
 
 def lock_holder(conn: Connection, node_id: NodeId) -> ActionRow | None:

@@ -36,6 +36,7 @@ class Subject:
 
 
 INFO: Final = 20
+ERROR: Final = 40
 
 
 def append(  # noqa: PLR0913 - an event has that many parts

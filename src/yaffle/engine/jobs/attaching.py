@@ -1,0 +1,181 @@
+"""Which policies have their say over a cluster: attached, switched on and off, detached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import delete, insert, update
+
+from yaffle.engine.jobs.ending import conclude
+from yaffle.engine.jobs.job import Ended, failed
+from yaffle.errors import BadRequest, Forbidden, InvalidSpec, MultipleChoices, NotFound
+from yaffle.model.policy import ActionKind, HealthPolicy
+from yaffle.policy import check_operations, parse_document
+from yaffle.store import catalog
+from yaffle.store.tables import bindings
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from yaffle.engine.jobs.job import Job, Move
+    from yaffle.engine.kit import Drivers, Kit
+    from yaffle.policy import ParsedPolicy
+    from yaffle.store.records import BindingRow, ClusterRow, PolicyRow
+
+PRIORITIES: Final = {
+    "senlin.policy.scaling": 100,
+    "senlin.policy.batch": 200,
+    "senlin.policy.deletion": 400,
+    "senlin.policy.health": 600,
+}
+"""Who has its say first, by type."""
+PLURAL: Final = frozenset({"senlin.policy.scaling"})
+"""Types of which a cluster may have several."""
+
+
+def type_of(row_type: str) -> str:
+    """Return the type of `senlin.policy.health-1.2` without its version."""
+    return row_type.rpartition("-")[0]
+
+
+def attach(job: Job) -> Move:
+    """Bind a policy; once more is no error, a second of a singleton type is."""
+    row = policy_of(job)
+    present = catalog.bindings_of(job.conn, job.cluster.id)
+    if any(b.policy_id == row.id for b in present):
+        return conclude(job, Ended())
+    rival = rival_of(row, present)
+    if rival is not None:
+        return conclude(
+            job,
+            failed(
+                f"Only one instance of policy type ({type_of(row.type)}) can be attached to a"
+                f" cluster, but another instance ({rival.policy_id}) is found."
+            ),
+        )
+    enabled = job.inputs.get("enabled", True)
+    bind(job.kit, job.conn, job.cluster, row, enabled=enabled is not False)
+    return conclude(job, Ended())
+
+
+def detach(job: Job) -> Move:
+    """Unbind a policy; recoveries that run go on with the policy they began with."""
+    binding = binding_of(job)
+    job.conn.execute(delete(bindings).where(bindings.c.id == binding.id))
+    return conclude(job, Ended())
+
+
+def switch(job: Job) -> Move:
+    """Switch an attached policy on or off."""
+    binding = binding_of(job)
+    job.conn.execute(
+        update(bindings)
+        .where(bindings.c.id == binding.id)
+        .values(enabled=bool(job.inputs.get("enabled")), updated_us=job.now_us)
+    )
+    return conclude(job, Ended())
+
+
+def policy_of(job: Job) -> PolicyRow:
+    """Return the policy that the request names; raise BadRequest for none."""
+    word = str(job.inputs.get("policy_id", ""))
+    try:
+        return catalog.find_policy(job.conn, word, job.cluster.project)
+    except NotFound as error:
+        raise BadRequest(
+            f"The specified policy '{word}' could not be found.", hint=error.hint
+        ) from None
+
+
+def binding_of(job: Job) -> BindingRow:
+    """Return the binding that the request names; raise BadRequest where there is none."""
+    word = str(job.inputs.get("policy_id", ""))
+    found: BindingRow | None = None
+    try:
+        row = catalog.find_policy(job.conn, word, job.cluster.project)
+    except MultipleChoices:
+        raise
+    except NotFound:
+        pass
+    else:
+        present = catalog.bindings_of(job.conn, job.cluster.id)
+        found = next((b for b in present if b.policy_id == row.id), None)
+    if found is None:
+        raise BadRequest(
+            f"The policy '{word}' is not attached to the specified cluster '{job.cluster.id}'."
+        )
+    return found
+
+
+def rival_of(row: PolicyRow, present: Sequence[BindingRow]) -> BindingRow | None:
+    """Return the binding that keeps another policy of this type away."""
+    kind = type_of(row.type)
+    if kind in PLURAL:
+        return None
+    return next((b for b in present if type_of(b.policy_type) == kind), None)
+
+
+def bind(kit: Kit, conn: Connection, cluster: ClusterRow, row: PolicyRow, *, enabled: bool) -> None:
+    """Insert a binding after checking that it fits."""
+    fits(kit, conn, parse_document(row.spec), cluster)
+    conn.execute(
+        insert(bindings).values(
+            id=kit.new_id(),
+            cluster_id=cluster.id,
+            policy_id=row.id,
+            policy_type=row.type,
+            enabled=enabled,
+            priority=PRIORITIES.get(type_of(row.type), 500),
+            created_us=kit.clock.now_us(),
+        )
+    )
+
+
+def fits(kit: Kit, conn: Connection, parsed: ParsedPolicy, cluster: ClusterRow | None) -> None:
+    """Refuse a policy that could not work here: an operation that the profile lacks, a missing driver.
+
+    A binding without a working watch is impossible (contracts of the health policy, "nothing after
+    attach"): what cannot be asked or done is said now and not found out at three in the morning.
+    """
+    policy = parsed.policy
+    if cluster is None or not isinstance(policy, HealthPolicy):
+        return
+    profile = catalog.profile(conn, cluster.profile_id)
+    driver = kit.drivers.profiles.get(profile.type)
+    if driver is None:
+        raise Forbidden(f"profile type {profile.type!r} is not available here")
+    lacking = check_operations(policy, driver.operations)
+    problems = [*lacking, *missing_drivers(kit.drivers, policy)]
+    if policy.recovery.snapshot is not None and "SNAPSHOT" not in driver.operations:
+        problems.append(f"recovery.snapshot: profile type {driver.type} cannot take snapshots")
+    if problems:
+        raise InvalidSpec(problems)
+
+
+def missing_drivers(drivers: Drivers, policy: HealthPolicy) -> Iterator[str]:
+    """Name what the policy needs of this engine and the engine does not have."""
+    for place, mode in enumerate(policy.detection.modes):
+        if mode.type not in drivers.detectors:
+            yield (
+                f"detection.detection_modes.{place}.type: {mode.type} is not available here;"
+                f" installed: {', '.join(sorted(drivers.detectors))}"
+            )
+    for place, action in enumerate(policy.recovery.actions):
+        where = f"recovery.actions.{place}"
+        if action.kind is ActionKind.BUILTIN:
+            continue
+        driver = drivers.workflows.get(action.kind)
+        if driver is None:
+            yield f"{where}.type: no driver for {action.kind} workflows is installed here"
+            continue
+        try:
+            driver.validate(action.name, action.params)
+        except InvalidSpec as error:
+            yield from (f"{where}: {problem}" for problem in error.problems)
+    for place, kind in enumerate(policy.recovery.fencing):
+        if kind not in drivers.fencers:
+            yield (
+                f"recovery.fencing.{place}: no {kind} fencer is installed here;"
+                f" installed: {', '.join(sorted(drivers.fencers)) or 'none'}"
+            )

@@ -1,0 +1,114 @@
+"""Taking a node away: its deletion queues behind whatever holds the node, which is told to stop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from yaffle.engine import news
+from yaffle.engine.jobs import hooks
+from yaffle.engine.jobs.rows import REQUESTED, queue
+from yaffle.model.health import NodeStatus
+from yaffle.model.incident import IncidentState
+from yaffle.store import actions, catalog, incidents
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import Connection
+
+    from yaffle.engine.kit import Kit
+    from yaffle.model.cluster_policies import Hook
+    from yaffle.model.ids import ActionId
+    from yaffle.model.rights import Who
+    from yaffle.store.records import ActionRow, NodeRow
+
+DELETE: Final = "NODE_DELETE"
+
+
+def deletion_of(conn: Connection, node: NodeRow) -> ActionRow | None:
+    """Return the deletion of a node that is under way; asked for twice, it is one node less."""
+    present = actions.unfinished(conn, node_id=node.id)
+    return next((a for a in present if a.action == DELETE), None)
+
+
+def remove(  # noqa: PLR0913 - whose part it is, and what it waits for
+    kit: Kit,
+    conn: Connection,
+    node: NodeRow,
+    *,
+    who: Who,
+    now_us: int,
+    parent_id: str = "",
+    cause: str = REQUESTED,
+    timeout_s: int | None = None,
+    inputs: Mapping[str, object] | None = None,
+    hook: Hook | None = None,
+) -> ActionId:
+    """Queue the deletion of a node, or return the one that is under way, now part of the parent.
+
+    `hook`: who is told first, and has to say that it may go on.
+    """
+    present = deletion_of(conn, node)
+    if present is not None:
+        # What was put off after a failed try is tried again at once: somebody insists.
+        actions.set_values(
+            conn, present.id, now_us, parent_id=parent_id or present.parent_id, lease_us=0
+        )
+        return present.id
+    holder = stop_others(conn, node, f"{who.user} deletes the node", now_us)
+    ident = queue(
+        kit,
+        conn,
+        action=DELETE,
+        who=who,
+        target=node.id,
+        cluster_id=node.cluster_id,
+        node_id=node.id,
+        parent_id=parent_id,
+        cause=hooks.cause_of(cause, hook),
+        inputs={"by": who.user, "was": node.status, **(inputs or {})},
+        timeout_s=timeout_s,
+        status=_status(holder, hook),
+        lock_key=node.id if holder is None else None,
+        wake_us=None if hook is None else now_us + hook.timeout_s * 1_000_000,
+    )
+    catalog.set_node(
+        conn,
+        node.id,
+        now_us,
+        status=NodeStatus.DELETING.value,
+        status_reason=f"asked for by {who.user}",
+    )
+    if hook is not None:
+        hooks.tell(kit, conn, ident, node, hook, now_us)
+    incident = incidents.open_of(conn, node.id)
+    if incident is not None and holder is None:
+        news.change(
+            kit,
+            conn,
+            node,
+            incident,
+            IncidentState.SUPERSEDED,
+            reason=f"{who.user} deletes the node",
+            now_us=now_us,
+        )
+    return ident
+
+
+def _status(holder: ActionRow | None, hook: Hook | None) -> str:
+    if hook is not None:
+        return actions.HOOKED
+    return actions.READY if holder is None else actions.WAITING
+
+
+def stop_others(conn: Connection, node: NodeRow, why: str, now_us: int) -> ActionRow | None:
+    """Ask everything on a node to stop; return what still holds it because it may have begun.
+
+    A recovery that is ready has an incident and a budget to settle: its own walk does that.
+    """
+    for other in actions.unfinished(conn, node_id=node.id):
+        actions.cancel(conn, other.id, why, now_us)
+        unbegun = other.status == actions.READY and other.incident_id is None
+        if unbegun or other.status in {actions.WAITING, actions.HOOKED}:
+            actions.end(conn, other.id, now_us, status=actions.CANCELLED, reason=why, outputs={})
+    return actions.lock_holder(conn, node.id)

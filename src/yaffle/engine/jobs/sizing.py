@@ -1,0 +1,225 @@
+"""More nodes or fewer: resize, scale-out, scale-in, and the policies that have their say in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from yaffle.core import sizes, victims
+from yaffle.core.scaling import Cooling, Scaled, propose
+from yaffle.core.sizes import Fault, Sizes
+from yaffle.engine.jobs import bound
+from yaffle.engine.jobs.ending import conclude
+from yaffle.engine.jobs.job import Ended, Wait, verdict
+from yaffle.engine.jobs.parts import make_nodes, on_node
+from yaffle.engine.jobs.removal import remove
+from yaffle.engine.jobs.rows import DERIVED
+from yaffle.errors import ActionCooldown, BadRequest
+from yaffle.model.cluster_policies import Criteria, ScalingEvent, ScalingPolicy
+from yaffle.model.health import ClusterStatus, Health, NodeStatus
+from yaffle.store import actions, catalog
+from yaffle.store.tables import bindings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from yaffle.engine.jobs.job import Job, Move
+    from yaffle.model.cluster_policies import DeletionPolicy
+    from yaffle.store.records import ClusterRow, NodeRow
+
+
+def sizes_of(cluster: ClusterRow) -> Sizes:
+    """Return the cluster's sizes as the arithmetic wants them."""
+    return Sizes(
+        desired=cluster.desired_capacity, min_size=cluster.min_size, max_size=cluster.max_size
+    )
+
+
+def accepted(result: Sizes | Fault) -> Sizes:
+    """Return the sizes, or raise the fault as the caller's."""
+    if isinstance(result, Fault):
+        raise BadRequest(result.text)
+    return result
+
+
+# --- resize ----------------------------------------------------------------------------------
+
+
+def resize(job: Job) -> Move:
+    """Change bounds and capacity together; the arithmetic is `core.sizes`."""
+    wanted = {k: v for k, v in job.inputs.items() if v is not None}
+    after = accepted(sizes.resize(sizes_of(job.cluster), **wanted))  # type: ignore[arg-type]
+    job = job.set_cluster(min_size=after.min_size, max_size=after.max_size)
+    return _grow_or_shrink(job, after.desired - job.cluster.desired_capacity)
+
+
+# --- scale -----------------------------------------------------------------------------------
+
+
+def scale_out(job: Job) -> Move:
+    """Add nodes: as many as were asked for, or as the scaling policy says."""
+    return _grow_or_shrink(job, _scaled(job, ScalingEvent.CLUSTER_SCALE_OUT))
+
+
+def scale_in(job: Job) -> Move:
+    """Remove nodes: as many as were asked for, or as the scaling policy says."""
+    return _grow_or_shrink(job, -_scaled(job, ScalingEvent.CLUSTER_SCALE_IN))
+
+
+def _scaled(job: Job, event: ScalingEvent) -> int:
+    """Return how many nodes come or go; each scaling policy for this event has to agree."""
+    given = job.inputs.get("count")
+    wanted = given if isinstance(given, int) else None
+    before = sizes_of(job.cluster)
+    if wanted is not None and wanted <= 0:
+        accepted(sizes.scale(before, wanted, event))
+    count: int | None = None
+    for policy, said in bound.of_kind(job.conn, job.cluster.id, ScalingPolicy):
+        if said.event is not event:
+            continue
+        last_us = policy.binding.last_op_us
+        answer = propose(said, before, wanted=wanted, last_op_us=last_us, now_us=job.now_us)
+        match answer:
+            case Cooling(until_us=until_us):
+                left_s = (until_us - job.now_us) / 1e6
+                raise ActionCooldown(
+                    f"The {event} action for cluster {job.cluster.id} cannot be processed due to"
+                    f" Policy {policy.row.id} cooldown still in progress",
+                    hint=f"{left_s:.0f} s are left of it",
+                )
+            case Fault(text=text):
+                raise BadRequest(text)
+            case Scaled(count=proposed):
+                count = proposed if count is None else min(count, proposed)
+    if count is None:
+        after = accepted(sizes.scale(before, wanted, event))
+        count = abs(after.desired - before.desired)
+    return count
+
+
+def _stamp(job: Job) -> None:
+    """Let the cool-down of every scaling policy begin."""
+    for policy, _ in bound.of_kind(job.conn, job.cluster.id, ScalingPolicy):
+        job.conn.execute(
+            bindings.update()
+            .where(bindings.c.id == policy.binding.id)
+            .values(last_op_us=job.now_us)
+        )
+
+
+# --- both ------------------------------------------------------------------------------------
+
+
+def _grow_or_shrink(job: Job, change: int) -> Move:
+    if change == 0:
+        return conclude(job, Ended())
+    job = job.show(ClusterStatus.RESIZING)
+    if change > 0:
+        job = job.set_cluster(desired_capacity=job.cluster.desired_capacity + change)
+        make_nodes(job, change)
+        return Wait()
+    policy = bound.deletion(job.conn, job.cluster.id)
+    if policy is None or policy.reduce_desired_capacity:
+        job = job.set_cluster(desired_capacity=job.cluster.desired_capacity + change)
+    gone = chosen(job, -change, policy)
+    return give_up(job, gone, policy)
+
+
+def chosen(job: Job, count: int, policy: DeletionPolicy | None) -> list[str]:
+    """Return the nodes that a shrinking cluster gives up, in that order."""
+    members = [
+        n for n in catalog.nodes_of(job.conn, job.cluster.id) if n.status != NodeStatus.DELETING
+    ]
+    profiles = {p: catalog.profile(job.conn, p) for p in {n.profile_id for n in members}}
+    order = victims.choose(
+        [_candidate(n, profiles[n.profile_id].created_us) for n in members],
+        count,
+        criteria=Criteria.OLDEST_FIRST if policy is None else policy.criteria,
+        pick=job.kit.rng.randrange,
+    )
+    return [str(i) for i in order]
+
+
+def _candidate(node: NodeRow, profile_us: int) -> victims.Candidate:
+    return victims.Candidate(
+        node_id=node.id,
+        index=node.index,
+        status=NodeStatus(node.status),
+        health=Health(node.health),
+        tainted=node.tainted,
+        created_us=node.created_us,
+        made_us=node.made_us,
+        profile_created_us=profile_us,
+        name=node.name,
+    )
+
+
+def give_up(
+    job: Job,
+    idents: Sequence[str],
+    policy: DeletionPolicy | None,
+    *,
+    destroy: bool | None = None,
+) -> Move:
+    """Remove these nodes, after the policy's grace period; `destroy`: what the request said."""
+    gone = destroy if destroy is not None else policy is None or policy.destroy_after_deletion
+    plan = Plan(idents=tuple(idents), destroy=gone)
+    if policy is not None and policy.grace_period_s:
+        return Wait(
+            data={"remove": plan.as_json()},
+            until_us=job.now_us + policy.grace_period_s * 1_000_000,
+        )
+    return _removed(job, plan, policy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Which nodes go, and whether they are destroyed or only leave."""
+
+    idents: tuple[str, ...]
+    destroy: bool
+
+    def as_json(self) -> dict[str, object]:
+        """Return what `of` reads again."""
+        return {"nodes": list(self.idents), "destroy": self.destroy}
+
+    @classmethod
+    def of(cls, value: object) -> Plan | None:
+        """Return the plan in an action's `data`; None where there is none."""
+        if not isinstance(value, dict) or not isinstance(value.get("nodes"), list):
+            return None
+        return cls(idents=tuple(map(str, value["nodes"])), destroy=bool(value.get("destroy")))
+
+
+def _removed(job: Job, plan: Plan, policy: DeletionPolicy | None) -> Move:
+    """Insert the parts that remove the nodes."""
+    for ident in plan.idents:
+        node = catalog.node(job.conn, ident)  # type: ignore[arg-type]
+        if node is None or node.cluster_id != job.cluster.id:
+            continue
+        if not plan.destroy:
+            on_node(job, "NODE_LEAVE", node, takes_over=True)
+            continue
+        remove(
+            job.kit,
+            job.conn,
+            node,
+            who=job.who,
+            now_us=job.now_us,
+            parent_id=job.action.id,
+            cause=DERIVED,
+            timeout_s=job.action.timeout_s,
+            hook=None if policy is None else policy.hook,
+        )
+    return Wait(data={"remove": None})
+
+
+def resized(job: Job) -> Move:
+    """The grace period is over, or every part is."""
+    plan = Plan.of(job.action.data.get("remove"))
+    if plan is not None:
+        return _removed(job, plan, bound.deletion(job.conn, job.cluster.id))
+    ended = verdict(job.parts())
+    if ended.status == actions.SUCCEEDED:
+        _stamp(job)
+    return conclude(job, ended)

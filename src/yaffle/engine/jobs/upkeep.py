@@ -1,0 +1,136 @@
+"""Looking after the members: check them, recover the sick ones, have each do an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from yaffle.engine.jobs import bound, recovery
+from yaffle.engine.jobs.ending import conclude
+from yaffle.engine.jobs.job import Ended, Wait, verdict
+from yaffle.engine.jobs.parts import make_nodes, on_node
+from yaffle.engine.jobs.sizing import chosen, give_up
+from yaffle.errors import BadRequest
+from yaffle.model.health import ClusterStatus, Health, NodeStatus
+from yaffle.store import catalog
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from yaffle.engine.jobs.job import Job, Move
+    from yaffle.store.records import ActionRow, NodeRow
+
+UNTOUCHABLE: Final = frozenset({NodeStatus.DELETING.value})
+
+
+def _members(job: Job) -> list[NodeRow]:
+    members = catalog.nodes_of(job.conn, job.cluster.id)
+    return [n for n in members if n.status not in UNTOUCHABLE]
+
+
+# --- check -----------------------------------------------------------------------------------
+
+
+def check(job: Job) -> Move:
+    """Look at every member once."""
+    return _looked_at(job.show(ClusterStatus.CHECKING)) or conclude(job, Ended())
+
+
+def _looked_at(job: Job) -> Wait | None:
+    members = _members(job)
+    for node in members:
+        on_node(job, "NODE_CHECK", node, takes_over=False)
+    return Wait(data={"phase": "check"}) if members else None
+
+
+def checked(job: Job) -> Move:
+    """Every member was looked at; that one is not well is an answer, not a failure of the check."""
+    return conclude(job, Ended())
+
+
+# --- recover ---------------------------------------------------------------------------------
+
+
+def recover(job: Job) -> Move:
+    """Check first where that was asked for, then recover who is not well, then mend the number."""
+    job = job.show(ClusterStatus.RECOVERING)
+    waiting = _looked_at(job) if job.inputs.get("check") else None
+    return waiting or _recover_sick(job)
+
+
+def _recover_sick(job: Job) -> Move:
+    sick = [n for n in _members(job) if is_sick(n)]
+    for node in sick:
+        recovery.request(job, node)
+    return Wait(data={"phase": "recover"}) if sick else _fill(job, Ended())
+
+
+def is_sick(node: NodeRow) -> bool:
+    """Whether CLUSTER_RECOVER is about this node (contracts/health-policy.md §9)."""
+    return node.status != NodeStatus.ACTIVE or node.health == Health.UNHEALTHY
+
+
+def recovered(job: Job) -> Move:
+    """A phase is over: the next one."""
+    match job.action.data.get("phase"):
+        case "check":
+            return _recover_sick(job)
+        case "recover":
+            return _fill(job, verdict(_of(job, "NODE_RECOVER")))
+        case _:
+            return conclude(job, verdict([p for p in job.parts() if p.action != "NODE_CHECK"]))
+
+
+def _of(job: Job, action: str) -> Sequence[ActionRow]:
+    return [p for p in job.parts() if p.action == action]
+
+
+def _fill(job: Job, ended: Ended) -> Move:
+    """`check_capacity`: bring the number of members to what the cluster wants."""
+    change = job.cluster.desired_capacity - len(_members(job))
+    if not job.inputs.get("check_capacity") or change == 0:
+        return conclude(job, ended)
+    if change > 0:
+        make_nodes(job, change)
+        return Wait(data={"phase": "capacity"})
+    policy = bound.deletion(job.conn, job.cluster.id)
+    move = give_up(job, chosen(job, -change, policy), None, destroy=True)
+    assert isinstance(move, Wait)  # noqa: S101 - without a policy there is no grace period
+    return Wait(data={**move.data, "phase": "capacity"})
+
+
+# --- operation -------------------------------------------------------------------------------
+
+FILTERS: Final = ("name", "profile_id", "status", "role")
+
+
+def operate(job: Job) -> Move:
+    """Have the members that match do one operation of their profile."""
+    members = [n for n in _members(job) if _matches(job, n)]
+    if not members:
+        raise BadRequest("No node (matching the filter) could be found.")
+    job = job.show(ClusterStatus.OPERATING)
+    for node in members:
+        on_node(
+            job,
+            "NODE_OPERATION",
+            node,
+            takes_over=False,
+            inputs={
+                "operation": job.inputs.get("operation"),
+                "params": job.inputs.get("params") or {},
+            },
+        )
+    return Wait()
+
+
+def _matches(job: Job, node: NodeRow) -> bool:
+    filters = job.inputs.get("filters")
+    if not isinstance(filters, Mapping):
+        return True
+    return all(str(getattr(node, key)) == str(value) for key, value in filters.items())
+
+
+def operated(job: Job) -> Move:
+    """Every node has done it, or could not."""
+    return conclude(job, verdict(job.parts()))
