@@ -31,7 +31,7 @@ Seconds = Annotated[float, Field(gt=0)]
 PREFIX: Final = "YAFFLE_"
 _OTHERS: Final = re.compile(
     # of the commands that ask a server, and the mark of what Yaffle itself has started
-    r"YAFFLE_(SERVER|TOKEN|CONFIG|NODE_ID|PHYSICAL_ID|OPERATION_ID|JOB"
+    r"YAFFLE_(SERVER|TOKEN|USER|PASSWORD|CONFIG|NODE_ID|PHYSICAL_ID|OPERATION_ID|JOB"
     # of the test suites
     r"|(SIM|CHAOS)_\w+"
     # what Kubernetes tells every container of a service that is called yaffle
@@ -54,7 +54,12 @@ class ServerSettings(Section):
     )
     token_file: Path | None = Field(
         default=None,
-        description="File with bearer tokens, one a line. Required off loopback; optional on it.",
+        description="File with bearer tokens, one a line. Off loopback, this or `users_file` is"
+        " required; on it, without either, nobody has to say who they are.",
+    )
+    users_file: Path | None = Field(
+        default=None,
+        description="File with names and hashed passwords for HTTP basic; `yaffle user` writes it.",
     )
     allowed_hosts: tuple[str, ...] = Field(
         default=(),
@@ -259,6 +264,16 @@ def split_address(text: str) -> tuple[str, int]:
     if not colon or not host or not port.isdigit() or not 0 <= int(port) <= 65535:
         raise ValueError(f"{text!r} is not HOST:PORT, for example 127.0.0.1:8777")
     return host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the host can only be this machine."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def load(path: Path | None, flags: dict[str, Any] | None = None) -> Settings:

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
 from starlette.requests import Request
 
-LOCAL_USER = "local user"
-WORD_MAX = 255
+from yaffle.api.gate import NOBODY, WORD_MAX
+from yaffle.model.rights import Right, Who, need
 
 
 class Asker:
-    """Who asks: the token's name; where none is needed, what the body or the header says."""
+    """Who asks: the gate's word; where nobody has to prove it, what the body or a header says."""
 
     def __init__(self, request: Request) -> None:
-        token = request.scope.get("yaffle.user")
-        self._token = token if isinstance(token, str) else ""
-        header = request.headers.get("x-yaffle-user", "").strip()[:WORD_MAX]
-        self._header = header if header.isprintable() else ""
+        who = request.scope.get("yaffle.who")
+        self._who = who if isinstance(who, Who) else NOBODY.who
+        self._proved = bool(request.scope.get("yaffle.user"))
+
+    def who(self, said: str | None = None) -> Who:
+        """Return who it is; `said` is the body's word for a name."""
+        return replace(self._who, user=said) if said and not self._proved else self._who
 
     def name(self, said: str | None = None) -> str:
-        """Return the name that events carry; `said` is the body's word."""
-        return self._token or said or self._header or LOCAL_USER
+        """Return the name that events carry."""
+        return self.who(said).user
+
+
+async def has_row(request: Request) -> None:
+    """Refuse a route that nobody has written into the table of rights to whoever lacks any."""
+    if request.scope.get("yaffle.needs") is None:
+        for right in Right:
+            need(Asker(request).who(), right)
 
 
 By = Annotated[Asker, Depends(Asker)]

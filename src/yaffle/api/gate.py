@@ -9,43 +9,45 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from starlette.exceptions import HTTPException
 
-from yaffle.api.envelope import refusal
-from yaffle.api.tokens import Tokens, is_loopback
-from yaffle.config import split_address
+from yaffle.api.identity.port import Given, Known
+from yaffle.api.refusing import Refused, answer, is_clustering
+from yaffle.api.rights import OPEN, Needs, needed
+from yaffle.config import is_loopback, split_address
+from yaffle.errors import DependencyError, Forbidden
+from yaffle.model.rights import Who, need
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from yaffle.api.identity import Identity
     from yaffle.config import ServerSettings
 
 CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 FOREIGN_SITES: Final = frozenset({"cross-site", "same-site"})
 BODY_S: Final = 30.0
 """A body that takes longer than this to arrive is not worth a connection."""
-OPEN_PATHS: Final = frozenset({"/health"})
-
-
-class Refused(Exception):
-    """The gate stays shut."""
-
-    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-        self.headers = headers or {}
+PLAIN: Final[tuple[list[str], ...]] = ([], ["text/plain"])
+"""Media types that clients of the clustering API send beside JSON's: none, and this."""
+WELL_MEANT: Final = ("x-auth-token", "openstack-api-version", "x-yaffle-user")
+"""Headers that a page can send elsewhere only after a question, which nobody here answers."""
+WORD_MAX: Final = 255
+NOBODY: Final = Known(who=Who(user="", project="", rights=frozenset()), ambient=False)
+"""Who asks where nobody has to say it: somebody who may do nothing."""
 
 
 class Gate:
-    """Wraps an ASGI application; `tokens` is None where loopback is protection enough."""
+    """Wraps an ASGI application; leaves `yaffle.who` in the scope of what it lets through.
 
-    def __init__(self, app: ASGIApp, *, server: ServerSettings, tokens: Tokens | None) -> None:
+    `yaffle.user` is the same name where it is proved, else "".
+    """
+
+    def __init__(self, app: ASGIApp, *, server: ServerSettings, identity: Identity) -> None:
         self._app = app
-        self._tokens = tokens
+        self._identity = identity
         self._max_body = server.max_body
         self._names = {_plain(name) for name in server.allowed_hosts}
         self._names.add(_plain(split_address(server.listen)[0]))
@@ -56,18 +58,15 @@ class Gate:
         try:
             self._host(scope, headers)
             _site(headers)
-            scope["yaffle.user"] = self._user(scope, headers)
-            _media(scope, headers)
+            needs = needed(scope["method"], scope["path"])
+            known = await self._known(scope, headers, needs)
+            _media(scope, headers, known)
             self._announced(headers)
         except Refused as no:
-            answer = refusal(
-                no.status,
-                no.message,
-                request_id=str(scope.get("yaffle.request_id", "")),
-                headers={**no.headers, "Connection": "close"},
-            )
-            await answer(scope, receive, send)
+            await answer(scope, no)(scope, receive, send)
             return
+        scope["yaffle.who"] = known.who
+        scope["yaffle.needs"] = needs
         await self._app(scope, _Bounded(receive, self._max_body).receive, send)
 
     def _host(self, scope: Scope, headers: _Headers) -> None:
@@ -83,19 +82,29 @@ class Gate:
                 f"the host {given[0][:100]!r} is not ours; if it is, add it to server.allowed_hosts",
             )
 
-    def _user(self, scope: Scope, headers: _Headers) -> str:
-        if self._tokens is None or scope["path"] in OPEN_PATHS:
-            return ""
-        given = headers.all("authorization")
-        scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-        name = self._tokens.name_of(token.strip().encode("latin-1"))
-        if scheme.lower() != "bearer" or name is None:
+    async def _known(self, scope: Scope, headers: _Headers, needs: Needs | None) -> Known:
+        """Return who asks, with every right that the route needs."""
+        if needs == OPEN:
+            return NOBODY
+        try:
+            known = await self._identity.who(_given(scope, headers))
+        except DependencyError as away:
+            raise Refused(away.status, str(away), headers=[("Retry-After", "1")]) from None
+        if known is None:
             raise Refused(
                 401,
-                "this server needs a token: Authorization: Bearer …, a line of server.token_file",
-                {"WWW-Authenticate": 'Bearer realm="yaffle"'},
+                "this server needs a token (Authorization: Bearer …, a line of server.token_file) or"
+                " a name and password (HTTP basic, a line of server.users_file)",
+                headers=[("WWW-Authenticate", c) for c in self._identity.challenges],
             )
-        return name
+        # Before it is refused, so that the log can name who tried.
+        scope["yaffle.user"] = known.who.user if known.proved else ""
+        try:
+            for right in sorted(needs or ()):
+                need(known.who, right)
+        except Forbidden as no:
+            raise Refused(no.status, str(no), hint=no.hint) from None
+        return known
 
     def _announced(self, headers: _Headers) -> None:
         for length in headers.all("content-length"):
@@ -114,6 +123,11 @@ class _Headers:
         wanted = name.encode()
         return [value.decode("latin-1") for key, value in self._pairs if key.lower() == wanted]
 
+    def one(self, name: str) -> str:
+        """Return the value of a header that came exactly once; else ""."""
+        found = self.all(name)
+        return found[0] if len(found) == 1 else ""
+
 
 def _site(headers: _Headers) -> None:
     """Refuse what a page of another site asks."""
@@ -125,14 +139,33 @@ def _site(headers: _Headers) -> None:
         raise Refused(403, "pages of other sites may not speak to this server")
 
 
-def _media(scope: Scope, headers: _Headers) -> None:
+def _given(scope: Scope, headers: _Headers) -> Given:
+    client = scope.get("client")
+    name = headers.one("x-yaffle-user").strip()[:WORD_MAX]
+    return Given(
+        authorization=headers.one("authorization"),
+        auth_token=headers.one("x-auth-token"),
+        name=name if name.isprintable() else "",
+        peer=str(client[0]) if client else "",
+    )
+
+
+def _media(scope: Scope, headers: _Headers, known: Known) -> None:
     """Refuse bodies that a form of a foreign page could send without asking."""
     sized = any(length.strip("0") for length in headers.all("content-length"))
     if scope["method"] not in CHANGING or not (sized or headers.all("transfer-encoding")):
         return
     kinds = [k.partition(";")[0].strip().lower() for k in headers.all("content-type")]
-    if kinds != ["application/json"]:
+    plain = kinds in PLAIN and is_clustering(scope["path"]) and _is_no_page(headers, known)
+    if kinds != ["application/json"] and not plain:
         raise Refused(415, "a body needs Content-Type: application/json")
+
+
+def _is_no_page(headers: _Headers, known: Known) -> bool:
+    """Whether no browser can have sent this, in the name of a user who knows nothing of it."""
+    if headers.all("origin") or headers.all("sec-fetch-site"):
+        return False
+    return not known.ambient or any(headers.all(name) for name in WELL_MEANT)
 
 
 class _Bounded:

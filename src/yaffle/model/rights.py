@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -44,6 +44,14 @@ RIGHTS: Final[Mapping[Role, frozenset[Right]]] = MappingProxyType(
 )
 """FENCE and OVERRIDE come with no role: they are given by name, to those who need them."""
 
+GRANTED: Final[Mapping[str, frozenset[Right]]] = MappingProxyType(
+    {
+        **{role.value: rights for role, rights in RIGHTS.items()},
+        **{right.value: frozenset({right}) for right in (Right.FENCE, Right.OVERRIDE)},
+    }
+)
+"""Every word that a line of people may have after their project."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Who:
@@ -67,6 +75,22 @@ class Who:
 
 LOCAL: Final = Who(user="local user", rights=frozenset(Right))
 """Whoever can reach a loopback address that asks for no credentials."""
+
+
+def rights_of(words: Iterable[str]) -> frozenset[Right]:
+    """Return the rights that words like `member` and `override` stand for together.
+
+    Raises ValueError for a word that stands for nothing, and for rights without a role: whoever
+    may fence also has to be able to look.
+    """
+    given = list(words)
+    for word in given:
+        if word not in GRANTED:
+            raise ValueError(f"has the role {word!r}; known: {', '.join(GRANTED)}")
+    rights = frozenset[Right]().union(*(GRANTED[word] for word in given))
+    if Right.READ not in rights:
+        raise ValueError(f"needs one of the roles {', '.join(RIGHTS)}")
+    return rights
 
 
 def need(who: Who, right: Right) -> None:

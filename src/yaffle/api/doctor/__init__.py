@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final
 from yaffle.api.doctor import disk
 from yaffle.api.doctor.facts import Facts, gather, names_of
 from yaffle.api.doctor.report import Check, Report, Status, judged
-from yaffle.api.tokens import is_loopback
-from yaffle.config import split_address
+from yaffle.config import is_loopback, split_address
 from yaffle.errors import StoreUnavailable
 from yaffle.model.incident import PauseKind
 
@@ -139,16 +138,21 @@ class Doctor:
 
     def _access(self) -> Iterator[Check]:
         server = self._settings.server
-        tokens = f"tokens from {server.token_file}" if server.token_file else "no tokens"
         near = "loopback" if is_loopback(split_address(server.listen)[0]) else "reachable"
-        yield Check(name="access", status=Status.OK, detail=f"{server.listen} ({near}), {tokens}")
+        files = (("tokens", server.token_file), ("users", server.users_file))
+        known = " and ".join(f"{what} from {path}" for what, path in files if path)
+        yield Check(
+            name="access",
+            status=Status.OK,
+            detail=f"{server.listen} ({near}), {known or 'anybody, without credentials'}",
+        )
         yield judged(
             "local processes",
             self._settings.local_process.enabled and near != "loopback",
-            "on: whoever may create nodes may run commands as this user"
+            "on: whoever may create their profiles may run commands as this user"
             if self._settings.local_process.enabled
             else "off",
-            "Anyone with a token can run commands here; listen on loopback, or switch them off.",
+            "Every admin can run commands here; listen on loopback, or switch them off.",
         )
 
     def _notifiers(self) -> Check:

@@ -14,12 +14,13 @@ import structlog
 from yaffle import wiring
 from yaffle.api.app import create_app
 from yaffle.api.doctor import Doctor
+from yaffle.api.identity import read_identity
 from yaffle.api.parts import Parts
 from yaffle.api.server import address_of, bind
 from yaffle.api.server import serve as serve_http
-from yaffle.api.tokens import read_tokens
 from yaffle.cli import address
 from yaffle.cli.serve import systemd
+from yaffle.engine.clock import SystemClock
 from yaffle.engine.queries import Queries
 from yaffle.engine.why import Why
 from yaffle.errors import ConfigError
@@ -35,7 +36,7 @@ log = structlog.get_logger()
 def run(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT; raise what ended it otherwise."""
     # Refused for being open to strangers, it leaves nothing behind.
-    read_tokens(settings.server)
+    read_identity(settings.server, SystemClock())
     # The port first: a second server is turned away before it touches anything.
     sock = bind(settings.server.listen)
     try:

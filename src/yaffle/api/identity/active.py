@@ -1,0 +1,73 @@
+"""Which authenticators are active: what the settings name, and nobody at all only on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+from yaffle.api.identity.basic import BasicUsers
+from yaffle.api.identity.port import Authenticator, Given, Known
+from yaffle.api.identity.tokens import BearerTokens
+from yaffle.config import is_loopback, split_address
+from yaffle.errors import ConfigError
+from yaffle.model.rights import LOCAL
+
+if TYPE_CHECKING:
+    from yaffle.config import ServerSettings
+    from yaffle.ports import Clock
+
+
+class Anyone:
+    """Lets everybody be the local user; only for loopback, where it is the machine that protects."""
+
+    challenge: ClassVar[str] = ""
+
+    async def who(self, given: Given) -> Known | None:
+        """Return the local user with all rights, under the name that was said, if any."""
+        named = replace(LOCAL, user=given.name) if given.name else LOCAL
+        return Known(who=named, proved=False, ambient=True)
+
+
+class Identity:
+    """All active authenticators; the first that knows the credentials says who it is."""
+
+    def __init__(self, active: Sequence[Authenticator]) -> None:
+        self._active = tuple(active)
+
+    @property
+    def challenges(self) -> tuple[str, ...]:
+        """What a 401 offers, one WWW-Authenticate header each."""
+        return tuple(one.challenge for one in self._active if one.challenge)
+
+    async def who(self, given: Given) -> Known | None:
+        """Return who asks; None for nobody we know. Raises DependencyError as its parts do."""
+        for one in self._active:
+            known = await one.who(given)
+            if known is not None:
+                return known
+        return None
+
+
+def read_identity(server: ServerSettings, clock: Clock) -> Identity:
+    """Return what the settings name, read from its files.
+
+    Raises ConfigError for an address that strangers can reach and that asks for no credentials,
+    and for a file that cannot be read, that others may read, or whose lines make no sense.
+    """
+    active: list[Authenticator] = []
+    if server.token_file is not None:
+        active.append(BearerTokens(server.token_file, clock))
+    if server.users_file is not None:
+        active.append(BasicUsers(server.users_file, clock))
+    if not active and not is_loopback(split_address(server.listen)[0]):
+        raise ConfigError(
+            f"server.listen = {server.listen!r} can be reached from elsewhere: set"
+            " server.token_file or server.users_file to a file of those who may ask, or listen on"
+            " 127.0.0.1"
+        )
+    return Identity(active or [Anyone()])
+
+
+if TYPE_CHECKING:
+    _conforms: type[Authenticator] = Anyone

@@ -1,0 +1,58 @@
+"""The seam itself: what an authenticator is shown, what it answers, and what Keystone will need of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from yaffle.model.rights import Who
+
+HEADER_MAX = 8192
+"""Longer credentials are nobody's: a Keystone token has a few hundred characters (Fernet)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """The credentials of one request; "" where a header is absent, or given twice."""
+
+    authorization: str = ""
+    auth_token: str = ""
+    """X-Auth-Token, which only Keystone understands; everybody else lets it pass unread."""
+    name: str = ""
+    """X-Yaffle-User: a courtesy where nobody has to prove anything, and no proof."""
+    peer: str = ""
+    """Address of the other end of the connection; a proxy's where there is one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """Who asks, and how surely that is known."""
+
+    who: Who
+    proved: bool = True
+    """False where no credentials are needed: the name is then what somebody says."""
+    ambient: bool
+    """Whether a browser would send the same for a page of another site: by itself, unasked."""
+
+
+class Authenticator(Protocol):
+    """Says who has sent these credentials.
+
+    Keystone fits here as one more of these (with the OpenStack issue). It needs: `auth_token`,
+    validated at most once in a while (a memory as in `basic.py`, never longer than the token
+    lives); project, domain, user and role names from the answer, so that roles of the same names
+    become rights by `model.rights.rights_of`; a DependencyError, so 503 and no 401, while Keystone
+    itself is away; and `Keystone uri="…"` as its challenge.
+    """
+
+    challenge: ClassVar[str]
+    """For the WWW-Authenticate header of a 401; "" where nothing would help."""
+
+    async def who(self, given: Given) -> Known | None:
+        """Return who it is; None for credentials of another kind, and for wrong ones.
+
+        Raises DependencyError where that cannot be told now: too many ask at once, a service that
+        has to be asked is away.
+        """
+        ...
