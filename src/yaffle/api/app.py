@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 
 from yaffle import __version__
-from yaffle.api import envelope, openapi
-from yaffle.api.asking import has_row
+from yaffle.api import clustering, envelope, openapi
 from yaffle.api.door import Door
 from yaffle.api.gate import Gate
-from yaffle.api.identity import read_identity
 from yaffle.api.parts import PREFIX, Parts
 from yaffle.api.routes import catalogue, clusters, history, nodes, operators, system
-from yaffle.engine.clock import SystemClock
+from yaffle.api.tokens import read_tokens
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -24,8 +22,9 @@ DESCRIPTION = "Watches, decides safely, heals, and can say why. Errors have one 
 
 def create_app(parts: Parts) -> ASGIApp:
     """Return the application; raise ConfigError where it would be open to strangers."""
-    identity = read_identity(parts.server, SystemClock())
-    return Door(Gate(build(parts), server=parts.server, identity=identity))
+    tokens = read_tokens(parts.server)
+    gate = Gate(build(parts), server=parts.server, tokens=tokens)
+    return Door(gate)
 
 
 def build(parts: Parts) -> FastAPI:
@@ -38,7 +37,6 @@ def build(parts: Parts) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
-        dependencies=[Depends(has_row)],
     )
     for router in (
         system.entrance(parts),
@@ -53,6 +51,7 @@ def build(parts: Parts) -> FastAPI:
     ):
         app.include_router(router, prefix=PREFIX)
     app.include_router(system.process(parts))
+    clustering.mount(app, parts)
     envelope.install(app)
     openapi.describe(app)
     return app

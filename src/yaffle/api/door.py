@@ -87,6 +87,7 @@ class _Visit:
             self._status = message["status"]
             headers = MutableHeaders(scope=message)
             headers["X-Request-Id"] = self._ident
+            headers["X-Openstack-Request-Id"] = self._ident
             headers.setdefault("Cache-Control", CACHE)
             for name, value in HEADERS.items():
                 headers[name] = value

@@ -13,6 +13,7 @@ import structlog
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
+from yaffle.api.clustering.faults import unexpected
 from yaffle.api.reply import Reply
 from yaffle.errors import InvalidSpec, StaleEpoch, YaffleError
 
@@ -136,6 +137,8 @@ async def _http(request: Request, error: Exception) -> Response:
 async def _unexpected(request: Request, error: Exception) -> Response:
     ident = _request_id(request)
     log.error("request failed", request=ident, path=request.url.path, exc_info=error)
+    if request.url.path.startswith("/v1/"):
+        return unexpected(ident)
     return refusal(
         500, f"something went wrong here; the log of the server knows {ident}", request_id=ident
     )

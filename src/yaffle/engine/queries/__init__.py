@@ -22,6 +22,9 @@ class Queries:
     """The reads of users."""
 
     def __init__(self, kit: Kit) -> None:
+        self.read = kit.store.read
+        """For lists that are read in portions, and rows that routes shape themselves."""
+
         catalogue = Catalogue(kit)
         self.profiles = catalogue.profiles
         self.profile = catalogue.profile

@@ -1,0 +1,112 @@
+"""How clients find the API: version documents without credentials, and 300 for what is no version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from starlette.requests import Request
+from starlette.routing import Route as HttpRoute
+
+from yaffle.api.clustering import faults, microversion
+from yaffle.api.clustering.faults import NoSuchPlace
+from yaffle.api.clustering.table import PREFIX, root_of
+from yaffle.api.reply import Reply
+from yaffle.errors import YaffleError
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+HELP: Final = "https://docs.openstack.org/api-ref/clustering"
+MEDIA: Final = "application/vnd.openstack.clustering-"
+DOCUMENTS: Final = frozenset({"/", "/versions", PREFIX, f"{PREFIX}/"})
+OURS: Final = frozenset({"yaffle", "health", "metrics", "openapi.json", "docs"})
+"""First parts of paths that are no versions of the clustering API."""
+METHODS: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+
+def version_document(root: str) -> dict[str, object]:
+    """Return what there is to know about version 1."""
+    return {
+        "id": str(microversion.OLDEST),
+        "status": "CURRENT",
+        "updated": "2016-01-18T00:00:00Z",
+        "media-types": [{"base": "application/json", "type": f"{MEDIA}v1+json"}],
+        "links": [
+            {"href": f"{root}{PREFIX}", "rel": "self"},
+            {"rel": "help", "href": HELP},
+        ],
+        "min_version": str(microversion.OLDEST),
+        "max_version": str(microversion.NEWEST),
+    }
+
+
+def is_public(path: str) -> bool:
+    """Whether a path tells nothing but which versions there are, so that nobody need say who asks."""
+    return path in DOCUMENTS or _first(path) not in {PREFIX[1:], *OURS}
+
+
+def _first(path: str) -> str:
+    return path.lstrip("/").partition("/")[0]
+
+
+def documents() -> list[HttpRoute]:
+    """Return the routes of the version documents."""
+
+    async def all_versions(request: Request) -> Response:
+        return _choices(request)
+
+    async def this_version(request: Request) -> Response:
+        try:
+            version = microversion.asked(request.headers.getlist(microversion.HEADER))
+        except YaffleError as error:
+            return faults.answer(error)
+        headers = {
+            microversion.HEADER: f"{microversion.SERVICE} {version}",
+            "Vary": microversion.HEADER,
+        }
+        return Reply({"version": version_document(root_of(request))}, 200, headers)
+
+    return [
+        HttpRoute("/", all_versions, methods=["GET"]),
+        HttpRoute("/versions", all_versions, methods=["GET"]),
+        HttpRoute(PREFIX, this_version, methods=["GET"]),
+        HttpRoute(f"{PREFIX}/", this_version, methods=["GET"]),
+    ]
+
+
+def nowhere() -> list[HttpRoute]:
+    """Return what answers below `/v1` where no route does: a page, whatever the method."""
+
+    async def nothing(request: Request) -> Response:
+        try:
+            microversion.asked(request.headers.getlist(microversion.HEADER))
+        except YaffleError as error:
+            return faults.answer(error)
+        return faults.answer(NoSuchPlace())
+
+    paths = ("/", "/versions", PREFIX, PREFIX + "/{rest:path}")
+    return [HttpRoute(path, nothing, methods=METHODS) for path in paths]
+
+
+class Elsewhere:
+    """Answers for paths that no route knows: other first parts would be other versions."""
+
+    def __init__(self, otherwise: ASGIApp) -> None:
+        self._otherwise = otherwise
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Tell which versions there are, or that there is nothing."""
+        path = str(scope["path"])
+        if scope["type"] != "http" or _first(path) in OURS:
+            await self._otherwise(scope, receive, send)
+            return
+        request = Request(scope)
+        accept = request.headers.get("accept", "").strip()
+        wanted = accept in {"", "*/*"} or accept.startswith(MEDIA)
+        answer = _choices(request) if wanted else faults.answer(NoSuchPlace())
+        await answer(scope, receive, send)
+
+
+def _choices(request: Request) -> Response:
+    return Reply({"versions": [version_document(root_of(request))]}, 300)

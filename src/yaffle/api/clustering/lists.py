@@ -1,0 +1,279 @@
+"""Lists: what may be asked of one, and an answer that is streamed, so that its length hurts nobody."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import Response, StreamingResponse
+
+from yaffle.api.clustering.call import Call, truth
+from yaffle.api.clustering.faults import HTTPBadRequest
+from yaffle.api.clustering.table import Param
+from yaffle.api.reply import encode
+from yaffle.errors import Forbidden
+from yaffle.store import listing
+from yaffle.store.listing import Key, Listing
+
+if TYPE_CHECKING:
+    from sqlalchemy import Column, ColumnElement, Connection, Table
+
+    from yaffle.api.clustering.bodies import Schema
+    from yaffle.api.clustering.microversion import Microversion
+
+Shown = dict[str, object]
+Fetch = Callable[["Connection", Sequence[str], "Microversion"], Mapping[str, Shown]]
+"""Returns the objects of those ids, by id; what is gone is left out."""
+
+LIMIT_MAX: Final = 2**53
+SORT_KEYS_MAX: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """A query parameter that chooses rows by one column; repeated, it means "any of these"."""
+
+    column: Column[object]
+    text: str = ""
+    words: frozenset[str] = frozenset()
+    """What it may be; empty for anything."""
+    convert: Callable[[str], object] = str
+
+    def condition(self, name: str, values: Sequence[str]) -> ColumnElement[bool]:
+        """Return the condition; raise HTTPBadRequest for a word that is none of those known."""
+        for value in values:
+            if self.words and value not in self.words:
+                raise HTTPBadRequest(
+                    f"Value '{value[:100]}' is not acceptable for field '{name}';"
+                    f" it has to be one of: {', '.join(sorted(self.words))}."
+                )
+        return self.column.in_([self.convert(value) for value in values])
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of one value."""
+        return {"type": "string", **({"enum": sorted(self.words)} if self.words else {})}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noun:
+    """A kind of object that is listed and shown."""
+
+    word: str
+    plural: str
+    table: Table
+    fetch: Fetch
+    filters: Mapping[str, Filter]
+    sorts: Mapping[str, Column[object]]
+    order: tuple[Column[object], ...]
+    """The default order; the last column is unique."""
+    where: tuple[ColumnElement[bool], ...] = ()
+    portion: int = 500
+    """So many objects are read and written at once."""
+    pages: bool = True
+    """Whether `limit` and `marker` are known."""
+    extra: tuple[Param, ...] = field(default=())
+
+    @property
+    def params(self) -> tuple[Param, ...]:
+        """Every query parameter of the list."""
+        return (
+            *self._filters(),
+            *(PAGES if self.pages else ()),
+            self._sort(),
+            *GLOBAL,
+            *self.extra,
+        )
+
+    def _filters(self) -> tuple[Param, ...]:
+        return tuple(
+            Param(
+                name=name,
+                text=f.text or f"Only those with this {name}; repeated, any of them.",
+                schema=f.schema,
+                repeatable=True,
+            )
+            for name, f in self.filters.items()
+        )
+
+    def _sort(self) -> Param:
+        return Param(
+            name="sort",
+            text=f"`KEY[:asc|desc]`, several with commas; keys: {', '.join(self.sorts)}.",
+            schema={"type": "string"},
+        )
+
+
+PAGES: Final = (
+    Param(
+        name="limit",
+        text="At most so many; without it, all.",
+        schema={"type": "integer", "minimum": 0},
+    ),
+    Param(
+        name="marker",
+        text="Only what comes after the object with this id; ask page after page with the last id.",
+        schema={"type": "string", "format": "uuid"},
+    ),
+)
+GLOBAL: Final = (
+    Param(
+        name="global_project",
+        text="Objects of every project, for administrators; they see those in any case.",
+        schema={"type": "string", "enum": ["true", "false", "True", "False"]},
+    ),
+)
+
+
+def seen_by(call: Call, table: Table) -> tuple[ColumnElement[bool], ...]:
+    """Return the condition that a row is the caller's to see."""
+    scope = call.who.scope
+    return () if scope is None else (table.c.project == scope,)
+
+
+def found(call: Call, noun: Noun, conn: Connection, ident: str) -> str:
+    """Return the id of an object that the caller may see; raise NotFound or MultipleChoices."""
+    where = (*seen_by(call, noun.table), *noun.where)
+    return listing.find(conn, noun.table, ident, word=noun.word, where=where)
+
+
+async def one(call: Call, noun: Noun, ident: str) -> Shown:
+    """Return one object as it is shown."""
+
+    def work(conn: Connection) -> Shown:
+        key = found(call, noun, conn, ident)
+        return noun.fetch(conn, [key], call.version)[key]
+
+    return await call.read(work)
+
+
+async def listed(call: Call, noun: Noun, *more: ColumnElement[bool]) -> Response:
+    """Return the list that the query asks for; a long one is streamed."""
+    asked = Listing(
+        table=noun.table,
+        where=(*seen_by(call, noun.table), *noun.where, *more, *_filtered(call, noun)),
+        order=_order(call, noun),
+    )
+    _global(call)
+    limit = _limit(call)
+    marker = _marker(call)
+    parts = _Portions(call=call, noun=noun, asked=asked, limit=limit, marker=marker).run()
+    begin = f'{{"{noun.plural}":['.encode()
+    first = await anext(parts, b"")
+    second = await anext(parts, b"") if first else b""
+    if not second:
+        return Response(begin + first + b"]}", media_type="application/json")
+    return StreamingResponse(_chained(begin, first, second, parts), media_type="application/json")
+
+
+async def _chained(
+    begin: bytes, first: bytes, second: bytes, rest: AsyncIterator[bytes]
+) -> AsyncIterator[bytes]:
+    yield begin + first
+    yield b"," + second
+    async for portion in rest:
+        yield b"," + portion
+    yield b"]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Portions:
+    """The list in portions of encoded objects, commas between them; none of them is empty."""
+
+    call: Call
+    noun: Noun
+    asked: Listing
+    limit: int | None
+    marker: str | None
+
+    async def run(self) -> AsyncIterator[bytes]:
+        """Yield portions; each is read in a transaction and a thread of its own."""
+        left = self.limit
+        after = await self._start()
+        while left != 0:
+            keys = await self.call.read(
+                lambda conn, after=after, left=left: self.asked.keys(conn, after, left)  # type: ignore[misc]
+            )
+            for start in range(0, len(keys), self.noun.portion):
+                idents = [str(key[-1]) for key in keys[start : start + self.noun.portion]]
+                portion = await self.call.read(
+                    lambda conn, idents=idents: self._encoded(conn, idents)  # type: ignore[misc]
+                )
+                if portion:
+                    yield portion
+            if len(keys) < listing.KEYS_MAX:
+                return
+            left = None if left is None else left - len(keys)
+            after = keys[-1]
+
+    async def _start(self) -> Key | None:
+        if self.marker is None:
+            return None
+        marker = self.marker
+        # What is gone has no place any more: the list begins at its beginning, as in Senlin.
+        return await self.call.read(lambda conn: self.asked.key_of(conn, marker))
+
+    def _encoded(self, conn: Connection, idents: Sequence[str]) -> bytes:
+        shown = self.noun.fetch(conn, idents, self.call.version)
+        return b",".join(encode(shown[ident]) for ident in idents if ident in shown)
+
+
+def _filtered(call: Call, noun: Noun) -> list[ColumnElement[bool]]:
+    return [
+        f.condition(name, call.query[name])
+        for name, f in noun.filters.items()
+        if name in call.query
+    ]
+
+
+def _order(call: Call, noun: Noun) -> tuple[tuple[Column[object], bool], ...]:
+    wanted = _sorted_by(call.one("sort"), noun.sorts)
+    chosen = [column for column, _ in wanted]
+    # Equal keys, and a list without a wish, come in the order of creation.
+    rest = [(column, False) for column in noun.order if column not in set(chosen)]
+    return (*wanted, *rest)
+
+
+def _sorted_by(
+    text: str | None, sorts: Mapping[str, Column[object]]
+) -> list[tuple[Column[object], bool]]:
+    wanted: dict[str, tuple[Column[object], bool]] = {}
+    for part in (text or "").split(",")[: SORT_KEYS_MAX + 1]:
+        key, _, direction = part.strip().partition(":")
+        if not key and not direction:
+            continue
+        if key not in sorts:
+            raise HTTPBadRequest(f"Unsupported sort key '{key[:100]}' for 'sort'.")
+        if direction not in {"", "asc", "desc"}:
+            raise HTTPBadRequest(f"Unsupported sort dir '{direction[:100]}' for 'sort'.")
+        wanted.setdefault(key, (sorts[key], direction == "desc"))
+    return list(wanted.values())
+
+
+def _global(call: Call) -> None:
+    value = call.one("global_project")
+    if value is not None and truth("global_project", value) and not call.who.is_admin:
+        raise Forbidden("You are not authorized to complete this operation.")
+
+
+def _limit(call: Call) -> int | None:
+    text = call.one("limit")
+    if text is None:
+        return None
+    if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) < 20):
+        raise HTTPBadRequest(f"The value for limit must be an integer: '{text[:100]}'.")
+    if text.startswith("-") and int(text) < 0:
+        raise HTTPBadRequest("Value must be >= 0 for field 'limit'.")
+    return min(int(text), LIMIT_MAX)
+
+
+def _marker(call: Call) -> str | None:
+    text = call.one("marker")
+    if text is None:
+        return None
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise HTTPBadRequest(f"The value for marker is not a valid UUID: '{text[:100]}'.") from None

@@ -1,0 +1,13 @@
+"""One file per noun; each gives its rows of the table, and this file puts them in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from yaffle.api.clustering.routes import service
+
+if TYPE_CHECKING:
+    from yaffle.api.clustering.table import Route
+
+ROUTES: Final[tuple[Route, ...]] = (*service.ROUTES,)
+"""Every operation below `/v1`. A new noun is a file with `ROUTES`, added here."""

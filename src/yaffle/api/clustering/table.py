@@ -1,0 +1,152 @@
+"""The table of routes: what a route is, and the one way from a request to its handler.
+
+A row says everything that the OpenAPI document, the page of the API and the rights need; what a row
+says of bodies and parameters is also what is enforced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from starlette.exceptions import HTTPException
+from starlette.routing import Route as HttpRoute
+
+from yaffle.api.clustering import bodies, faults, microversion
+from yaffle.api.clustering.call import Call
+from yaffle.api.clustering.faults import HTTPBadRequest, MethodVersionNotFound
+from yaffle.api.clustering.microversion import OLDEST, Microversion
+from yaffle.errors import StaleEpoch, YaffleError
+from yaffle.model.rights import LOCAL, Right, Who, need
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from yaffle.api.clustering.bodies import Body, Schema
+    from yaffle.api.parts import Parts
+
+PREFIX: Final = "/v1"
+Handler = Callable[[Call], Awaitable["Response"]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Param:
+    """A query parameter."""
+
+    name: str
+    text: str
+    schema: Schema
+    repeatable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Good:
+    """A good answer: its status, what it means, and its schema (None: no body)."""
+
+    status: int = 200
+    text: str = "As asked."
+    schema: Schema | None = None
+    media: str = "application/json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One operation; the handler's docstring describes it."""
+
+    method: str
+    path: str
+    """Below `/v1`, with `{name}` for parts that vary."""
+    handler: Handler
+    tag: str
+    good: Good
+    since: Microversion = OLDEST
+    params: tuple[Param, ...] = ()
+    any_params: bool = False
+    """Whether unknown query parameters are let through (webhooks)."""
+    body: Body | None = None
+    right: Right | None = None
+    """What the caller must be allowed; by default READ to look and WRITE to change."""
+    public: bool = False
+    """Needs no credentials."""
+    errors: Mapping[int, str] = field(default_factory=dict)
+    """Refusals worth telling beyond those that every route may give."""
+
+    @property
+    def needs(self) -> Right:
+        """The right that the caller must have."""
+        return self.right or (Right.READ if self.method == "GET" else Right.WRITE)
+
+
+def http_route(route: Route, parts: Parts) -> HttpRoute:
+    """Return the route as the web framework wants it."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            version = microversion.asked(request.headers.getlist(microversion.HEADER))
+            response = await route.handler(await _call(route, parts, request, version))
+        except StaleEpoch:
+            raise
+        except YaffleError as error:
+            return faults.answer(error)
+        return _spoken(response, version)
+
+    return HttpRoute(PREFIX + route.path, endpoint, methods=[route.method])
+
+
+async def _call(route: Route, parts: Parts, request: Request, version: Microversion) -> Call:
+    if version < route.since:
+        raise MethodVersionNotFound(f"API version '{version}' is not supported on this method.")
+    who = who_of(request)
+    if not route.public:
+        need(who, route.needs)
+    query = _query(route, request)
+    return Call(
+        parts=parts,
+        who=who,
+        version=version,
+        root=root_of(request),
+        path=request.path_params,
+        query=query,
+        body=await _body(route, request),
+    )
+
+
+def _query(route: Route, request: Request) -> dict[str, list[str]]:
+    known = {param.name for param in route.params}
+    found: dict[str, list[str]] = {}
+    for name, value in request.query_params.multi_items():
+        if name not in known and not route.any_params:
+            raise HTTPBadRequest(f"Invalid parameter {name[:100]}")
+        found.setdefault(name, []).append(value)
+    return found
+
+
+async def _body(route: Route, request: Request) -> Mapping[str, object]:
+    if route.body is None:
+        return {}
+    try:
+        raw = await request.body()
+    except HTTPException as error:  # the gate's: too much, or too slow
+        raise faults.RequestLimitExceeded(str(error.detail)) from None
+    return bodies.read(route.body, raw)
+
+
+def _spoken(response: Response, version: Microversion) -> Response:
+    """Say which version answered; pages, as refusals, belong to none."""
+    if response.media_type != "text/html":
+        response.headers[microversion.HEADER] = f"{microversion.SERVICE} {version}"
+        response.headers["Vary"] = microversion.HEADER
+    return response
+
+
+def who_of(request: Request) -> Who:
+    """Return who asks, as the gate has found out."""
+    who = request.scope.get("yaffle.who")
+    return who if isinstance(who, Who) else LOCAL
+
+
+def root_of(request: Request) -> str:
+    """Return `http://HOST:PORT` as the client wrote it; the gate knows that host."""
+    return f"{request.scope['scheme']}://{request.headers.get('host', '')}"
