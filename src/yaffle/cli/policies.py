@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from yaffle.model.operations import OperationSpec
     from yaffle.policy import ParsedPolicy
 
-app = group("Health policies: how failures are found and healed.")
+app = group("Policies: how failures are found and healed, and how clusters change their size.")
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="YAML or JSON document; - is stdin.")]
 Policy = Annotated[str, typer.Argument(help="Name or id of a policy.")]
@@ -42,10 +42,12 @@ _PLACE: Final = re.compile(
 @app.command("validate")
 def validate(file: File, profile_type: ProfileType = None, *, as_json: Json = False) -> None:
     """Judge a document without a server: every fault with its place, and the worst case in seconds."""
+    from yaffle.policy import UnknownPolicyType
+
     source = _name_of(file)
     try:
         parsed = _parsed(source, read_document(file)[1], profile_type)
-    except InvalidSpec as error:
+    except (InvalidSpec, UnknownPolicyType) as error:
         if as_json:
             Output(as_json=True).json(
                 {"valid": False, "source": source, "errors": [_placed(p) for p in error.problems]}
@@ -60,22 +62,24 @@ def validate(file: File, profile_type: ProfileType = None, *, as_json: Json = Fa
 
 
 def _accepted(source: str, parsed: ParsedPolicy, *, as_json: bool) -> None:
+    times = parsed.arithmetic
     if as_json:
         Output(as_json=True).json(
             {
                 "valid": True,
                 "source": source,
+                "type": parsed.type,
                 "version": parsed.policy.version,
                 "warnings": [_placed(w) for w in parsed.warnings],
-                "arithmetic": parsed.arithmetic.as_json(),
+                "arithmetic": times.as_json() if times else None,
                 "document": parsed.document,
             }
         )
         return
     for warning in parsed.warnings:
         note(f"warning: {warning}")
-    print(f"{source}: accepted, senlin.policy.health {parsed.policy.version}")
-    for line in parsed.arithmetic.lines():
+    print(f"{source}: accepted, {parsed.type} {parsed.policy.version}")
+    for line in times.lines() if times else ():
         print(f"  {line}")
 
 

@@ -13,7 +13,7 @@ from yaffle.engine.defaults import without_policy
 from yaffle.engine.targets import target_of
 from yaffle.errors import InvalidSpec, StaleEpoch
 from yaffle.model.policy import HealthPolicy, RecoveryAction
-from yaffle.policy import parse_document
+from yaffle.policy import UnknownPolicyType, parse_document
 from yaffle.store import actions, catalog, leases
 from yaffle.store.records import ClusterRow, NodeRow
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-UNWATCHED: Final = frozenset({"INIT", "CREATING", "DELETING"})
+UNWATCHED: Final = frozenset({"INIT", "CREATING", "UPDATING", "DELETING"})
+"""A node that is updated may be without any copy for a while: that is no failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ def parsed(row: PolicyRow) -> HealthPolicy:
     if key not in _PARSED:
         if len(_PARSED) >= _PARSED_MAX:
             _PARSED.clear()
-        _PARSED[key] = parse_document(row.spec).policy
+        _PARSED[key] = parse_document(row.spec).health
     return _PARSED[key]
 
 
@@ -68,7 +69,7 @@ def policy_of(kit: Kit, conn: Connection, cluster_id: ClusterId) -> tuple[Health
         return without_policy(kit.settings.default_interval), ""
     try:
         policy = parsed(bound)
-    except InvalidSpec:
+    except (InvalidSpec, UnknownPolicyType):
         # One unreadable document must not end the watching of every other cluster.
         log.exception("stored policy cannot be read", policy=bound.name)
         return without_policy(kit.settings.default_interval), bound.id

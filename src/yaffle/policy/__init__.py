@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from yaffle.policy.arithmetic import Arithmetic, arithmetic
-from yaffle.policy.document import ALL_KINDS, ALL_MODES, ParsedPolicy, parse, parse_document
+from yaffle.policy.document import ALL_KINDS, ALL_MODES, ParsedPolicy, Policy, parse, parse_document
+from yaffle.policy.faults import UnknownPolicyType
 from yaffle.policy.operations import check_operations
 from yaffle.policy.settings import (
     DEFAULT_SETTINGS,
+    KNOWN,
     NEWEST,
     POLICY_TYPE,
     VERSIONS,
@@ -17,6 +19,8 @@ __all__ = [
     "parse",
     "parse_document",
     "ParsedPolicy",
+    "Policy",
+    "UnknownPolicyType",
     "check_operations",
     "arithmetic",
     "Arithmetic",
@@ -26,5 +30,6 @@ __all__ = [
     "ALL_KINDS",
     "POLICY_TYPE",
     "VERSIONS",
+    "KNOWN",
     "NEWEST",
 ]

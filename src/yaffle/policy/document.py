@@ -1,43 +1,93 @@
-"""From a policy document to a `HealthPolicy`: every fault at once, each with its place.
+"""From a policy document to the policy it means: every fault at once, each with its place.
 
-The order: read, type and version, older spellings, then schema and rules side by side; hazards and
-arithmetic last, because they need every number to be right.
+The order: read, type and version, then what the type asks for. A health policy: older spellings,
+schema and rules side by side; hazards and arithmetic last, because they need every number to be
+right. The others: shape, then rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from yaffle.errors import InvalidSpec
 from yaffle.model.operations import OperationSpec
 from yaffle.model.policy import ActionKind, HealthPolicy, ModeType
-from yaffle.policy import compat, rules, shape_faults
+from yaffle.policy import cluster_build, cluster_rules, compat, rules, schema, shape_faults
+from yaffle.policy import cluster_schema as sizes
 from yaffle.policy.arithmetic import Arithmetic, arithmetic
 from yaffle.policy.build import as_document, build
-from yaffle.policy.faults import Fault, Path, Places, near_miss, shown
+from yaffle.policy.cluster_build import ClusterPolicy
+from yaffle.policy.faults import (
+    Fault,
+    Path,
+    Places,
+    UnknownPolicyType,
+    listed,
+    near_miss,
+    shown,
+    shown_text,
+)
+from yaffle.policy.grammar import Grammar
 from yaffle.policy.hazards import HAZARDS, is_refused
 from yaffle.policy.plain import PlainCopier
 from yaffle.policy.reader import Reader, Unreadable
-from yaffle.policy.settings import DEFAULT_SETTINGS, POLICY_TYPE, VERSIONS, DocumentSettings
+from yaffle.policy.settings import (
+    BATCH_TYPE,
+    DEFAULT_SETTINGS,
+    DELETION_TYPE,
+    KNOWN,
+    POLICY_TYPE,
+    SCALING_TYPE,
+    DocumentSettings,
+)
 
 ALL_MODES: Final = frozenset(mode.value for mode in ModeType)
 ALL_KINDS: Final = frozenset(kind.value for kind in ActionKind)
+Policy: TypeAlias = HealthPolicy | ClusterPolicy
+
+GRAMMARS: Final[Mapping[str, Grammar]] = {
+    BATCH_TYPE: sizes.BATCH,
+    DELETION_TYPE: sizes.DELETION,
+    POLICY_TYPE: schema.GRAMMAR,
+    SCALING_TYPE: sizes.SCALING,
+}
+"""What each type's documents may hold."""
+_SHAPES: Final[Mapping[str, type[sizes.ClusterDocument]]] = {
+    BATCH_TYPE: sizes.BatchDocument,
+    DELETION_TYPE: sizes.DeletionDocument,
+    SCALING_TYPE: sizes.ScalingDocument,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedPolicy:
     """A document that was accepted."""
 
-    policy: HealthPolicy
+    type: str
+    """Without the version, e.g. `senlin.policy.health`."""
+    policy: Policy
     name: str | None
     description: str | None
     warnings: tuple[str, ...]
     """One line each, with its place; never a reason to refuse."""
-    arithmetic: Arithmetic
+    arithmetic: Arithmetic | None
+    """Of health policies only."""
     document: dict[str, object]
     """The document with defaults filled in, in Senlin's property names; parses to the same policy."""
+
+    @property
+    def type_name(self) -> str:
+        """Type and version as the API spells them, e.g. `senlin.policy.health-1.3`."""
+        return f"{self.type}-{self.policy.version}"
+
+    @property
+    def health(self) -> HealthPolicy:
+        """The policy, where only a health policy will do; raise InvalidSpec for another."""
+        if not isinstance(self.policy, HealthPolicy):
+            raise InvalidSpec(f"type: {self.type} is no health policy; {POLICY_TYPE} is wanted")
+        return self.policy
 
 
 def parse(
@@ -104,25 +154,60 @@ class _Parsing:
         if not isinstance(document, dict):
             text = f"has to be a mapping with type, version and properties, not {shown(document)}"
             raise self._refusal([*read_faults, Fault(path=(), text=text)])
-        head = [*_type_faults(document), *rules.version_faults(document, VERSIONS)]
-        if head:
+        kind, version = document.get("type"), rules.version_of(document)
+        if head := [*_type_faults(document), *_version_faults(document)]:
             # Another type or version has other keys: to judge those would be guessing.
-            raise self._refusal([*read_faults, *head])
-        return self._parse(document, rules.version_of(document), read_faults)
+            raise self._unknown(kind, version, read_faults, head)
+        if kind == POLICY_TYPE:
+            return self._health(document, version, read_faults)
+        return self._sizes(document, str(kind), version, read_faults)
 
-    def _parse(
+    def _unknown(
+        self, kind: object, version: str, read_faults: list[Fault], head: list[Fault]
+    ) -> InvalidSpec | UnknownPolicyType:
+        # Only what could name a type somewhere else is "not found"; the rest is a wrong document.
+        if read_faults or not isinstance(kind, str) or not version:
+            return self._refusal([*read_faults, *head])
+        problems = self.places.describe_all(head)
+        return UnknownPolicyType(shown_text(kind), shown_text(version), problems)
+
+    def _sizes(
+        self, document: dict[str, object], kind: str, version: str, read_faults: list[Fault]
+    ) -> ParsedPolicy:
+        """Return a deletion, scaling or batch policy."""
+        grammar = GRAMMARS[kind]
+        spec, shape = shape_faults.validate(
+            document, _SHAPES[kind], grammar, version, self.settings
+        )
+        faults = [*grammar.too_new(document, version), *shape]
+        if spec is not None:
+            faults += cluster_rules.faults(spec)
+        if (faults := _with_read(read_faults, faults)) or spec is None:
+            raise self._refusal(faults)
+        policy = cluster_build.build(spec, version)
+        title = {"name": spec.name, "description": spec.description}
+        return ParsedPolicy(
+            type=kind,
+            policy=policy,
+            name=spec.name,
+            description=spec.description,
+            warnings=self.places.describe_all(cluster_rules.warnings(spec)),
+            arithmetic=None,
+            document=cluster_build.as_document(policy, title),
+        )
+
+    def _health(
         self, document: dict[str, object], version: str, read_faults: list[Fault]
     ) -> ParsedPolicy:
         offer = rules.Offer(
             version=version, modes=self.modes, kinds=self.kinds, operations=self.operations
         )
         old_faults, warnings = compat.rewrite(document, version, self.places)
-        spec, shape = shape_faults.validate(document, self.settings, newest=offer.newest)
-        # A stand-in took the place of what could not be read: blame it once.
-        unread = {fault.path for fault in read_faults if fault.mark is None}
-        judged = (*old_faults, *shape, *rules.faults(document, offer))
-        faults = [*read_faults, *(fault for fault in judged if fault.path not in unread)]
-        if faults or spec is None:
+        spec, shape = shape_faults.validate(
+            document, schema.DocumentSpec, schema.GRAMMAR, version, self.settings
+        )
+        judged = [*old_faults, *shape, *rules.faults(document, offer)]
+        if (faults := _with_read(read_faults, judged)) or spec is None:
             raise self._refusal(faults)
         policy = build(spec, version, self.operations)
         found, cautions = _hazards(policy)
@@ -132,6 +217,7 @@ class _Parsing:
         if offer.newest:
             warnings += _quoted(document, spec.model_dump(mode="python", exclude_unset=True), ())
         return ParsedPolicy(
+            type=POLICY_TYPE,
             policy=policy,
             name=spec.name,
             description=spec.description,
@@ -144,15 +230,29 @@ class _Parsing:
         return InvalidSpec(self.places.describe_all(faults))
 
 
+def _with_read(read_faults: list[Fault], judged: list[Fault]) -> list[Fault]:
+    """Return all faults; a stand-in that took the place of what could not be read is blamed once."""
+    unread = {fault.path for fault in read_faults if fault.mark is None}
+    return [*read_faults, *(fault for fault in judged if fault.path not in unread)]
+
+
 def _type_faults(document: Mapping[str, object]) -> Iterator[Fault]:
     if "type" not in document:
-        yield Fault(path=("type",), text=f"required; write type: {POLICY_TYPE}")
+        yield Fault(path=("type",), text=f"required; one of {listed(KNOWN)}")
         return
     given = document["type"]
-    if given != POLICY_TYPE:
-        hint = near_miss(given, [POLICY_TYPE]) if isinstance(given, str) else ""
-        text = f"unknown policy type {shown(given)}{hint}; known: {POLICY_TYPE}"
+    if not isinstance(given, str) or given not in KNOWN:
+        hint = near_miss(given, KNOWN) if isinstance(given, str) else ""
+        text = f"unknown policy type {shown(given)}{hint}; known: {listed(KNOWN)}"
         yield Fault(path=("type",), text=text)
+
+
+def _version_faults(document: Mapping[str, object]) -> Iterator[Fault]:
+    given = document.get("type")
+    known = KNOWN.get(given) if isinstance(given, str) else None
+    # Of a type that nobody knows, say at least what no type has.
+    every = tuple(sorted({version for versions in KNOWN.values() for version in versions}))
+    yield from rules.version_faults(document, known or every)
 
 
 def _hazards(policy: HealthPolicy) -> tuple[list[Fault], list[Fault]]:

@@ -11,10 +11,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from yaffle.errors import NotFound
+
 Path = tuple[str | int, ...]
 SHOWN_MAX: Final = 60
 LINES_MAX: Final = 200
 """More help nobody, and the answer to a hostile document stays small."""
+
+
+class UnknownPolicyType(NotFound):
+    """The document is of a type or version that nobody here reads; Senlin answers 404 to that."""
+
+    def __init__(self, kind: str, version: str, problems: tuple[str, ...]) -> None:
+        self.problems = problems
+        """The same in our words: with the place, near misses and what is known."""
+        super().__init__(
+            f"The policy_type '{kind}-{version}' could not be found.", hint="; ".join(problems)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

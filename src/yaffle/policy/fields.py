@@ -82,6 +82,32 @@ def count(low: int, high: int) -> BeforeValidator:
     return BeforeValidator(check)
 
 
+def positive(high: float) -> BeforeValidator:
+    """A number above 0, whole or not."""
+
+    def check(value: object) -> float:
+        number = _number(value, "a number")
+        if not 0 < number <= high:
+            raise refuse(f"{shown(number)} is out of range; give more than 0, up to {high:g}")
+        return number
+
+    return BeforeValidator(check)
+
+
+def count_or_unlimited(high: int) -> BeforeValidator:
+    """A whole number from 1, or -1 for "as many as there are"."""
+
+    def check(value: object) -> int:
+        number = _number(value, "a whole number")
+        if number != int(number):
+            raise refuse(f"{shown(value)} is not a whole number")
+        if number != -1 and not 1 <= number <= high:
+            raise refuse(f"{shown(number)} is out of range; give 1 to {high}, or -1 for no limit")
+        return int(number)
+
+    return BeforeValidator(check)
+
+
 def _check_flag(value: object) -> bool:
     if isinstance(value, bool):
         return value
@@ -147,6 +173,13 @@ def _poll_url_faults(value: str) -> Iterator[str]:
         yield from urls.poll_url_faults(value)
 
 
+def _hook_url_faults(value: str) -> Iterator[str]:
+    # An empty one counts as missing, as in a poll_url.
+    if value:
+        yield from urls.url_faults(value)
+
+
+HOOK_URL: Final = _faultless(_hook_url_faults, urls.URL_MAX * 2)
 POLL_URL: Final = _faultless(_poll_url_faults, urls.URL_MAX * 2)
 PATTERN: Final = _faultless(_pattern_faults, patterns.PATTERN_MAX * 2)
 REFERENCE: Final = _faultless(urls.reference_faults, urls.URL_MAX * 2)

@@ -13,6 +13,7 @@ from typing import Final
 from yaffle.model.policy import ActionKind, ModeType
 from yaffle.policy import operations, schema, templates
 from yaffle.policy.faults import Fault, Path, listed, shown_text
+from yaffle.policy.grammar import needs
 
 DETECTION: Final[Path] = ("properties", "detection")
 MODES: Final[Path] = (*DETECTION, "detection_modes")
@@ -37,8 +38,7 @@ class Offer:
 
 def faults(document: Mapping[str, object], offer: Offer) -> Iterator[Fault]:
     """Yield every fault."""
-    if not offer.newest:
-        yield from _too_new(document, (), offer.version)
+    yield from schema.GRAMMAR.too_new(document, offer.version)
     yield from _mode_faults(document, offer)
     yield from _action_faults(document, offer)
 
@@ -57,28 +57,6 @@ def warnings(document: Mapping[str, object], offer: Offer) -> Iterator[Fault]:
                 yield Fault(path=(*RECOVERY, "fencing", place), text="stands twice")
 
 
-# --- Versions ---
-
-
-def _too_new(value: object, path: Path, version: str) -> Iterator[Fault]:
-    where = schema.place(path)
-    if where in schema.SINCE_1_3 and isinstance(path[-1], str):
-        yield Fault(path=path, text=_needs(version), at_key=True)
-    elif isinstance(value, str):
-        if (where, value) in schema.WORDS_SINCE_1_3:
-            yield Fault(path=path, text=f"{value} {_needs(version)}")
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _too_new(item, (*path, str(key)), version)
-    elif isinstance(value, list):
-        for place, item in enumerate(value):
-            yield from _too_new(item, (*path, place), version)
-
-
-def _needs(version: str) -> str:
-    return f'needs version 1.3 (this document says {version}); write version: "1.3"'
-
-
 # --- Detection modes ---
 
 
@@ -94,7 +72,7 @@ def _mode_faults(document: Mapping[str, object], offer: Offer) -> Iterator[Fault
     if not offer.newest and len(entries) > 1:
         for place, mode in entries:
             if mode.get("type") == ModeType.LIFECYCLE_EVENTS:
-                text = f"LIFECYCLE_EVENTS beside other modes {_needs(offer.version)}"
+                text = f"LIFECYCLE_EVENTS beside other modes {needs('1.3', offer.version)}"
                 yield Fault(path=(*MODES, place, "type"), text=text)
 
 

@@ -1,4 +1,4 @@
-"""Shape of a document: which keys exist where, and what each may hold, for all versions at once.
+"""Shape of a health policy: which keys exist where, and what each may hold, for all versions at once.
 
 None means "not given"; defaults depend on the version and are applied by `build`. A list or mapping
 written as nothing counts as not given; a number, flag or text written as nothing is a fault. Which
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from yaffle.model.policy import (
     ActionKind,
@@ -21,7 +21,7 @@ from yaffle.model.policy import (
     WhenExceeded,
 )
 from yaffle.policy import fields as f
-from yaffle.policy.faults import Path
+from yaffle.policy.grammar import Grammar, Place, Spec
 
 MODES_MAX: Final = 16
 RUNGS_MAX: Final = 16
@@ -29,11 +29,7 @@ RUNGS_MAX: Final = 16
 _Flag = Annotated[bool | None, f.FLAG]
 
 
-class _Spec(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
-
-
-class OptionsSpec(_Spec):
+class OptionsSpec(Spec):
     """`options` of one detection mode."""
 
     poll_url: Annotated[str | None, f.POLL_URL] = None
@@ -46,14 +42,14 @@ class OptionsSpec(_Spec):
     poll_url_keep_alive: _Flag = None
 
 
-class ModeSpec(_Spec):
+class ModeSpec(Spec):
     """One of `detection_modes`."""
 
     type: Annotated[ModeType, f.word(ModeType)]
     options: OptionsSpec | None = None
 
 
-class DetectionSpec(_Spec):
+class DetectionSpec(Spec):
     """`detection`."""
 
     interval: Annotated[float | None, f.INTERVAL] = None
@@ -67,7 +63,7 @@ class DetectionSpec(_Spec):
     )
 
 
-class ActionSpec(_Spec):
+class ActionSpec(Spec):
     """One of `recovery.actions`."""
 
     name: Annotated[str, f.text(255, 1)]
@@ -77,14 +73,14 @@ class ActionSpec(_Spec):
     in_place: _Flag = None
 
 
-class EvidenceSpec(_Spec):
+class EvidenceSpec(Spec):
     """`recovery.evidence`."""
 
     console_log: _Flag = None
     timeout: Annotated[float | None, f.seconds(1, 3600)] = None
 
 
-class SnapshotSpec(_Spec):
+class SnapshotSpec(Spec):
     """`recovery.snapshot`."""
 
     take: _Flag = None
@@ -92,7 +88,7 @@ class SnapshotSpec(_Spec):
     timeout: Annotated[float | None, f.seconds(1)] = None
 
 
-class LimitsSpec(_Spec):
+class LimitsSpec(Spec):
     """`recovery.limits`."""
 
     max_unhealthy: Annotated[Threshold | None, f.THRESHOLD] = None
@@ -101,7 +97,7 @@ class LimitsSpec(_Spec):
     domain: Annotated[str | None, f.DOMAIN] = None
 
 
-class RetrySpec(_Spec):
+class RetrySpec(Spec):
     """`recovery.retry`."""
 
     attempts: Annotated[int | None, f.count(1, 1000)] = None
@@ -110,7 +106,7 @@ class RetrySpec(_Spec):
     stable_after: Annotated[float | None, f.seconds(0, 30 * f.DAY)] = None
 
 
-class RecoverySpec(_Spec):
+class RecoverySpec(Spec):
     """`recovery`."""
 
     actions: Annotated[list[ActionSpec], Field(max_length=RUNGS_MAX)] | None = None
@@ -126,14 +122,14 @@ class RecoverySpec(_Spec):
     retry: RetrySpec | None = None
 
 
-class PropertiesSpec(_Spec):
+class PropertiesSpec(Spec):
     """`properties`."""
 
     detection: DetectionSpec
     recovery: RecoverySpec
 
 
-class DocumentSpec(_Spec):
+class DocumentSpec(Spec):
     """The whole document; type and version are judged before."""
 
     type: object
@@ -143,17 +139,12 @@ class DocumentSpec(_Spec):
     properties: PropertiesSpec
 
 
-def place(path: Path) -> tuple[str, ...]:
-    """Return the path without list places: where in the schema a value stands."""
-    return tuple(part for part in path if isinstance(part, str))
-
-
 _P: Final = ("properties",)
 _D: Final = (*_P, "detection")
 _M: Final = (*_D, "detection_modes")
 _R: Final = (*_P, "recovery")
 
-SHAPES: Final[dict[tuple[str, ...], type[_Spec]]] = {
+SHAPES: Final[dict[Place, type[Spec]]] = {
     (): DocumentSpec,
     _P: PropertiesSpec,
     _D: DetectionSpec,
@@ -168,7 +159,7 @@ SHAPES: Final[dict[tuple[str, ...], type[_Spec]]] = {
 }
 """Every mapping of the schema by its place."""
 
-SINCE_1_3: Final[frozenset[tuple[str, ...]]] = frozenset(
+SINCE_1_3: Final[frozenset[Place]] = frozenset(
     {
         (*_D, "rise"),
         (*_D, "fall"),
@@ -186,7 +177,7 @@ SINCE_1_3: Final[frozenset[tuple[str, ...]]] = frozenset(
 )
 """Keys that documents below 1.3 do not have."""
 
-WORDS_SINCE_1_3: Final[frozenset[tuple[tuple[str, ...], str]]] = frozenset(
+WORDS_SINCE_1_3: Final[frozenset[tuple[Place, str]]] = frozenset(
     {
         ((*_M, "type"), ModeType.LB_STATUS_POLLING.value),
         ((*_R, "fencing"), FencingKind.HOST.value),
@@ -196,14 +187,13 @@ WORDS_SINCE_1_3: Final[frozenset[tuple[tuple[str, ...], str]]] = frozenset(
 )
 """Values that documents below 1.3 do not know."""
 
-
-def keys_at(where: tuple[str, ...], *, newest: bool) -> tuple[str, ...]:
-    """Return the keys of the mapping at `where`, without those an older version lacks."""
-    shape = SHAPES.get(where)
-    names = tuple(shape.model_fields) if shape is not None else ()
-    return names if newest else tuple(n for n in names if (*where, n) not in SINCE_1_3)
-
-
-def homes_of(key: str) -> tuple[tuple[str, ...], ...]:
-    """Return every mapping of the schema that has `key`."""
-    return tuple(where for where, shape in SHAPES.items() if key in shape.model_fields)
+GRAMMAR: Final = Grammar(
+    shapes=SHAPES,
+    since=dict.fromkeys(SINCE_1_3, "1.3"),
+    words_since=dict.fromkeys(WORDS_SINCE_1_3, "1.3"),
+    missing={
+        _D: "required; give at least {detection_modes: [{type: NODE_STATUS_POLLING}]}",
+        _R: "required; {} means RECREATE with Senlin's defaults",
+        _P: "required; it holds detection and recovery",
+    },
+)

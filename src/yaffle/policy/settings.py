@@ -1,13 +1,28 @@
-"""Bounds on documents that strangers send, and the versions we know."""
+"""Bounds on documents that strangers send, and the types and versions we know."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 POLICY_TYPE: Final = "senlin.policy.health"
 VERSIONS: Final = ("1.0", "1.1", "1.2", "1.3")
+"""Of the health policy."""
 NEWEST: Final = VERSIONS[-1]
+DELETION_TYPE: Final = "senlin.policy.deletion"
+SCALING_TYPE: Final = "senlin.policy.scaling"
+BATCH_TYPE: Final = "senlin.policy.batch"
+KNOWN: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        BATCH_TYPE: ("1.0",),
+        DELETION_TYPE: ("1.0", "1.1"),
+        POLICY_TYPE: VERSIONS,
+        SCALING_TYPE: ("1.0",),
+    }
+)
+"""Every type of policy with its versions, the oldest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

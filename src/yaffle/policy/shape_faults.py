@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pydantic import ValidationError
 
-from yaffle.policy import schema
 from yaffle.policy.faults import Fault, Path, listed, near_miss, shown
+from yaffle.policy.grammar import Grammar, Spec, place
 from yaffle.policy.settings import DocumentSettings
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 
+S = TypeVar("S", bound=Spec)
+
+
 def validate(
-    document: dict[str, object], settings: DocumentSettings, *, newest: bool
-) -> tuple[schema.DocumentSpec | None, list[Fault]]:
+    document: dict[str, object],
+    shape: type[S],
+    grammar: Grammar,
+    version: str,
+    settings: DocumentSettings,
+) -> tuple[S | None, list[Fault]]:
     """Return the typed document, or every fault of its shape."""
     try:
-        spec = schema.DocumentSpec.model_validate(document, context={"settings": settings})
+        spec = shape.model_validate(document, context={"settings": settings})
     except ValidationError as error:
-        return None, [_fault(details, newest) for details in error.errors(include_url=False)]
+        found = error.errors(include_url=False)
+        return None, [_fault(details, grammar, version) for details in found]
     return spec, []
 
 
-def _fault(details: ErrorDetails, newest: bool) -> Fault:
+def _fault(details: ErrorDetails, grammar: Grammar, version: str) -> Fault:
     kind, path = details["type"], tuple(details["loc"])
     if kind == "extra_forbidden":
-        return Fault(path=path, text=_unknown_key(path, newest), at_key=True)
+        return Fault(path=path, text=_unknown_key(path, grammar, version), at_key=True)
     if kind == "missing":
-        return Fault(path=path, text=_missing(path, details["input"]))
+        return Fault(path=path, text=grammar.missing.get(path, "required"))
     if kind == "too_long":
         longest = details.get("ctx", {}).get("max_length")
         return Fault(path=path, text=f"too many entries; at most {longest}")
@@ -53,13 +61,13 @@ def _wanted(what: str, value: object) -> str:
     return f"has to be {what}, not {shown(value)}"
 
 
-def _unknown_key(path: Path, newest: bool) -> str:
-    key, where = str(path[-1]), schema.place(path[:-1])
+def _unknown_key(path: Path, grammar: Grammar, version: str) -> str:
+    key, where = str(path[-1]), place(path[:-1])
     if where == ("properties", "detection") and key in ("type", "options"):
         return "only in versions 1.0 and 1.1; here write detection_modes: [{type: …, options: …}]"
-    known = schema.keys_at(where, newest=newest)
+    known = grammar.keys_at(where, version)
     hint = near_miss(key, known)
-    homes = [_home(home) for home in schema.homes_of(key) if home != where]
+    homes = [_home(home) for home in grammar.homes_of(key) if home != where]
     # At the top level a key of the inside is a lost indentation rather than a misspelling.
     if homes and (not hint or not where):
         return f"unknown key here; it belongs under {' or '.join(homes)}: check the indentation"
@@ -70,15 +78,3 @@ def _home(where: tuple[str, ...]) -> str:
     if not where:
         return "the top level"
     return ".".join(where if len(where) == 1 else where[1:])
-
-
-def _missing(path: Path, around: object) -> str:
-    match path:
-        case ("properties", "detection"):
-            return "required; give at least {detection_modes: [{type: NODE_STATUS_POLLING}]}"
-        case ("properties", "recovery"):
-            return "required; {} means RECREATE with Senlin's defaults"
-        case ("properties",):
-            return "required; it holds detection and recovery"
-        case _:
-            return "required"

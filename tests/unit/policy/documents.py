@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from yaffle.errors import InvalidSpec
-from yaffle.policy import ParsedPolicy, parse_document
+from yaffle.policy import ParsedPolicy, UnknownPolicyType, parse_document
 
 STATUS = {"type": "NODE_STATUS_POLLING"}
 URL = {"type": "NODE_STATUS_POLL_URL", "options": {"poll_url": "http://{nodename}/health"}}
@@ -49,6 +49,7 @@ def accepted(doc: object, **options: Any) -> ParsedPolicy:
 
 def problems(doc: object, **options: Any) -> tuple[str, ...]:
     """Parse a document that has to be refused; return what is wrong with it."""
-    with pytest.raises(InvalidSpec) as caught:
+    with pytest.raises((InvalidSpec, UnknownPolicyType)) as caught:
         parse_document(doc, **options)
+    assert isinstance(caught.value, (InvalidSpec, UnknownPolicyType))
     return caught.value.problems

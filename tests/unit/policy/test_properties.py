@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from yaffle.errors import InvalidSpec
 from yaffle.model.bounds import url_check_s
-from yaffle.policy import ParsedPolicy, parse, parse_document, schema
+from yaffle.policy import ParsedPolicy, UnknownPolicyType, parse, parse_document, schema
 
 QUICK = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
@@ -80,7 +80,7 @@ def outcome(run: Callable[[], ParsedPolicy]) -> ParsedPolicy | tuple[str, ...]:
     """Return the policy, or what is wrong; anything else that is raised fails the test."""
     try:
         return run()
-    except InvalidSpec as error:
+    except (InvalidSpec, UnknownPolicyType) as error:
         return error.problems
 
 

@@ -182,6 +182,6 @@ def test_the_shortest_interval_is_a_setting() -> None:
     assert parsed.policy.detection.interval_s == 0.2
 
 
-@pytest.mark.parametrize("doc", [{"type": "senlin.policy.scaling", "version": "1.0"}])
+@pytest.mark.parametrize("doc", [{"type": "senlin.policy.affinity", "version": "1.0"}])
 def test_other_policy_types_are_refused_by_name(doc: dict[str, Any]) -> None:
-    assert problems(doc)[0].startswith("type: unknown policy type 'senlin.policy.scaling'")
+    assert problems(doc)[0].startswith("type: unknown policy type 'senlin.policy.affinity'")

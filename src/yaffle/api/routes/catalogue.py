@@ -77,6 +77,7 @@ def policies(parts: Parts) -> APIRouter:
             {
                 "policy": {
                     "valid": True,
+                    "type": "senlin.policy.health",
                     "version": "1.3",
                     "warnings": [],
                     "arithmetic": examples.ARITHMETIC,
@@ -88,16 +89,15 @@ def policies(parts: Parts) -> APIRouter:
     async def validate_policy(body: DocumentBody) -> Response:
         """Say what a document means and how long a failure may take, without storing anything."""
         found = await parsed(body)
+        times = found.arithmetic
         return Reply(
             {
                 "policy": {
                     "valid": True,
+                    "type": found.type,
                     "version": found.policy.version,
                     "warnings": list(found.warnings),
-                    "arithmetic": {
-                        **found.arithmetic.as_json(),
-                        "lines": list(found.arithmetic.lines()),
-                    },
+                    "arithmetic": times and {**times.as_json(), "lines": list(times.lines())},
                     "document": found.document,
                 }
             }

@@ -9,7 +9,7 @@ from sqlalchemy import delete, insert, select, update
 
 from yaffle.engine.commands.desk import Desk
 from yaffle.errors import Conflict, InvalidSpec, NotFound
-from yaffle.model.policy import ActionKind
+from yaffle.model.policy import ActionKind, HealthPolicy
 from yaffle.policy import check_operations, parse_document
 from yaffle.store import catalog
 from yaffle.store.tables import bindings
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from yaffle.engine.kit import Drivers
-    from yaffle.model.policy import HealthPolicy
     from yaffle.policy import ParsedPolicy
     from yaffle.store.records import ClusterRow
 
@@ -107,13 +106,14 @@ def fits(desk: Desk, conn: Connection, parsed: ParsedPolicy, cluster: ClusterRow
     A binding without a working watch is impossible (contracts of the health policy, "nothing after
     attach"): what cannot be asked or done is said now and not found out at three in the morning.
     """
-    if cluster is None:
+    policy = parsed.policy
+    if cluster is None or not isinstance(policy, HealthPolicy):
         return
     profile = catalog.profile(conn, cluster.profile_id)
     driver = desk.driver(profile.type)
-    lacking = check_operations(parsed.policy, driver.operations)
-    problems = [*lacking, *missing_drivers(desk.kit.drivers, parsed.policy)]
-    if parsed.policy.recovery.snapshot is not None and "SNAPSHOT" not in driver.operations:
+    lacking = check_operations(policy, driver.operations)
+    problems = [*lacking, *missing_drivers(desk.kit.drivers, policy)]
+    if policy.recovery.snapshot is not None and "SNAPSHOT" not in driver.operations:
         problems.append(f"recovery.snapshot: profile type {driver.type} cannot take snapshots")
     if problems:
         raise InvalidSpec(problems)

@@ -36,7 +36,6 @@ class Policies:
     async def create_policy(self, name: str, parsed: ParsedPolicy, *, source: str, by: str) -> str:
         """Store a parsed policy document; return its id."""
         ident = self._desk.kit.new_id()
-        kind = f"senlin.policy.health-{parsed.policy.version}"
 
         def work(conn: Connection) -> None:
             unique(conn, policies, name, "policy")
@@ -46,7 +45,7 @@ class Policies:
                 {
                     "id": ident,
                     "name": named(name),
-                    "type": kind,
+                    "type": parsed.type_name,
                     "spec": parsed.document,
                     "source": source,
                     "warnings": list(parsed.warnings),
@@ -78,7 +77,7 @@ class Policies:
                     spec=parsed.document,
                     source=source,
                     warnings=list(parsed.warnings),
-                    type=f"senlin.policy.health-{parsed.policy.version}",
+                    type=parsed.type_name,
                     # A stamp of its own even within one microsecond: watches compare it.
                     updated_us=max(now_us, (row.updated_us or 0) + 1),
                 )

@@ -1,4 +1,4 @@
-"""Profiles and policies as people read them; a policy always comes with its arithmetic."""
+"""Profiles and policies as people read them; a health policy always comes with its arithmetic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlalchemy import select
 from yaffle.engine.queries import shown
 from yaffle.engine.queries.shown import Shown
 from yaffle.errors import InvalidSpec
-from yaffle.policy import arithmetic, parse_document
+from yaffle.policy import UnknownPolicyType, parse_document
 from yaffle.store import catalog
 from yaffle.store.tables import bindings, clusters
 
@@ -60,9 +60,11 @@ def _policy(conn: Connection, row: PolicyRow) -> Shown:
 
 
 def worst_case(row: PolicyRow) -> Shown | None:
-    """Return how long a failure may take; None for a document that this version cannot read."""
+    """Return how long a failure may take; None for what heals nothing or cannot be read here."""
     try:
-        found = arithmetic(parse_document(row.spec).policy)
-    except InvalidSpec:
+        found = parse_document(row.spec).arithmetic
+    except (InvalidSpec, UnknownPolicyType):
+        return None
+    if found is None:
         return None
     return {**found.as_json(), "lines": list(found.lines())}
