@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 from yaffle import __version__
 from yaffle.api import clustering, envelope, openapi
+from yaffle.api.asking import has_row
 from yaffle.api.door import Door
 from yaffle.api.gate import Gate
+from yaffle.api.identity import read_identity
 from yaffle.api.parts import PREFIX, Parts
 from yaffle.api.routes import catalogue, clusters, history, nodes, operators, system
-from yaffle.api.tokens import read_tokens
+from yaffle.engine.clock import SystemClock
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -22,9 +24,8 @@ DESCRIPTION = "Watches, decides safely, heals, and can say why. Errors have one 
 
 def create_app(parts: Parts) -> ASGIApp:
     """Return the application; raise ConfigError where it would be open to strangers."""
-    tokens = read_tokens(parts.server)
-    gate = Gate(build(parts), server=parts.server, tokens=tokens)
-    return Door(gate)
+    identity = read_identity(parts.server, SystemClock())
+    return Door(Gate(build(parts), server=parts.server, identity=identity))
 
 
 def build(parts: Parts) -> FastAPI:
@@ -37,6 +38,7 @@ def build(parts: Parts) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
+        dependencies=[Depends(has_row)],
     )
     for router in (
         system.entrance(parts),
