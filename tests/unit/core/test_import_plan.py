@@ -35,6 +35,9 @@ class Judge:
             raise InvalidSpec(f"type: policy type {item.type!r} does not exist here")
         return Document(type=item.type, spec=item.given, warnings=("spelt badly",))
 
+    def is_singleton(self, family: str) -> bool:
+        return family != "senlin.policy.scaling"
+
     def binding(
         self, policy_type: str, spec: Mapping[str, object], profile_type: str
     ) -> Sequence[str]:
@@ -219,11 +222,11 @@ def test_what_was_under_way_is_an_error_until_somebody_looks(status: str) -> Non
 
 def test_a_second_health_policy_is_refused_and_another_type_is_not() -> None:
     second = policy(id=D, type="senlin.policy.health-1.0")
-    scaling = policy(id=M, type="senlin.policy.scaling-1.0")
-    bound = [binding(), binding(id="b2", policy_id=D), binding(id="b3", policy_id=M)]
-    found = planned(document(policies=[policy(), second, scaling], cluster_policies=bound))
-    assert [found[i].outcome for i in (B, "b2", "b3")] == [
-        Outcome.CREATE, Outcome.REFUSE, Outcome.CREATE,
+    out, in_ = (policy(id=i, type="senlin.policy.scaling-1.0") for i in (M, N))
+    bound = [binding(id=f"b{n}", policy_id=i) for n, i in enumerate((Q, D, M, N))]
+    found = planned(document(policies=[policy(), second, out, in_], cluster_policies=bound))
+    assert [found[f"b{n}"].outcome for n in range(4)] == [
+        Outcome.CREATE, Outcome.REFUSE, Outcome.CREATE, Outcome.CREATE,
     ]  # fmt: skip
 
 

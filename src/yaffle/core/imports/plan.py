@@ -262,6 +262,8 @@ class Planner:
 
     def _only_one(self, item: BindingItem, kind: str) -> None:
         family = kind.rpartition("-")[0]
+        if not self._judge.is_singleton(family):
+            return
         for (cluster_id, policy_id), row in self._bound.items():
             same = cluster_id == item.cluster_id and policy_id != item.policy_id
             if same and str(row["policy_type"]).rpartition("-")[0] == family:

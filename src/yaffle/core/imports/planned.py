@@ -58,6 +58,10 @@ class Judge(Protocol):
         """Return the document, normalised; raise InvalidSpec or Forbidden."""
         ...
 
+    def is_singleton(self, family: str) -> bool:
+        """Whether a cluster has at most one policy of that type (without its version)."""
+        ...
+
     def binding(self, policy_type: str, spec: Row, profile_type: str) -> Sequence[str]:
         """Return why a policy cannot work on clusters of that profile; nothing where it can."""
         ...
