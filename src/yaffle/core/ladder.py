@@ -8,9 +8,10 @@ engine that died.
     LOOK ─sick─▶ [EVIDENCE] ─▶ [FENCE ─proved─▶] [DELETE ─proved─▶] CREATE | ACT ─done─▶ VERIFY
       └─healthy─▶ already-healthy                                       VERIFY ─passed─▶ recovered
 
-The safety rule of the whole system is in two places here and nowhere else: `path_of` puts FENCE or
-DELETE before every stage that could start a second copy, and `TABLE` lets only PROVED, WAIVED (the
-operator's recorded consent) or LEFT_BEHIND (proved already, the remains are swept later) past them.
+The safety rule of the whole system is in two places here and nowhere else: `path_of` and `errand`
+put FENCE or DELETE before every stage that could start a second copy, and `TABLE` lets only PROVED,
+WAIVED (the operator's recorded consent) or LEFT_BEHIND (proved already, the remains are swept
+later) past them.
 """
 
 from __future__ import annotations
@@ -162,6 +163,34 @@ def path_of(action: RecoveryAction, recovery: Recovery, *, first: bool) -> tuple
     if action.in_place:
         return (*opening, Stage.ACT, Stage.VERIFY)
     return (*opening, Stage.FENCE, Stage.ACT, Stage.VERIFY)
+
+
+class Errand(StrEnum):
+    """What a person may have done to a node besides recovering it; each has one rung."""
+
+    MAKE = "make"
+    """The first copy: there is none that it could double, and CREATE refuses where there is one."""
+    REMOVE = "remove"
+    CHECK = "check"
+    REPLACE = "replace"
+    """The copy that is there is given up for one with other properties."""
+    OPERATE = "operate"
+
+
+def errand(kind: Errand, action: RecoveryAction) -> tuple[Rung, ...]:
+    """Return the ladder of an errand: one rung, nothing looked at before or verified after."""
+    match kind:
+        case Errand.MAKE:
+            path: tuple[Stage, ...] = (Stage.CREATE,)
+        case Errand.REMOVE:
+            path = (Stage.DELETE,)
+        case Errand.CHECK:
+            path = (Stage.LOOK,)
+        case Errand.REPLACE:
+            path = (Stage.DELETE, Stage.CREATE)
+        case Errand.OPERATE:
+            path = (Stage.ACT,) if action.in_place else (Stage.FENCE, Stage.ACT)
+    return (Rung(action=action, path=path),)
 
 
 def build(recovery: Recovery) -> tuple[Rung, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from yaffle.core import retry
 from yaffle.core.ladder import End, Result, Stage
-from yaffle.engine import news, spending
+from yaffle.engine import errands_ended, news, spending
 from yaffle.engine.saving import refresh_cluster
 from yaffle.engine.targets import retry_of
 from yaffle.model.health import Health, NodeStatus
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from yaffle.engine.step import Outcome, Step
     from yaffle.store.records import ActionRow, IncidentRow, NodeRow, StepRow
 
-BEGINNING = {"NODE_CREATE": NodeStatus.CREATING, "NODE_DELETE": NodeStatus.DELETING}
 UNTOUCHED = frozenset({End.ALREADY_HEALTHY, End.ABANDONED})
 """Ends after which a try that touched nothing is given back."""
 TOUCHING = frozenset({Stage.FENCE.value, Stage.DELETE.value, Stage.CREATE.value, Stage.ACT.value})
@@ -39,11 +38,10 @@ def started(kit: Kit, conn: Connection, action: ActionRow, now_us: int) -> None:
     """The first step is about to be taken."""
     if action.node_id is None:
         return
-    status = BEGINNING.get(action.action)
-    if status is not None:
-        catalog.set_node(
-            conn, action.node_id, now_us, status=status.value, status_reason=action.action.lower()
-        )
+    said = errands_ended.begun(action)
+    if said is not None:
+        status, why = said
+        catalog.set_node(conn, action.node_id, now_us, status=status.value, status_reason=why)
     incident = incidents.open_of(conn, action.node_id) if action.incident_id else None
     if incident is not None:
         incidents.set_values(conn, incident.id, started_us=incident.started_us or now_us)
@@ -161,6 +159,8 @@ def end(
                 _created(conn, node, how, reason, now_us)
             case "NODE_DELETE":
                 _deleted(kit, conn, action, node, how, reason, now_us)
+            case "NODE_CHECK" | "NODE_UPDATE" | "NODE_OPERATION":
+                errands_ended.ended(kit, conn, action, node, how, past, now_us)
             case _:
                 _recovered(kit, conn, action, node, how, past, snapshot, now_us)
     status = actions.SUCCEEDED if how in SUCCEEDED else actions.FAILED
@@ -187,6 +187,7 @@ def _created(conn: Connection, node: NodeRow, how: End, reason: str, now_us: int
         status_reason="Creation succeeded" if well else reason,
         # A creation that failed leaves a node that is watched and healed like any other.
         grace_us=now_us if well else None,
+        made_us=now_us if well else None,
     )
     news.node_event(
         conn,
@@ -315,7 +316,8 @@ def _recovered(
         # The mark spoke of a state that has been dealt with: a recovery answers it (ADR 0003).
         values |= {"mark_reason": None, "mark_by": "", "mark_us": None}
     if how in SUCCEEDED:
-        values |= _verified(conn, node, past, now_us)
+        # One whose creation failed was completed by its first recovery.
+        values |= _verified(conn, node, past, now_us) | {"made_us": node.made_us or now_us}
     catalog.set_node(
         conn,
         node.id,

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import structlog
 
-from yaffle.core.ladder import Done, End, IllegalStep, Next, Result, Rung, Stage, build, position
-from yaffle.engine import endings, steps
+from yaffle.core.ladder import Done, End, IllegalStep, Next, Result, Rung, Stage, position
+from yaffle.engine import endings, errands, steps
 from yaffle.engine.deadlines import inherited_s
+from yaffle.engine.errands import plan_of
 from yaffle.engine.halts import halted
 from yaffle.engine.session import LeaseLost
-from yaffle.engine.snapshot import Snapshot, unpack
+from yaffle.engine.snapshot import Snapshot
 from yaffle.engine.step import Step
 from yaffle.engine.targets import target_of
 from yaffle.errors import StaleEpoch, StoreUnavailable
@@ -50,11 +51,11 @@ class Scene(NamedTuple):
     ladder: tuple[Rung, ...]
     refusal: tuple[Result, str] | None
     """Why no further act may begin."""
+    renewal: errands.Renewal | None
+    """For a node that is given another profile."""
 
 
 STORE_RETRY_S = 1.0
-SINGLE = {"NODE_CREATE": Stage.CREATE, "NODE_DELETE": Stage.DELETE}
-"""Actions of one step, by the stage that does it."""
 
 
 class Executor:
@@ -159,13 +160,14 @@ class Walk:
             return False
         rung = scene.ladder[place.rung].action
         row = half_done or await self._intend(place, rung, snapshot, past)
+        target, rung = errands.aimed(scene.target, rung, place.stage, scene.renewal)
         step = Step(
             kit=self._kit,
             session=self._session,
             action=self._action,
             ticket=self.ticket,
             node=scene.node,
-            target=scene.target,
+            target=target,
             snapshot=snapshot,
             rung=rung,
             place=place,
@@ -211,6 +213,7 @@ class Walk:
         if action.start_us is None:
             now_us = self._kit.clock.now_us()
             actions.set_values(conn, action.id, now_us, start_us=now_us)
+            errands.settle(self._kit, conn, action, now_us)
             endings.started(self._kit, conn, action, now_us)
 
     def _read(self, conn: Connection) -> Scene | None:
@@ -224,7 +227,9 @@ class Walk:
         target = target_of(node, profile, cluster.name if cluster else "")
         past = journal.of_action(conn, action.id)
         snapshot, ladder = plan_of(self._kit, action)
-        return Scene(node, target, past, snapshot, ladder, self._refusal(conn))
+        snapshot = errands.informed(self._kit, conn, action, node, snapshot)
+        renewal = errands.renewal_of(conn, action, target)
+        return Scene(node, target, past, snapshot, ladder, self._refusal(conn), renewal)
 
     async def _intend(
         self, place: Next, rung: RecoveryAction, snapshot: Snapshot, past: Sequence[StepRow]
@@ -326,14 +331,3 @@ def done_of(step: StepRow) -> Done:
         return Done(rung=step.rung, stage=Stage(step.stage), result=Result(step.result or ""))
     except ValueError as error:
         raise IllegalStep(f"the journal holds {step.stage}: {step.result}") from error
-
-
-def plan_of(kit: Kit, action: ActionRow) -> tuple[Snapshot, tuple[Rung, ...]]:
-    """Return the policy snapshot and the ladder of an action; creating and deleting have one stage."""
-    single = SINGLE.get(action.action)
-    if single is None:
-        snapshot = unpack(action.inputs.get("snapshot"))
-        return snapshot, build(snapshot.recovery)
-    snapshot = Snapshot.without_policy(kit.settings.action_timeout)
-    rung = RecoveryAction(name=single.value.upper(), timeout_s=kit.settings.action_timeout)
-    return snapshot, (Rung(action=rung, path=(single,)),)

@@ -86,7 +86,11 @@ async def _look(step: Step) -> Outcome:
             return Outcome(result=Result.SICK, detail=f"{why}; {detail}")
         match sight.vote:
             case Vote.FAIL:
-                return Outcome(result=Result.SICK, detail=detail)
+                return Outcome(
+                    result=Result.SICK,
+                    detail=detail,
+                    data={"backend_status": sight.backend_status, "gone": sight.gone},
+                )
             case Vote.PASS:
                 return Outcome(
                     result=Result.HEALTHY,

@@ -1,0 +1,160 @@
+"""What each action on a node is to walk, and with which properties: recoveries, and people's errands.
+
+A node is given another profile in one action: the old copy is deleted under the old properties, the
+new one made with the new. The node's row names the old profile until that has ended well, so that
+whoever comes between (a successor, a deletion, a recovery after a failure) knows the copy that may
+be there; only the stages that make or change a copy go by the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from yaffle.core.ladder import Errand, Rung, Stage, build, errand
+from yaffle.engine.scene import in_place_names, policy_of
+from yaffle.engine.snapshot import Snapshot, unpack
+from yaffle.model.ids import ProfileId
+from yaffle.model.operations import OperationKind
+from yaffle.model.policy import RecoveryAction
+from yaffle.model.properties import updatable
+from yaffle.store import actions, catalog
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from yaffle.engine.kit import Kit
+    from yaffle.model.operations import Target
+    from yaffle.store.records import ActionRow, NodeRow, ProfileRow
+
+ERRANDS: Final[Mapping[str, Errand]] = MappingProxyType(
+    {
+        "NODE_CREATE": Errand.MAKE,
+        "NODE_DELETE": Errand.REMOVE,
+        "NODE_CHECK": Errand.CHECK,
+        "NODE_UPDATE": Errand.REPLACE,
+        "NODE_OPERATION": Errand.OPERATE,
+    }
+)
+WORDS: Final[Mapping[Errand, str]] = MappingProxyType(
+    {Errand.MAKE: "CREATE", Errand.REMOVE: "DELETE", Errand.CHECK: "CHECK"}
+)
+"""What the journal calls the one step of an errand."""
+NEW_PROFILE: Final = "new_profile_id"
+HOW: Final = "how"
+"""Under this key a NODE_UPDATE's inputs say what was settled when it began: UPDATE or RECREATE."""
+RECREATE: Final = "RECREATE"
+
+
+def plan_of(kit: Kit, action: ActionRow) -> tuple[Snapshot, tuple[Rung, ...]]:
+    """Return the policy snapshot and the ladder of an action; always the same for the same row."""
+    kind = ERRANDS.get(action.action)
+    if kind is None:
+        snapshot = unpack(action.inputs.get("snapshot"))
+        return snapshot, build(snapshot.recovery)
+    snapshot = Snapshot.without_policy(float(action.timeout_s))
+    rung = RecoveryAction(name=WORDS.get(kind, ""), timeout_s=float(action.timeout_s))
+    match kind:
+        case Errand.OPERATE:
+            rung = _operation(kit, action, rung)
+        case Errand.REPLACE if action.inputs.get(HOW) == OperationKind.UPDATE:
+            kind, rung = Errand.OPERATE, replace(rung, name="UPDATE", in_place=True)
+        case Errand.REPLACE:
+            rung = replace(rung, name=RECREATE)
+        case _:
+            pass
+    return snapshot, errand(kind, rung)
+
+
+def _operation(kit: Kit, action: ActionRow, rung: RecoveryAction) -> RecoveryAction:
+    name = str(action.inputs.get("operation", "")).upper()
+    params = action.inputs.get("params")
+    return replace(
+        rung,
+        name=name,
+        params=dict(params) if isinstance(params, Mapping) else {},
+        in_place=name in in_place_names(kit),
+    )
+
+
+def informed(
+    kit: Kit, conn: Connection, action: ActionRow, node: NodeRow, snapshot: Snapshot
+) -> Snapshot:
+    """Let a check ask as the cluster's policy does, and an operation fence as it says.
+
+    Neither changes the ladder, so that this may be read anew before each step.
+    """
+    if action.action not in {"NODE_CHECK", "NODE_OPERATION"} or node.cluster_id is None:
+        return snapshot
+    policy, _ = policy_of(kit, conn, node.cluster_id)
+    return replace(
+        snapshot,
+        detection=policy.detection,
+        recovery=replace(snapshot.recovery, fencing=policy.recovery.fencing),
+    )
+
+
+# --- another profile ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renewal:
+    """The properties that a node is to have, and had."""
+
+    old: Mapping[str, object]
+    new: Mapping[str, object]
+
+
+def new_profile_of(conn: Connection, action: ActionRow) -> ProfileRow | None:
+    """Return the profile that a NODE_UPDATE brings; None for any other action."""
+    ident = action.inputs.get(NEW_PROFILE)
+    if action.action != "NODE_UPDATE" or not isinstance(ident, str):
+        return None
+    return catalog.profile(conn, ProfileId(ident))
+
+
+def renewal_of(conn: Connection, action: ActionRow, target: Target) -> Renewal | None:
+    """Return what a NODE_UPDATE changes; None for any other action."""
+    profile = new_profile_of(conn, action)
+    if profile is None:
+        return None
+    return Renewal(old=target.spec, new=MappingProxyType(dict(profile.spec)))
+
+
+def settle(kit: Kit, conn: Connection, action: ActionRow, now_us: int) -> None:
+    """Write down, before the first step, how a NODE_UPDATE will go about it.
+
+    Whoever takes it over, perhaps with other drivers, walks the same ladder.
+    """
+    profile = new_profile_of(conn, action)
+    node = None if action.node_id is None else catalog.node(conn, action.node_id)
+    if profile is None or node is None or HOW in action.inputs:
+        return
+    old = catalog.profile(conn, node.profile_id)
+    how = OperationKind.UPDATE.value if _changeable(kit, node, old, profile) else RECREATE
+    actions.set_values(conn, action.id, now_us, inputs={**action.inputs, HOW: how})
+
+
+def _changeable(kit: Kit, node: NodeRow, old: ProfileRow, new: ProfileRow) -> bool:
+    """Whether the copy that is there can be given the new properties."""
+    driver = kit.drivers.profiles.get(old.type)
+    offered = None if driver is None else driver.operations.get(OperationKind.UPDATE)
+    if driver is None or offered is None or not offered.in_place or not node.physical_id:
+        return False
+    if node.mark_reason is not None:
+        return False  # what somebody marked is replaced by an update (seed 5)
+    return updatable(driver.schema, old.spec, new.spec)
+
+
+def aimed(
+    target: Target, rung: RecoveryAction, stage: Stage, renewal: Renewal | None
+) -> tuple[Target, RecoveryAction]:
+    """Return what a stage works on: what makes or changes a copy goes by the new properties."""
+    if renewal is None or stage not in {Stage.CREATE, Stage.ACT}:
+        return target, rung
+    renewed = replace(target, spec=renewal.new)
+    if stage is Stage.ACT:
+        return renewed, replace(rung, params={"old": dict(renewal.old)})
+    return renewed, rung

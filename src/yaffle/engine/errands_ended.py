@@ -1,0 +1,199 @@
+"""What a node's row says after a check, an update or an operation: Senlin's words, our three fields.
+
+None of them touches a user's mark or what the watch believes, but for a copy that was made anew:
+it starts afresh, for whatever was said was said of the one before (ADR 0003).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from yaffle.core.ladder import End, Result, Stage
+from yaffle.engine import errands, news
+from yaffle.model.health import Health, NodeStatus
+from yaffle.model.incident import IncidentState
+from yaffle.store import catalog, incidents
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from yaffle.engine.kit import Kit
+    from yaffle.store.records import ActionRow, NodeRow, StepRow
+
+REASON_MAX: Final = 4000
+ERROR_LEVEL: Final = 40
+
+
+def begun(action: ActionRow) -> tuple[NodeStatus, str] | None:
+    """Return the status and reason of a node while an action is under way; None: as before."""
+    match action.action:
+        case "NODE_CREATE":
+            return NodeStatus.CREATING, "Creation in progress"
+        case "NODE_DELETE":
+            return NodeStatus.DELETING, "Deletion in progress"
+        case "NODE_UPDATE":
+            return NodeStatus.UPDATING, "Update in progress"
+        case "NODE_OPERATION":
+            return NodeStatus.OPERATING, f"Operation '{_operation(action)}' in progress"
+        case "NODE_RECOVER" if action.cluster_id is None:
+            # In a cluster the planner that admitted it has said so.
+            return NodeStatus.RECOVERING, "Recovery in progress"
+        case _:
+            return None
+
+
+def _operation(action: ActionRow) -> str:
+    return str(action.inputs.get("operation", "")).lower()
+
+
+def ended(
+    kit: Kit,
+    conn: Connection,
+    action: ActionRow,
+    node: NodeRow,
+    how: End,
+    past: Sequence[StepRow],
+    now_us: int,
+) -> None:
+    """Write what the end of a check, an update or an operation means for the node."""
+    detail = past[-1].detail if past else ""
+    match action.action:
+        case "NODE_CHECK":
+            values = _checked(node, how, past, detail)
+        case "NODE_UPDATE":
+            values = _updated(kit, conn, action, node, how, past, now_us)
+        case _:
+            values = _operated(action, node, how, past, detail)
+    well = how in {End.DONE, End.ALREADY_HEALTHY}
+    if values:
+        catalog.set_node(conn, node.id, now_us, **values)
+    news.node_event(
+        conn,
+        node,
+        at_us=now_us,
+        action=action.action,
+        status="end" if well else "error",
+        reason=str(values.get("status_reason") or detail)[:REASON_MAX],
+        level=20 if well else ERROR_LEVEL,
+    )
+
+
+# --- check ---------------------------------------------------------------------------------------
+
+
+def _checked(node: NodeRow, how: End, past: Sequence[StepRow], detail: str) -> dict[str, object]:
+    """One look: Senlin's ERROR for a node that is not there, WARNING for one that is not well."""
+    seen = past[-1].data if past else {}
+    values: dict[str, object] = {}
+    if isinstance(said := seen.get("backend_status"), str) and said:
+        values["backend_status"] = said
+    match how:
+        case End.ALREADY_HEALTHY if node.health == Health.UNHEALTHY or node.mark_reason is not None:
+            # One look that passes neither lifts a mark nor outweighs a verdict: it has to rise.
+            why = "Check: Physical object is ACTIVE but the node status was"
+            said_before = node.status_reason.rpartition(": was ")[2]
+            values["status_reason"] = f"{why} {node.status}: was {said_before}"[:REASON_MAX]
+        case End.ALREADY_HEALTHY:
+            values |= _status(NodeStatus.ACTIVE, "Check: Node is ACTIVE.")
+        case End.DONE:
+            missing = not node.physical_id or bool(seen.get("gone"))
+            status = NodeStatus.ERROR if missing else NodeStatus.WARNING
+            values |= _status(status, f"Check: Node is not ACTIVE. {detail}")
+        case _:
+            # What could not be asked is unknown, not bad.
+            return {}
+    return values
+
+
+# --- update --------------------------------------------------------------------------------------
+
+
+def _updated(
+    kit: Kit,
+    conn: Connection,
+    action: ActionRow,
+    node: NodeRow,
+    how: End,
+    past: Sequence[StepRow],
+    now_us: int,
+) -> dict[str, object]:
+    profile = errands.new_profile_of(conn, action)
+    if how is not End.DONE or profile is None:
+        detail = past[-1].detail if past else ""
+        return _stopped(node, how, past, f"Update failed: {detail}", "update")
+    # From here on the row names the profile that the copy has.
+    values: dict[str, object] = {"profile_id": profile.id}
+    if not any(step.stage == Stage.CREATE for step in past):
+        return values | _status(_resting(node), "Update succeeded")
+    incident = incidents.open_of(conn, node.id)
+    if incident is not None:
+        news.change(
+            kit,
+            conn,
+            node,
+            incident,
+            IncidentState.SUPERSEDED,
+            reason="the node was made anew with another profile",
+            now_us=now_us,
+        )
+    return values | _status(NodeStatus.ACTIVE, "Update succeeded") | _afresh(node, now_us)
+
+
+def _afresh(node: NodeRow, now_us: int) -> dict[str, object]:
+    """Return what is known of a copy that has just been made: nothing yet."""
+    return {
+        "health": Health.INITIALIZING.value,
+        "health_us": now_us,
+        "health_reason": "",
+        "healthy_us": None,
+        "gray": False,
+        "grace_us": now_us,
+        "made_us": node.made_us or now_us,
+        "mark_reason": None,
+        "mark_by": "",
+        "mark_us": None,
+        "attempts": 0,
+        "next_attempt_us": None,
+        "exhausted_us": None,
+    }
+
+
+# --- operation -----------------------------------------------------------------------------------
+
+
+def _operated(
+    action: ActionRow, node: NodeRow, how: End, past: Sequence[StepRow], detail: str
+) -> dict[str, object]:
+    what = f"Operation '{_operation(action)}'"
+    if how is End.DONE:
+        return _status(_resting(node), f"{what} succeeded")
+    return _stopped(node, how, past, f"{what} failed: {detail}", "operation")
+
+
+def _stopped(
+    node: NodeRow, how: End, past: Sequence[StepRow], why: str, what: str
+) -> dict[str, object]:
+    """What did not come to its end: ERROR if it may have changed anything, else as it was."""
+    if node.status == NodeStatus.DELETING:
+        return {}  # whoever deletes it has the word now
+    if how is End.SUPERSEDED and not any(map(_touched, past)):
+        return _status(_resting(node), f"the {what} was cancelled before it began")
+    return _status(NodeStatus.ERROR, why)
+
+
+def _touched(step: StepRow) -> bool:
+    refused = step.result in {Result.HALTED, Result.SUPERSEDED}
+    return step.submitted_us is not None or not refused
+
+
+def _resting(node: NodeRow) -> NodeStatus:
+    """Return the status of a node that nothing is being done to."""
+    if not node.physical_id:
+        return NodeStatus.ERROR
+    sick = node.health == Health.UNHEALTHY or node.mark_reason is not None
+    return NodeStatus.WARNING if sick else NodeStatus.ACTIVE
+
+
+def _status(status: NodeStatus, reason: str) -> dict[str, object]:
+    return {"status": status.value, "status_reason": reason[:REASON_MAX]}
