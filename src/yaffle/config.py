@@ -170,6 +170,29 @@ class RetentionSettings(Section):
     incidents: float = Field(default=365.0, gt=0, description="Incidents and proofs.")
 
 
+class ReceiversSettings(Section):
+    """Webhooks that start an action of a cluster; whoever has the URL may."""
+
+    public_url: str | None = Field(
+        default=None,
+        description="How callers reach this server (`https://yaffle.example.org:8777`): the"
+        " beginning of every webhook's URL. Default: as its creator reached it.",
+    )
+    burst: int = Field(
+        default=10, gt=0, description="Triggers of one webhook at once after a quiet time."
+    )
+    per_minute: float = Field(
+        default=60.0, gt=0, description="Triggers of one webhook a minute in the long run."
+    )
+
+    @field_validator("public_url")
+    @classmethod
+    def _plain_url(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"https?://[^/?#\s@]+(/[^?#\s]*)?", value):
+            raise ValueError("it is no URL such as https://yaffle.example.org:8777")
+        return None if value is None else value.rstrip("/")
+
+
 class LogSettings(Section):
     """What is logged, and how."""
 
@@ -201,6 +224,7 @@ class Settings(BaseSettings):
     budgets: BudgetsSettings = BudgetsSettings()
     network: NetworkSettings = NetworkSettings()
     local_process: LocalProcessSettings = LocalProcessSettings()
+    receivers: ReceiversSettings = ReceiversSettings()
     retention: RetentionSettings = RetentionSettings()
     log: LogSettings = LogSettings()
     notifiers: dict[str, dict[str, Any]] = Field(

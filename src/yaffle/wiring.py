@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import structlog
 
 from yaffle.core.addresses import LINK_LOCAL, AddressRules
+from yaffle.core.budgets import BudgetLimit
 from yaffle.engine.clock import SystemClock
 from yaffle.engine.commands import Commands
 from yaffle.engine.commands.desk import LOCAL_PROCESS
@@ -105,6 +106,11 @@ def build_kit(settings: Settings, store: Store, clock: Clock, prober: UrlProber)
         retention=retention(settings.retention),
         rules=address_rules(settings),
         notify=tuple(drivers.notifiers),
+        receivers=BudgetLimit(
+            max_in_flight=1,
+            burst=settings.receivers.burst,
+            per_hour=settings.receivers.per_minute * 60,
+        ),
     )
 
 

@@ -6,20 +6,22 @@ who and why. The verbs live with their nouns; this file says which there are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from yaffle.engine.commands.bindings import POLICY_PRIORITY, Bindings
 from yaffle.engine.commands.clusters import MAX_NODES, Clusters
 from yaffle.engine.commands.desk import Desk
+from yaffle.engine.commands.imports import Import, Imports
 from yaffle.engine.commands.nodes import Nodes
 from yaffle.engine.commands.operators import PAUSE_MAX_S, Operators
 from yaffle.engine.commands.policies import Policies
 from yaffle.engine.commands.profiles import Profiles
+from yaffle.engine.commands.receivers import Receivers, Verbs
 
 if TYPE_CHECKING:
     from yaffle.engine.kit import Kit
 
-__all__ = ["Commands", "MAX_NODES", "PAUSE_MAX_S", "POLICY_PRIORITY"]
+__all__ = ["Commands", "Import", "MAX_NODES", "PAUSE_MAX_S", "POLICY_PRIORITY"]
 
 
 class Commands:
@@ -62,3 +64,12 @@ class Commands:
         self.release = operators.release
         self.acknowledge = operators.acknowledge
         self.redeliver = operators.redeliver
+
+        receivers = Receivers(desk, cast("Verbs", self))
+        self.receiver_create = receivers.receiver_create
+        self.receiver_update = receivers.receiver_update
+        self.receiver_delete = receivers.receiver_delete
+        self.receiver_trigger = receivers.receiver_trigger
+
+        imports = Imports(desk)
+        self.import_objects = imports.import_objects

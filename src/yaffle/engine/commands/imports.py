@@ -1,0 +1,218 @@
+"""Taking over from a Senlin: rows under the ids that clients and clouds know, in one transaction.
+
+Nothing is built, and no action is queued: a node is adopted with its physical id as it is. A dry run
+says the same as the real one would, and changes nothing; a run that broke off is run again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import func, insert, select, update
+
+from yaffle.core.imports.dump import ORDER, Row
+from yaffle.core.imports.items import (
+    Item,
+    Kind,
+    PolicyItem,
+    ProfileItem,
+    Unreadable,
+    ids,
+    read,
+)
+from yaffle.core.imports.plan import Planner
+from yaffle.core.imports.planned import Outcome, Planned, Present
+from yaffle.engine.commands.receivers import channel_of
+from yaffle.engine.judging import Installed
+from yaffle.errors import BadRequest
+from yaffle.model.rights import Right, Who, need
+from yaffle.store import events, receivers
+from yaffle.store.receivers import masked
+from yaffle.store.tables import bindings, clusters, nodes, policies, profiles
+from yaffle.store.tables import receivers as receivers_table
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Table
+
+    from yaffle.engine.commands.desk import Desk
+
+OBJECTS_MAX: Final = 2000
+"""Of one request: its transaction holds up everybody else's."""
+IN_MAX: Final = 500
+"""So many ids are looked up by one statement."""
+TIMEOUT_S: Final = 20.0
+TABLES: Final[Mapping[Kind, Table]] = {
+    Kind.PROFILE: profiles,
+    Kind.POLICY: policies,
+    Kind.CLUSTER: clusters,
+    Kind.NODE: nodes,
+    Kind.BINDING: bindings,
+    Kind.RECEIVER: receivers_table,
+}
+WORDS: Final[Mapping[Kind, str]] = {
+    Kind.PROFILE: "PROFILE",
+    Kind.POLICY: "POLICY",
+    Kind.CLUSTER: "CLUSTER",
+    Kind.NODE: "NODE",
+    Kind.RECEIVER: "RECEIVER",
+}
+"""What events call them; a binding is told by its cluster's."""
+
+Lists = Mapping[str, Sequence[Row]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
+    """What is asked for."""
+
+    lists: Lists
+    """The API's lists by name."""
+    assumed: Lists = field(default_factory=dict)
+    """Of a dry run in pieces: what earlier pieces would have created and this one refers to."""
+    project: str | None = None
+    """Everything goes to this project; None keeps each object's own."""
+    dry_run: bool = True
+
+
+class Imports:
+    """Plans imports, and carries them out."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def import_objects(self, who: Who, asked: Import, *, base_url: str) -> list[Planned]:
+        """Return what becomes of every object, in order; without `dry_run` it has been done.
+
+        `base_url` begins the URLs of imported webhooks. Raises BadRequest for more than is
+        taken at once.
+        """
+        need(who, Right.ADMIN)
+        assumed, given = _read(asked.assumed), _read(asked.lists)
+        if len(assumed) + len(given) > OBJECTS_MAX:
+            raise BadRequest(
+                f"{len(assumed) + len(given)} objects are more than {OBJECTS_MAX}; ask in pieces"
+            )
+        if assumed and not asked.dry_run:
+            raise BadRequest("assumed: only a dry run may assume anything")
+        judge = await self._heard([*assumed, *given])
+
+        def work(conn: Connection) -> list[Planned]:
+            present = _present(conn, [item for _, item in (*assumed, *given)])
+            planner = Planner(present, judge, now_us=self._desk.now(), project=asked.project)
+            for kind, item in assumed:
+                planner.plan(kind, item)
+            found = [planner.plan(kind, item) for kind, item in given]
+            if not asked.dry_run:
+                self._write(conn, who, found, base_url)
+            return found
+
+        if asked.dry_run:
+            return await self._desk.kit.store.read(work, timeout_s=TIMEOUT_S)
+        found = await self._desk.kit.store.write(work, timeout_s=TIMEOUT_S)
+        self._desk.changed()
+        return found
+
+    async def _heard(self, items: Sequence[tuple[Kind, Item | Unreadable]]) -> Installed:
+        judge = Installed(self._desk)
+        for _, item in items:
+            if isinstance(item, ProfileItem):
+                judge.hear_profile(item)
+            elif isinstance(item, PolicyItem):
+                await asyncio.to_thread(judge.hear_policy, item)
+        return judge
+
+    def _write(self, conn: Connection, who: Who, found: Sequence[Planned], base_url: str) -> None:
+        new = [p for p in found if p.outcome is Outcome.CREATE]
+        for planned in new:
+            row = dict(planned.row)
+            if planned.kind is Kind.RECEIVER:
+                row["channel"] = channel_of(base_url, planned.id, _params(row))
+                receivers.add(conn, row)
+            else:
+                conn.execute(insert(TABLES[planned.kind]).values(**row))
+            self._event(conn, who, planned)
+        _count_on(conn, {p.row["cluster_id"] for p in new if p.kind is Kind.NODE})
+
+    def _event(self, conn: Connection, who: Who, planned: Planned) -> None:
+        row, kind = planned.row, planned.kind
+        word = WORDS.get(kind, "CLUSTER")
+        of_cluster = kind in {Kind.CLUSTER, Kind.BINDING}
+        oid = str(row["cluster_id"]) if kind is Kind.BINDING else planned.id
+        events.append(
+            conn,
+            events.Subject(
+                otype=word,
+                oid=masked(oid) if kind is Kind.RECEIVER else oid,
+                oname=planned.name,
+                cluster_id=oid if of_cluster else str(row.get("cluster_id") or ""),
+                node_id=oid if kind is Kind.NODE else None,
+                project=str(row.get("project", "")),
+                user=who.user,
+                domain=who.domain,
+            ),
+            at_us=self._desk.now(),
+            action="CLUSTER_ATTACH_POLICY" if kind is Kind.BINDING else f"{word}_IMPORT",
+            status="end",
+            reason=f"imported by {who.user}",
+            data={"by": who.user},
+        )
+
+
+def _read(lists: Lists) -> list[tuple[Kind, Item | Unreadable]]:
+    """Return every object, each after what it refers to."""
+    return [(Kind(name), read(Kind(name), row)) for name in ORDER for row in lists.get(name, ())]
+
+
+def _params(row: Row) -> Mapping[str, object]:
+    params = row.get("params")
+    return params if isinstance(params, Mapping) else {}
+
+
+def _present(conn: Connection, items: Sequence[Item | Unreadable]) -> Present:
+    """Return what is here of everything that the items are or name."""
+    readable = [item for item in items if not isinstance(item, Unreadable)]
+    wanted = sorted(ids(readable))
+    rows: dict[tuple[Kind, str], Row] = {}
+    for kind, table in TABLES.items():
+        for row in _where_in(conn, table, "id", wanted):
+            rows[kind, str(row["id"])] = row
+    # The profile of a cluster that is here says which members fit.
+    more = {str(row["profile_id"]) for (k, _), row in rows.items() if k is Kind.CLUSTER}
+    for row in _where_in(conn, profiles, "id", sorted(more)):
+        rows[Kind.PROFILE, str(row["id"])] = row
+    here = sorted(ident for kind, ident in rows if kind is Kind.CLUSTER)
+    bound = {
+        (str(row["cluster_id"]), str(row["policy_id"])): row
+        for row in _where_in(conn, bindings, "cluster_id", here)
+    }
+    physical = sorted({str(getattr(item, "physical_id", "")) for item in readable} - {""})
+    holders: dict[str, tuple[str, ...]] = {}
+    for row in _where_in(conn, nodes, "physical_id", physical):
+        key = str(row["physical_id"])
+        holders[key] = (*holders.get(key, ()), str(row["id"]))
+    return Present(rows=rows, holders=holders, bound=bound)
+
+
+def _where_in(conn: Connection, table: Table, column: str, values: Sequence[str]) -> list[Row]:
+    found: list[Row] = []
+    for start in range(0, len(values), IN_MAX):
+        some = values[start : start + IN_MAX]
+        query = select(table).where(table.c[column].in_(some))
+        found += [dict(row) for row in conn.execute(query).mappings()]
+    return found
+
+
+def _count_on(conn: Connection, cluster_ids: set[object]) -> None:
+    """Let each cluster's next index begin after its members'."""
+    for cluster_id in sorted(str(c) for c in cluster_ids if c):
+        highest = conn.execute(
+            select(func.max(nodes.c.index)).where(nodes.c.cluster_id == cluster_id)
+        ).scalar_one()
+        conn.execute(
+            update(clusters)
+            .where(clusters.c.id == cluster_id, clusters.c.next_index <= highest)
+            .values(next_index=highest + 1)
+        )
