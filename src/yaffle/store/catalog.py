@@ -30,7 +30,7 @@ from yaffle.store.tables import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Table
+    from sqlalchemy import ColumnElement, Connection, Table
 
 MIN_PREFIX = 4
 
@@ -47,7 +47,7 @@ def find(
 
     `project`: whose objects are looked at; None for everybody's.
     """
-    mine = () if project is None else (table.c.project == project,)
+    mine = _mine(table, project)
     conditions = [table.c.id == ident, table.c.name == ident]
     if is_prefix(ident):
         conditions.append(table.c.id.startswith(ident))
@@ -65,6 +65,10 @@ def find(
         f"The {word} '{ident}' could not be found.",
         hint=f"`yaffle {word} list` shows what there is",
     )
+
+
+def _mine(table: Table, project: str | None) -> tuple[ColumnElement[bool], ...]:
+    return () if project is None else (table.c.project == project,)
 
 
 def find_cluster(conn: Connection, ident: str, project: str | None = None) -> ClusterRow:
@@ -97,27 +101,33 @@ def add(conn: Connection, table: Table, values: Mapping[str, object]) -> None:
     conn.execute(insert(table).values(**values))
 
 
-def all_clusters(conn: Connection) -> Sequence[ClusterRow]:
-    """Return every cluster in the order of creation."""
-    rows = conn.execute(select(clusters).order_by(clusters.c.created_us, clusters.c.id))
+def all_clusters(conn: Connection, project: str | None = None) -> Sequence[ClusterRow]:
+    """Return every cluster, or a project's, in the order of creation."""
+    ordered = select(clusters).order_by(clusters.c.created_us, clusters.c.id)
+    rows = conn.execute(ordered.where(*_mine(clusters, project)))
     return [load(ClusterRow, r) for r in rows]
 
 
-def all_policies(conn: Connection) -> Sequence[PolicyRow]:
-    """Return every policy in the order of creation."""
-    rows = conn.execute(select(policies).order_by(policies.c.created_us, policies.c.id))
+def all_policies(conn: Connection, project: str | None = None) -> Sequence[PolicyRow]:
+    """Return every policy, or a project's, in the order of creation."""
+    ordered = select(policies).order_by(policies.c.created_us, policies.c.id)
+    rows = conn.execute(ordered.where(*_mine(policies, project)))
     return [load(PolicyRow, r) for r in rows]
 
 
-def all_profiles(conn: Connection) -> Sequence[ProfileRow]:
-    """Return every profile in the order of creation."""
-    rows = conn.execute(select(profiles).order_by(profiles.c.created_us, profiles.c.id))
+def all_profiles(conn: Connection, project: str | None = None) -> Sequence[ProfileRow]:
+    """Return every profile, or a project's, in the order of creation."""
+    ordered = select(profiles).order_by(profiles.c.created_us, profiles.c.id)
+    rows = conn.execute(ordered.where(*_mine(profiles, project)))
     return [load(ProfileRow, r) for r in rows]
 
 
-def nodes_of(conn: Connection, cluster_id: ClusterId | None = None) -> Sequence[NodeRow]:
-    """Return the nodes of a cluster, or all nodes, in the order of creation."""
+def nodes_of(
+    conn: Connection, cluster_id: ClusterId | None = None, project: str | None = None
+) -> Sequence[NodeRow]:
+    """Return the nodes of a cluster, of a project, or all of them, in the order of creation."""
     query = select(nodes).order_by(nodes.c.created_us, nodes.c.index, nodes.c.id)
+    query = query.where(*_mine(nodes, project))
     if cluster_id is not None:
         query = query.where(nodes.c.cluster_id == cluster_id)
     return [load(NodeRow, r) for r in conn.execute(query)]

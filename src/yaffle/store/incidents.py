@@ -53,27 +53,36 @@ def exhausted_of(conn: Connection, node_ids: Sequence[NodeId]) -> Mapping[NodeId
     return {NodeId(node): IncidentId(ident) for node, ident in rows}
 
 
-def get(conn: Connection, incident_id: str) -> IncidentRow:
-    """Return an incident by id or by an unambiguous prefix of it; raise NotFound."""
-    rows = (
-        conn.execute(select(incidents).where(incidents.c.id.startswith(incident_id)).limit(2)).all()
-        if is_prefix(incident_id)
-        else []
-    )
+def get(conn: Connection, incident_id: str, project: str | None = None) -> IncidentRow:
+    """Return an incident by id or by an unambiguous prefix of it; raise NotFound.
+
+    `project`: whose incidents are looked at; None for everybody's.
+    """
+    query = select(incidents).where(incidents.c.id.startswith(incident_id)).limit(2)
+    if project is not None:
+        query = query.where(incidents.c.project == project)
+    rows = conn.execute(query).all() if is_prefix(incident_id) else []
     if len(rows) != 1:
         raise NotFound(f"incident {incident_id!r}: there is none; see `yaffle incident list`")
     return load(IncidentRow, rows[0])
 
 
 def listed(
-    conn: Connection, *, open_only: bool, node_id: NodeId | None, limit: int
+    conn: Connection,
+    *,
+    open_only: bool,
+    node_id: NodeId | None,
+    limit: int,
+    project: str | None = None,
 ) -> Sequence[IncidentRow]:
-    """Return incidents, the latest first."""
+    """Return incidents, of a project or of all, the latest first."""
     query = select(incidents).order_by(incidents.c.opened_us.desc(), incidents.c.id).limit(limit)
     if open_only:
         query = query.where(incidents.c.open_key.is_not(None))
     if node_id is not None:
         query = query.where(incidents.c.node_id == node_id)
+    if project is not None:
+        query = query.where(incidents.c.project == project)
     return [load(IncidentRow, r) for r in conn.execute(query)]
 
 

@@ -7,7 +7,7 @@ import asyncio
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from yaffle.api import examples
+from yaffle.api import examples, scoped
 from yaffle.api.asking import By, Word, answers, location
 from yaffle.api.bodies import DocumentBody, PolicyBody, ProfileBody
 from yaffle.api.parts import Parts
@@ -20,9 +20,9 @@ def profiles(parts: Parts) -> APIRouter:
     router = APIRouter(prefix="/profiles", tags=["profiles"])
 
     @router.get("", responses=answers({"profiles": [examples.PROFILE]}))
-    async def list_profiles() -> Response:
+    async def list_profiles(by: By) -> Response:
         """List every profile, the oldest first."""
-        return Reply({"profiles": await parts.queries.profiles()})
+        return Reply({"profiles": await parts.queries.profiles(by.who())})
 
     @router.post("", status_code=201, responses=answers({"profile": examples.PROFILE}, status=201))
     async def create_profile(body: ProfileBody, by: By) -> Response:
@@ -30,18 +30,19 @@ def profiles(parts: Parts) -> APIRouter:
         ident = await parts.commands.create_profile(
             body.name, body.type, body.spec, by=by.name(body.by)
         )
-        found = await parts.queries.profile(ident)
+        found = await parts.queries.profile(by.who(), ident)
         return Reply({"profile": found}, 201, location("profiles", ident))
 
     @router.get("/{profile}", responses=answers({"profile": examples.PROFILE}))
-    async def show_profile(profile: Word) -> Response:
+    async def show_profile(profile: Word, by: By) -> Response:
         """Show one profile."""
-        return Reply({"profile": await parts.queries.profile(profile)})
+        return Reply({"profile": await parts.queries.profile(by.who(), profile)})
 
     @router.delete("/{profile}", status_code=204)
     async def delete_profile(profile: Word, by: By) -> Response:
         """Delete a profile that nothing uses."""
-        await parts.commands.delete_profile(profile, by=by.name())
+        ident = await scoped.profile(parts, by.who(), profile)
+        await parts.commands.delete_profile(ident, by=by.name())
         return Response(status_code=204)
 
     return router
@@ -58,9 +59,9 @@ def policies(parts: Parts) -> APIRouter:
         return await asyncio.to_thread(parts.commands.parse_document, body.document)
 
     @router.get("", responses=answers({"policies": [examples.POLICY]}))
-    async def list_policies() -> Response:
+    async def list_policies(by: By) -> Response:
         """List every policy, the oldest first."""
-        return Reply({"policies": await parts.queries.policies()})
+        return Reply({"policies": await parts.queries.policies(by.who())})
 
     @router.post("", status_code=201, responses=answers({"policy": examples.POLICY}, status=201))
     async def create_policy(body: PolicyBody, by: By) -> Response:
@@ -68,7 +69,7 @@ def policies(parts: Parts) -> APIRouter:
         ident = await parts.commands.create_policy(
             body.name, await parsed(body), source=body.text or "", by=by.name(body.by)
         )
-        found = await parts.queries.policy(ident)
+        found = await parts.queries.policy(by.who(), ident)
         return Reply({"policy": found}, 201, location("policies", ident))
 
     @router.post(
@@ -104,22 +105,24 @@ def policies(parts: Parts) -> APIRouter:
         )
 
     @router.get("/{policy}", responses=answers({"policy": examples.POLICY}))
-    async def show_policy(policy: Word) -> Response:
+    async def show_policy(policy: Word, by: By) -> Response:
         """Show one policy with its worst-case arithmetic."""
-        return Reply({"policy": await parts.queries.policy(policy)})
+        return Reply({"policy": await parts.queries.policy(by.who(), policy)})
 
     @router.put("/{policy}", responses=answers({"policy": examples.POLICY}))
     async def replace_policy(policy: Word, body: DocumentBody, by: By) -> Response:
         """Replace a policy's document; running recoveries keep the one they began with."""
+        ident = await scoped.policy(parts, by.who(), policy)
         await parts.commands.update_policy(
-            policy, await parsed(body), source=body.text or "", by=by.name(body.by)
+            ident, await parsed(body), source=body.text or "", by=by.name(body.by)
         )
-        return Reply({"policy": await parts.queries.policy(policy)})
+        return Reply({"policy": await parts.queries.policy(by.who(), policy)})
 
     @router.delete("/{policy}", status_code=204)
     async def delete_policy(policy: Word, by: By) -> Response:
         """Delete a policy that no cluster uses."""
-        await parts.commands.delete_policy(policy, by=by.name())
+        ident = await scoped.policy(parts, by.who(), policy)
+        await parts.commands.delete_policy(ident, by=by.name())
         return Response(status_code=204)
 
     return router

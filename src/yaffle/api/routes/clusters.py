@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from yaffle.api import examples
+from yaffle.api import examples, scoped
 from yaffle.api.asking import By, Word, answers, location
 from yaffle.api.bodies import AttachBody, ClusterBody, EnabledBody, ReleaseBody
 from yaffle.api.parts import Parts
@@ -19,57 +19,69 @@ def clusters(parts: Parts) -> APIRouter:
     router = APIRouter(prefix="/clusters", tags=["clusters"])
 
     @router.get("", responses=answers({"clusters": [examples.CLUSTER]}))
-    async def list_clusters() -> Response:
+    async def list_clusters(by: By) -> Response:
         """List every cluster, the oldest first."""
-        return Reply({"clusters": await parts.queries.clusters()})
+        return Reply({"clusters": await parts.queries.clusters(by.who())})
 
     @router.post("", status_code=202, responses=answers(FULL, status=202))
     async def create_cluster(body: ClusterBody, by: By) -> Response:
         """Create a cluster; its nodes are being built when this is answered."""
+        who = by.who(body.by)
+        profile = await scoped.profile(parts, who, body.profile)
+        policy = None if body.policy is None else await scoped.policy(parts, who, body.policy)
         ident = await parts.commands.create_cluster(
-            body.name, body.profile, body.size, by=by.name(body.by), policy=body.policy
+            body.name, profile, body.size, by=who.user, policy=policy
         )
-        found = await parts.queries.cluster(ident)
+        found = await parts.queries.cluster(by.who(), ident)
         return Reply({"cluster": found}, 202, location("clusters", ident))
 
     @router.get("/{cluster}", responses=answers(FULL))
-    async def show_cluster(cluster: Word) -> Response:
+    async def show_cluster(cluster: Word, by: By) -> Response:
         """Show one cluster with its nodes, policies and holds."""
-        return Reply({"cluster": await parts.queries.cluster(cluster)})
+        return Reply({"cluster": await parts.queries.cluster(by.who(), cluster)})
 
     @router.delete("/{cluster}", status_code=202, responses=answers(FULL, status=202))
     async def delete_cluster(cluster: Word, by: By) -> Response:
         """Delete a cluster with its nodes; they are being deleted when this is answered."""
-        before = await parts.queries.cluster(cluster)
+        before = await parts.queries.cluster(by.who(), cluster)
         await parts.commands.delete_cluster(str(before["id"]), by=by.name())
         return Reply({"cluster": {**before, "status": "DELETING"}}, 202)
 
     @router.post("/{cluster}/policies", responses=answers(FULL))
     async def attach_policy(cluster: Word, body: AttachBody, by: By) -> Response:
         """Attach a health policy; a cluster has at most one."""
-        await parts.commands.attach(cluster, body.policy, by=by.name(body.by), enabled=body.enabled)
-        return Reply({"cluster": await parts.queries.cluster(cluster)})
+        ident = await scoped.cluster(parts, by.who(), cluster)
+        policy = await scoped.policy(parts, by.who(), body.policy)
+        await parts.commands.attach(ident, policy, by=by.name(body.by), enabled=body.enabled)
+        return Reply({"cluster": await parts.queries.cluster(by.who(), cluster)})
 
     @router.patch("/{cluster}/policies/{policy}", responses=answers(FULL))
     async def switch_policy(cluster: Word, policy: Word, body: EnabledBody, by: By) -> Response:
         """Switch an attached policy on or off."""
+        ident = await scoped.cluster(parts, by.who(), cluster)
+        bound = await scoped.policy(parts, by.who(), policy)
         await parts.commands.set_policy_enabled(
-            cluster, policy, enabled=body.enabled, by=by.name(body.by)
+            ident, bound, enabled=body.enabled, by=by.name(body.by)
         )
-        return Reply({"cluster": await parts.queries.cluster(cluster)})
+        return Reply({"cluster": await parts.queries.cluster(by.who(), cluster)})
 
     @router.delete("/{cluster}/policies/{policy}", responses=answers(FULL))
     async def detach_policy(cluster: Word, policy: Word, by: By) -> Response:
         """Detach a policy; recoveries that run go on with the policy they began with."""
-        await parts.commands.detach(cluster, policy, by=by.name())
-        return Reply({"cluster": await parts.queries.cluster(cluster)})
+        ident = await scoped.cluster(parts, by.who(), cluster)
+        bound = await scoped.policy(parts, by.who(), policy)
+        await parts.commands.detach(ident, bound, by=by.name())
+        return Reply({"cluster": await parts.queries.cluster(by.who(), cluster)})
 
     @router.post("/{cluster}/release", responses=answers(FULL))
     async def release_cluster(cluster: Word, body: ReleaseBody, by: By) -> Response:
         """Release the storm brake for a while: heal although many are sick."""
         await parts.commands.release(
-            cluster, by=by.name(body.by), reason=body.reason, for_s=body.for_s
+            await scoped.cluster(parts, by.who(), cluster),
+            by=by.name(body.by),
+            reason=body.reason,
+            for_s=body.for_s,
         )
-        return Reply({"cluster": await parts.queries.cluster(cluster)})
+        return Reply({"cluster": await parts.queries.cluster(by.who(), cluster)})
 
     return router

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from yaffle.api import examples
+from yaffle.api import examples, scoped
 from yaffle.api.asking import By, Limit, NodeWord, Word, answers
 from yaffle.api.bodies import ByBody, RedeliverBody
 from yaffle.api.parts import Parts
@@ -26,22 +26,23 @@ def incidents(parts: Parts) -> APIRouter:
 
     @router.get("", responses=answers({"incidents": [examples.INCIDENT]}))
     async def list_incidents(
-        open_only: OpenOnly = False, node: NodeWord = None, limit: Limit = 100
+        by: By, open_only: OpenOnly = False, node: NodeWord = None, limit: Limit = 100
     ) -> Response:
         """List incidents, the latest first."""
-        found = await parts.queries.incidents(open_only=open_only, node=node, limit=limit)
+        found = await parts.queries.incidents(by.who(), open_only=open_only, node=node, limit=limit)
         return Reply({"incidents": found})
 
     @router.get("/{incident}", responses=answers({"incident": examples.INCIDENT_FULL}))
-    async def show_incident(incident: Word) -> Response:
+    async def show_incident(incident: Word, by: By) -> Response:
         """Show one incident with every step, its timings and proofs."""
-        return Reply({"incident": await parts.queries.incident(incident)})
+        return Reply({"incident": await parts.queries.incident(by.who(), incident)})
 
     @router.post("/{incident}/acknowledge", responses=answers({"incident": examples.INCIDENT_FULL}))
     async def acknowledge_incident(incident: Word, by: By, body: ByBody | None = None) -> Response:
         """Say that a person has seen it: the node's retry budget is full again."""
-        await parts.commands.acknowledge(incident, by=by.name(body.by if body else None))
-        return Reply({"incident": await parts.queries.incident(incident)})
+        ident = await scoped.incident(parts, by.who(), incident)
+        await parts.commands.acknowledge(ident, by=by.name(body.by if body else None))
+        return Reply({"incident": await parts.queries.incident(by.who(), incident)})
 
     return router
 
@@ -51,20 +52,22 @@ def history(parts: Parts) -> APIRouter:
     router = APIRouter(tags=["history"])
 
     @router.get("/events", responses=answers({"events": [examples.EVENT], "last": 17}))
-    async def list_events(after: After = 0, node: NodeWord = None, limit: Limit = 100) -> Response:
+    async def list_events(
+        by: By, after: After = 0, node: NodeWord = None, limit: Limit = 100
+    ) -> Response:
         """List events in their order; ask again with `after` = `last` for what is new."""
-        found = await parts.queries.events(after=after, node=node, limit=limit)
+        found = await parts.queries.events(by.who(), after=after, node=node, limit=limit)
         return Reply({"events": found, "last": found[-1]["seq"] if found else after})
 
     @router.get("/actions", responses=answers({"actions": [examples.ACTION]}))
-    async def list_actions(node: NodeWord = None, limit: Limit = 100) -> Response:
+    async def list_actions(by: By, node: NodeWord = None, limit: Limit = 100) -> Response:
         """List actions, the latest first."""
-        return Reply({"actions": await parts.queries.actions(node=node, limit=limit)})
+        return Reply({"actions": await parts.queries.actions(by.who(), node=node, limit=limit)})
 
     @router.get("/outbox", responses=answers({"messages": [examples.MESSAGE]}))
-    async def list_outbox(state: State = None, limit: Limit = 100) -> Response:
+    async def list_outbox(by: By, state: State = None, limit: Limit = 100) -> Response:
         """List news on its way (pending) or set aside (parked), the oldest first."""
-        return Reply({"messages": await parts.queries.outbox(state=state, limit=limit)})
+        return Reply({"messages": await parts.queries.outbox(by.who(), state=state, limit=limit)})
 
     @router.post("/outbox/redeliver", responses=answers({"redelivered": 2}))
     async def redeliver(by: By, body: RedeliverBody | None = None) -> Response:

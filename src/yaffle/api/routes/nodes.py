@@ -7,9 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from yaffle.api import examples
-from yaffle.api.asking import WORD_MAX, By, Word, answers
+from yaffle.api import examples, scoped
+from yaffle.api.asking import By, Word, answers
 from yaffle.api.bodies import OptionalReasonBody, ReasonBody, RecoverBody
+from yaffle.api.gate import WORD_MAX
 from yaffle.api.parts import Parts
 from yaffle.api.reply import Reply
 
@@ -25,32 +26,33 @@ def nodes(parts: Parts) -> APIRouter:
     router = APIRouter(prefix="/nodes", tags=["nodes"])
 
     @router.get("", responses=answers({"nodes": [examples.NODE]}))
-    async def list_nodes(cluster: ClusterWord = None) -> Response:
+    async def list_nodes(by: By, cluster: ClusterWord = None) -> Response:
         """List nodes, all or those of a cluster."""
-        return Reply({"nodes": await parts.queries.nodes(cluster)})
+        return Reply({"nodes": await parts.queries.nodes(by.who(), cluster)})
 
     @router.get("/{node}", responses=answers(NODE))
-    async def show_node(node: Word) -> Response:
+    async def show_node(node: Word, by: By) -> Response:
         """Show one node."""
-        return Reply({"node": await parts.queries.node(node)})
+        return Reply({"node": await parts.queries.node(by.who(), node)})
 
     @router.delete("/{node}", status_code=202, responses=answers(NODE, status=202))
     async def delete_node(node: Word, by: By) -> Response:
         """Delete one node; the cluster's desired capacity shrinks with it."""
-        before = await parts.queries.node(node)
+        before = await parts.queries.node(by.who(), node)
         await parts.commands.delete_node(str(before["id"]), by=by.name())
         return Reply({"node": {**before, "status": "DELETING"}}, 202)
 
     @router.get("/{node}/why", responses=answers({"why": examples.WHY}))
-    async def explain_node(node: Word) -> Response:
+    async def explain_node(node: Word, by: By) -> Response:
         """Explain how the node is, what was decided with every number, and what you can do."""
-        return Reply({"why": (await parts.why.why(node)).as_json()})
+        return Reply({"why": (await parts.why.why(by.who(), node)).as_json()})
 
     @router.post("/{node}/mark", responses=answers(NODE))
     async def mark_node(node: Word, body: ReasonBody, by: By) -> Response:
         """Mark a node unhealthy; no check erases the mark."""
-        await parts.commands.mark(node, reason=body.reason, by=by.name(body.by))
-        return Reply({"node": await parts.queries.node(node)})
+        ident = await scoped.node(parts, by.who(), node)
+        await parts.commands.mark(ident, reason=body.reason, by=by.name(body.by))
+        return Reply({"node": await parts.queries.node(by.who(), node)})
 
     @router.delete("/{node}/mark", responses=answers(NODE))
     async def unmark_node(
@@ -58,8 +60,9 @@ def nodes(parts: Parts) -> APIRouter:
     ) -> Response:
         """Lift a mark; what the checks say counts again."""
         said = body or OptionalReasonBody()
-        await parts.commands.unmark(node, reason=said.reason or reason, by=by.name(said.by))
-        return Reply({"node": await parts.queries.node(node)})
+        ident = await scoped.node(parts, by.who(), node)
+        await parts.commands.unmark(ident, reason=said.reason or reason, by=by.name(said.by))
+        return Reply({"node": await parts.queries.node(by.who(), node)})
 
     @router.post(
         "/{node}/recover",
@@ -70,12 +73,12 @@ def nodes(parts: Parts) -> APIRouter:
         """Ask for a recovery; the brakes that a person may lift are lifted."""
         wanted = body or RecoverBody()
         ident = await parts.commands.recover(
-            node,
+            await scoped.node(parts, by.who(), node),
             by=by.name(wanted.by),
             operation=wanted.operation,
             params=wanted.params,
             check=wanted.check,
         )
-        return Reply({"action": await parts.queries.action(ident)}, 202)
+        return Reply({"action": await parts.queries.action(by.who(), ident)}, 202)
 
     return router

@@ -23,9 +23,9 @@ def maintenance(parts: Parts) -> APIRouter:
     router = APIRouter(prefix="/maintenance", tags=["operators"])
 
     @router.get("", responses=answers({"maintenance": [examples.PAUSE]}))
-    async def list_maintenance(history: All = False) -> Response:
+    async def list_maintenance(by: By, history: All = False) -> Response:
         """List maintenance in force, or all that ever was."""
-        found = await parts.queries.pauses(PauseKind.MAINTENANCE, history=history)
+        found = await parts.queries.pauses(by.who(), PauseKind.MAINTENANCE, history=history)
         return Reply({"maintenance": found})
 
     @router.post(
@@ -41,7 +41,7 @@ def maintenance(parts: Parts) -> APIRouter:
             reason=body.reason,
             for_s=body.for_s,
         )
-        found = await parts.queries.pause(ident)
+        found = await parts.queries.pause(by.who(), ident)
         return Reply({"maintenance": found}, 201, location("maintenance", ident))
 
     @router.delete("/{pause}", status_code=204)
@@ -58,9 +58,9 @@ def stop(parts: Parts) -> APIRouter:
     router = APIRouter(prefix="/stop", tags=["operators"])
 
     @router.get("", responses=answers({"stopped": True, "stops": [STOP]}))
-    async def show_stop(history: All = False) -> Response:
+    async def show_stop(by: By, history: All = False) -> Response:
         """Say whether everything is stopped, by whom and why."""
-        found = await parts.queries.pauses(PauseKind.STOP, history=history)
+        found = await parts.queries.pauses(by.who(), PauseKind.STOP, history=history)
         return Reply({"stopped": any(p["in_force"] for p in found), "stops": found})
 
     @router.post("", status_code=201, responses=answers({"stop": STOP}, status=201))
@@ -74,7 +74,7 @@ def stop(parts: Parts) -> APIRouter:
             reason=body.reason,
             for_s=body.for_s,
         )
-        return Reply({"stop": await parts.queries.pause(ident)}, 201)
+        return Reply({"stop": await parts.queries.pause(by.who(), ident)}, 201)
 
     @router.delete("", responses=answers({"lifted": 1}))
     async def lift_stop(by: By) -> Response:

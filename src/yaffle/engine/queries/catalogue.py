@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from yaffle.engine.kit import Kit
+    from yaffle.model.rights import Who
     from yaffle.store.records import PolicyRow
 
 
@@ -28,32 +29,36 @@ class Catalogue:
     def __init__(self, kit: Kit) -> None:
         self._store = kit.store
 
-    async def profiles(self) -> Sequence[Shown]:
+    async def profiles(self, who: Who) -> Sequence[Shown]:
         """Return every profile, the oldest first."""
         return await self._store.read(
-            lambda conn: [shown.profile(row) for row in catalog.all_profiles(conn)]
+            lambda conn: [shown.profile(row) for row in catalog.all_profiles(conn, who.scope)]
         )
 
-    async def profile(self, ident: str) -> Shown:
-        """Return one profile; raise NotFound or Conflict."""
-        return await self._store.read(lambda conn: shown.profile(catalog.find_profile(conn, ident)))
+    async def profile(self, who: Who, ident: str) -> Shown:
+        """Return one profile; raise NotFound or MultipleChoices."""
+        return await self._store.read(
+            lambda conn: shown.profile(catalog.find_profile(conn, ident, who.scope))
+        )
 
-    async def policies(self) -> Sequence[Shown]:
+    async def policies(self, who: Who) -> Sequence[Shown]:
         """Return every policy, the oldest first."""
         return await self._store.read(
-            lambda conn: [_policy(conn, row) for row in catalog.all_policies(conn)]
+            lambda conn: [_policy(conn, row) for row in catalog.all_policies(conn, who.scope)]
         )
 
-    async def policy(self, ident: str) -> Shown:
-        """Return one policy; raise NotFound or Conflict."""
-        return await self._store.read(lambda conn: _policy(conn, catalog.find_policy(conn, ident)))
+    async def policy(self, who: Who, ident: str) -> Shown:
+        """Return one policy; raise NotFound or MultipleChoices."""
+        return await self._store.read(
+            lambda conn: _policy(conn, catalog.find_policy(conn, ident, who.scope))
+        )
 
 
 def _policy(conn: Connection, row: PolicyRow) -> Shown:
     names = conn.execute(
         select(clusters.c.name)
         .join(bindings, bindings.c.cluster_id == clusters.c.id)
-        .where(bindings.c.policy_id == row.id)
+        .where(bindings.c.policy_id == row.id, clusters.c.project == row.project)
         .order_by(clusters.c.name)
     ).scalars()
     return {**shown.policy(row), "arithmetic": worst_case(row), "clusters": list(names)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select
+from sqlalchemy import or_, select, true
 
 from yaffle.core.pauses import in_force
 from yaffle.engine.queries import shown
@@ -19,10 +19,11 @@ from yaffle.store.tables import actions, clusters, events, nodes, outbox, pauses
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import Connection, RowMapping
+    from sqlalchemy import ColumnElement, Connection, RowMapping
 
     from yaffle.engine.kit import Kit
     from yaffle.model.ids import ActionId
+    from yaffle.model.rights import Who
 
 PAUSES_MAX = 1000
 
@@ -34,51 +35,58 @@ class History:
         self._kit = kit
 
     async def events(
-        self, *, after: int = 0, node: str | None = None, limit: int = 100
+        self, who: Who, *, after: int = 0, node: str | None = None, limit: int = 100
     ) -> Sequence[Shown]:
         """Return events later than number `after`, in their order."""
 
         def work(conn: Connection) -> Sequence[Shown]:
             query = select(events).where(events.c.seq > after).order_by(events.c.seq).limit(limit)
+            if who.scope is not None:
+                query = query.where(events.c.project == who.scope)
             if node is not None:
-                query = query.where(events.c.node_id == catalog.find_node(conn, node).id)
+                query = query.where(events.c.node_id == catalog.find_node(conn, node, who.scope).id)
             return [_event(row) for row in conn.execute(query).mappings()]
 
         return await self._kit.store.read(work)
 
-    async def actions(self, *, node: str | None = None, limit: int = 100) -> Sequence[Shown]:
+    async def actions(
+        self, who: Who, *, node: str | None = None, limit: int = 100
+    ) -> Sequence[Shown]:
         """Return actions, the latest first."""
 
         def work(conn: Connection) -> Sequence[Shown]:
             query = select(actions).order_by(actions.c.created_us.desc(), actions.c.id).limit(limit)
+            if who.scope is not None:
+                query = query.where(actions.c.project == who.scope)
             if node is not None:
-                query = query.where(actions.c.node_id == catalog.find_node(conn, node).id)
+                found = catalog.find_node(conn, node, who.scope)
+                query = query.where(actions.c.node_id == found.id)
             return [shown.action(load(ActionRow, row)) for row in conn.execute(query)]
 
         return await self._kit.store.read(work)
 
-    async def action(self, ident: ActionId) -> Shown:
+    async def action(self, who: Who, ident: ActionId) -> Shown:
         """Return one action; raise NotFound once it was pruned."""
         row = await self._kit.store.read(lambda conn: get_action(conn, ident))
-        if row is None:
+        if row is None or who.scope not in {None, row.project}:
             raise NotFound(f"action {ident!r}: there is none")
         return shown.action(row)
 
-    async def decisions(self, node: str, *, limit: int = 100) -> Sequence[Shown]:
+    async def decisions(self, who: Who, node: str, *, limit: int = 100) -> Sequence[Shown]:
         """Return the decisions about a node, the latest first."""
 
         def work(conn: Connection) -> Sequence[Shown]:
-            found = catalog.find_node(conn, node)
+            found = catalog.find_node(conn, node, who.scope)
             return [decision(row) for row in incidents.decisions_of(conn, found.id, limit)]
 
         return await self._kit.store.read(work)
 
-    async def pauses(self, kind: PauseKind, *, history: bool = False) -> Sequence[Shown]:
+    async def pauses(self, who: Who, kind: PauseKind, *, history: bool = False) -> Sequence[Shown]:
         """Return pauses of a kind: those that hold or will, or all that ever were."""
         now_us = self._kit.clock.now_us()
 
         def work(conn: Connection) -> Sequence[Shown]:
-            query = select(pauses).where(pauses.c.kind == kind.value)
+            query = select(pauses).where(pauses.c.kind == kind.value, _seen_by(who))
             if not history:
                 over = pauses.c.expires_us.is_not(None) & (pauses.c.expires_us <= now_us)
                 query = query.where(pauses.c.lifted_us.is_(None), ~over)
@@ -87,28 +95,47 @@ class History:
 
         return await self._kit.store.read(work)
 
-    async def pause(self, ident: str) -> Shown:
+    async def pause(self, who: Who, ident: str) -> Shown:
         """Return one pause; raise NotFound."""
         now_us = self._kit.clock.now_us()
 
         def work(conn: Connection) -> Shown:
-            row = conn.execute(select(pauses).where(pauses.c.id == ident)).mappings().one_or_none()
+            query = select(pauses).where(pauses.c.id == ident, _seen_by(who))
+            row = conn.execute(query).mappings().one_or_none()
             if row is None:
                 raise NotFound(f"pause {ident!r}: there is none")
             return _pause(conn, row, now_us)
 
         return await self._kit.store.read(work)
 
-    async def outbox(self, *, state: str | None = None, limit: int = 100) -> Sequence[Shown]:
+    async def outbox(
+        self, who: Who, *, state: str | None = None, limit: int = 100
+    ) -> Sequence[Shown]:
         """Return messages, the oldest first, all or those in `state`."""
 
         def work(conn: Connection) -> Sequence[Shown]:
             query = select(outbox).order_by(outbox.c.seq).limit(limit)
+            if who.scope is not None:
+                told = select(events.c.seq).where(events.c.project == who.scope)
+                query = query.where(outbox.c.event_seq.in_(told))
             if state is not None:
                 query = query.where(outbox.c.state == state)
             return [_message(row) for row in conn.execute(query).mappings()]
 
         return await self._kit.store.read(work)
+
+
+def _seen_by(who: Who) -> ColumnElement[bool]:
+    """Return which pauses concern somebody: those of everything, and those of their own."""
+    if who.scope is None:
+        return true()
+    return or_(
+        pauses.c.scope == PauseScope.ALL.value,
+        *(
+            pauses.c.target_id.in_(select(table.c.id).where(table.c.project == who.scope))
+            for table in (clusters, nodes)
+        ),
+    )
 
 
 def _event(row: RowMapping) -> Shown:

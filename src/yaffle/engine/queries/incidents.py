@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from yaffle.engine.kit import Kit
+    from yaffle.model.rights import Who
     from yaffle.store.records import IncidentRow
 
 
@@ -24,20 +25,25 @@ class Incidents:
         self._store = kit.store
 
     async def incidents(
-        self, *, open_only: bool = False, node: str | None = None, limit: int = 100
+        self, who: Who, *, open_only: bool = False, node: str | None = None, limit: int = 100
     ) -> Sequence[Shown]:
         """Return incidents in short, the latest first; raise NotFound for an unknown node."""
 
         def work(conn: Connection) -> Sequence[Shown]:
-            node_id = catalog.find_node(conn, node).id if node is not None else None
-            rows = incidents.listed(conn, open_only=open_only, node_id=node_id, limit=limit)
+            scope = who.scope
+            node_id = None if node is None else catalog.find_node(conn, node, scope).id
+            rows = incidents.listed(
+                conn, open_only=open_only, node_id=node_id, limit=limit, project=scope
+            )
             return [shown.incident(row) for row in rows]
 
         return await self._store.read(work)
 
-    async def incident(self, ident: str) -> Shown:
+    async def incident(self, who: Who, ident: str) -> Shown:
         """Return one incident in full; raise NotFound."""
-        return await self._store.read(lambda conn: full(conn, incidents.get(conn, ident)))
+        return await self._store.read(
+            lambda conn: full(conn, incidents.get(conn, ident, who.scope))
+        )
 
 
 def full(conn: Connection, row: IncidentRow) -> Shown:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from yaffle.engine.kit import Kit
     from yaffle.model.ids import IncidentId, NodeId
+    from yaffle.model.rights import Who
     from yaffle.store.records import ClusterRow, NodeRow
 
 
@@ -32,37 +33,38 @@ class Members:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def clusters(self) -> Sequence[Shown]:
+    async def clusters(self, who: Who) -> Sequence[Shown]:
         """Return every cluster without its nodes, the oldest first."""
-        return await self._kit.store.read(_clusters)
+        return await self._kit.store.read(lambda conn: _clusters(conn, who.scope))
 
-    async def cluster(self, ident: str) -> Shown:
-        """Return one cluster with its nodes; raise NotFound or Conflict."""
+    async def cluster(self, who: Who, ident: str) -> Shown:
+        """Return one cluster with its nodes; raise NotFound or MultipleChoices."""
 
         def work(conn: Connection) -> Shown:
-            row = catalog.find_cluster(conn, ident)
+            row = catalog.find_cluster(conn, ident, who.scope)
             members = catalog.nodes_of(conn, row.id)
             listed = _nodes(self._kit, conn, members, {row.id: row})
             return {**_cluster(conn, row, members), "nodes": listed}
 
         return await self._kit.store.read(work)
 
-    async def nodes(self, cluster: str | None = None) -> Sequence[Shown]:
-        """Return nodes, all or those of a cluster; raise NotFound or Conflict."""
+    async def nodes(self, who: Who, cluster: str | None = None) -> Sequence[Shown]:
+        """Return nodes, all or those of a cluster; raise NotFound or MultipleChoices."""
+        scope = who.scope
 
         def work(conn: Connection) -> Sequence[Shown]:
             if cluster is not None:
-                row = catalog.find_cluster(conn, cluster)
+                row = catalog.find_cluster(conn, cluster, scope)
                 return _nodes(self._kit, conn, catalog.nodes_of(conn, row.id), {row.id: row})
-            rows: dict[str, ClusterRow] = {row.id: row for row in catalog.all_clusters(conn)}
-            return _nodes(self._kit, conn, catalog.nodes_of(conn), rows)
+            rows: dict[str, ClusterRow] = {row.id: row for row in catalog.all_clusters(conn, scope)}
+            return _nodes(self._kit, conn, catalog.nodes_of(conn, project=scope), rows)
 
         return await self._kit.store.read(work)
 
-    async def node(self, ident: str) -> Shown:
-        """Return one node; raise NotFound or Conflict."""
+    async def node(self, who: Who, ident: str) -> Shown:
+        """Return one node; raise NotFound or MultipleChoices."""
         return await self._kit.store.read(
-            lambda conn: node(self._kit, conn, catalog.find_node(conn, ident))
+            lambda conn: node(self._kit, conn, catalog.find_node(conn, ident, who.scope))
         )
 
 
@@ -72,11 +74,12 @@ def node(kit: Kit, conn: Connection, row: NodeRow) -> Shown:
     return _nodes(kit, conn, [row], {cluster.id: cluster} if cluster else {})[0]
 
 
-def _clusters(conn: Connection) -> Sequence[Shown]:
+def _clusters(conn: Connection, project: str | None) -> Sequence[Shown]:
     members: dict[str | None, list[NodeRow]] = {}
-    for row in catalog.nodes_of(conn):
+    for row in catalog.nodes_of(conn, project=project):
         members.setdefault(row.cluster_id, []).append(row)
-    return [_cluster(conn, row, members.get(row.id, [])) for row in catalog.all_clusters(conn)]
+    found = catalog.all_clusters(conn, project)
+    return [_cluster(conn, row, members.get(row.id, [])) for row in found]
 
 
 def _cluster(conn: Connection, row: ClusterRow, members: Sequence[NodeRow]) -> Shown:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from yaffle.engine.kit import Kit
     from yaffle.engine.queries.shown import Shown
     from yaffle.model.ids import NodeId
+    from yaffle.model.rights import Who
     from yaffle.store.records import ActionRow, NodeRow, PolicyRow
 
 __all__ = ["EXPLANATIONS", "Answer", "Why"]
@@ -48,11 +49,11 @@ class Why:
         self._memory_of = memory_of
         """What an engine in this process remembers; rows do not hold every mode's last word."""
 
-    async def why(self, node: str) -> Answer:
-        """Return the whole answer; raise NotFound or Conflict."""
+    async def why(self, who: Who, node: str) -> Answer:
+        """Return the whole answer; raise NotFound or MultipleChoices."""
         now_us = self._kit.clock.now_us()
         store = self._kit.store
-        ident = (await store.read(lambda conn: catalog.find_node(conn, node))).id
+        ident = (await store.read(lambda conn: catalog.find_node(conn, node, who.scope))).id
         # Here, not in the unit of work: that may run in a thread, and memories belong to the loop.
         memory = self._memory_of(ident)
         return await store.read(
