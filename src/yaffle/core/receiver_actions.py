@@ -7,13 +7,15 @@ alarm systems post their own report, and only the words that the action knows ar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
 Params = Mapping[str, object]
+T = TypeVar("T")
 
 
 class Route(StrEnum):
@@ -27,42 +29,92 @@ class Route(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Takes:
-    """One kind of value: what it is called in a refusal, and whether a value is one."""
+    """One kind of value: what it is called in a refusal, and how it is read.
+
+    `read` raises ValueError. Numbers and booleans may come as texts, for the command line of
+    Senlin's client sends nothing else.
+    """
 
     words: str
-    fits: Callable[[object], bool]
+    read: Callable[[object], object]
 
 
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _number(value: object) -> int | float:
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,9}(\.[0-9]{1,9})?", value):
+        value = float(value) if "." in value else int(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > INT_MAX:
+        raise ValueError
+    return int(value) if float(value).is_integer() else value
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and value != ""
+def _integer(value: object) -> int:
+    number = _number(value)
+    if not isinstance(number, int):
+        raise ValueError  # noqa: TRY004 - what every reader raises
+    return number
 
 
-def _is_names(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_is_text, value))
+def _count(value: object) -> int:
+    number = _integer(value)
+    if number < 1:
+        raise ValueError
+    return number
 
 
-def _is_pairs(value: object) -> bool:
-    return isinstance(value, dict) and bool(value) and all(map(_is_text, value.values()))
+def _flag(value: object) -> bool:
+    if isinstance(value, str) and value.lower() in {"true", "false"}:
+        return value.lower() == "true"
+    return _of(bool)(value)
 
 
-COUNT: Final = Takes(
-    words="a whole number from 1 on",
-    # Clients send null for a count that nobody has given.
-    fits=lambda value: value is None or (_is_int(value) and value > 0),  # type: ignore[operator]
-)
-INTEGER: Final = Takes(words="a whole number", fits=_is_int)
-NUMBER: Final = Takes(
-    words="a number", fits=lambda value: _is_int(value) or isinstance(value, float)
-)
-FLAG: Final = Takes(words="true or false", fits=lambda value: isinstance(value, bool))
-TEXT: Final = Takes(words="a text", fits=_is_text)
-NAMES: Final = Takes(words="a list of names or ids", fits=_is_names)
-PAIRS: Final = Takes(words="a map of old names or ids to new ones", fits=_is_pairs)
-TABLE: Final = Takes(words="a map", fits=lambda value: isinstance(value, dict))
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= TEXT_MAX:
+        raise ValueError
+    return value
+
+
+def _adjustment(value: object) -> str:
+    if value not in ADJUSTMENTS:
+        raise ValueError
+    return str(value)
+
+
+def _names(value: object) -> list[str]:
+    found = [_text(one) for one in _of(list)(value)]
+    if not found or len(set(found)) < len(found):
+        raise ValueError
+    return found
+
+
+def _pairs(value: object) -> dict[str, str]:
+    found = {_text(old): _text(new) for old, new in _of(dict)(value).items()}
+    if not found:
+        raise ValueError
+    return found
+
+
+def _of(kind: type[T]) -> Callable[[object], T]:
+    def read(value: object) -> T:
+        if not isinstance(value, kind):
+            raise ValueError  # noqa: TRY004 - what every reader raises
+        return value
+
+    return read
+
+
+INT_MAX: Final = 2_147_483_647
+TEXT_MAX: Final = 255
+ADJUSTMENTS: Final = ("EXACT_CAPACITY", "CHANGE_IN_CAPACITY", "CHANGE_IN_PERCENTAGE")
+
+COUNT: Final = Takes(words="a whole number from 1 on", read=_count)
+INTEGER: Final = Takes(words="a whole number", read=_integer)
+NUMBER: Final = Takes(words="a number", read=_number)
+FLAG: Final = Takes(words="true or false", read=_flag)
+TEXT: Final = Takes(words="a text", read=_text)
+ADJUSTMENT: Final = Takes(words=f"one of {', '.join(ADJUSTMENTS)}", read=_adjustment)
+NAMES: Final = Takes(words="a list of different names or ids", read=_names)
+PAIRS: Final = Takes(words="a map of old names or ids to new ones", read=_pairs)
+TABLE: Final = Takes(words="a map", read=_of(dict))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +137,7 @@ ACTIONS: Final[Mapping[str, Startable]] = MappingProxyType(
         "CLUSTER_SCALE_IN": _act("scale_in", count=COUNT),
         "CLUSTER_RESIZE": _act(
             "resize",
-            adjustment_type=TEXT,
+            adjustment_type=ADJUSTMENT,
             number=NUMBER,
             min_size=INTEGER,
             max_size=INTEGER,
@@ -125,27 +177,38 @@ ACTIONS: Final[Mapping[str, Startable]] = MappingProxyType(
 """Senlin's CLUSTER_* but CLUSTER_CREATE, for which there is no cluster yet."""
 
 
-def faults(action: str, params: Params, *, strict: bool) -> Iterator[str]:
-    """Yield what is wrong with the inputs of an action, each with its place.
+def faults(action: str, params: Params) -> Iterator[str]:
+    """Yield what is wrong with the parameters of an action, each with its place.
 
-    `strict` refuses words that the action does not know; a name of an action that is none of
-    `ACTIONS` raises KeyError.
+    A name of an action that is none of `ACTIONS` raises KeyError.
     """
     takes = ACTIONS[action].takes
-    for key in sorted(params):
-        kind = takes.get(key)
-        if kind is None:
-            if strict:
-                known = ", ".join(sorted(takes))
-                yield f"params.{key}: {action} takes no such parameter; it takes {known}"
-        elif not kind.fits(params[key]):
-            yield f"params.{key}: {params[key]!r} is not {kind.words}"
+    for key in sorted(params.keys() - takes.keys()):
+        yield f"params.{key}: {action} takes no such parameter; it takes {', '.join(takes)}"
+    yield from inputs(action, params)[1]
 
 
-def merged(action: str, params: Params, sent: Params) -> dict[str, object]:
-    """Return the inputs of one trigger: what was sent over the receiver's own, known words only."""
-    takes = ACTIONS[action].takes
-    return {**params, **{key: value for key, value in sent.items() if key in takes}}
+def inputs(action: str, params: Params) -> tuple[dict[str, object], tuple[str, ...]]:
+    """Return the inputs that the action knows, each in its own type, and what is wrong with them.
+
+    Words that the action does not know are dropped, and so is null, which means "not given".
+    """
+    found: dict[str, object] = {}
+    wrong: list[str] = []
+    for key, kind in ACTIONS[action].takes.items():
+        value = params.get(key)
+        if value is None:
+            continue
+        try:
+            found[key] = kind.read(value)
+        except ValueError:
+            wrong.append(f"params.{key}: {_shown(value)} is not {kind.words}")
+    return found, tuple(wrong)
+
+
+def _shown(value: object) -> str:
+    text = ascii(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def inputs_of(version: int, body: object) -> Params:

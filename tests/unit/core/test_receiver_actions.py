@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from yaffle.core.receiver_actions import ACTIONS, Route, faults, inputs_of, merged
+from yaffle.api.clustering.verbs import CLUSTER_VERBS
+from yaffle.core.receiver_actions import ACTIONS, Route, faults, inputs, inputs_of
 
 SENLIN = {
     "ADD_NODES", "ATTACH_POLICY", "CHECK", "DELETE", "DEL_NODES", "DETACH_POLICY", "OPERATION",
@@ -40,14 +41,15 @@ NODES: dict[str, Any] = {"CLUSTER_REPLACE_NODES": {"old": "new"}}
 def test_every_word_of_every_action_can_be_given(action: str) -> None:
     nodes = NODES.get(action, ["n1"])
     params = {key: GOOD.get(key, nodes) for key in ACTIONS[action].takes}
-    assert list(faults(action, params, strict=True)) == []
+    assert list(faults(action, params)) == []
+    assert inputs(action, params) == (params, ())
 
 
 @pytest.mark.parametrize("action", sorted(ACTIONS))
 def test_every_word_of_every_action_is_judged(action: str) -> None:
     for key in ACTIONS[action].takes:
         wrong: object = object()
-        assert len(list(faults(action, {key: wrong}, strict=False))) == 1, key
+        assert len(inputs(action, {key: wrong})[1]) == 1, key
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,12 @@ def test_every_word_of_every_action_is_judged(action: str) -> None:
         pytest.param("CLUSTER_SCALE_IN", {"count": 0}, "params.count", id="zero"),
         pytest.param("CLUSTER_SCALE_IN", {"count": -1}, "params.count", id="negative"),
         pytest.param("CLUSTER_SCALE_OUT", {"count": True}, "params.count", id="true-is-no-number"),
-        pytest.param("CLUSTER_SCALE_OUT", {"count": "2"}, "params.count", id="text"),
+        pytest.param("CLUSTER_SCALE_OUT", {"count": "two"}, "params.count", id="text"),
+        pytest.param("CLUSTER_SCALE_OUT", {"count": 1.5}, "params.count", id="half"),
+        pytest.param(
+            "CLUSTER_RESIZE", {"adjustment_type": "MORE"}, "params.adj", id="no-such-type"
+        ),
+        pytest.param("CLUSTER_DEL_NODES", {"nodes": ["n", "n"]}, "params.nodes", id="twice"),
         pytest.param("CLUSTER_SCALE_OUT", {"cuont": 2}, "params.cuont", id="misspelt"),
         pytest.param("CLUSTER_ADD_NODES", {"nodes": []}, "params.nodes", id="nobody"),
         pytest.param("CLUSTER_ADD_NODES", {"nodes": "n1"}, "params.nodes", id="no-list"),
@@ -66,18 +73,35 @@ def test_every_word_of_every_action_is_judged(action: str) -> None:
 def test_a_receiver_that_can_only_fail_is_refused(
     action: str, params: dict[str, object], place: str
 ) -> None:
-    (fault,) = faults(action, params, strict=True)
-    assert fault.startswith(f"{place}: ")
+    (fault,) = faults(action, params)
+    assert fault.startswith(place)
 
 
 def test_a_count_of_null_is_no_count() -> None:
-    assert list(faults("CLUSTER_SCALE_OUT", {"count": None}, strict=True)) == []
+    assert list(faults("CLUSTER_SCALE_OUT", {"count": None})) == []
 
 
-def test_what_is_sent_wins_and_foreign_words_are_dropped() -> None:
+def test_foreign_words_and_null_are_dropped() -> None:
     report = {"count": 3, "alarm_id": "a", "current": "alarm", "severity": "low"}
-    assert merged("CLUSTER_SCALE_OUT", {"count": 1}, report) == {"count": 3}
-    assert merged("CLUSTER_SCALE_OUT", {"count": 1}, {}) == {"count": 1}
+    assert inputs("CLUSTER_SCALE_OUT", report) == ({"count": 3}, ())
+    assert inputs("CLUSTER_SCALE_OUT", {"count": None}) == ({}, ())
+
+
+def test_the_command_line_s_texts_are_numbers_and_booleans() -> None:
+    given = {
+        "adjustment_type": "CHANGE_IN_PERCENTAGE",
+        "number": "12.5",
+        "min_step": "1",
+        "strict": "False",
+    }
+    wanted = {**given, "number": 12.5, "min_step": 1, "strict": False}
+    assert inputs("CLUSTER_RESIZE", given) == (wanted, ())
+
+
+@pytest.mark.parametrize("name", sorted(n for n, a in ACTIONS.items() if a.verb))
+def test_an_action_takes_what_the_api_takes(name: str) -> None:
+    verb = CLUSTER_VERBS[ACTIONS[name].verb]
+    assert set(ACTIONS[name].takes) == set(verb.schema["properties"])
 
 
 @pytest.mark.parametrize(

@@ -277,7 +277,7 @@ class Planner:
             raise _Refused(f"action {item.action!r} cannot be started by a receiver")
         takes = ACTIONS[item.action].takes
         params = {key: value for key, value in item.params.items() if key in takes}
-        wrong = tuple(faults(item.action, params, strict=True))
+        wrong = tuple(faults(item.action, params))
         if wrong:
             raise _Refused(*wrong)
         left_out = sorted(item.params.keys() - params.keys())

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import structlog
 
-from yaffle.core.receiver_actions import ACTIONS, Route, faults, merged
+from yaffle.core.receiver_actions import ACTIONS, Route, faults, inputs
 from yaffle.engine.commands.desk import named
 from yaffle.engine.guesses import Guesses
 from yaffle.errors import BadRequest, Forbidden, InvalidSpec, NotFound, TooManyRequests
@@ -185,11 +185,10 @@ class Receivers:
         An attempt costs a token whatever becomes of it.
         """
         row = await self._spent(ident)
-        inputs = merged(row.action, row.params, sent)
-        problems = tuple(faults(row.action, inputs, strict=False))
+        given, problems = inputs(row.action, {**row.params, **sent})
         if problems:
             raise InvalidSpec(problems)
-        found = await self._start(row, inputs)
+        found = await self._start(row, given)
         log.info(
             "webhook triggered",
             receiver=masked(row.id),
@@ -221,36 +220,36 @@ class Receivers:
             )
         return row
 
-    async def _start(self, row: ReceiverRow, inputs: Mapping[str, object]) -> ActionId:
+    async def _start(self, row: ReceiverRow, given: Mapping[str, object]) -> ActionId:
         who, cluster = acting(row), row.cluster_id
         startable = ACTIONS[row.action]
         match startable.route:
             case Route.ACT:
-                return await self._verbs.cluster_act(who, cluster, startable.verb, inputs)
+                return await self._verbs.cluster_act(who, cluster, startable.verb, given)
             case Route.DELETE:
-                force = inputs.get("force") is True
+                force = given.get("force") is True
                 return await self._verbs.cluster_delete(who, cluster, force=force)
             case Route.UPDATE:
                 return await self._verbs.cluster_update(
                     who,
                     cluster,
-                    name=_text(inputs, "name"),
-                    profile=_text(inputs, "profile_id"),
-                    metadata=_table(inputs, "metadata"),
-                    timeout=_number(inputs, "timeout"),
-                    profile_only=_flag(inputs, "profile_only"),
-                    config=_table(inputs, "config"),
+                    name=_text(given, "name"),
+                    profile=_text(given, "profile_id"),
+                    metadata=_table(given, "metadata"),
+                    timeout=_number(given, "timeout"),
+                    profile_only=_flag(given, "profile_only"),
+                    config=_table(given, "config"),
                 )
             case Route.OPERATE:
-                operation = _text(inputs, "operation")
+                operation = _text(given, "operation")
                 if operation is None:
                     raise BadRequest("No operation specified.")
                 return await self._verbs.cluster_op(
                     who,
                     cluster,
                     operation,
-                    _table(inputs, "filters") or {},
-                    _table(inputs, "params") or {},
+                    _table(given, "filters") or {},
+                    _table(given, "params") or {},
                 )
 
     def _event(self, conn: Connection, row: ReceiverRow | None, by: str, action: str) -> None:
@@ -301,7 +300,7 @@ def _refuse_inputs(action: str, params: Mapping[str, object]) -> None:
         raise BadRequest(
             f"Illegal action '{action}' specified.", hint=f"it is one of {', '.join(ACTIONS)}"
         )
-    problems = tuple(faults(action, params, strict=True))
+    problems = tuple(faults(action, params))
     if problems:
         raise InvalidSpec(problems)
 
