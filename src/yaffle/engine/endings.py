@@ -242,6 +242,7 @@ def _deleted(
             "target": node.id,
             "cluster_id": node.cluster_id,
             "node_id": node.id,
+            "parent_id": action.parent_id,
             "cause": action.cause,
             # WAITING without the lock: the end of this action promotes it in this transaction.
             "status": actions.WAITING,
@@ -250,6 +251,8 @@ def _deleted(
             "timeout_s": action.timeout_s,
             "created_us": now_us,
             "project": action.project,
+            "user": action.user,
+            "domain": action.domain,
         },
     )
 
@@ -266,6 +269,8 @@ def _remove_if_empty(conn: Connection, action: ActionRow) -> None:
     cluster = catalog.cluster(conn, action.cluster_id)
     if cluster is None or cluster.status != "DELETING":
         return
+    if actions.holder_of(conn, cluster.id) is not None:
+        return  # its deletion is under way, and ends with the cluster
     if not catalog.nodes_of(conn, cluster.id):
         catalog.remove_cluster(conn, cluster.id)
 

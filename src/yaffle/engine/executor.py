@@ -17,6 +17,8 @@ from yaffle.engine import endings, errands, steps
 from yaffle.engine.deadlines import inherited_s
 from yaffle.engine.errands import plan_of
 from yaffle.engine.halts import halted
+from yaffle.engine.jobs.run import JOBS
+from yaffle.engine.moves import carry_on
 from yaffle.engine.session import LeaseLost
 from yaffle.engine.snapshot import Snapshot
 from yaffle.engine.step import Step
@@ -100,7 +102,10 @@ class Executor:
         bound = structlog.contextvars.bound_contextvars(action=action.id, node=action.node_id)
         with bound:
             try:
-                await Walk(self._kit, self._session, action).run()
+                if action.action in JOBS:
+                    await carry_on(self._kit, self._session, action)
+                else:
+                    await Walk(self._kit, self._session, action).run()
             except (StaleEpoch, LeaseLost) as error:
                 log.warning("action given up", reason=str(error))
             finally:

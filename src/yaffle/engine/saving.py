@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from yaffle.core import problems, retry
-from yaffle.core.cluster_status import evaluate
+from yaffle.core.cluster_status import judge
 from yaffle.core.verdict import voting
 from yaffle.engine import news
 from yaffle.engine.targets import retry_of
 from yaffle.errors import StaleEpoch
-from yaffle.model.health import Health, NodeStatus
+from yaffle.model.health import ClusterStatus, Health, NodeStatus
 from yaffle.model.incident import IncidentState
 from yaffle.store import actions, catalog, incidents, leases
 
@@ -205,6 +205,8 @@ def _in_doubt(kit: Kit, conn: Connection, row: NodeRow, memory: NodeMemory, now_
     )
 
 
+BY_HEALTH = "HEALTH"
+"""What a cluster's status reason names where no action of a user led to it."""
 UNWATCHED = "nothing watches it any more"
 
 
@@ -248,11 +250,18 @@ OUTLIVED = frozenset(
 
 
 def refresh_cluster(conn: Connection, cluster_id: ClusterId, now_us: int) -> None:
-    """Write the cluster's status if its nodes' changed it."""
+    """Write the cluster's status if its nodes' changed it; while an action holds it, that says it."""
     cluster = catalog.cluster(conn, cluster_id)
-    if cluster is None or cluster.status == "DELETING":
+    if cluster is None or cluster.status == ClusterStatus.DELETING:
         return
-    statuses = [n.status for n in catalog.nodes_of(conn, cluster_id)]
-    status, reason = evaluate(statuses, desired=cluster.desired_capacity)
-    if (status.value, reason) != (cluster.status, cluster.status_reason):
+    if actions.holder_of(conn, cluster_id) is not None:
+        return
+    status, reason = judge(
+        catalog.statuses_of(conn, cluster_id).get(NodeStatus.ACTIVE.value, 0),
+        desired=cluster.desired_capacity,
+        min_size=cluster.min_size,
+        max_size=cluster.max_size,
+        operation=BY_HEALTH,
+    )
+    if status.value != cluster.status:
         catalog.set_cluster(conn, cluster_id, now_us, status=status.value, status_reason=reason)

@@ -241,7 +241,12 @@ def promote(conn: Connection, key: str, now_us: int) -> None:
 
 def lock_holder(conn: Connection, node_id: NodeId) -> ActionRow | None:
     """Return the action that holds a node's lock."""
-    row = conn.execute(select(actions).where(actions.c.lock_key == node_id)).one_or_none()
+    return holder_of(conn, node_id)
+
+
+def holder_of(conn: Connection, key: str) -> ActionRow | None:
+    """Return the action that holds the lock of a node or cluster."""
+    row = conn.execute(select(actions).where(actions.c.lock_key == key)).one_or_none()
     return None if row is None else load(ActionRow, row)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from yaffle.engine.commands.actions import Actions
 from yaffle.engine.commands.bindings import POLICY_PRIORITY, Bindings
 from yaffle.engine.commands.clusters import MAX_NODES, Clusters
 from yaffle.engine.commands.desk import Desk
@@ -31,7 +32,9 @@ class Commands:
         desk = Desk(kit)
 
         profiles = Profiles(desk)
+        self.validated_profile = profiles.validated
         self.create_profile = profiles.create_profile
+        self.update_profile = profiles.update_profile
         self.delete_profile = profiles.delete_profile
 
         policies = Policies(desk)
@@ -39,6 +42,7 @@ class Commands:
         self.parse_document = policies.parse_document
         self.create_policy = policies.create_policy
         self.update_policy = policies.update_policy
+        self.rename_policy = policies.rename_policy
         self.delete_policy = policies.delete_policy
 
         bindings = Bindings(desk)
@@ -47,6 +51,11 @@ class Commands:
         self.detach = bindings.detach
 
         clusters = Clusters(desk)
+        self.cluster_create = clusters.cluster_create
+        self.cluster_update = clusters.cluster_update
+        self.cluster_delete = clusters.cluster_delete
+        self.cluster_act = clusters.cluster_act
+        self.cluster_op = clusters.cluster_op
         self.create_cluster = clusters.create_cluster
         self.delete_cluster = clusters.delete_cluster
         self.refresh = clusters.refresh
@@ -56,6 +65,9 @@ class Commands:
         self.mark = nodes.mark
         self.unmark = nodes.unmark
         self.delete_node = nodes.delete_node
+
+        actions = Actions(desk)
+        self.action_cancel = actions.action_cancel
 
         operators = Operators(desk)
         self.pause = operators.pause

@@ -1,125 +1,273 @@
-"""Clusters: created with all their nodes, policy included, and deleted with them."""
+"""Clusters: made, changed, deleted, and everything that `POST clusters/ID/actions` can ask for."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
 
-from yaffle.engine.commands.bindings import bind
-from yaffle.engine.commands.desk import Desk, named, unique
-from yaffle.engine.commands.removal import remove
+from sqlalchemy import func, select
+
+from yaffle.core import names, sizes
+from yaffle.engine.commands.desk import Desk, asker, existing_profile, named
+from yaffle.engine.jobs import asked, attaching, hooks
+from yaffle.engine.jobs.run import begin
+from yaffle.engine.jobs.sizing import accepted
+from yaffle.engine.jobs.table import VERBS
 from yaffle.engine.saving import refresh_cluster
-from yaffle.errors import InvalidSpec
-from yaffle.model.ids import ClusterId, NodeId
+from yaffle.errors import (
+    ActionInProgress,
+    BadRequest,
+    FeatureNotSupported,
+    InvalidSpec,
+    OverQuota,
+)
+from yaffle.model.health import ClusterStatus
+from yaffle.model.ids import ClusterId
 from yaffle.store import catalog
-from yaffle.store.tables import clusters, nodes
+from yaffle.store.tables import clusters
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from yaffle.store.records import ProfileRow
+    from yaffle.model.ids import ActionId
+    from yaffle.model.rights import Who
+    from yaffle.ports import Profile
+    from yaffle.store.records import ClusterRow
 
-MAX_NODES = 1000
+MAX_NODES: Final = sizes.CEILING
+MAX_CLUSTERS: Final = 10_000
+"""Clusters that a project may have."""
+TIMEOUT_S: Final = 3600
+IN_PROGRESS: Final = frozenset(
+    {
+        ClusterStatus.CREATING,
+        ClusterStatus.UPDATING,
+        ClusterStatus.DELETING,
+        ClusterStatus.RECOVERING,
+    }
+)
+"""States in which only `force` deletes a cluster."""
 
 
 class Clusters:
-    """Creates and deletes clusters."""
+    """The verbs of clusters; each is one transaction."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
+    async def cluster_create(  # noqa: PLR0913 - what the API's body may hold
+        self,
+        who: Who,
+        *,
+        name: str,
+        profile: str,
+        desired_capacity: int | None = None,
+        min_size: int | None = None,
+        max_size: int | None = None,
+        timeout: int | None = None,
+        metadata: Mapping[str, object] | None = None,
+        config: Mapping[str, object] | None = None,
+        policy: str | None = None,
+    ) -> tuple[ClusterId, ActionId]:
+        """Create a cluster; its nodes are being built when this returns.
+
+        `timeout` in s. `policy`: attached in the same transaction.
+        """
+        ident = ClusterId(self._desk.kit.new_id())
+        wanted = accepted(sizes.initial(desired_capacity, min_size, max_size))
+        _check_config(config or {})
+
+        def work(conn: Connection) -> ActionId:
+            self._within_quota(conn, who)
+            row = existing_profile(conn, profile, who)
+            self._desk.driver(row.type)
+            now_us = self._desk.now()
+            catalog.add(
+                conn,
+                clusters,
+                {
+                    "id": ident,
+                    "name": named(name),
+                    "profile_id": row.id,
+                    "desired_capacity": wanted.desired,
+                    "min_size": wanted.min_size,
+                    "max_size": wanted.max_size,
+                    "timeout_s": TIMEOUT_S if timeout is None else timeout,
+                    "metadata": dict(metadata or {}),
+                    "config": dict(config or {}),
+                    "status": ClusterStatus.INIT.value,
+                    "status_reason": "Initializing",
+                    "project": who.project,
+                    "user": who.user,
+                    "domain": who.domain,
+                    "init_us": now_us,
+                    "created_us": now_us,
+                },
+            )
+            if policy is not None:
+                self._bind(conn, ident, policy, who)
+            return self._begin(conn, who, ident, "CLUSTER_CREATE", {})
+
+        action = await self._desk.kit.store.write(work)
+        self._desk.changed()
+        return ident, action
+
+    async def cluster_update(
+        self,
+        who: Who,
+        ident: str,
+        *,
+        name: str | None = None,
+        profile: str | None = None,
+        metadata: Mapping[str, object] | None = None,
+        timeout: int | None = None,
+        profile_only: bool | None = None,
+        config: Mapping[str, object] | None = None,
+    ) -> ActionId:
+        """Change a cluster; a new profile replaces node after node unless `profile_only`."""
+        said: dict[str, object] = {
+            "name": None if name is None else named(name),
+            "metadata": None if metadata is None else dict(metadata),
+            "timeout_s": timeout,
+            "config": None if config is None else dict(config),
+        }
+        _check_config(config or {})
+
+        def work(conn: Connection) -> ActionId:
+            row = catalog.find_cluster(conn, ident, who.scope)
+            inputs = {k: v for k, v in said.items() if v is not None and getattr(row, k) != v}
+            if profile is not None:
+                inputs |= self._new_profile(conn, row, profile, who)
+            if not inputs:
+                raise BadRequest("No property needs an update.")
+            if row.status == ClusterStatus.ERROR:
+                raise FeatureNotSupported(
+                    f"Updating a cluster in error state is not supported: {row.id}."
+                )
+            if "profile_id" in inputs:
+                inputs["profile_only"] = bool(profile_only)
+            return self._begin(conn, who, row.id, "CLUSTER_UPDATE", inputs)
+
+        return await self._asked(work)
+
+    def _new_profile(
+        self, conn: Connection, row: ClusterRow, profile: str, who: Who
+    ) -> dict[str, object]:
+        new = existing_profile(conn, profile, who)
+        old = catalog.profile(conn, row.profile_id)
+        if new.type != old.type:
+            raise BadRequest(
+                "Cannot update a cluster to a different profile type, operation aborted."
+            )
+        return {} if new.id == old.id else {"profile_id": new.id}
+
+    async def cluster_delete(self, who: Who, ident: str, *, force: bool = False) -> ActionId:
+        """Delete a cluster with all its nodes; running recoveries stop at their next step."""
+
+        def work(conn: Connection) -> ActionId:
+            row = catalog.find_cluster(conn, ident, who.scope)
+            if not force and row.status in IN_PROGRESS:
+                raise ActionInProgress(
+                    f"The cluster '{ident}' is in status {row.status}.",
+                    hint="wait for its end, or use force",
+                )
+            return self._begin(conn, who, row.id, "CLUSTER_DELETE", {})
+
+        return await self._asked(work)
+
+    async def cluster_act(
+        self, who: Who, ident: str, verb: str, data: Mapping[str, object]
+    ) -> ActionId:
+        """Do what a key of `POST clusters/ID/actions` says; `data` has passed its schema."""
+        if verb != "complete_lifecycle" and verb not in VERBS:
+            raise BadRequest(f"Unrecognized action '{verb}' specified")
+
+        def work(conn: Connection) -> ActionId:
+            row = catalog.find_cluster(conn, ident, who.scope)
+            if verb == "complete_lifecycle":
+                token = str(data.get("lifecycle_action_token", ""))
+                return hooks.complete(conn, row.id, token, self._desk.now())
+            action = VERBS[verb]
+            inputs = {k: v for k, v in data.items() if v is not None}
+            if action == "CLUSTER_RECOVER":
+                driver = self._driver_of(conn, row)
+                inputs = asked.recovery(who, driver, inputs, asked.CLUSTER_WORDS)
+            return self._begin(conn, who, row.id, action, inputs)
+
+        return await self._asked(work)
+
+    async def cluster_op(
+        self,
+        who: Who,
+        ident: str,
+        operation: str,
+        filters: Mapping[str, object],
+        params: Mapping[str, object],
+    ) -> ActionId:
+        """Have every member that matches do one operation of its profile."""
+
+        def work(conn: Connection) -> ActionId:
+            row = catalog.find_cluster(conn, ident, who.scope)
+            known = asked.operation(self._driver_of(conn, row), operation, params)
+            inputs = {**known, "filters": dict(filters)}
+            return self._begin(conn, who, row.id, "CLUSTER_OPERATION", inputs)
+
+        return await self._asked(work)
+
+    async def _asked(self, work: Callable[[Connection], ActionId]) -> ActionId:
+        action = await self._desk.kit.store.write(work)
+        self._desk.changed()
+        return action
+
+    def _begin(
+        self, conn: Connection, who: Who, ident: str, action: str, inputs: Mapping[str, object]
+    ) -> ActionId:
+        row = catalog.find_cluster(conn, ident)
+        return begin(self._desk.kit, conn, who, row, action, inputs)
+
+    def _driver_of(self, conn: Connection, row: ClusterRow) -> Profile:
+        return self._desk.driver(catalog.profile(conn, row.profile_id).type)
+
+    def _bind(self, conn: Connection, ident: ClusterId, policy: str, who: Who) -> None:
+        row = catalog.find_policy(conn, policy, who.scope)
+        attaching.bind(self._desk.kit, conn, catalog.find_cluster(conn, ident), row, enabled=True)
+
+    def _within_quota(self, conn: Connection, who: Who) -> None:
+        mine = select(func.count()).select_from(clusters).where(clusters.c.project == who.project)
+        if conn.execute(mine).scalar_one() >= MAX_CLUSTERS:
+            raise OverQuota(f"Quota exceeded: a project may have {MAX_CLUSTERS} clusters.")
+
+    # --- the words of before -----------------------------------------------------------------
+
     async def create_cluster(
         self, name: str, profile: str, size: int, *, by: str, policy: str | None = None
     ) -> ClusterId:
-        """Create a cluster with `size` nodes; the engine builds them. Return its id."""
+        """Create a cluster of `size` nodes called NAME-1, NAME-2, …; return its id."""
         if not 0 <= size <= MAX_NODES:
             raise InvalidSpec(f"size: {size} is not between 0 and {MAX_NODES}")
-        ident = ClusterId(self._desk.kit.new_id())
-
-        def work(conn: Connection) -> None:
-            self._create(conn, ident, name, profile, size, by)
-            if policy is not None:
-                cluster = catalog.find_cluster(conn, ident)
-                bind(self._desk, conn, cluster, policy, by=by, enabled=True)
-
-        await self._desk.kit.store.write(work)
-        self._desk.changed()
+        ident, _ = await self.cluster_create(
+            asker(by),
+            name=name,
+            profile=profile,
+            desired_capacity=size,
+            config={names.KEY: f"{name}-$1I"} if names.fault(f"{name}-$1I") is None else {},
+            policy=policy,
+        )
         return ident
 
-    def _create(
-        self, conn: Connection, ident: ClusterId, name: str, profile: str, size: int, by: str
-    ) -> None:
-        unique(conn, clusters, name, "cluster")
-        row = catalog.find_profile(conn, profile)
-        self._desk.driver(row.type)
-        now_us = self._desk.now()
-        catalog.add(
-            conn,
-            clusters,
-            {
-                "id": ident,
-                "name": named(name),
-                "profile_id": row.id,
-                "desired_capacity": size,
-                "next_index": size + 1,
-                "status": "CREATING" if size else "ACTIVE",
-                "status_reason": "being created" if size else "empty",
-                "user": by,
-                "init_us": now_us,
-                "created_us": now_us,
-            },
-        )
-        for index in range(1, size + 1):
-            self._add_node(conn, ident, name, index, row, by, now_us)
-        self._desk.event(conn, "CLUSTER", ident, name, "CLUSTER_CREATE", by)
-
-    def _add_node(
-        self,
-        conn: Connection,
-        cluster_id: ClusterId,
-        cluster_name: str,
-        index: int,
-        profile: ProfileRow,
-        by: str,
-        now_us: int,
-    ) -> None:
-        ident = NodeId(self._desk.kit.new_id())
-        catalog.add(
-            conn,
-            nodes,
-            {
-                "id": ident,
-                "name": f"{cluster_name}-{index}",
-                "cluster_id": cluster_id,
-                "index": index,
-                "profile_id": profile.id,
-                "user": by,
-                "init_us": now_us,
-                "created_us": now_us,
-            },
-        )
-        self._desk.job(conn, "NODE_CREATE", ident, cluster_id, by, now_us, locked=True)
-
     async def delete_cluster(self, cluster: str, *, by: str) -> None:
-        """Delete a cluster with all its nodes; running recoveries stop at their next step."""
-
-        def work(conn: Connection) -> None:
-            found = catalog.find_cluster(conn, cluster)
-            now_us = self._desk.now()
-            members = catalog.nodes_of(conn, found.id)
-            catalog.set_cluster(
-                conn, found.id, now_us, status="DELETING", status_reason=f"asked for by {by}"
-            )
-            for node in members:
-                remove(self._desk, conn, node, by, now_us)
-            if not members:
-                catalog.remove_cluster(conn, found.id)
-            self._desk.event(conn, "CLUSTER", found.id, found.name, "CLUSTER_DELETE", by)
-
-        await self._desk.kit.store.write(work)
-        self._desk.changed()
+        """Delete a cluster with all its nodes, whatever is being done to it."""
+        await self.cluster_delete(asker(by), cluster, force=True)
 
     async def refresh(self, cluster_id: ClusterId) -> None:
         """Evaluate a cluster's status again."""
         await self._desk.kit.store.write(
             lambda conn: refresh_cluster(conn, cluster_id, self._desk.now())
         )
+
+
+def _check_config(config: Mapping[str, object]) -> None:
+    fmt = config.get(names.KEY)
+    fault = None if fmt is None else names.fault(str(fmt))
+    if fault is not None:
+        raise InvalidSpec(f"config.{fault}")

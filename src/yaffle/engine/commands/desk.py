@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select
-
-from yaffle.errors import Conflict, Forbidden, InvalidSpec
+from yaffle.errors import BadRequest, Forbidden, InvalidSpec, NotFound
 from yaffle.model.ids import ActionId, ClusterId, NodeId
-from yaffle.store import actions, events
+from yaffle.model.rights import LOCAL
+from yaffle.store import actions, catalog, events
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Table
+    from sqlalchemy import Connection
 
     from yaffle.engine.kit import Kit
+    from yaffle.model.rights import Who
     from yaffle.ports import Profile
+    from yaffle.store.records import ProfileRow
 
 NAME_MAX = 255
 LOCAL_PROCESS = "yaffle.local.process-1.0"
@@ -90,10 +92,11 @@ class Desk:
         oid: str,
         oname: str,
         action: str,
-        by: str,
+        by: str | Who,
         reason: str = "",
     ) -> None:
         """Record what was asked for, by whom and why."""
+        who = asker(by) if isinstance(by, str) else by
         events.append(
             conn,
             events.Subject(
@@ -102,14 +105,31 @@ class Desk:
                 oname=oname,
                 node_id=oid if otype == "NODE" else None,
                 cluster_id=oid if otype == "CLUSTER" else "",
-                user=by,
+                project=who.project,
+                user=who.user,
+                domain=who.domain,
             ),
             at_us=self.now(),
             action=action,
             status="start",
-            reason=reason or f"asked for by {by}",
-            data={"by": by},
+            reason=reason or f"asked for by {who.user}",
+            data={"by": who.user},
         )
+
+
+def asker(by: str) -> Who:
+    """Return who asks, where only a name is known: within this process everything is allowed."""
+    return replace(LOCAL, user=by)
+
+
+def existing_profile(conn: Connection, ident: str, who: Who) -> ProfileRow:
+    """Return the profile that a body names; raise BadRequest, for it is the body that is wrong."""
+    try:
+        return catalog.find_profile(conn, ident, who.scope)
+    except NotFound as error:
+        raise BadRequest(
+            f"The specified profile '{ident}' could not be found.", hint=error.hint
+        ) from None
 
 
 def named(name: str) -> str:
@@ -121,9 +141,3 @@ def named(name: str) -> str:
             f"name: {shown} must have 1 to {NAME_MAX} printable characters and no slash"
         )
     return name
-
-
-def unique(conn: Connection, table: Table, name: str, word: str) -> None:
-    """Raise Conflict when an object of that name exists."""
-    if conn.execute(select(table.c.id).where(table.c.name == name).limit(1)).first():
-        raise Conflict(f"{word} {name!r} exists already")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, func, select, update
 
 from yaffle import policy as documents
-from yaffle.engine.commands.bindings import fits
-from yaffle.engine.commands.desk import Desk, named, unique
-from yaffle.errors import Conflict
+from yaffle.engine.commands.desk import Desk, asker, named
+from yaffle.engine.jobs.attaching import fits
+from yaffle.errors import BadRequest, ResourceInUse
 from yaffle.store import catalog
 from yaffle.store.tables import bindings, policies
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from yaffle.model.rights import Who
     from yaffle.policy import ParsedPolicy
 
 
@@ -33,12 +35,21 @@ class Policies:
         """Return the policy in a JSON document; raise InvalidSpec naming every fault."""
         return documents.parse_document(document)
 
-    async def create_policy(self, name: str, parsed: ParsedPolicy, *, source: str, by: str) -> str:
-        """Store a parsed policy document; return its id."""
+    async def create_policy(
+        self,
+        name: str,
+        parsed: ParsedPolicy,
+        *,
+        source: str = "",
+        by: str = "",
+        who: Who | None = None,
+        given: Mapping[str, object] | None = None,
+    ) -> str:
+        """Store a parsed policy document; return its id. `given`: as the user wrote it."""
         ident = self._desk.kit.new_id()
+        asks = who or asker(by)
 
         def work(conn: Connection) -> None:
-            unique(conn, policies, name, "policy")
             catalog.add(
                 conn,
                 policies,
@@ -47,16 +58,34 @@ class Policies:
                     "name": named(name),
                     "type": parsed.type_name,
                     "spec": parsed.document,
+                    "given": None if given is None else dict(given),
                     "source": source,
                     "warnings": list(parsed.warnings),
-                    "user": by,
+                    "project": asks.project,
+                    "user": asks.user,
+                    "domain": asks.domain,
                     "created_us": self._desk.now(),
                 },
             )
-            self._desk.event(conn, "POLICY", ident, name, "POLICY_CREATE", by)
+            self._desk.event(conn, "POLICY", ident, name, "POLICY_CREATE", asks)
 
         await self._desk.kit.store.write(work)
         return ident
+
+    async def rename_policy(self, who: Who, ident: str, *, name: str) -> str:
+        """Give a policy another name; return its id. Documents are replaced by `update_policy`."""
+
+        def work(conn: Connection) -> str:
+            row = catalog.find_policy(conn, ident, who.scope)
+            if row.name == name:
+                raise BadRequest("No property needs an update.")
+            now_us = max(self._desk.now(), (row.updated_us or 0) + 1)
+            change = update(policies).where(policies.c.id == row.id)
+            conn.execute(change.values(name=named(name), updated_us=now_us))
+            self._desk.event(conn, "POLICY", row.id, name, "POLICY_UPDATE", who)
+            return row.id
+
+        return await self._desk.kit.store.write(work)
 
     async def update_policy(
         self, policy: str, parsed: ParsedPolicy, *, source: str, by: str
@@ -69,7 +98,7 @@ class Policies:
             for cluster_id in conn.execute(
                 select(bindings.c.cluster_id).where(bindings.c.policy_id == row.id)
             ).scalars():
-                fits(self._desk, conn, parsed, catalog.cluster(conn, cluster_id))
+                fits(self._desk.kit, conn, parsed, catalog.cluster(conn, cluster_id))
             conn.execute(
                 update(policies)
                 .where(policies.c.id == row.id)
@@ -82,24 +111,26 @@ class Policies:
                     updated_us=max(now_us, (row.updated_us or 0) + 1),
                 )
             )
-            self._desk.event(conn, "POLICY", row.id, row.name, "POLICY_UPDATE", by)
+            self._desk.event(conn, "POLICY", row.id, row.name, "POLICY_UPDATE", asker(by))
 
         await self._desk.kit.store.write(work)
         self._desk.changed()
 
-    async def delete_policy(self, policy: str, *, by: str) -> None:
+    async def delete_policy(self, policy: str, *, by: str = "", who: Who | None = None) -> None:
         """Delete a policy that no cluster uses."""
+        asks = who or asker(by)
 
         def work(conn: Connection) -> None:
-            row = catalog.find_policy(conn, policy)
+            row = catalog.find_policy(conn, policy, asks.scope)
             used = conn.execute(
                 select(func.count()).where(bindings.c.policy_id == row.id)
             ).scalar_one()
             if used:
-                raise Conflict(
-                    f"policy {row.name!r} is attached to {used} cluster(s); detach first"
+                raise ResourceInUse(
+                    f"The policy '{policy}' cannot be deleted: still attached to some clusters.",
+                    hint="detach it first",
                 )
             conn.execute(delete(policies).where(policies.c.id == row.id))
-            self._desk.event(conn, "POLICY", row.id, row.name, "POLICY_DELETE", by)
+            self._desk.event(conn, "POLICY", row.id, row.name, "POLICY_DELETE", asks)
 
         await self._desk.kit.store.write(work)

@@ -5,33 +5,49 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 
-from yaffle.engine.commands.desk import Desk, named, unique
-from yaffle.errors import Conflict
+from yaffle.engine.commands.desk import Desk, asker, named
+from yaffle.errors import BadRequest, ResourceInUse
 from yaffle.store import catalog
 from yaffle.store.tables import clusters, nodes, profiles
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from yaffle.model.rights import Who
+
 
 class Profiles:
-    """Creates and deletes profiles."""
+    """Creates, renames and deletes profiles; what they build never changes."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
+    def validated(self, kind: str, spec: Mapping[str, object]) -> dict[str, object]:
+        """Return the properties with defaults; raise InvalidSpec naming every fault."""
+        return dict(self._desk.driver(kind).validate(spec))
+
     async def create_profile(
-        self, name: str, kind: str, spec: Mapping[str, object], *, by: str
+        self,
+        name: str,
+        kind: str,
+        spec: Mapping[str, object],
+        *,
+        by: str = "",
+        who: Who | None = None,
+        given: Mapping[str, object] | None = None,
+        metadata: Mapping[str, object] | None = None,
     ) -> str:
-        """Store a profile after its driver has validated the properties; return its id."""
-        driver = self._desk.driver(kind)
-        validated = dict(driver.validate(spec))
+        """Store a profile after its driver has validated the properties; return its id.
+
+        `given`: the whole spec as the user wrote it.
+        """
+        validated = self.validated(kind, spec)
         ident = self._desk.kit.new_id()
+        asks = who or asker(by)
 
         def work(conn: Connection) -> None:
-            unique(conn, profiles, name, "profile")
             catalog.add(
                 conn,
                 profiles,
@@ -40,26 +56,60 @@ class Profiles:
                     "name": named(name),
                     "type": kind,
                     "spec": validated,
-                    "user": by,
+                    "given": None if given is None else dict(given),
+                    "metadata": dict(metadata or {}),
+                    "project": asks.project,
+                    "user": asks.user,
+                    "domain": asks.domain,
                     "created_us": self._desk.now(),
                 },
             )
-            self._desk.event(conn, "PROFILE", ident, name, "PROFILE_CREATE", by)
+            self._desk.event(conn, "PROFILE", ident, name, "PROFILE_CREATE", asks)
 
         await self._desk.kit.store.write(work)
         return ident
 
-    async def delete_profile(self, profile: str, *, by: str) -> None:
+    async def update_profile(
+        self,
+        who: Who,
+        ident: str,
+        *,
+        name: str | None = None,
+        metadata: Mapping[str, object] | None = None,
+    ) -> str:
+        """Change what a profile is called and what is noted about it; return its id."""
+        said = {"name": name, "metadata": None if metadata is None else dict(metadata)}
+
+        def work(conn: Connection) -> str:
+            row = catalog.find_profile(conn, ident, who.scope)
+            values = {k: v for k, v in said.items() if v is not None and getattr(row, k) != v}
+            if not values:
+                raise BadRequest("No property needs an update.")
+            if name is not None:
+                named(name)
+            change = update(profiles).where(profiles.c.id == row.id)
+            conn.execute(change.values(**values, updated_us=self._desk.now()))
+            self._desk.event(conn, "PROFILE", row.id, row.name, "PROFILE_UPDATE", who)
+            return row.id
+
+        return await self._desk.kit.store.write(work)
+
+    async def delete_profile(self, profile: str, *, by: str = "", who: Who | None = None) -> None:
         """Delete a profile that no node or cluster uses."""
+        asks = who or asker(by)
 
         def work(conn: Connection) -> None:
-            row = catalog.find_profile(conn, profile)
+            row = catalog.find_profile(conn, profile, asks.scope)
             for table in (clusters, nodes):
                 if conn.execute(
                     select(table.c.id).where(table.c.profile_id == row.id).limit(1)
                 ).first():
-                    raise Conflict(f"profile {row.name!r} is in use by a {table.name[:-1]}")
+                    raise ResourceInUse(
+                        f"The profile '{profile}' cannot be deleted: still referenced by some"
+                        " clusters and/or nodes.",
+                        hint=f"a {table.name[:-1]} uses it",
+                    )
             conn.execute(delete(profiles).where(profiles.c.id == row.id))
-            self._desk.event(conn, "PROFILE", row.id, row.name, "PROFILE_DELETE", by)
+            self._desk.event(conn, "PROFILE", row.id, row.name, "PROFILE_DELETE", asks)
 
         await self._desk.kit.store.write(work)

@@ -1,0 +1,69 @@
+"""Carries on the actions that touch nothing but rows: a claimed job makes its next move and is let go.
+
+One transaction a move, so there is nothing to journal: it happened as a whole, or a successor
+makes it again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from yaffle.engine.jobs.run import advance
+from yaffle.engine.session import LeaseLost
+from yaffle.errors import StaleEpoch, StoreUnavailable
+from yaffle.store import actions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy import Connection
+
+    from yaffle.engine.kit import Kit
+    from yaffle.engine.session import Session
+    from yaffle.store.records import ActionRow
+
+log = structlog.get_logger()
+
+STORE_RETRY_S = 1.0
+
+
+async def carry_on(kit: Kit, session: Session, action: ActionRow) -> None:
+    """Make the next move of a job; one that cannot be made ends it, loudly, and nothing else."""
+    ticket = actions.Ticket(action_id=action.id, engine_id=session.me, epoch=session.epoch)
+    try:
+        await _patiently(kit, session, lambda conn: advance(kit, ticket, conn, action))
+    except (StaleEpoch, LeaseLost):
+        raise
+    except Exception as error:
+        # A bug in one kind of job must not stop the healing of everything else.
+        log.exception("damaged job")
+        why = f"the action cannot go on: {type(error).__name__}: {error}"
+        await _patiently(kit, session, lambda conn: _broken(kit, ticket, conn, why))
+
+
+def _broken(kit: Kit, ticket: actions.Ticket, conn: Connection, why: str) -> None:
+    action = actions.guard(conn, ticket)
+    actions.end(
+        conn,
+        action.id,
+        kit.clock.now_us(),
+        status=actions.FAILED,
+        reason=why[:4000],
+        outputs={},
+    )
+
+
+async def _patiently(kit: Kit, session: Session, work: Callable[[Connection], None]) -> None:
+    """Write, and wait while the database is away; the lease ends the patience."""
+    while True:
+        try:
+            await kit.store.write(work)
+        except StoreUnavailable as error:
+            log.warning("cannot move a job", error=str(error))
+            if not session.may_act():
+                raise LeaseLost("the lease ran out while the database was away") from error
+            await kit.clock.sleep(STORE_RETRY_S)
+        else:
+            return
