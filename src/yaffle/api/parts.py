@@ -34,6 +34,8 @@ class Parts:
     server: ServerSettings
     state_dir: Path
     """Named in `GET /yaffle/v1`, so that tools on this machine find what belongs to the server."""
+    public_url: str | None = None
+    """How callers of webhooks reach this server; None where each request's own root is right."""
 
 
 def parts_of(
@@ -53,4 +55,5 @@ def parts_of(
         doctor=Doctor(kit=kit, engine=engine, settings=settings, prober=prober),
         server=settings.server,
         state_dir=settings.state_dir,
+        public_url=settings.receivers.public_url,
     )

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 from html import escape
 from http import HTTPStatus
 from typing import ClassVar, Final
@@ -16,7 +17,7 @@ from typing import ClassVar, Final
 from starlette.responses import HTMLResponse, Response
 
 from yaffle.api.reply import Reply
-from yaffle.errors import InvalidSpec, StaleEpoch, UserError, YaffleError
+from yaffle.errors import InvalidSpec, StaleEpoch, TooManyRequests, UserError, YaffleError
 
 MESSAGE_MAX: Final = 8000
 PROBLEMS_MAX: Final = 200
@@ -33,7 +34,11 @@ EXPLANATIONS: Final = {
     500: "The server has either erred or is incapable of performing the requested operation.",
     503: "Something that the server needs is away; ask again in a moment.",
 }
-TYPES: Final = {"NotFound": "ResourceNotFound", "StaleEpoch": "InternalError"}
+TYPES: Final = {
+    "NotFound": "ResourceNotFound",
+    "StaleEpoch": "InternalError",
+    "TooManyRequests": "RequestLimitExceeded",
+}
 
 
 class HTTPBadRequest(UserError):
@@ -73,6 +78,8 @@ def answer(error: YaffleError) -> Response:
     if isinstance(error, PageFault):
         return page(error.status, str(error))
     headers = {"Retry-After": "1"} if error.status == HTTPStatus.SERVICE_UNAVAILABLE else {}
+    if isinstance(error, TooManyRequests):
+        headers["Retry-After"] = str(math.ceil(error.retry_after_s))
     return Reply(told(error), error.status, headers)
 
 

@@ -79,6 +79,7 @@ def _parts(service: wiring.Service, settings: Settings) -> Parts:
         ),
         server=settings.server,
         state_dir=settings.state_dir,
+        public_url=settings.receivers.public_url,
     )
 
 

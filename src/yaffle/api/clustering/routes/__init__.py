@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from yaffle.api.clustering.routes import service
+from yaffle.api.clustering.routes import receivers, service
 
 if TYPE_CHECKING:
     from yaffle.api.clustering.table import Route
 
-ROUTES: Final[tuple[Route, ...]] = (*service.ROUTES,)
+ROUTES: Final[tuple[Route, ...]] = (*receivers.ROUTES, *service.ROUTES)
 """Every operation below `/v1`. A new noun is a file with `ROUTES`, added here."""

@@ -1,0 +1,258 @@
+"""Receivers, and the webhooks that start their actions for whoever has the URL."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import select
+from starlette.responses import Response
+
+from yaffle.api.clustering import lists, objects
+from yaffle.api.clustering.bodies import Body, changed, created
+from yaffle.api.clustering.call import Call
+from yaffle.api.clustering.faults import PageFault
+from yaffle.api.clustering.lists import Filter, Noun, Shown
+from yaffle.api.clustering.schemas import IDENTITY, MAP, NAME, TEXT, maybe, shape
+from yaffle.api.clustering.shapes import owner
+from yaffle.api.clustering.table import Good, Param, Route
+from yaffle.api.clustering.times import zulu
+from yaffle.api.reply import Reply
+from yaffle.core.receiver_actions import ACTIONS, inputs_of
+from yaffle.errors import BadRequest
+from yaffle.model.rights import Right
+from yaffle.store import receivers as rows
+from yaffle.store.tables import receivers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlalchemy import Connection, RowMapping
+
+    from yaffle.api.clustering.microversion import Microversion
+
+STRING: Final = objects.STRING
+RECEIVER: Final = objects.thing(
+    {
+        "id": {**STRING, "description": "A secret: it opens the webhook."},
+        "name": STRING,
+        "type": STRING,
+        **objects.OWNER,
+        **objects.TIMES,
+        "cluster_id": STRING,
+        "actor": objects.MAP,
+        "action": STRING,
+        "params": objects.MAP,
+        "channel": {**objects.MAP, "description": "`alarm_url`: a POST to it starts the action."},
+    }
+)
+ONE: Final = objects.single("receiver", RECEIVER)
+ACTION: Final = {
+    **TEXT,
+    "description": f"What it starts: {', '.join(f'`{name}`' for name in ACTIONS)}.",
+}
+PARAMS: Final = {**MAP, "description": "Inputs of the action; what is posted goes over them."}
+CREATE: Final = shape(
+    ("name", "type"),
+    name=NAME,
+    type={"type": "string", "maxLength": 255, "description": "`webhook`."},
+    cluster_id=maybe(IDENTITY),
+    action=ACTION,
+    actor={**MAP, "description": "Kept and shown; it acts for its creator in any case."},
+    params=PARAMS,
+)
+UPDATE: Final = shape(name=maybe(NAME), action=ACTION, params=PARAMS)
+EXAMPLE: Final = {
+    "name": "more",
+    "type": "webhook",
+    "cluster_id": "web",
+    "action": "CLUSTER_SCALE_OUT",
+    "params": {"count": 1},
+}
+V_FORM: Final = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
+
+
+class NoVersion(PageFault):
+    """The URL of a webhook says which shape the body has, and this one does not."""
+
+
+def shown(row: RowMapping | Mapping[str, Any]) -> Shown:
+    """Return a receiver."""
+    return {
+        "id": row["id"],
+        "name": row["name"],
+        "type": row["type"],
+        **owner(row),
+        "created_at": zulu(row["created_us"]),
+        "updated_at": zulu(row["updated_us"]),
+        "cluster_id": row["cluster_id"],
+        "actor": row["actor"],
+        "action": row["action"],
+        "params": row["params"],
+        "channel": row["channel"],
+    }
+
+
+def _by_id(conn: Connection, ids: Sequence[str], _version: Microversion) -> Mapping[str, Shown]:
+    found = conn.execute(select(receivers).where(receivers.c.id.in_(ids))).mappings()
+    return {row["id"]: shown(row) for row in found}
+
+
+NOUN: Final = Noun(
+    word="receiver",
+    plural="receivers",
+    table=receivers,
+    fetch=_by_id,
+    filters={
+        "name": Filter(column=receivers.c.name),
+        "type": Filter(column=receivers.c.type),
+        "cluster_id": Filter(column=receivers.c.cluster_id),
+        "action": Filter(column=receivers.c.action),
+        "user": Filter(column=receivers.c.user),
+    },
+    sorts={
+        "name": receivers.c.name,
+        "type": receivers.c.type,
+        "action": receivers.c.action,
+        "cluster_id": receivers.c.cluster_id,
+        "created_at": receivers.c.created_us,
+        "user": receivers.c.user,
+    },
+    order=(receivers.c.created_us, receivers.c.id),
+)
+
+
+async def list_receivers(call: Call) -> Response:
+    """List receivers; their URLs are secrets, so this asks for the right to change things."""
+    return await lists.listed(call, NOUN)
+
+
+async def create_receiver(call: Call) -> Response:
+    """Create a webhook. Whoever has its URL may start the action, and needs nothing else."""
+    ident = await call.parts.commands.receiver_create(
+        call.who,
+        name=str(call.text("name")),
+        kind=str(call.text("type")),
+        cluster=call.text("cluster_id"),
+        action=call.text("action"),
+        actor=call.mapping("actor"),
+        params=call.mapping("params"),
+        base_url=call.parts.public_url or call.root,
+    )
+    return Reply({"receiver": await lists.one(call, NOUN, ident)}, 201)
+
+
+async def show_receiver(call: Call) -> Response:
+    """Show one receiver with its URL."""
+    return Reply({"receiver": await lists.one(call, NOUN, call.path["receiver"])})
+
+
+async def update_receiver(call: Call) -> Response:
+    """Change a receiver; its URL goes on working."""
+    ident = str((await lists.one(call, NOUN, call.path["receiver"]))["id"])
+    await call.parts.commands.receiver_update(
+        call.who,
+        ident,
+        name=call.text("name"),
+        action=call.text("action"),
+        params=call.mapping("params"),
+    )
+    return Reply({"receiver": await lists.one(call, NOUN, ident)})
+
+
+async def delete_receiver(call: Call) -> Response:
+    """Delete a receiver; its URL opens nothing any more."""
+    await call.parts.commands.receiver_delete(call.who, call.path["receiver"])
+    return Response(status_code=204)
+
+
+async def notify_receiver(call: Call) -> Response:
+    """Refuse, with the reason: only receivers of type `message` are told of messages."""
+    await call.read(
+        lambda conn: rows.find(conn, call.path["receiver"], project=call.who.scope),
+    )
+    raise BadRequest("Notifying non-message receiver is not allowed.")
+
+
+async def trigger(call: Call) -> Response:
+    """Start a receiver's action; the URL is the credential, and the body may hold inputs.
+
+    With `V=1` the inputs are below `params`, with a higher one they are the body itself. Words that
+    the action does not know are left alone, so that alarm systems may post their own report.
+    """
+    version = call.one("V") or ""
+    if not V_FORM.fullmatch(version):
+        raise NoVersion("V query parameter is required in webhook trigger URL")
+    found = await call.parts.commands.receiver_trigger(
+        call.path["receiver"], inputs_of(int(version), call.body)
+    )
+    return call.accepted(found, {"action": found})
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path="/receivers",
+        handler=list_receivers,
+        tag="receivers",
+        right=Right.WRITE,
+        params=NOUN.params,
+        good=Good(schema=objects.listed("receivers", RECEIVER)),
+    ),
+    Route(
+        method="POST",
+        path="/receivers",
+        handler=create_receiver,
+        tag="receivers",
+        body=created("receiver", CREATE, EXAMPLE),
+        good=Good(status=201, text="It exists.", schema=ONE),
+    ),
+    Route(
+        method="GET",
+        path="/receivers/{receiver}",
+        handler=show_receiver,
+        tag="receivers",
+        right=Right.WRITE,
+        good=Good(schema=ONE),
+    ),
+    Route(
+        method="PATCH",
+        path="/receivers/{receiver}",
+        handler=update_receiver,
+        tag="receivers",
+        body=changed("receiver", UPDATE, {"name": "one-more"}),
+        good=Good(schema=ONE),
+    ),
+    Route(
+        method="DELETE",
+        path="/receivers/{receiver}",
+        handler=delete_receiver,
+        tag="receivers",
+        good=Good(status=204, text="It is gone."),
+    ),
+    Route(
+        method="POST",
+        path="/receivers/{receiver}/notify",
+        handler=notify_receiver,
+        tag="receivers",
+        good=Good(status=204, text="Never: there are no receivers of type message."),
+    ),
+    Route(
+        method="POST",
+        path="/webhooks/{receiver}/trigger",
+        handler=trigger,
+        tag="webhooks",
+        public=True,
+        any_params=True,
+        params=(
+            Param(
+                name="V",
+                text="Shape of the body: 1 wraps the inputs in `params`, from 2 on they are it.",
+                schema={"type": "integer", "minimum": 1},
+            ),
+        ),
+        body=Body(schema={"type": "object"}, optional=True, by_handler=True),
+        good=Good(status=202, text="The action is queued.", schema=objects.STARTED),
+        errors={429: "Too often: `Retry-After` says when to ask again."},
+    ),
+)
