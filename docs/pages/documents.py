@@ -19,68 +19,9 @@ from yaffle.policy.schema import SHAPES, SINCE_1_3, WORDS_SINCE_1_3
 from yaffle.policy.settings import DEFAULT_SETTINGS
 from yaffle.policy.templates import ALIASES, NAMES
 from yaffle.policy.urls import EXPANSIONS
+from yaffle.policy.words import WORDS
 
 Place = tuple[str, ...]
-
-WORDS: Final[dict[str, str]] = {
-    "type": "`senlin.policy.health`.",
-    "version": "1.0, 1.1, 1.2 or 1.3.",
-    "name": "A name for the policy.",
-    "description": "A text for people.",
-    "properties": "The two parts: `detection` and `recovery`.",
-    "properties.detection": "How a failure is found.",
-    "properties.recovery": "How a failure is healed.",
-    "detection.interval": "Seconds between two checks of a node; up to 10 % early or late.",
-    "detection.node_update_timeout": "Grace: a node that was made or changed is not judged for so long.",
-    "detection.recovery_conditional": "ANY_FAILED: one failing mode suffices. ALL_FAILED: all must fail.",
-    "detection.rise": "Passes in a row before a mode counts as up.",
-    "detection.fall": "Fails in a row before a mode counts as down.",
-    "detection.detection_modes": "The questions that are asked. Required; 1 to 16.",
-    "detection.reference_targets": "`host:port` or URLs that answer when our own network works.",
-    "detection_modes.type": "What is asked. Required.",
-    "detection_modes.options": "For NODE_STATUS_POLL_URL only.",
-    "options.poll_url": "The URL. Required for NODE_STATUS_POLL_URL.",
-    "options.poll_url_ssl_verify": "Whether the certificate must verify.",
-    "options.poll_url_conn_error_as_unhealthy": "If false, a connection error is unknown, not a failure.",
-    "options.poll_url_healthy_response": (
-        "Regular expression (RE2) searched in the body. Empty: a 2xx answer passes, and an"
-        " `application/health+json` body decides."
-    ),
-    "options.poll_url_retry_limit": "Attempts in one check, the first included.",
-    "options.poll_url_retry_interval": "Seconds between two attempts.",
-    "options.poll_url_timeout": "Seconds for one attempt.",
-    "options.poll_url_keep_alive": "Keep the connection. By default each check opens a new one.",
-    "recovery.mode": "`observe`: decide and record, but do nothing.",
-    "recovery.actions": "The ladder: tried in order, each verified. Up to 16. Empty or absent: RECREATE.",
-    "recovery.fencing": "What is fenced before a second copy may start.",
-    "recovery.node_delete_timeout": "Seconds for the confirmed deletion before RECREATE creates.",
-    "recovery.node_force_recreate": "Your consent to create although the old copy is not proved gone.",
-    "recovery.evidence": "Capture what the failed node can still tell, before it is touched.",
-    "recovery.snapshot": "Stored. Refused at attach if the profile takes no snapshots; none here does.",
-    "recovery.limits": "The brakes of this cluster.",
-    "recovery.retry": "How often the same node is tried.",
-    "actions.name": "REBOOT, REBUILD, RECREATE, another operation of the profile, or a workflow's name.",
-    "actions.type": "Absent: an operation. Else the kind of workflow.",
-    "actions.params": "Parameters; checked against the operation's. May hold templates.",
-    "actions.timeout": "Seconds for the act and its verification; `rise` looks are taken in any case.",
-    "actions.in_place": (
-        "Workflows only. Accepted. Whether a workflow needs a fence is the operator's word in the"
-        " driver's settings; the worst case counts one."
-    ),
-    "evidence.console_log": "Whether the log is taken. If false, no evidence is.",
-    "evidence.timeout": "Seconds; without evidence in time the recovery goes on.",
-    "snapshot.take": "See `snapshot`.",
-    "snapshot.restore": "See `snapshot`.",
-    "snapshot.timeout": "See `snapshot`.",
-    "limits.max_unhealthy": "Storm brake: a number of nodes or a share of the desired capacity.",
-    "limits.when_exceeded": "`hold` every node, or heal one at a time (`slow`).",
-    "limits.max_in_flight": "Recoveries of this cluster at once.",
-    "limits.domain": "Node attribute that names the failure domain; each domain has its own storm brake.",
-    "retry.attempts": "Tries before a person is needed.",
-    "retry.backoff": "Seconds of rest after the first try; doubled after each.",
-    "retry.max_backoff": "Longest rest.",
-    "retry.stable_after": "Seconds of health after which earlier tries are forgotten.",
-}
 
 
 def policy_document() -> str:

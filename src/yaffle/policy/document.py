@@ -242,7 +242,7 @@ def _type_faults(document: Mapping[str, object]) -> Iterator[Fault]:
         return
     given = document["type"]
     if not isinstance(given, str) or given not in KNOWN:
-        hint = near_miss(given, KNOWN) if isinstance(given, str) else ""
+        hint = near_miss(given, KNOWN, prefix="senlin.policy.") if isinstance(given, str) else ""
         text = f"unknown policy type {shown(given)}{hint}; known: {listed(KNOWN)}"
         yield Fault(path=("type",), text=text)
 

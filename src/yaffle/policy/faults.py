@@ -134,10 +134,14 @@ def shown_text(text: str) -> str:
     return "".join(char if char.isprintable() else "�" for char in cut)
 
 
-def near_miss(word: str, known: Iterable[str]) -> str:
-    """Return ` (did you mean X?)` for a word that is nearly right, or nothing."""
-    by_fold = {name.casefold(): name for name in known}
-    close = difflib.get_close_matches(word[:SHOWN_MAX].casefold(), by_fold, n=1, cutoff=0.6)
+def near_miss(word: str, known: Iterable[str], *, prefix: str = "") -> str:
+    """Return ` (did you mean X?)` for a word that is nearly right, or nothing.
+
+    `prefix` is what all known words begin with: it must not make strangers look alike.
+    """
+    by_fold = {name.removeprefix(prefix).casefold(): name for name in known}
+    given = word.removeprefix(prefix)[:SHOWN_MAX].casefold()
+    close = difflib.get_close_matches(given, by_fold, n=1, cutoff=0.6)
     return f" (did you mean {by_fold[close[0]]}?)" if close else ""
 
 
