@@ -12,6 +12,7 @@ import structlog
 from starlette.datastructures import MutableHeaders
 
 from yaffle.api.envelope import refusal
+from yaffle.api.masking import masked_path
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -69,7 +70,7 @@ class _Visit:
             (log.debug if quiet else log.info)(
                 "request",
                 method=self._scope["method"],
-                path=self._scope["path"],
+                path=masked_path(self._scope["path"]),
                 status=self._status,
                 user=self._scope.get("yaffle.user") or "",
             )

@@ -14,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from yaffle.api.clustering.faults import unexpected
+from yaffle.api.masking import masked_path
 from yaffle.api.reply import Reply
 from yaffle.errors import InvalidSpec, StaleEpoch, YaffleError
 
@@ -136,7 +137,7 @@ async def _http(request: Request, error: Exception) -> Response:
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     ident = _request_id(request)
-    log.error("request failed", request=ident, path=request.url.path, exc_info=error)
+    log.error("request failed", request=ident, path=masked_path(request.url.path), exc_info=error)
     if request.url.path.startswith("/v1/"):
         return unexpected(ident)
     return refusal(
