@@ -93,6 +93,29 @@ def rights_of(words: Iterable[str]) -> frozenset[Right]:
     return rights
 
 
+_NO: Final = frozenset({"", "0", "false", "no", "none", "off"})
+_DANGEROUS: Final[Mapping[str, Right]] = MappingProxyType(
+    {"fence_compute": Right.FENCE, "force_recreate": Right.OVERRIDE}
+)
+"""What a person may ask of one recovery, and what that takes beyond the right to ask for it."""
+
+
+def need_for_recovery(who: Who, asked: object) -> None:
+    """Raise Forbidden where what was asked of a recovery, at any depth, takes a right of its own.
+
+    `asked`: the inputs of the action, `operation_params` among them.
+    """
+    if isinstance(asked, Mapping):
+        for key, value in asked.items():
+            right = _DANGEROUS.get(str(key).lower())
+            if right is not None and str(value).strip().lower() not in _NO:
+                need(who, right)
+            need_for_recovery(who, value)
+    elif isinstance(asked, (list, tuple)):
+        for value in asked:
+            need_for_recovery(who, value)
+
+
 def need(who: Who, right: Right) -> None:
     """Raise Forbidden, in the words that clients know, for somebody without that right."""
     if right not in who.rights:

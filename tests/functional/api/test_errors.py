@@ -287,7 +287,7 @@ def test_a_stored_text_that_is_no_unicode_is_shown_all_the_same(stocked: Live) -
 class Broken:
     """Queries with a bug in them."""
 
-    async def clusters(self) -> object:
+    async def clusters(self, who: object) -> object:
         raise RuntimeError("secret inside")
 
 

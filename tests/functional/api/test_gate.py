@@ -157,7 +157,9 @@ def token_file(path: Path, text: str, mode: int = 0o600) -> Path:
         pytest.param(f"Bearer mara:{TOKEN}", id="whole-line"),
     ],
 )
-@pytest.mark.parametrize("path", [PREFIX, f"{PREFIX}/nodes", "/metrics", "/yaffle/nowhere", "/v1/nowhere", "/health/"])
+@pytest.mark.parametrize(
+    "path", [PREFIX, f"{PREFIX}/nodes", "/metrics", "/yaffle/nowhere", "/v1/nowhere", "/health/"]
+)
 def test_without_a_token_there_is_nothing(locked: Live, given: str | None, path: str) -> None:
     header = {} if given is None else {"Authorization": given}
     raw = "".join(f"{k}: {v}\r\n" for k, v in header.items()).encode("latin-1")

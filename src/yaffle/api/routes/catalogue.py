@@ -7,7 +7,7 @@ import asyncio
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from yaffle.api import examples, scoped
+from yaffle.api import examples
 from yaffle.api.asking import By, Word, answers, location
 from yaffle.api.bodies import DocumentBody, PolicyBody, ProfileBody
 from yaffle.api.parts import Parts
@@ -28,7 +28,7 @@ def profiles(parts: Parts) -> APIRouter:
     async def create_profile(body: ProfileBody, by: By) -> Response:
         """Create a profile after its driver has validated the properties."""
         ident = await parts.commands.create_profile(
-            body.name, body.type, body.spec, by=by.name(body.by)
+            body.name, body.type, body.spec, who=by.who(body.by)
         )
         found = await parts.queries.profile(by.who(), ident)
         return Reply({"profile": found}, 201, location("profiles", ident))
@@ -41,8 +41,7 @@ def profiles(parts: Parts) -> APIRouter:
     @router.delete("/{profile}", status_code=204)
     async def delete_profile(profile: Word, by: By) -> Response:
         """Delete a profile that nothing uses."""
-        ident = await scoped.profile(parts, by.who(), profile)
-        await parts.commands.delete_profile(ident, by=by.name())
+        await parts.commands.delete_profile(profile, who=by.who())
         return Response(status_code=204)
 
     return router
@@ -67,7 +66,7 @@ def policies(parts: Parts) -> APIRouter:
     async def create_policy(body: PolicyBody, by: By) -> Response:
         """Create a policy; a refused document is answered with every fault and its place."""
         ident = await parts.commands.create_policy(
-            body.name, await parsed(body), source=body.text or "", by=by.name(body.by)
+            body.name, await parsed(body), source=body.text or "", who=by.who(body.by)
         )
         found = await parts.queries.policy(by.who(), ident)
         return Reply({"policy": found}, 201, location("policies", ident))
@@ -112,17 +111,15 @@ def policies(parts: Parts) -> APIRouter:
     @router.put("/{policy}", responses=answers({"policy": examples.POLICY}))
     async def replace_policy(policy: Word, body: DocumentBody, by: By) -> Response:
         """Replace a policy's document; running recoveries keep the one they began with."""
-        ident = await scoped.policy(parts, by.who(), policy)
         await parts.commands.update_policy(
-            ident, await parsed(body), source=body.text or "", by=by.name(body.by)
+            policy, await parsed(body), source=body.text or "", by=by.who(body.by)
         )
         return Reply({"policy": await parts.queries.policy(by.who(), policy)})
 
     @router.delete("/{policy}", status_code=204)
     async def delete_policy(policy: Word, by: By) -> Response:
         """Delete a policy that no cluster uses."""
-        ident = await scoped.policy(parts, by.who(), policy)
-        await parts.commands.delete_policy(ident, by=by.name())
+        await parts.commands.delete_policy(policy, who=by.who())
         return Response(status_code=204)
 
     return router

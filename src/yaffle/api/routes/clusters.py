@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from yaffle.api import examples, scoped
+from yaffle.api import examples
 from yaffle.api.asking import By, Word, answers, location
 from yaffle.api.bodies import AttachBody, ClusterBody, EnabledBody, ReleaseBody
 from yaffle.api.parts import Parts
@@ -27,10 +27,8 @@ def clusters(parts: Parts) -> APIRouter:
     async def create_cluster(body: ClusterBody, by: By) -> Response:
         """Create a cluster; its nodes are being built when this is answered."""
         who = by.who(body.by)
-        profile = await scoped.profile(parts, who, body.profile)
-        policy = None if body.policy is None else await scoped.policy(parts, who, body.policy)
         ident = await parts.commands.create_cluster(
-            body.name, profile, body.size, by=who.user, policy=policy
+            body.name, body.profile, body.size, by=who, policy=body.policy
         )
         found = await parts.queries.cluster(by.who(), ident)
         return Reply({"cluster": found}, 202, location("clusters", ident))
@@ -44,43 +42,34 @@ def clusters(parts: Parts) -> APIRouter:
     async def delete_cluster(cluster: Word, by: By) -> Response:
         """Delete a cluster with its nodes; they are being deleted when this is answered."""
         before = await parts.queries.cluster(by.who(), cluster)
-        await parts.commands.delete_cluster(str(before["id"]), by=by.name())
+        await parts.commands.delete_cluster(str(before["id"]), by=by.who())
         return Reply({"cluster": {**before, "status": "DELETING"}}, 202)
 
     @router.post("/{cluster}/policies", responses=answers(FULL))
     async def attach_policy(cluster: Word, body: AttachBody, by: By) -> Response:
         """Attach a health policy; a cluster has at most one."""
-        ident = await scoped.cluster(parts, by.who(), cluster)
-        policy = await scoped.policy(parts, by.who(), body.policy)
-        await parts.commands.attach(ident, policy, by=by.name(body.by), enabled=body.enabled)
+        who = by.who(body.by)
+        await parts.commands.attach(cluster, body.policy, by=who, enabled=body.enabled)
         return Reply({"cluster": await parts.queries.cluster(by.who(), cluster)})
 
     @router.patch("/{cluster}/policies/{policy}", responses=answers(FULL))
     async def switch_policy(cluster: Word, policy: Word, body: EnabledBody, by: By) -> Response:
         """Switch an attached policy on or off."""
-        ident = await scoped.cluster(parts, by.who(), cluster)
-        bound = await scoped.policy(parts, by.who(), policy)
-        await parts.commands.set_policy_enabled(
-            ident, bound, enabled=body.enabled, by=by.name(body.by)
-        )
+        who = by.who(body.by)
+        await parts.commands.set_policy_enabled(cluster, policy, enabled=body.enabled, by=who)
         return Reply({"cluster": await parts.queries.cluster(by.who(), cluster)})
 
     @router.delete("/{cluster}/policies/{policy}", responses=answers(FULL))
     async def detach_policy(cluster: Word, policy: Word, by: By) -> Response:
         """Detach a policy; recoveries that run go on with the policy they began with."""
-        ident = await scoped.cluster(parts, by.who(), cluster)
-        bound = await scoped.policy(parts, by.who(), policy)
-        await parts.commands.detach(ident, bound, by=by.name())
+        await parts.commands.detach(cluster, policy, by=by.who())
         return Reply({"cluster": await parts.queries.cluster(by.who(), cluster)})
 
     @router.post("/{cluster}/release", responses=answers(FULL))
     async def release_cluster(cluster: Word, body: ReleaseBody, by: By) -> Response:
         """Release the storm brake for a while: heal although many are sick."""
         await parts.commands.release(
-            await scoped.cluster(parts, by.who(), cluster),
-            by=by.name(body.by),
-            reason=body.reason,
-            for_s=body.for_s,
+            cluster, by=by.who(body.by), reason=body.reason, for_s=body.for_s
         )
         return Reply({"cluster": await parts.queries.cluster(by.who(), cluster)})
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from yaffle.api import examples, scoped
+from yaffle.api import examples
 from yaffle.api.asking import By, Limit, NodeWord, Word, answers
 from yaffle.api.bodies import ByBody, RedeliverBody
 from yaffle.api.parts import Parts
@@ -40,8 +40,8 @@ def incidents(parts: Parts) -> APIRouter:
     @router.post("/{incident}/acknowledge", responses=answers({"incident": examples.INCIDENT_FULL}))
     async def acknowledge_incident(incident: Word, by: By, body: ByBody | None = None) -> Response:
         """Say that a person has seen it: the node's retry budget is full again."""
-        ident = await scoped.incident(parts, by.who(), incident)
-        await parts.commands.acknowledge(ident, by=by.name(body.by if body else None))
+        who = by.who(body.by if body else None)
+        await parts.commands.acknowledge(incident, by=who)
         return Reply({"incident": await parts.queries.incident(by.who(), incident)})
 
     return router
@@ -73,7 +73,7 @@ def history(parts: Parts) -> APIRouter:
     async def redeliver(by: By, body: RedeliverBody | None = None) -> Response:
         """Send parked messages again."""
         wanted = body or RedeliverBody()
-        count = await parts.commands.redeliver(wanted.seqs, by=by.name(wanted.by))
+        count = await parts.commands.redeliver(wanted.seqs, by=by.who(wanted.by))
         return Reply({"redelivered": count})
 
     return router

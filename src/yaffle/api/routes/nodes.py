@@ -13,6 +13,7 @@ from yaffle.api.bodies import OptionalReasonBody, ReasonBody, RecoverBody
 from yaffle.api.gate import WORD_MAX
 from yaffle.api.parts import Parts
 from yaffle.api.reply import Reply
+from yaffle.model.rights import need_for_recovery
 
 ClusterWord = Annotated[
     str | None, Query(max_length=WORD_MAX, description="Name or id of a cluster.")
@@ -72,6 +73,7 @@ def nodes(parts: Parts) -> APIRouter:
     async def recover_node(node: Word, by: By, body: RecoverBody | None = None) -> Response:
         """Ask for a recovery; the brakes that a person may lift are lifted."""
         wanted = body or RecoverBody()
+        need_for_recovery(by.who(), wanted.params)
         ident = await parts.commands.recover(
             await scoped.node(parts, by.who(), node),
             by=by.name(wanted.by),

@@ -37,7 +37,7 @@ def maintenance(parts: Parts) -> APIRouter:
             PauseKind.MAINTENANCE,
             PauseScope(body.scope),
             body.target,
-            owner=by.name(body.by),
+            owner=by.who(body.by),
             reason=body.reason,
             for_s=body.for_s,
         )
@@ -47,7 +47,7 @@ def maintenance(parts: Parts) -> APIRouter:
     @router.delete("/{pause}", status_code=204)
     async def end_maintenance(pause: Word, by: By) -> Response:
         """End planned work before its time."""
-        await parts.commands.lift(pause, by=by.name())
+        await parts.commands.lift(pause, by=by.who())
         return Response(status_code=204)
 
     return router
@@ -70,7 +70,7 @@ def stop(parts: Parts) -> APIRouter:
             PauseKind.STOP,
             PauseScope.ALL,
             "",
-            owner=by.name(body.by),
+            owner=by.who(body.by),
             reason=body.reason,
             for_s=body.for_s,
         )
@@ -79,6 +79,6 @@ def stop(parts: Parts) -> APIRouter:
     @router.delete("", responses=answers({"lifted": 1}))
     async def lift_stop(by: By) -> Response:
         """Lift every global stop."""
-        return Reply({"lifted": await parts.commands.lift_stop(by=by.name())})
+        return Reply({"lifted": await parts.commands.lift_stop(by=by.who())})
 
     return router

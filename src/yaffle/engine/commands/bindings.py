@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from yaffle.model.rights import Who
+
 POLICY_PRIORITY = PRIORITIES["senlin.policy.health"]
 
 
@@ -24,29 +26,33 @@ class Bindings:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
-    async def attach(self, cluster: str, policy: str, *, by: str, enabled: bool = True) -> None:
+    async def attach(
+        self, cluster: str, policy: str, *, by: str | Who, enabled: bool = True
+    ) -> None:
         """Bind a policy to a cluster; the health policy is a singleton, the same policy a no-op."""
         await self._do(cluster, policy, "CLUSTER_ATTACH_POLICY", {"enabled": enabled}, by)
 
     async def set_policy_enabled(
-        self, cluster: str, policy: str, *, enabled: bool, by: str
+        self, cluster: str, policy: str, *, enabled: bool, by: str | Who
     ) -> None:
         """Switch a binding on or off."""
         await self._do(cluster, policy, "CLUSTER_UPDATE_POLICY", {"enabled": enabled}, by)
 
-    async def detach(self, cluster: str, policy: str, *, by: str) -> None:
+    async def detach(self, cluster: str, policy: str, *, by: str | Who) -> None:
         """Unbind a policy; recoveries that run go on with the policy they began with."""
         await self._do(cluster, policy, "CLUSTER_DETACH_POLICY", {}, by)
 
     async def _do(
-        self, cluster: str, policy: str, action: str, said: Mapping[str, object], by: str
+        self, cluster: str, policy: str, action: str, said: Mapping[str, object], by: str | Who
     ) -> None:
+        who = asker(by)
+
         def work(conn: Connection) -> None:
-            row = catalog.find_cluster(conn, cluster)
-            found = catalog.find_policy(conn, policy)
+            row = catalog.find_cluster(conn, cluster, who.scope)
+            found = catalog.find_policy(conn, policy, who.scope)
             inputs = {"policy_id": found.id, **said}
             try:
-                ident = begin(self._desk.kit, conn, asker(by), row, action, inputs)
+                ident = begin(self._desk.kit, conn, who, row, action, inputs)
             except BadRequest as error:
                 raise NotFound(str(error)) from None
             ended = actions.get(conn, ident)

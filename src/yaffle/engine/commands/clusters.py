@@ -23,6 +23,7 @@ from yaffle.errors import (
 )
 from yaffle.model.health import ClusterStatus
 from yaffle.model.ids import ClusterId
+from yaffle.model.rights import need_for_recovery
 from yaffle.store import catalog
 from yaffle.store.tables import clusters
 
@@ -190,6 +191,7 @@ class Clusters:
             action = VERBS[verb]
             inputs = {k: v for k, v in data.items() if v is not None}
             if action == "CLUSTER_RECOVER":
+                need_for_recovery(who, inputs)
                 driver = self._driver_of(conn, row)
                 inputs = asked.recovery(who, driver, inputs, asked.CLUSTER_WORDS)
             return self._begin(conn, who, row.id, action, inputs)
@@ -240,7 +242,7 @@ class Clusters:
     # --- the words of before -----------------------------------------------------------------
 
     async def create_cluster(
-        self, name: str, profile: str, size: int, *, by: str, policy: str | None = None
+        self, name: str, profile: str, size: int, *, by: str | Who, policy: str | None = None
     ) -> ClusterId:
         """Create a cluster of `size` nodes called NAME-1, NAME-2, …; return its id."""
         if not 0 <= size <= MAX_NODES:
@@ -255,7 +257,7 @@ class Clusters:
         )
         return ident
 
-    async def delete_cluster(self, cluster: str, *, by: str) -> None:
+    async def delete_cluster(self, cluster: str, *, by: str | Who) -> None:
         """Delete a cluster with all its nodes, whatever is being done to it."""
         await self.cluster_delete(asker(by), cluster, force=True)
 

@@ -96,7 +96,7 @@ class Desk:
         reason: str = "",
     ) -> None:
         """Record what was asked for, by whom and why."""
-        who = asker(by) if isinstance(by, str) else by
+        who = asker(by)
         events.append(
             conn,
             events.Subject(
@@ -117,9 +117,9 @@ class Desk:
         )
 
 
-def asker(by: str) -> Who:
-    """Return who asks, where only a name is known: within this process everything is allowed."""
-    return replace(LOCAL, user=by)
+def asker(by: str | Who) -> Who:
+    """Return who asks; where only a name is known, within this process everything is allowed."""
+    return replace(LOCAL, user=by) if isinstance(by, str) else by
 
 
 def existing_profile(conn: Connection, ident: str, who: Who) -> ProfileRow:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from yaffle.engine.commands.desk import Desk
+from yaffle.engine.commands.desk import Desk, asker
 from yaffle.errors import InvalidSpec, NotFound
 from yaffle.model.ids import PauseId
 from yaffle.model.incident import Pause, PauseKind, PauseScope
+from yaffle.model.rights import Right, need
 from yaffle.store import catalog, incidents, outbox, pauses
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
+
+    from yaffle.model.rights import Who
 
 PAUSE_MAX_S = 366 * 86_400.0
 RELEASE_MAX_S = 86_400.0
@@ -30,11 +33,17 @@ class Operators:
         scope: PauseScope,
         target: str,
         *,
-        owner: str,
+        owner: str | Who,
         reason: str,
         for_s: float | None,
     ) -> PauseId:
-        """Begin maintenance or the global stop; return its id."""
+        """Begin maintenance or the global stop; return its id.
+
+        What covers everything concerns every project, so it needs the right to administer; the
+        stop needs the right to override as well.
+        """
+        who = asker(owner)
+        _may_pause(who, kind, scope)
         if not reason.strip():
             raise InvalidSpec("reason: say why, for whoever finds this at three in the morning")
         if for_s is not None and not 0 < for_s <= PAUSE_MAX_S:
@@ -43,7 +52,7 @@ class Operators:
 
         def work(conn: Connection) -> None:
             now_us = self._desk.now()
-            target_id = _pause_target(conn, scope, target)
+            target_id = _pause_target(conn, scope, target, who)
             pauses.add(
                 conn,
                 Pause(
@@ -51,93 +60,106 @@ class Operators:
                     kind=kind,
                     scope=scope,
                     target_id=target_id,
-                    owner=owner,
+                    owner=who.user,
                     reason=reason,
                     starts_us=now_us,
                     expires_us=None if for_s is None else now_us + int(for_s * 1e6),
                 ),
             )
             self._desk.event(
-                conn, "PAUSE", ident, kind.value, f"{kind.value.upper()}_BEGIN", owner, reason
+                conn, "PAUSE", ident, kind.value, f"{kind.value.upper()}_BEGIN", who, reason
             )
 
         await self._desk.kit.store.write(work)
         self._desk.changed()
         return ident
 
-    async def lift(self, pause: str, *, by: str) -> None:
-        """End one pause before its time."""
+    async def lift(self, pause: str, *, by: str | Who) -> None:
+        """End one pause before its time; raise NotFound also for one of another project."""
+        who = asker(by)
 
         def work(conn: Connection) -> None:
             now_us = self._desk.now()
-            found = [p for p in pauses.in_force(conn, now_us) if p.id.startswith(pause)]
+            found = [
+                p
+                for p in pauses.in_force(conn, now_us)
+                if p.id.startswith(pause) and _concerns(conn, p, who)
+            ]
             if len(found) != 1 or len(pause) < catalog.MIN_PREFIX:
                 raise NotFound(f"pause {pause!r}: none in force; see `yaffle maintenance list`")
-            pauses.lift(conn, found[0].id, by, now_us)
-            self._desk.event(conn, "PAUSE", found[0].id, found[0].kind.value, "PAUSE_LIFT", by)
+            _may_pause(who, found[0].kind, found[0].scope)
+            pauses.lift(conn, found[0].id, who.user, now_us)
+            self._desk.event(conn, "PAUSE", found[0].id, found[0].kind.value, "PAUSE_LIFT", who)
 
         await self._desk.kit.store.write(work)
         self._desk.changed()
 
-    async def lift_stop(self, *, by: str) -> int:
+    async def lift_stop(self, *, by: str | Who) -> int:
         """Lift every global stop; return how many there were."""
+        who = asker(by)
+        _may_pause(who, PauseKind.STOP, PauseScope.ALL)
 
         def work(conn: Connection) -> int:
-            count = pauses.lift_kind(conn, PauseKind.STOP, by, self._desk.now())
+            count = pauses.lift_kind(conn, PauseKind.STOP, who.user, self._desk.now())
             if count:
-                self._desk.event(conn, "PAUSE", "", "stop", "STOP_LIFT", by)
+                self._desk.event(conn, "PAUSE", "", "stop", "STOP_LIFT", who)
             return count
 
         count = await self._desk.kit.store.write(work)
         self._desk.changed()
         return count
 
-    async def release(self, cluster: str, *, by: str, reason: str, for_s: float) -> None:
+    async def release(self, cluster: str, *, by: str | Who, reason: str, for_s: float) -> None:
         """Release a cluster's storm brake for a while."""
+        who = asker(by)
+        need(who, Right.OVERRIDE)
         if not 0 < for_s <= RELEASE_MAX_S:
             raise InvalidSpec(f"duration: {for_s:g} s is not between 0 and {RELEASE_MAX_S:g} s")
 
         def work(conn: Connection) -> None:
-            found = catalog.find_cluster(conn, cluster)
+            found = catalog.find_cluster(conn, cluster, who.scope)
             now_us = self._desk.now()
             pauses.add_release(
                 conn,
                 ident=self._desk.kit.new_id(),
                 cluster_id=found.id,
-                by=by,
+                by=who.user,
                 reason=reason,
                 now_us=now_us,
                 expires_us=now_us + int(for_s * 1e6),
             )
-            self._desk.event(conn, "CLUSTER", found.id, found.name, "CLUSTER_RELEASE", by, reason)
+            self._desk.event(conn, "CLUSTER", found.id, found.name, "CLUSTER_RELEASE", who, reason)
 
         await self._desk.kit.store.write(work)
         self._desk.changed()
 
-    async def acknowledge(self, incident: str, *, by: str) -> None:
+    async def acknowledge(self, incident: str, *, by: str | Who) -> None:
         """A person has seen it: the node's retry budget is full again."""
+        who = asker(by)
 
         def work(conn: Connection) -> None:
-            row = incidents.get(conn, incident)
+            row = incidents.get(conn, incident, who.scope)
             now_us = self._desk.now()
-            incidents.set_values(conn, row.id, acknowledged_us=now_us, acknowledged_by=by)
+            incidents.set_values(conn, row.id, acknowledged_us=now_us, acknowledged_by=who.user)
             node = catalog.node(conn, row.node_id)
             if node is not None:
                 catalog.set_node(
                     conn, node.id, now_us, attempts=0, next_attempt_us=None, exhausted_us=None
                 )
-            self._desk.event(conn, "INCIDENT", row.id, row.node_name, "INCIDENT_ACKNOWLEDGE", by)
+            self._desk.event(conn, "INCIDENT", row.id, row.node_name, "INCIDENT_ACKNOWLEDGE", who)
 
         await self._desk.kit.store.write(work)
         self._desk.changed()
 
-    async def redeliver(self, seqs: Sequence[int] | None = None, *, by: str = "") -> int:
+    async def redeliver(self, seqs: Sequence[int] | None = None, *, by: str | Who = "") -> int:
         """Send parked messages again, all of them or those named; return how many."""
+        who = asker(by)
+        need(who, Right.ADMIN)
 
         def work(conn: Connection) -> int:
             count = outbox.redeliver(conn, now_us=self._desk.now(), seqs=seqs)
             if count:
-                self._desk.event(conn, "OUTBOX", "", "outbox", "OUTBOX_REDELIVER", by)
+                self._desk.event(conn, "OUTBOX", "", "outbox", "OUTBOX_REDELIVER", who)
             return count
 
         count = await self._desk.kit.store.write(work)
@@ -145,11 +167,28 @@ class Operators:
         return count
 
 
-def _pause_target(conn: Connection, scope: PauseScope, target: str) -> str:
+def _may_pause(who: Who, kind: PauseKind, scope: PauseScope) -> None:
+    if kind is PauseKind.STOP:
+        need(who, Right.OVERRIDE)
+    if kind is PauseKind.STOP or scope is PauseScope.ALL:
+        need(who, Right.ADMIN)
+
+
+def _concerns(conn: Connection, pause: Pause, who: Who) -> bool:
+    """Whether somebody sees a pause: everything's, and what is in their project."""
+    if who.scope is None or pause.scope is PauseScope.ALL:
+        return True
+    try:
+        return bool(_pause_target(conn, pause.scope, pause.target_id, who))
+    except NotFound:
+        return False
+
+
+def _pause_target(conn: Connection, scope: PauseScope, target: str, who: Who) -> str:
     match scope:
         case PauseScope.ALL:
             return ""
         case PauseScope.CLUSTER:
-            return catalog.find_cluster(conn, target).id
+            return catalog.find_cluster(conn, target, who.scope).id
         case PauseScope.NODE:
-            return catalog.find_node(conn, target).id
+            return catalog.find_node(conn, target, who.scope).id

@@ -9,6 +9,7 @@ from sqlalchemy import delete, func, select, update
 
 from yaffle import policy as documents
 from yaffle.engine.commands.desk import Desk, asker, named
+from yaffle.engine.commands.trusted import may_run
 from yaffle.engine.jobs.attaching import fits
 from yaffle.errors import BadRequest, ResourceInUse
 from yaffle.store import catalog
@@ -48,6 +49,7 @@ class Policies:
         """Store a parsed policy document; return its id. `given`: as the user wrote it."""
         ident = self._desk.kit.new_id()
         asks = who or asker(by)
+        may_run(asks, parsed)
 
         def work(conn: Connection) -> None:
             catalog.add(
@@ -88,12 +90,14 @@ class Policies:
         return await self._desk.kit.store.write(work)
 
     async def update_policy(
-        self, policy: str, parsed: ParsedPolicy, *, source: str, by: str
+        self, policy: str, parsed: ParsedPolicy, *, source: str, by: str | Who
     ) -> None:
         """Replace a policy's document; running recoveries keep the one they began with."""
+        who = asker(by)
+        may_run(who, parsed)
 
         def work(conn: Connection) -> None:
-            row = catalog.find_policy(conn, policy)
+            row = catalog.find_policy(conn, policy, who.scope)
             now_us = self._desk.now()
             for cluster_id in conn.execute(
                 select(bindings.c.cluster_id).where(bindings.c.policy_id == row.id)
@@ -111,7 +115,7 @@ class Policies:
                     updated_us=max(now_us, (row.updated_us or 0) + 1),
                 )
             )
-            self._desk.event(conn, "POLICY", row.id, row.name, "POLICY_UPDATE", asker(by))
+            self._desk.event(conn, "POLICY", row.id, row.name, "POLICY_UPDATE", who)
 
         await self._desk.kit.store.write(work)
         self._desk.changed()

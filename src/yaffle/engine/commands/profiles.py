@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import delete, select, update
 
 from yaffle.engine.commands.desk import Desk, asker, named
+from yaffle.engine.commands.trusted import may_build
 from yaffle.errors import BadRequest, ResourceInUse
 from yaffle.store import catalog
 from yaffle.store.tables import clusters, nodes, profiles
@@ -43,9 +44,10 @@ class Profiles:
 
         `given`: the whole spec as the user wrote it.
         """
+        asks = who or asker(by)
+        may_build(asks, kind)
         validated = self.validated(kind, spec)
         ident = self._desk.kit.new_id()
-        asks = who or asker(by)
 
         def work(conn: Connection) -> None:
             catalog.add(
