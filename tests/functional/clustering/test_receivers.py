@@ -1,0 +1,309 @@
+"""Receivers and webhooks: a URL starts one action of one cluster, nothing else, and not without end."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from structlog.testing import capture_logs
+from tests.functional.api.live import running
+from tests.functional.clustering.senlin import SLEEPER, Senlin
+
+from yaffle.engine.commands.receivers import acting
+from yaffle.model.rights import LOCAL, Right
+from yaffle.store import receivers
+from yaffle.store.records import ReceiverRow
+
+Create = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def cluster(senlin: Senlin) -> str:
+    """An empty cluster; without an engine its actions stay where they are."""
+    return empty_cluster(senlin, "web")
+
+
+def empty_cluster(senlin: Senlin, name: str) -> str:
+    live = senlin.live
+    if not live.call("GET", "/profiles")["profiles"]:
+        body = {"name": "p", "type": "yaffle.local.process-1.0", "spec": SLEEPER["properties"]}
+        live.call("POST", "/profiles", body, want=201)
+    body = {"name": name, "profile": "p", "size": 0}
+    return str(live.call("POST", "/clusters", body, want=202)["cluster"]["id"])
+
+
+@pytest.fixture
+def create(senlin: Senlin, cluster: str) -> Create:
+    def made(**more: Any) -> dict[str, Any]:
+        body = {"name": "rw", "type": "webhook", "cluster_id": cluster}
+        body |= {"action": "CLUSTER_CHECK", **more}
+        found = senlin.call("POST", "/receivers", {"receiver": body}, want=201)["receiver"]
+        assert isinstance(found, dict)
+        return found
+
+    return made
+
+
+def test_a_receiver_looks_as_senlin_s(senlin: Senlin, create: Create, cluster: str) -> None:
+    made = create(action="CLUSTER_SCALE_OUT", params={"count": 1})
+    assert made == {
+        "id": made["id"],
+        "name": "rw",
+        "type": "webhook",
+        "action": "CLUSTER_SCALE_OUT",
+        "actor": {},
+        "channel": made["channel"],
+        "cluster_id": cluster,
+        "created_at": made["created_at"],
+        "updated_at": None,
+        "domain": None,
+        "params": {"count": 1},
+        "project": "default",
+        "user": made["user"],
+    }
+    root = f"http://{senlin.live.address}"
+    url = f"{root}/v1/webhooks/{made['id']}/trigger?V=2&count=1"
+    assert made["channel"] == {"alarm_url": url}
+    for word in (made["id"], made["id"][:8]):
+        assert senlin.call("GET", f"/receivers/{word}")["receiver"] == made
+
+
+def test_a_receiver_is_renamed_and_its_url_stays(senlin: Senlin, create: Create) -> None:
+    made = create()
+    path = f"/receivers/{made['id']}"
+    changed = senlin.call("PATCH", path, {"receiver": {"name": "rw2"}})["receiver"]
+    assert changed == made | {"name": "rw2", "updated_at": changed["updated_at"]}
+    refused = senlin.refused("PATCH", path, {"receiver": {"name": "rw2"}})
+    assert refused == ("BadRequest", "No property needs an update.")
+    more = {"action": "CLUSTER_SCALE_IN", "params": {"count": 2}}
+    url = senlin.call("PATCH", path, {"receiver": more})["receiver"]["channel"]["alarm_url"]
+    assert url == f"http://{senlin.live.address}/v1/webhooks/{made['id']}/trigger?V=2&count=2"
+
+
+def test_lists_are_filtered_sorted_and_paged(senlin: Senlin, create: Create) -> None:
+    names = [f"list-{n}" for n in range(3)]
+    made = {name: create(name=name, action="CLUSTER_DELETE")["id"] for name in names}
+    only = "/receivers?action=CLUSTER_DELETE"
+
+    def listed(query: str) -> list[str]:
+        return [r["name"] for r in senlin.call("GET", only + query)["receivers"]]
+
+    assert listed("") == names
+    assert listed("&sort=name:desc") == names[::-1]
+    assert listed(f"&limit=1&marker={made['list-0']}") == ["list-1"]
+    assert listed("&name=list-1&name=list-2") == ["list-1", "list-2"]
+    assert listed("&user=nobody") == []
+    _, message = senlin.refused("GET", "/receivers?sort=channel")
+    assert message == "Unsupported sort key 'channel' for 'sort'."
+
+
+def test_a_deleted_receiver_opens_nothing(senlin: Senlin, create: Create) -> None:
+    made = create()
+    senlin.call("DELETE", f"/receivers/{made['id']}", want=204)
+    assert senlin.refused("GET", f"/receivers/{made['id']}", want=404) == (
+        "ResourceNotFound",
+        f"The receiver '{made['id']}' could not be found.",
+    )
+    senlin.refused("POST", f"/webhooks/{made['id']}/trigger?V=2", want=404)
+
+
+def test_notify_is_for_messages(senlin: Senlin, create: Create) -> None:
+    assert senlin.refused("POST", f"/receivers/{create()['id']}/notify") == (
+        "BadRequest",
+        "Notifying non-message receiver is not allowed.",
+    )
+    senlin.refused("POST", "/receivers/none/notify", want=404)
+
+
+REFUSED: list[Any] = [
+    pytest.param(
+        {"cluster_id": None},
+        "Cluster identity is required for creating webhook receiver.",
+        id="no-cluster",
+    ),
+    pytest.param(
+        {"action": None}, "Action name is required for creating webhook receiver.", id="no-action"
+    ),
+    pytest.param(
+        {"cluster_id": "nope"}, "The specified cluster 'nope' could not be found.", id="unknown"
+    ),
+    pytest.param({"type": "message"}, "'message' are not supported", id="message"),
+    pytest.param({"type": "pigeon"}, "Unsupported receiver type 'pigeon'.", id="type"),
+    pytest.param({"action": "CLUSTER_CREATE"}, "Illegal action 'CLUSTER_CREATE'", id="create"),
+    pytest.param({"action": "NODE_CHECK"}, "Illegal action 'NODE_CHECK'", id="node-action"),
+    pytest.param({"params": {"count": 1}}, "CLUSTER_CHECK takes no such parameter", id="params"),
+    pytest.param({"name": "a b"}, "a b", id="name"),
+    pytest.param({"colour": "red"}, "Additional properties are not allowed", id="key"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "why"), REFUSED)
+def test_what_could_only_fail_is_refused(
+    senlin: Senlin, cluster: str, wrong: dict[str, object], why: str
+) -> None:
+    good = {"name": "rw", "type": "webhook", "cluster_id": cluster, "action": "CLUSTER_CHECK"}
+    body = {"receiver": {k: v for k, v in (good | wrong).items() if v is not None}}
+    assert why in senlin.refused("POST", "/receivers", body)[1]
+
+
+# --- webhooks ---------------------------------------------------------------------------------------
+
+
+def post(senlin: Senlin, url: str, body: object = None) -> Any:
+    """Ask as an alarm system does: with the URL and nothing else."""
+    with senlin.live.client() as client:
+        for header in ("Authorization", "X-Auth-Token"):
+            client.headers.pop(header, None)
+        return client.post(url, json=body) if body is not None else client.post(url)
+
+
+def inputs_of(senlin: Senlin, answer: Any) -> Any:
+    """Return the inputs of the action that a webhook has started."""
+    assert answer.status_code == 202, answer.text
+    action = answer.json()["action"]
+    assert answer.headers["Location"] == f"http://{senlin.live.address}/v1/actions/{action}"
+    found = senlin.live.call("GET", "/actions?limit=1000")["actions"]
+    (row,) = (row for row in found if row["id"] == action)
+    return row
+
+
+def test_the_url_is_all_that_is_needed(senlin: Senlin, create: Create) -> None:
+    cluster = empty_cluster(senlin, "hooked")
+    made = create(cluster_id=cluster)
+    row = inputs_of(senlin, post(senlin, made["channel"]["alarm_url"]))
+    assert (row["action"], row["cluster_id"]) == ("CLUSTER_CHECK", cluster)
+
+
+BODIES: list[Any] = [
+    pytest.param(1, {"params": {"number": 5}}, 5, id="v1-wrapped"),
+    pytest.param(1, {"number": 5}, 1, id="v1-bare-is-no-input"),
+    pytest.param(2, {"number": 5}, 5, id="v2-bare"),
+    pytest.param(9, {"number": 5}, 5, id="v9"),
+    pytest.param(2, {"alarm_id": "x", "current": "alarm"}, 1, id="an-alarm-s-report"),
+    pytest.param(2, None, 1, id="nothing"),
+]
+
+
+@pytest.mark.parametrize(("version", "body", "wanted"), BODIES)
+def test_what_is_posted_goes_over_what_was_stored(
+    senlin: Senlin, create: Create, version: int, body: object, wanted: int
+) -> None:
+    cluster = empty_cluster(senlin, "sized")
+    stored = {"adjustment_type": "EXACT_CAPACITY", "number": 1, "max_size": 9}
+    made = create(cluster_id=cluster, action="CLUSTER_RESIZE", params=stored)
+    url = f"/v1/webhooks/{made['id']}/trigger?V={version}&number=7"
+    action = post(senlin, url, body).json()["action"]
+    row = senlin.live.service.store.engine.connect()
+    with row as conn:
+        found = conn.exec_driver_sql("select inputs from actions where id = ?", (action,))
+        assert f'"number": {wanted}' in found.scalar_one()
+    senlin.live.call("DELETE", f"/clusters/{cluster}", want=202)
+
+
+@pytest.mark.parametrize(
+    "query", ["", "?V=", "?V=x", "?V=0", "?v=2", "?V=-1", "?V=2.0", "?count=1"]
+)
+def test_without_a_version_there_is_a_page(senlin: Senlin, create: Create, query: str) -> None:
+    answer = post(senlin, f"/v1/webhooks/{create()['id']}/trigger{query}")
+    assert answer.status_code == 400
+    assert answer.headers["Content-Type"].startswith("text/html")
+    assert "V query parameter is required in webhook trigger URL" in answer.text
+
+
+def test_wrong_inputs_are_told(senlin: Senlin, create: Create) -> None:
+    made = create(action="CLUSTER_SCALE_OUT")
+    answer = post(senlin, made["channel"]["alarm_url"], {"count": "many"})
+    assert answer.status_code == 400
+    assert "params.count: 'many' is not a whole number" in answer.json()["error"]["message"]
+
+
+def test_an_id_s_beginning_or_a_name_opens_nothing(senlin: Senlin, create: Create) -> None:
+    made = create(name="open-sesame")
+    for word in (made["id"][:8], made["id"].upper(), "open-sesame"):
+        assert post(senlin, f"/v1/webhooks/{word}/trigger?V=2").status_code == 404
+
+
+def test_nothing_told_names_the_url(senlin: Senlin, create: Create) -> None:
+    made = create()
+    with capture_logs() as lines:
+        post(senlin, made["channel"]["alarm_url"])
+        senlin.call("PATCH", f"/receivers/{made['id']}", {"receiver": {"name": "quiet"}})
+        senlin.call("DELETE", f"/receivers/{made['id']}", want=204)
+    told = str([*lines, senlin.live.call("GET", "/events?limit=1000")])
+    assert made["id"][:8] in told
+    assert made["id"] not in told
+
+
+@pytest.fixture
+def strict(tmp_path: Path) -> Iterator[Senlin]:
+    """A server whose webhooks have two tokens, and a public name."""
+    limits = {"burst": 2, "per_minute": 0.5, "public_url": "https://yaffle.example.org/"}
+    with running(tmp_path / "yaffle", receivers=limits) as live:
+        yield Senlin(live=live)
+
+
+def test_each_webhook_has_a_bucket(strict: Senlin) -> None:
+    cluster = empty_cluster(strict, "web")
+    body = {"type": "webhook", "cluster_id": cluster, "action": "CLUSTER_CHECK"}
+    first, second = (
+        strict.call("POST", "/receivers", {"receiver": {"name": n, **body}}, want=201)["receiver"]
+        for n in ("one", "two")
+    )
+    assert first["channel"]["alarm_url"].startswith("https://yaffle.example.org/v1/webhooks/")
+    path = urlsplit(first["channel"]["alarm_url"]).path + "?V=2"
+    # Refused by the cluster or not: an attempt is an attempt.
+    assert [
+        post(strict, path, {"delete_check_action": n}).status_code for n in ("x", "y", "z")
+    ] == [
+        400,
+        400,
+        429,
+    ]
+    answer = post(strict, path)
+    assert answer.status_code == 429
+    assert 100 < int(answer.headers["Retry-After"]) <= 120
+    assert answer.json()["error"]["type"] == "RequestLimitExceeded"
+    assert post(strict, f"/v1/webhooks/{second['id']}/trigger?V=2").status_code == 202
+
+
+def test_the_bucket_survives_a_restart(tmp_path: Path) -> None:
+    limits = {"burst": 1, "per_minute": 0.5}
+    with running(tmp_path / "yaffle", receivers=limits) as live:
+        senlin = Senlin(live=live)
+        cluster = empty_cluster(senlin, "web")
+        body = {"name": "r", "type": "webhook", "cluster_id": cluster, "action": "CLUSTER_CHECK"}
+        ident = senlin.call("POST", "/receivers", {"receiver": body}, want=201)["receiver"]["id"]
+        assert post(senlin, f"/v1/webhooks/{ident}/trigger?V=2").status_code == 202
+    with running(tmp_path / "yaffle", receivers=limits) as live:
+        assert post(Senlin(live=live), f"/v1/webhooks/{ident}/trigger?V=2").status_code == 429
+
+
+def test_guesses_run_dry_and_webhooks_in_use_do_not(strict: Senlin) -> None:
+    cluster = empty_cluster(strict, "web")
+    body = {"name": "r", "type": "webhook", "cluster_id": cluster, "action": "CLUSTER_CHECK"}
+    ident = strict.call("POST", "/receivers", {"receiver": body}, want=201)["receiver"]["id"]
+    guesses = [f"/v1/webhooks/{uuid.uuid4()}/trigger?V=2" for _ in range(3)]
+    assert [post(strict, url).status_code for url in guesses] == [404, 404, 429]
+    assert post(strict, f"/v1/webhooks/{ident}/trigger?V=2").status_code == 202
+
+
+def test_a_cluster_takes_its_receivers_with_it(senlin: Senlin, create: Create) -> None:
+    cluster = empty_cluster(senlin, "short-lived")
+    made = create(cluster_id=cluster)
+    senlin.live.call("DELETE", f"/clusters/{cluster}", want=202)
+    senlin.refused("GET", f"/receivers/{made['id']}", want=404)
+
+
+def test_it_acts_as_a_member_of_its_project_and_never_as_more() -> None:
+    row = ReceiverRow(
+        id="i", name="n", type="webhook", cluster_id="c", action="CLUSTER_CHECK", actor={},
+        params={}, channel={}, project="p", user="root", domain="d", created_us=1, updated_us=None,
+    )  # fmt: skip
+    who = acting(row)
+    assert (who.user, who.project, who.rights) == ("root", "p", {Right.READ, Right.WRITE})
+    assert LOCAL.rights > who.rights
+    assert receivers.masked("7546f2d1-8df2-4d0a-b910-a001c959caec") == "7546f2d1…"
