@@ -17,6 +17,7 @@ from yaffle.core.planner import plan
 from yaffle.core.view import ClusterView, NodeView
 from yaffle.engine import targets
 from yaffle.engine.desk import Desk, Inputs
+from yaffle.engine.jobs.table import disturbs
 from yaffle.engine.saving import outdated
 from yaffle.engine.scene import policy_of
 from yaffle.errors import StaleEpoch
@@ -130,12 +131,13 @@ def build_view(
     now_us: int,
 ) -> ClusterView:
     """Return the cluster as the planner sees it."""
+    work = _users_work(conn, inputs)
     return ClusterView(
         cluster_id=inputs.cluster.id,
         name=inputs.cluster.name,
         desired_capacity=inputs.cluster.desired_capacity,
         nodes=tuple(
-            _node_view(kit, conn, inputs, row, locks.get(row.id), now_us)
+            _node_view(kit, conn, inputs, row, locks.get(row.id), work, now_us)
             for row in rows.values()
             if row.status in DETECTABLE and row.id in inputs.memories
         ),
@@ -147,12 +149,23 @@ def build_view(
     )
 
 
+def _users_work(conn: Connection, inputs: Inputs) -> str:
+    """Return the user's action on the cluster during which nothing is healed; empty for none.
+
+    Derived from what is under way, never a flag that a crash could leave behind
+    (contracts/health-policy.md §9).
+    """
+    holder = actions.holder_of(conn, inputs.cluster.id)
+    return holder.action if holder is not None and disturbs(holder) else ""
+
+
 def _node_view(
     kit: Kit,
     conn: Connection,
     inputs: Inputs,
     row: NodeRow,
     lock: ActionRow | None,
+    work: str,
     now_us: int,
 ) -> NodeView:
     memory = inputs.memories[row.id]
@@ -169,7 +182,7 @@ def _node_view(
         name=row.name,
         health=memory.health,
         settled=memory.settled,
-        busy="" if lock is None or requested else lock.action,
+        busy="" if requested else work if lock is None else lock.action,
         recovering=recovering,
         domain=str(row.attributes.get(domain, "")) if domain else "",
         retry=fresh,

@@ -10,6 +10,7 @@ from yaffle.engine.jobs import attaching, lifecycle, membership, sizing, upkeep
 
 if TYPE_CHECKING:
     from yaffle.engine.jobs.job import Job, Move
+    from yaffle.store.records import ActionRow
 
 
 def never(job: Job) -> Move:
@@ -65,4 +66,10 @@ VERBS: Final[Mapping[str, str]] = {kind.verb: name for name, kind in KINDS.items
 NODE_MOVES: Final = frozenset({"NODE_JOIN", "NODE_LEAVE"})
 """Actions on a node that touch nothing but rows."""
 
-DISTURBING: Final = frozenset(name for name, kind in KINDS.items() if kind.disturbs)
+
+def disturbs(action: ActionRow) -> bool:
+    """Whether healing waits for this action; a resize only where it takes nodes away."""
+    kind = KINDS.get(action.action)
+    if kind is None or not kind.disturbs:
+        return False
+    return action.action != "CLUSTER_RESIZE" or "remove" in action.data
