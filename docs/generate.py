@@ -28,6 +28,7 @@ def pages() -> dict[str, str]:
         "settings.md": settings.settings(),
         "drivers.md": settings.drivers(),
         "policy-document.md": documents.policy_document(),
+        "cluster-policies.md": documents.cluster_policies(),
         "hazards.md": documents.hazards(),
         "outcomes.md": decisions.outcomes(),
         "health.md": decisions.health(),

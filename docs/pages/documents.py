@@ -12,8 +12,11 @@ from docs.pages.text import code, join, table
 from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
-from yaffle.policy import VERSIONS, parse_document
+from yaffle.policy import KNOWN, POLICY_TYPE, VERSIONS, parse_document
 from yaffle.policy.arithmetic import __doc__ as arithmetic_doc
+from yaffle.policy.catalogue import family_of
+from yaffle.policy.document import GRAMMARS
+from yaffle.policy.grammar import Grammar
 from yaffle.policy.hazards import HAZARDS, Level
 from yaffle.policy.schema import SHAPES, SINCE_1_3, WORDS_SINCE_1_3
 from yaffle.policy.settings import DEFAULT_SETTINGS
@@ -56,6 +59,60 @@ def policy_document() -> str:
         "`detection: {type: …, options: {interval: …}}` is accepted instead of `detection_modes`.",
         "Combinations that are refused: [Hazards](hazards.md).",
     )
+
+
+def cluster_policies() -> str:
+    """Every key of the policies that decide over a cluster's size."""
+    return join(
+        "# Cluster policies",
+        "What decides who goes, by how much and how fast when a cluster changes its size or its\n"
+        "profile. YAML or JSON, with `type`, `version` and `properties` as in a\n"
+        "[health policy](policy-document.md). Durations are whole seconds.\n"
+        "How to use them: [Scale a cluster](../howto/scale-a-cluster.md).",
+        *(join(_standing(kind), *_tables(kind)) for kind in KNOWN if kind != POLICY_TYPE),
+    )
+
+
+def _standing(kind: str) -> str:
+    family, versions = family_of(kind), ", ".join(KNOWN[kind])
+    many = "one to a cluster at most" if family.singleton else "any number to a cluster"
+    return f"## {code(kind)}\n\nVersions: {versions}. Priority {family.priority}; {many}."
+
+
+def _tables(kind: str) -> list[str]:
+    grammar, newest = GRAMMARS[kind], KNOWN[kind][-1]
+    return [
+        join(
+            f"### {code('.'.join((kind.rpartition('.')[2], *where[1:])))}",
+            table(
+                ("key", "since", "value", "default", "meaning"),
+                [
+                    (
+                        code(key),
+                        _since(grammar, (*where, key)),
+                        _values(field),
+                        _shown_default(field),
+                        WORDS[".".join((where[-1], key))],
+                    )
+                    for key, field in grammar.shapes[where].model_fields.items()
+                    if grammar.has((*where, key), newest)
+                ],
+            ),
+        )
+        for where in grammar.shapes
+        if where
+    ]
+
+
+def _since(grammar: Grammar, where: Place) -> str:
+    """Return the version that brought the key, or the mapping around it."""
+    return max(grammar.since.get(where[:end], "1.0") for end in range(len(where) + 1))
+
+
+def _shown_default(field: FieldInfo) -> str:
+    if field.is_required() or field.default in (None, ""):
+        return ""
+    return code(str(field.default).lower() if isinstance(field.default, bool) else field.default)
 
 
 def _served(port: str) -> str:
@@ -101,8 +158,11 @@ def _bounds(hint: BeforeValidator) -> str:
         kind = free["kind"]
         assert issubclass(kind, StrEnum)
         return ", ".join(member.value for member in kind)
+    if "low" not in free and "high" in free:
+        least = "-1, or 1" if "unlimited" in str(hint.func) else "above 0,"
+        return f"{least} up to {_plain(free['high'])}"
     if "low" in free:
-        return f"{free['low']:g} to {free['high']:g}"
+        return f"{_plain(free['low'])} to {_plain(free['high'])}"
     if "longest" in free:
         return _lengths(hint, free)
     return {
@@ -113,10 +173,15 @@ def _bounds(hint: BeforeValidator) -> str:
     }[getattr(hint.func, "__name__", "")]
 
 
+def _plain(bound: object) -> str:
+    return str(bound) if isinstance(bound, int) else f"{bound:g}"
+
+
 def _lengths(hint: BeforeValidator, free: Mapping[str, object]) -> str:
     find = free.get("find")
     named = {
         "_poll_url_faults": "URL",
+        "_hook_url_faults": "URL",
         "_pattern_faults": "RE2 pattern",
         "reference_faults": "address",
     }

@@ -19,8 +19,8 @@ from yaffle.drivers.profiles.local_process import spec as local_process
 from yaffle.engine.metrics import Metrics
 from yaffle.engine.news import TOPICS
 from yaffle.model.incident import HoldReason, IncidentState
+from yaffle.policy.document import GRAMMARS
 from yaffle.policy.hazards import HAZARDS
-from yaffle.policy.schema import SHAPES
 
 RUNBOOK = DOCS / "runbook"
 
@@ -100,7 +100,8 @@ def test_every_brake_and_incident_state_is_documented(fresh: dict[str, str]) -> 
 def test_every_key_of_a_policy_is_described() -> None:
     keys = {
         ".".join((*where[-1:], key))
-        for where, shape in SHAPES.items()
+        for grammar in GRAMMARS.values()
+        for where, shape in grammar.shapes.items()
         for key in shape.model_fields
     }
     assert keys == set(documents.WORDS)

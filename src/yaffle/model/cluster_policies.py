@@ -60,7 +60,7 @@ class DeletionPolicy:
     grace_period_s: int
     """Between the decision and the removal."""
     reduce_desired_capacity: bool
-    """False: the cluster still wants as many nodes as before, and gets new ones."""
+    """False: the cluster still wants as many nodes as before."""
     hook: Hook | None = None
 
 

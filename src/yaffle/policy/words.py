@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Final
 
 WORDS: Final[Mapping[str, str]] = {
-    "type": "The type of policy.",
-    "version": "The version of the type; quote it.",
+    "type": "`senlin.policy.health`.",
+    "version": "1.0, 1.1, 1.2 or 1.3.",
     "name": "A name for the policy.",
     "description": "A text for people.",
-    "properties": "What the type asks for.",
+    "properties": "The two parts: `detection` and `recovery`.",
     "properties.detection": "How a failure is found.",
     "properties.recovery": "How a failure is healed.",
     "detection.interval": "Seconds between two checks of a node; up to 10 % early or late.",
@@ -67,7 +67,7 @@ WORDS: Final[Mapping[str, str]] = {
     "properties.criteria": "Which of the sound nodes go first when the cluster shrinks.",
     "properties.destroy_after_deletion": "If false, a removed node stays, without a cluster.",
     "properties.grace_period": "Seconds between the decision and the removal.",
-    "properties.reduce_desired_capacity": "If false, removed nodes are replaced by new ones.",
+    "properties.reduce_desired_capacity": "If false, the cluster still wants as many nodes as before.",
     "properties.hooks": "Who is told before a node is removed, and may take its time.",
     "hooks.type": "How the hook is told. `zaqar` is not served here: give `webhook`.",
     "hooks.params": "Where the hook is.",
