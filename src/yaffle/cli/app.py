@@ -21,6 +21,7 @@ from yaffle.cli import (
     profiles,
     serve,
     status,
+    users,
 )
 from yaffle.cli.command import client
 
@@ -48,6 +49,7 @@ app.add_typer(operators.app, name="maintenance")
 client(app, "stop")(operators.stop)
 app.add_typer(outbox.app, name="outbox")
 app.command("doctor")(doctor.doctor)
+app.add_typer(users.app, name="user")
 app.add_typer(database.app, name="db")
 
 

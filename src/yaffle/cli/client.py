@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Self
@@ -47,12 +48,11 @@ class Api:
 
         card = None if server else address.read(address.state_dir())
         self.url = _checked(server or (card.url if card else address.DEFAULT_SERVER))
-        if token_file is None and card is not None and card.token_file:
-            token_file = Path(card.token_file)
-        token = _token(token_file)
+        of_card = Path(card.token_file) if card is not None and card.token_file else None
         headers = {"X-Yaffle-User": _user(), "User-Agent": "yaffle"}
-        if token:
-            headers["Authorization"] = f"Bearer {token}"
+        credentials = _credentials(token_file, of_card)
+        if credentials:
+            headers["Authorization"] = credentials
         self._http = httpx.Client(
             base_url=self.url,
             headers=headers,
@@ -146,7 +146,10 @@ def _refused(status: int, fault: Row) -> Refused:
     lines = tuple(str(p) for p in problems) if isinstance(problems, list) else ()
     message = str(fault.get("message") or fault.get("title") or f"HTTP {status}")
     if status == 401:
-        message += "; give the token with YAFFLE_TOKEN or --token-file"
+        message += (
+            "; give the token with YAFFLE_TOKEN or --token-file, or a name and password with"
+            " YAFFLE_USER and YAFFLE_PASSWORD"
+        )
     return Refused(status, message, lines)
 
 
@@ -183,6 +186,19 @@ def _checked(server: str) -> str:
     return server.rstrip("/")
 
 
+def _credentials(path: Path | None, otherwise: Path | None) -> str:
+    """Return the Authorization header; "" for none.
+
+    The file that was named, else a name and password, else the file of the running server.
+    """
+    name, password = os.environ.get("YAFFLE_USER"), os.environ.get("YAFFLE_PASSWORD")
+    if path is None and name and password:
+        both = b64encode(f"{name}:{password}".encode()).decode()
+        return f"Basic {both}"
+    token = _token(path or otherwise)
+    return f"Bearer {token}" if token else ""
+
+
 def _token(path: Path | None) -> str | None:
     if path is None:
         return os.environ.get("YAFFLE_TOKEN") or None
@@ -194,8 +210,9 @@ def _token(path: Path | None) -> str | None:
     tokens = [line for line in lines if line and not line.startswith("#")]
     if not tokens:
         raise ConfigError(f"--token-file {path}: it holds no token; write one a line")
-    # `name:token`, or the token alone, as the server reads the same file.
-    return tokens[0].rpartition(":")[2].strip()
+    # `name:token`, or the token alone, each perhaps with project and roles: as the server reads it.
+    name, colon, rest = tokens[0].partition(":")
+    return ((rest if colon else name).split() or [""])[0]
 
 
 def _user() -> str:

@@ -34,11 +34,12 @@ def load(
     listen: str | None = None,
     allow_local_process: bool = False,
     token_file: Path | None = None,
+    users_file: Path | None = None,
 ) -> Settings:
     """Return the settings: file, then environment, then these flags; raise ConfigError."""
     from yaffle.config import load as load_file
 
-    server = {"listen": listen, "token_file": token_file}
+    server = {"listen": listen, "token_file": token_file, "users_file": users_file}
     flags: dict[str, object] = {
         "state_dir": state_dir,
         "server": {key: value for key, value in server.items() if value is not None} or None,

@@ -22,6 +22,7 @@ WANTED = {
     *(f"incident {w}" for w in ("list", "show", "ack")),
     *(f"maintenance {w}" for w in ("start", "list", "end")),
     *(f"outbox {w}" for w in ("list", "redeliver")),
+    *(f"user {w}" for w in ("add", "list", "remove", "passwd")),
     *(f"db {w}" for w in ("prune", "migrate", "check")),
 }  # fmt: skip
 LOCAL = {"serve", "demo"}

@@ -90,6 +90,11 @@ class Watched(Generic[T]):
             log.info("credentials file read again", setting=self._setting)
 
 
+def read_private(path: Path, setting: str) -> str:
+    """Return the text of a private file; raise ConfigError naming the setting and the fault."""
+    return _read(path, setting)[1]
+
+
 def _read(path: Path, setting: str) -> tuple[_Stamp, str]:
     """Return the stamp and the text of one and the same file."""
     try:

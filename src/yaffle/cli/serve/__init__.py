@@ -23,13 +23,21 @@ def serve(
         Path | None,
         typer.Option("--token-file", metavar="FILE", help="Tokens of those who may ask."),
     ] = None,
+    users_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--users-file",
+            metavar="FILE",
+            help="Names and hashed passwords of those who may ask; `yaffle user` writes it.",
+        ),
+    ] = None,
     *,
     allow_local_process: Annotated[
         bool,
         typer.Option(
             "--allow-local-process",
-            help="Allow nodes that are processes of this machine: whoever may create nodes may"
-            " then run commands as this user.",
+            help="Allow nodes that are processes of this machine: whoever may create their profiles"
+            " (admins; without credentials everybody) may then run commands as this user.",
         ),
     ] = False,
 ) -> None:
@@ -43,6 +51,7 @@ def serve(
         database=database,
         state_dir=state_dir,
         token_file=token_file,
+        users_file=users_file,
         allow_local_process=allow_local_process,
     )
     from yaffle.cli.serve import logs, process
