@@ -20,7 +20,6 @@ from yaffle.api.clustering.times import zulu
 from yaffle.api.reply import Reply
 from yaffle.core.receiver_actions import ACTIONS, inputs_of
 from yaffle.errors import BadRequest
-from yaffle.model.rights import Right
 from yaffle.store import receivers as rows
 from yaffle.store.tables import receivers
 
@@ -195,7 +194,6 @@ ROUTES: Final = (
         path="/receivers",
         handler=list_receivers,
         tag="receivers",
-        right=Right.WRITE,
         params=NOUN.params,
         good=Good(schema=objects.listed("receivers", RECEIVER)),
     ),
@@ -212,7 +210,6 @@ ROUTES: Final = (
         path="/receivers/{receiver}",
         handler=show_receiver,
         tag="receivers",
-        right=Right.WRITE,
         good=Good(schema=ONE),
     ),
     Route(
@@ -242,7 +239,6 @@ ROUTES: Final = (
         path="/webhooks/{receiver}/trigger",
         handler=trigger,
         tag="webhooks",
-        public=True,
         any_params=True,
         params=(
             Param(
