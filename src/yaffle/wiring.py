@@ -23,6 +23,7 @@ from yaffle.engine.clock import SystemClock
 from yaffle.engine.commands import Commands
 from yaffle.engine.commands.desk import LOCAL_PROCESS
 from yaffle.engine.engine import Engine
+from yaffle.engine.jobs import hooks
 from yaffle.engine.kit import Drivers, Kit, Signals, limits
 from yaffle.engine.metrics import Metrics
 from yaffle.errors import ConfigError
@@ -105,7 +106,7 @@ def build_kit(settings: Settings, store: Store, clock: Clock, prober: UrlProber)
         metrics=Metrics(),
         retention=retention(settings.retention),
         rules=address_rules(settings),
-        notify=tuple(drivers.notifiers),
+        notify=tuple(name for name in drivers.notifiers if name != hooks.NOTIFIER),
         receivers=BudgetLimit(
             max_in_flight=1,
             burst=settings.receivers.burst,
@@ -213,6 +214,10 @@ def _notifiers(settings: Settings, context: Callable[..., DriverContext]) -> dic
             raise ConfigError(f"notifiers.{name}.type = {kind!r}: it must be one of {known}")
         rest = {k: v for k, v in values.items() if k != "type"}
         built[name] = kinds[kind].load()(context(name, rest, section=f"notifiers.{name}"))
+    if hooks.NOTIFIER in built:
+        raise ConfigError(f"notifiers.{hooks.NOTIFIER}: that name is Yaffle's own; choose another")
+    # Not configured: deletion policies say where to.
+    built[hooks.NOTIFIER] = kinds[hooks.NOTIFIER].load()(context(hooks.NOTIFIER, {}))
     return built
 
 

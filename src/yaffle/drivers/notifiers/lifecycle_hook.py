@@ -1,0 +1,55 @@
+"""Tells the receiver of a lifecycle hook that a node is about to go; its address is in the message.
+
+The address comes from a user's policy, so it is spoken to under the same rules as poll URLs
+(`network.allow`, `network.deny`). Body: Senlin's message, unsigned, for a policy holds no secret:
+`{"lifecycle_action_token", "node_id", "physical_id", "cluster_id", "lifecycle_transition_type"}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from yaffle.clouds.http import HttpSession, NoAnswer, address_rules, to_json
+from yaffle.errors import ConfigError
+from yaffle.model.operations import Delivery
+from yaffle.ports.context import DriverContext
+from yaffle.ports.notifier import Message, Notifier
+
+TIMEOUT_S: Final = 10.0
+
+
+class LifecycleHookNotifier:
+    """POSTs to the URL in the message; the outbox owns order, pace and number of attempts."""
+
+    type: ClassVar[str] = "lifecycle-hook"
+
+    def __init__(self, context: DriverContext) -> None:
+        if context.settings:
+            names = ", ".join(sorted(context.settings))
+            raise ConfigError(f"{self.type} has no settings, but was given: {names}")
+        self._session = HttpSession(address_rules(context))
+
+    async def send(self, message: Message, *, deadline_s: float) -> tuple[Delivery, str]:
+        """Send once; the token in the message makes a repeat harmless for the receiver."""
+        url, body = message.body.get("url"), message.body.get("message")
+        if not isinstance(url, str) or not isinstance(body, Mapping):
+            return Delivery.REFUSED, "the message names no receiver"
+        answer = await self._session.request(
+            "POST",
+            url,
+            headers={"Content-Type": "application/json", "Idempotency-Key": message.id},
+            body=to_json(dict(body)),
+            deadline_s=min(deadline_s, TIMEOUT_S),
+        )
+        if isinstance(answer, NoAnswer):
+            return Delivery.RETRY, answer.detail
+        if 200 <= answer.status < 300:
+            return Delivery.ACCEPTED, str(answer.status)
+        if answer.status >= 500 or answer.status in {408, 425, 429}:
+            return Delivery.RETRY, str(answer.status)
+        return Delivery.REFUSED, str(answer.status)
+
+
+if TYPE_CHECKING:
+    _conforms: type[Notifier] = LifecycleHookNotifier
