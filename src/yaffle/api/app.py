@@ -13,7 +13,7 @@ from yaffle.api.door import Door
 from yaffle.api.gate import Gate
 from yaffle.api.identity import read_identity
 from yaffle.api.parts import PREFIX, Parts
-from yaffle.api.routes import catalogue, clusters, history, nodes, operators, system
+from yaffle.api.routes import catalogue, clusters, history, imports, nodes, operators, system
 from yaffle.engine.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def build(parts: Parts) -> FastAPI:
         history.history(parts),
         operators.maintenance(parts),
         operators.stop(parts),
+        imports.imports(parts),
     ):
         app.include_router(router, prefix=PREFIX)
     app.include_router(system.process(parts))
