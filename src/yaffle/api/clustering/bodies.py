@@ -91,7 +91,7 @@ def _parsed(raw: bytes) -> dict[str, object]:
         return {}
     try:
         value = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise HTTPBadRequest(f"The body is no JSON: {error}") from None
     if not _shallow(value, DEPTH_MAX):
         raise HTTPBadRequest(f"The body is nested more than {DEPTH_MAX} levels deep.")

@@ -69,6 +69,10 @@ class Call:
         value = self.one(name)
         return False if value is None else truth(name, value)
 
+    def gone(self) -> Response:
+        """Return 204."""
+        return Response(status_code=204)
+
     def accepted(self, action_id: str, content: object) -> Response:
         """Return 202 with the place of the action that does it."""
         return Reply(content, 202, {"Location": f"{self.root}/v1/actions/{action_id}"})

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 HELP: Final = "https://docs.openstack.org/api-ref/clustering"
 MEDIA: Final = "application/vnd.openstack.clustering-"
-DOCUMENTS: Final = frozenset({"/", "/versions", PREFIX, f"{PREFIX}/"})
 OURS: Final = frozenset({"yaffle", "health", "metrics", "openapi.json", "docs"})
 """First parts of paths that are no versions of the clustering API."""
 METHODS: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
@@ -39,11 +38,6 @@ def version_document(root: str) -> dict[str, object]:
         "min_version": str(microversion.OLDEST),
         "max_version": str(microversion.NEWEST),
     }
-
-
-def is_public(path: str) -> bool:
-    """Whether a path tells nothing but which versions there are, so that nobody need say who asks."""
-    return path in DOCUMENTS or _first(path) not in {PREFIX[1:], *OURS}
 
 
 def _first(path: str) -> str:

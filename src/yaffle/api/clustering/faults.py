@@ -20,6 +20,7 @@ from yaffle.api.reply import Reply
 from yaffle.errors import InvalidSpec, StaleEpoch, TooManyRequests, UserError, YaffleError
 
 MESSAGE_MAX: Final = 8000
+KNOWN: Final = YaffleError.__module__
 PROBLEMS_MAX: Final = 200
 WRONG: Final = (
     "The server could not comply with the request since it is either malformed or otherwise"
@@ -85,7 +86,7 @@ def answer(error: YaffleError) -> Response:
 
 def told(error: YaffleError) -> dict[str, object]:
     """Return the body of a refusal."""
-    kind = type(error).__name__
+    kind = _kind(error)
     detail: dict[str, object] = {
         "code": error.status,
         "message": _message(error)[:MESSAGE_MAX],
@@ -96,6 +97,11 @@ def told(error: YaffleError) -> dict[str, object]:
     if isinstance(error, InvalidSpec):
         detail["problems"] = [p[:MESSAGE_MAX] for p in error.problems[:PROBLEMS_MAX]]
     return _enveloped(error.status, detail)
+
+
+def _kind(error: YaffleError) -> str:
+    """Return the name of the nearest class that clients may know."""
+    return next(cls.__name__ for cls in type(error).__mro__ if cls.__module__ in {KNOWN, __name__})
 
 
 def _message(error: YaffleError) -> str:

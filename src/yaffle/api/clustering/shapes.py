@@ -9,11 +9,12 @@ from sqlalchemy import select
 
 from yaffle.api.clustering.microversion import V1_13, V1_14
 from yaffle.api.clustering.times import offset, seconds, stored, zulu
+from yaffle.errors import NotFound
 from yaffle.store.actions import UNFINISHED
 from yaffle.store.tables import actions, bindings, clusters, events, nodes, policies, profiles
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, RowMapping
+    from sqlalchemy import Connection, RowMapping, Table
 
     from yaffle.api.clustering.lists import Shown
     from yaffle.api.clustering.microversion import Microversion
@@ -207,6 +208,14 @@ def binding(row: Row) -> Shown:
 
 
 # --- Fetching: the rows of some ids, and what is shown beside them, in few statements ------------
+
+
+def row_of(conn: Connection, table: Table, ident: str) -> Row:
+    """Return the row of an id that was found in this transaction, or just before it."""
+    row = conn.execute(select(table).where(table.c.id == ident)).mappings().one_or_none()
+    if row is None:
+        raise NotFound(f"The {table.name[:-1]} '{ident}' could not be found.")
+    return row
 
 
 def profiles_by_id(

@@ -1,7 +1,7 @@
 """The table of routes: what a route is, and the one way from a request to its handler.
 
-A row says everything that the OpenAPI document, the page of the API and the rights need; what a row
-says of bodies and parameters is also what is enforced.
+A row says everything that the OpenAPI document and the page of the API need; what it says of bodies
+and parameters is also what is enforced. What a route needs of the caller is in `api.rights`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from yaffle.api.clustering.call import Call
 from yaffle.api.clustering.faults import HTTPBadRequest, MethodVersionNotFound
 from yaffle.api.clustering.microversion import OLDEST, Microversion
 from yaffle.errors import StaleEpoch, YaffleError
-from yaffle.model.rights import LOCAL, Right, Who, need
+from yaffle.model.rights import Who
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -66,17 +66,8 @@ class Route:
     any_params: bool = False
     """Whether unknown query parameters are let through (webhooks)."""
     body: Body | None = None
-    right: Right | None = None
-    """What the caller must be allowed; by default READ to look and WRITE to change."""
-    public: bool = False
-    """Needs no credentials."""
     errors: Mapping[int, str] = field(default_factory=dict)
     """Refusals worth telling beyond those that every route may give."""
-
-    @property
-    def needs(self) -> Right:
-        """The right that the caller must have."""
-        return self.right or (Right.READ if self.method == "GET" else Right.WRITE)
 
 
 def http_route(route: Route, parts: Parts) -> HttpRoute:
@@ -98,13 +89,10 @@ def http_route(route: Route, parts: Parts) -> HttpRoute:
 async def _call(route: Route, parts: Parts, request: Request, version: Microversion) -> Call:
     if version < route.since:
         raise MethodVersionNotFound(f"API version '{version}' is not supported on this method.")
-    who = who_of(request)
-    if not route.public:
-        need(who, route.needs)
     query = _query(route, request)
     return Call(
         parts=parts,
-        who=who,
+        who=who_of(request),
         version=version,
         root=root_of(request),
         path=request.path_params,
@@ -143,8 +131,9 @@ def _spoken(response: Response, version: Microversion) -> Response:
 
 def who_of(request: Request) -> Who:
     """Return who asks, as the gate has found out."""
-    who = request.scope.get("yaffle.who")
-    return who if isinstance(who, Who) else LOCAL
+    who = request.scope["yaffle.who"]
+    assert isinstance(who, Who)  # noqa: S101 - the gate leaves it there
+    return who
 
 
 def root_of(request: Request) -> str:

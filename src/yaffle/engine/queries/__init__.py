@@ -25,6 +25,9 @@ class Queries:
         self.read = kit.store.read
         """For lists that are read in portions, and rows that routes shape themselves."""
 
+        self.drivers = kit.drivers
+        """What is installed here: types and what they can do."""
+
         catalogue = Catalogue(kit)
         self.profiles = catalogue.profiles
         self.profile = catalogue.profile

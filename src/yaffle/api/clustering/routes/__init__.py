@@ -4,10 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from yaffle.api.clustering.routes import receivers, service
+from yaffle.api.clustering.routes import (
+    actions,
+    events,
+    policies,
+    profiles,
+    receivers,
+    service,
+    types,
+)
 
 if TYPE_CHECKING:
     from yaffle.api.clustering.table import Route
 
-ROUTES: Final[tuple[Route, ...]] = (*receivers.ROUTES, *service.ROUTES)
+ROUTES: Final[tuple[Route, ...]] = (
+    *service.ROUTES,
+    *types.ROUTES,
+    *profiles.ROUTES,
+    *policies.ROUTES,
+    *actions.ROUTES,
+    *receivers.ROUTES,
+    *events.ROUTES,
+)
 """Every operation below `/v1`. A new noun is a file with `ROUTES`, added here."""

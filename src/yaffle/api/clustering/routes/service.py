@@ -11,7 +11,6 @@ from yaffle.api.clustering.call import Call
 from yaffle.api.clustering.table import Good, Route
 from yaffle.api.clustering.times import bare
 from yaffle.api.reply import Reply
-from yaffle.model.rights import Right
 from yaffle.store.dialects import now_us
 from yaffle.store.tables import engines
 
@@ -75,7 +74,6 @@ ROUTES: Final = (
         path="/services",
         handler=list_services,
         tag="service",
-        right=Right.ADMIN,
         good=Good(schema=objects.listed("services", objects.SERVICE)),
     ),
 )

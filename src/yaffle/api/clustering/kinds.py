@@ -1,0 +1,83 @@
+"""Types of profiles and policies as clients are shown them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from yaffle import policy as documents
+from yaffle.model.operations import OperationKind, OperationSpec, ParamSpec
+from yaffle.model.properties import TYPES, TypeName, allowed, shown
+
+if TYPE_CHECKING:
+    from yaffle.ports import Profile
+
+SINCE: Final = "2026.11"
+INNER: Final = frozenset({OperationKind.CREATE, OperationKind.DELETE, "UPDATE", "KILL"})
+"""Operations that have a verb of their own, or belong to fencing alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One version of one type."""
+
+    type: TypeName
+    schema: Mapping[str, object]
+    support: Mapping[str, object]
+    """By version, what there is to say of it."""
+
+    def item(self) -> dict[str, object]:
+        """Return it as lists show it, from 1.5 on."""
+        mine = {v: s for v, s in self.support.items() if v == self.type.version}
+        return {"name": self.type.name, "version": self.type.version, "support_status": mine}
+
+
+def profile_kinds(drivers: Mapping[str, Profile]) -> Mapping[str, Kind]:
+    """Return the types of profiles by `NAME-VERSION`."""
+    return {
+        full: Kind(
+            type=TypeName.of(full),
+            schema=shown(driver.schema),
+            support=TypeName.of(full).support(SINCE),
+        )
+        for full, driver in sorted(drivers.items())
+    }
+
+
+def policy_kinds() -> Mapping[str, Kind]:
+    """Return the types of policies by `NAME-VERSION`."""
+    found: dict[str, Kind] = {}
+    for name, versions in sorted(documents.KNOWN.items()):
+        support: dict[str, object] = {}
+        for version in versions:
+            support |= TypeName(name=name, version=version).support(SINCE)
+        for version in versions:
+            kind = TypeName(name=name, version=version)
+            found[f"{name}-{version}"] = Kind(type=kind, schema={}, support=support)
+    return found
+
+
+def operations(declared: Mapping[str, OperationSpec]) -> dict[str, object]:
+    """Return what nodes of a type can be asked for by name."""
+    return {
+        name.lower(): {
+            "description": spec.description,
+            "parameters": {key: _param(param) for key, param in spec.params.items()},
+        }
+        for name, spec in sorted(declared.items())
+        if name not in INNER
+    }
+
+
+def _param(spec: ParamSpec) -> dict[str, object]:
+    told: dict[str, object] = {
+        "type": TYPES[spec.type].value,
+        "required": spec.required,
+        "description": spec.description,
+    }
+    if spec.default is not None:
+        told["default"] = spec.default
+    if spec.choices:
+        told["constraints"] = [c.shown() for c in allowed(*spec.choices)]
+    return told
