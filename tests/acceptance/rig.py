@@ -278,15 +278,16 @@ def environment(state: Path, **more: str) -> dict[str, str]:
 
 
 @contextmanager
-def serving(root: Path, *flags: str, **env: str) -> Iterator[Server]:
+def serving(root: Path, *flags: str, local_process: bool = True, **env: str) -> Iterator[Server]:
     """Run a server below `root` until the block ends; its nodes die with it."""
     state = root / "state"
-    state.mkdir(parents=True)
-    with (root / "serve.log").open("wb") as log:
+    state.mkdir(parents=True, exist_ok=True)
+    with (root / "serve.log").open("ab") as log:
         process = subprocess.Popen(
             [
                 *(sys.executable, "-P", "-m", "yaffle.cli", "serve", "--listen", "127.0.0.1:0"),
-                *("--state-dir", str(state), "--allow-local-process", *flags),
+                *("--state-dir", str(state), *flags),
+                *(("--allow-local-process",) if local_process else ()),
             ],
             env=environment(state, **env),
             stdin=subprocess.DEVNULL,

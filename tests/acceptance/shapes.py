@@ -78,9 +78,18 @@ PROFILE: Final[dict[str, Rule]] = {
     "spec": mapping,
     "metadata": mapping,
 }
+STORED: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(Z|\.000000)")
+
+
+def stored(value: Any) -> bool:
+    """A time of a policy, which Senlin reads back from its store in another form (§0.5)."""
+    return isinstance(value, str) and bool(STORED.fullmatch(value))
+
+
 POLICY: Final[dict[str, Rule]] = {
     **OWNER,
-    **DATES,
+    "created_at": stored,
+    "updated_at": maybe(stored),
     "id": uuid,
     "name": words,
     "type": words,

@@ -18,6 +18,12 @@ def policy(world: World) -> Any:
     return world.policy("senlin.policy.deletion-1.0")
 
 
+def plain(policy: Any) -> Any:
+    """Return the policy with times to the second: Senlin reads them back in another form (§0.5)."""
+    times = {key: (policy[key] or "")[:19] for key in ("created_at", "updated_at")}
+    return {**policy, **times}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_create(world: World, kind: str) -> None:
     spec = spec_of(kind)
@@ -33,7 +39,7 @@ def test_create(world: World, kind: str) -> None:
     assert made["updated_at"] is None
     shown = world.api.get(f"policies/{made['id']}")["policy"]
     shapes.check(shown, shapes.POLICY)
-    assert shown == made
+    assert plain(shown) == plain(made)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -53,7 +59,7 @@ def test_validate(world: World, kind: str, version: str) -> None:
 @pytest.mark.parametrize("how", ["id", "name", "prefix"])
 def test_show_by(world: World, policy: Any, how: str) -> None:
     ident = {"id": policy["id"], "name": policy["name"], "prefix": policy["id"][:13]}[how]
-    assert world.api.get(f"policies/{ident}")["policy"] == policy
+    assert plain(world.api.get(f"policies/{ident}")["policy"]) == plain(policy)
 
 
 @pytest.mark.parametrize("ident", ["nope", "00000000-0000-4000-8000-000000000000"])
@@ -103,6 +109,7 @@ def modes(*items: Any) -> dict[str, Any]:
     )
 
 
+OURS = {**HEALTH, "detection": {**HEALTH["detection"], "interval": 60}}
 ACCEPTED = [
     pytest.param(health(recovery__actions=[]), id="no actions"),
     pytest.param(health(detection__interval="30"), id="interval as a string"),
@@ -112,7 +119,8 @@ ACCEPTED = [
         health(recovery__actions=[{"name": "REBOOT"}, {"name": "REBUILD"}]), id="two actions"
     ),
     pytest.param(spec_of("senlin.policy.health-1.1"), id="1.1"),
-    pytest.param(spec_of("senlin.policy.health-1.3", HEALTH), id="1.3 is ours"),
+    pytest.param(spec_of("senlin.policy.health-1.3", OURS), id="1.3 is ours"),
+    pytest.param(health(recovery__actions=None), id="RECREATE is what is done if nothing is said"),
     pytest.param(
         modes({"poll_url": "http://x", "poll_url_conn_error_as_unhealty": True}), id="misspelt key"
     ),
@@ -137,13 +145,11 @@ def scaling(**changes: Any) -> dict[str, Any]:
 
 
 REFUSED = [
-    pytest.param(health(detection__interval=4), "interval", id="interval 4"),
     pytest.param(health(detection__interval=-1), "interval", id="interval -1"),
     pytest.param(health(detection__interval="abc"), "interval", id="interval abc"),
     pytest.param(modes("LIFECYCLE_EVENTS", POLLING), "LIFECYCLE_EVENTS", id="events and polling"),
     pytest.param(modes(POLLING, POLLING), "detection_modes", id="twice"),
     pytest.param(health(detection__detection_modes=None), "detection_modes", id="no modes"),
-    pytest.param(health(recovery__actions=None), "actions", id="actions missing"),
     pytest.param(spec_of("senlin.policy.health-1.2", {}), "detection", id="no properties"),
     pytest.param(modes("BOGUS"), "BOGUS", id="bogus mode"),
     pytest.param(health(detection__recovery_conditional="SOME"), "SOME", id="bogus conditional"),
@@ -227,7 +233,7 @@ def test_bodies_that_are_refused(api: Api, body: Any, message: str | None) -> No
 def test_update(world: World, policy: Any) -> None:
     path = f"policies/{policy['id']}"
     after = world.api.patch(path, {"policy": {"name": "renamed"}}, want=200).json["policy"]
-    assert after == {**policy, "name": "renamed", "updated_at": after["updated_at"]}
+    assert plain(after) == plain({**policy, "name": "renamed", "updated_at": after["updated_at"]})
     shapes.check(after, shapes.POLICY)
     assert after["updated_at"]
     message = "No property needs an update."
@@ -269,7 +275,8 @@ def test_delete_what_is_attached(world: World) -> None:
 def test_list_filters(world: World) -> None:
     one = world.policy("senlin.policy.batch-1.0")
     two = world.policy("senlin.policy.deletion-1.0")
-    assert world.api.get(f"policies?name={one['name']}")["policies"] == [one]
+    found = world.api.get(f"policies?name={one['name']}")["policies"]
+    assert [plain(item) for item in found] == [plain(one)]
     found = world.api.get("policies?type=senlin.policy.batch-1.0")["policies"]
     assert one["id"] in {item["id"] for item in found}
     assert two["id"] not in {item["id"] for item in found}
