@@ -161,7 +161,7 @@ def share(desired: int, percent: float, min_step: int) -> int:
 
     Less than one node counts as one; of more the fraction is cut off.
     """
-    # Exact, for 2.3 % of 1000 is 23 and not the 22 that binary fractions make of it.
+    # Exact, for 18.4 % of 375 is 69 and not the 68 that binary fractions make of it.
     delta = Fraction(str(percent)) * desired / 100
     if abs(delta) < 1:
         change = ceil(delta) if delta > 0 else floor(delta)

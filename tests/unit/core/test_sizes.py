@@ -90,6 +90,11 @@ NOW = Sizes(desired=3, min_size=2, max_size=5)
         pytest.param({"desired": 1, "min_size": 1}, None, id="with-its-own-minimum"),
         pytest.param({"max_size": 3, "min_size": 3}, None, id="just-so"),
         pytest.param(
+            {"desired": 1, "min_size": 0, "max_size": 0},
+            "The target capacity (1) is greater than the specified max_size (0).",
+            id="none-is-a-bound-too",
+        ),
+        pytest.param(
             {"desired": 6},
             "The target capacity (6) is greater than the cluster's max_size (5).",
             id="own-max",
@@ -150,7 +155,7 @@ def test_check(asked: dict[str, int], text: str | None) -> None:
         pytest.param(10, PERCENT, 50, 2, 15, id="min-step-passed"),
         pytest.param(0, PERCENT, 50, 2, 2, id="growth-from-none-grows"),
         pytest.param(0, PERCENT, 50, None, 0, id="half-of-none"),
-        pytest.param(1000, PERCENT, 2.3, None, 1023, id="no-binary-fractions"),
+        pytest.param(375, PERCENT, 18.4, None, 444, id="no-binary-fractions"),
     ],
 )
 def test_adjustment(

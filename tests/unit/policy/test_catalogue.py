@@ -294,5 +294,11 @@ def test_an_older_version_does_not_show_what_came_later() -> None:
         "limits",
         "retry",
     }
+    words = [
+        found["detection"]["schema"]["detection_modes"]["schema"]["*"]["schema"]["type"]  # type: ignore[index]
+        for found in (old, new)
+    ]
+    known = [set(word["constraints"][0]["constraint"]) for word in words]
+    assert known[1] - known[0] == {"LB_STATUS_POLLING"}
     assert "hooks" not in find("senlin.policy.deletion-1.0").schema()
     assert "hooks" in find("senlin.policy.deletion-1.1").schema()
