@@ -13,6 +13,7 @@ from yaffle.cli import (
     demo,
     doctor,
     events,
+    imports,
     incidents,
     nodes,
     operators,
@@ -50,6 +51,7 @@ client(app, "stop")(operators.stop)
 app.add_typer(outbox.app, name="outbox")
 app.command("doctor")(doctor.doctor)
 app.add_typer(users.app, name="user")
+app.add_typer(imports.app, name="import")
 app.add_typer(database.app, name="db")
 
 

@@ -23,6 +23,7 @@ WANTED = {
     *(f"maintenance {w}" for w in ("start", "list", "end")),
     *(f"outbox {w}" for w in ("list", "redeliver")),
     *(f"user {w}" for w in ("add", "list", "remove", "passwd")),
+    "import senlin",
     *(f"db {w}" for w in ("prune", "migrate", "check")),
 }  # fmt: skip
 LOCAL = {"serve", "demo"}
