@@ -60,8 +60,10 @@ class Audit:
                 return
             action = conn.execute(select(actions).where(actions.c.id == step.action_id)).one()
             self._rightful(life, kind, step, action, target)
-            if kind == "CREATE" and action.action == "NODE_RECOVER":
+            if kind == "CREATE" and action.action in {"NODE_RECOVER", "NODE_UPDATE"}:
                 self._proved(conn, step, target)
+            if action.action == "NODE_UPDATE":
+                self._aimed(conn, kind, action, target)
 
     def _sweeping(self, conn: Any, kind: str, operation_id: str, target: Target) -> None:
         rows = [(t.node_id, t.physical_id) for _, t in debris.due(conn, 2**62, 1000)]
@@ -80,6 +82,17 @@ class Audit:
             now_us -= int(self._stage.clock.forward_s * 1e6)
         if action.status != "RUNNING" or action.lease_us <= now_us:
             self.fail(f"{kind} on {target.name} without a lease ({action.status})")
+
+    def _aimed(self, conn: Any, kind: str, action: Any, target: Target) -> None:
+        """An update deletes under the properties that the copy has, and makes one with the new."""
+        new = catalog.profile(conn, action.inputs["new_profile_id"])
+        node = catalog.node(conn, target.node_id)
+        if kind != "DELETE" and dict(target.spec) != dict(new.spec):
+            self.fail(f"{kind} of {target.name} with properties that are not the new profile's")
+        if kind == "DELETE" and node.profile_id == new.id:
+            self.fail(f"{target.name} names its new profile while the old copy is deleted")
+        if kind == "DELETE" and dict(target.spec) == dict(new.spec):
+            self.fail(f"DELETE of {target.name} with properties that its copy does not have")
 
     def _proved(self, conn: Any, step: Any, target: Target) -> None:
         before = conn.execute(
@@ -127,6 +140,10 @@ class Audit:
                 self.fail(
                     f"recovery of {node.name} admitted in spite of {kind} ({found[0].reason})"
                 )
+        if action.cluster_id is None:
+            # Nobody plans for a node alone: the request was admitted as it was asked.
+            self._count(action, ("all",))
+            return
         decision = conn.execute(
             select(decisions)
             .where(decisions.c.node_id == action.node_id)
@@ -142,9 +159,13 @@ class Audit:
             blind_s = stage.clock.monotonic_s() - stage.blind_since_s
             if blind_s > stage.blind_bound_s:
                 self.fail(f"recovery of {node.name} admitted after {blind_s:.1f} s of blindness")
-        at_s = stage.clock.monotonic_s() + stage.clock.forward_s
+        self._count(action, ("all", action.cluster_id))
+
+    def _count(self, action: Any, keys: tuple[str, ...]) -> None:
+        clock = self._stage.clock
+        at_s = clock.monotonic_s() + clock.forward_s
         self._counted[action.id] = at_s
-        for key in ("all", action.cluster_id):
+        for key in keys:
             self.admissions[key].append(at_s)
             self._bucket(key)
 
@@ -163,7 +184,7 @@ class Audit:
                 select(steps.c.seq).where(steps.c.action_id == ident, acts, taken)
             ).first()
             if outputs.get("end") in {"already-healthy", "abandoned"} and touched is None:
-                for key in ("all", cluster_id):
+                for key in ("all", cluster_id) if cluster_id else ("all",):
                     self.admissions[key].remove(at_s)
 
     def _bucket(self, key: str) -> None:
@@ -180,7 +201,7 @@ class Audit:
         for row in rows:
             by_cluster[row.cluster_id] += 1
         for cluster_id, count in by_cluster.items():
-            if count > self._stage.max_in_flight:
+            if cluster_id and count > self._stage.max_in_flight:
                 self.fail(f"{count} recoveries in flight in cluster {cluster_id}")
         if len(rows) > self._stage.limit_of("all").max_in_flight:
             self.fail(f"{len(rows)} recoveries in flight at once")

@@ -177,20 +177,19 @@ class Errand(StrEnum):
     OPERATE = "operate"
 
 
+_ERRANDS: Final[Mapping[Errand, tuple[Stage, ...]]] = {
+    Errand.MAKE: (Stage.CREATE,),
+    Errand.REMOVE: (Stage.DELETE,),
+    Errand.CHECK: (Stage.LOOK,),
+    Errand.REPLACE: (Stage.DELETE, Stage.CREATE),
+    Errand.OPERATE: (Stage.FENCE, Stage.ACT),
+}
+
+
 def errand(kind: Errand, action: RecoveryAction) -> tuple[Rung, ...]:
     """Return the ladder of an errand: one rung, nothing looked at before or verified after."""
-    match kind:
-        case Errand.MAKE:
-            path: tuple[Stage, ...] = (Stage.CREATE,)
-        case Errand.REMOVE:
-            path = (Stage.DELETE,)
-        case Errand.CHECK:
-            path = (Stage.LOOK,)
-        case Errand.REPLACE:
-            path = (Stage.DELETE, Stage.CREATE)
-        case Errand.OPERATE:
-            path = (Stage.ACT,) if action.in_place else (Stage.FENCE, Stage.ACT)
-    return (Rung(action=action, path=path),)
+    harmless = kind is Errand.OPERATE and action.in_place
+    return (Rung(action=action, path=(Stage.ACT,) if harmless else _ERRANDS[kind]),)
 
 
 def build(recovery: Recovery) -> tuple[Rung, ...]:

@@ -158,3 +158,9 @@ def aimed(
     if stage is Stage.ACT:
         return renewed, replace(rung, params={"old": dict(renewal.old)})
     return renewed, rung
+
+
+def is_coming(conn: Connection, profile_id: str) -> bool:
+    """Whether a node is about to be given this profile: its row does not name it yet."""
+    under_way = actions.unfinished(conn, action="NODE_UPDATE")
+    return any(action.inputs.get(NEW_PROFILE) == profile_id for action in under_way)

@@ -12,7 +12,7 @@ import msgspec
 
 from yaffle.engine.defaults import without_policy
 from yaffle.errors import InvalidSpec
-from yaffle.model.policy import Detection, HealthPolicy, Recovery, RecoveryAction
+from yaffle.model.policy import Detection, FencingKind, HealthPolicy, Recovery, RecoveryAction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +32,14 @@ class Snapshot:
 
         `in_place`: operations that the profiles declare unable to make a second copy.
         """
-        recovery = policy.recovery
+        recovery = _consented(policy.recovery, request)
         operation = request.get("operation")
         if isinstance(operation, str):
-            params = request.get("operation_params")
+            params = _params(request)
             known = next((a for a in recovery.actions if a.name == operation.upper()), None)
             action = known or RecoveryAction(name=operation.upper())
-            if isinstance(params, Mapping):
-                action = replace(action, params=dict(params))
+            if params is not None:
+                action = replace(action, params=params)
             rung = replace(action, in_place=action.name in in_place)
             recovery = replace(recovery, actions=(rung,))
         forced = bool(request) and not request.get("check", False)
@@ -53,6 +53,30 @@ class Snapshot:
             detection=policy.detection,
             recovery=replace(policy.recovery, node_delete_timeout_s=timeout_s),
         )
+
+
+FENCE = "fence_compute"
+"""A word among a request's params that is for us and not for the driver (Senlin's)."""
+
+
+def _params(request: Mapping[str, object]) -> dict[str, object] | None:
+    params = request.get("operation_params")
+    if not isinstance(params, Mapping):
+        return None
+    return {key: value for key, value in params.items() if key != FENCE}
+
+
+def _consented(recovery: Recovery, request: Mapping[str, object]) -> Recovery:
+    """Return the policy's recovery with what a request says of deletion, proof and fence."""
+    timeout_s, force = request.get("delete_timeout"), request.get("force_recreate")
+    params = request.get("operation_params")
+    if isinstance(timeout_s, int | float):
+        recovery = replace(recovery, node_delete_timeout_s=float(timeout_s))
+    if force is not None:
+        recovery = replace(recovery, node_force_recreate=force is True)
+    if isinstance(params, Mapping) and params.get(FENCE) is True:
+        recovery = replace(recovery, fencing=recovery.fencing or (FencingKind.COMPUTE,))
+    return recovery
 
 
 def pack(snapshot: Snapshot) -> dict[str, object]:

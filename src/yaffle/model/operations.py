@@ -205,6 +205,8 @@ class Inspection:
     properties: Mapping[str, object] = field(default_factory=lambda: EMPTY)
     """A profile that would build another one like it."""
     attributes: Mapping[str, object] = field(default_factory=lambda: EMPTY)
+    owner: str = ""
+    """With REFUSED: the id of the node whose mark it bears, where it bears one."""
 
 
 class Delivery(StrEnum):

@@ -198,13 +198,13 @@ class ScriptedProfile:
         found = self.world.owner(identity)
         if found is None:
             return _inspected(InspectionState.ABSENT, f"there is no copy {identity}")
-        if found.node_id != STRAY:
-            return _inspected(InspectionState.REFUSED, f"it is node {found.node_id}'s")
+        free = found.node_id == STRAY
         image = {"image": f"snapshot of {identity}"} if snapshot else {}
         return Inspection(
-            state=InspectionState.FOUND,
-            detail="it runs",
+            state=InspectionState.FOUND if free else InspectionState.REFUSED,
+            detail="it runs" if free else f"it is node {found.node_id}'s",
             physical_id=identity,
+            owner=found.node_id,
             properties={**found.spec, **image, **overrides},
             attributes={"node_ip": "192.0.2.1"},
         )

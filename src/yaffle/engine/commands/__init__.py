@@ -6,9 +6,10 @@ who and why. The verbs live with their nouns; this file says which there are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from yaffle.engine.commands.actions import Actions
+from yaffle.engine.commands.adoption import Adoption
 from yaffle.engine.commands.bindings import POLICY_PRIORITY, Bindings
 from yaffle.engine.commands.clusters import MAX_NODES, Clusters
 from yaffle.engine.commands.desk import Desk
@@ -17,7 +18,8 @@ from yaffle.engine.commands.nodes import Nodes
 from yaffle.engine.commands.operators import PAUSE_MAX_S, Operators
 from yaffle.engine.commands.policies import Policies
 from yaffle.engine.commands.profiles import Profiles
-from yaffle.engine.commands.receivers import Receivers, Verbs
+from yaffle.engine.commands.receivers import Receivers
+from yaffle.engine.commands.recoveries import Recoveries
 
 if TYPE_CHECKING:
     from yaffle.engine.kit import Kit
@@ -61,10 +63,24 @@ class Commands:
         self.refresh = clusters.refresh
 
         nodes = Nodes(desk)
-        self.recover = nodes.recover
+        self.node_create = nodes.node_create
+        self.node_update = nodes.node_update
+        self.node_check = nodes.node_check
+        self.node_op = nodes.node_op
+        self.node_delete = nodes.node_delete
+        self.node_mark = nodes.node_mark
+        self.node_unmark = nodes.node_unmark
         self.mark = nodes.mark
         self.unmark = nodes.unmark
         self.delete_node = nodes.delete_node
+
+        recoveries = Recoveries(desk)
+        self.node_recover = recoveries.node_recover
+        self.recover = recoveries.recover
+
+        adoption = Adoption(desk)
+        self.node_adopt = adoption.node_adopt
+        self.node_preview = adoption.node_preview
 
         actions = Actions(desk)
         self.action_cancel = actions.action_cancel
@@ -77,7 +93,7 @@ class Commands:
         self.acknowledge = operators.acknowledge
         self.redeliver = operators.redeliver
 
-        receivers = Receivers(desk, cast("Verbs", self))
+        receivers = Receivers(desk, clusters)
         self.receiver_create = receivers.receiver_create
         self.receiver_update = receivers.receiver_update
         self.receiver_delete = receivers.receiver_delete

@@ -1,137 +1,381 @@
-"""Nodes: marks, recoveries that people ask for, and deletion."""
+"""Nodes: made, changed, looked at, operated, deleted; each verb is one transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
 
-from yaffle.engine.commands.desk import Desk
-from yaffle.engine.commands.removal import remove
-from yaffle.errors import Conflict, InvalidSpec
-from yaffle.policy.operations import NO_RECOVERY
-from yaffle.store import actions, catalog
+from yaffle.core import sizes
+from yaffle.engine.commands.desk import Desk, asker, existing_profile, named
+from yaffle.engine.errands import NEW_PROFILE
+from yaffle.engine.jobs import asked, bound, conflicts
+from yaffle.engine.jobs.parts import node_name
+from yaffle.engine.jobs.removal import deletion_of, remove
+from yaffle.engine.jobs.rows import queue
+from yaffle.errors import ActionInProgress, BadRequest, NotFound, ResourceIsLocked
+from yaffle.model.health import NodeStatus
+from yaffle.model.ids import NodeId
+from yaffle.model.rights import Right, need
+from yaffle.store import actions, catalog, events
+from yaffle.store.tables import nodes
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from yaffle.model.ids import ActionId
-    from yaffle.store.records import NodeRow
+    from yaffle.model.rights import Who
+    from yaffle.store.records import ClusterRow, NodeRow, ProfileRow
+
+IN_PROGRESS: Final = frozenset(
+    {
+        NodeStatus.CREATING.value,
+        NodeStatus.UPDATING.value,
+        NodeStatus.DELETING.value,
+        NodeStatus.RECOVERING.value,
+    }
+)
+NOTHING: Final = "No property needs an update."
 
 
 class Nodes:
-    """Marks, recovers and deletes nodes."""
+    """What becomes of single nodes, in and out of clusters."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
+        self._kit = desk.kit
 
-    async def delete_node(self, node: str, *, by: str) -> None:
-        """Delete one node; the cluster's desired capacity shrinks with it."""
+    # --- create ---------------------------------------------------------------------------------
 
-        def work(conn: Connection) -> None:
-            row = catalog.find_node(conn, node)
-            now_us = self._desk.now()
-            # Asked for twice, it is one node less, not two.
-            if not remove(self._desk, conn, row, by, now_us):
-                return
-            cluster = catalog.cluster(conn, row.cluster_id) if row.cluster_id else None
-            if cluster is not None:
-                capacity = max(0, cluster.desired_capacity - 1)
-                catalog.set_cluster(conn, cluster.id, now_us, desired_capacity=capacity)
-            self._desk.event(conn, "NODE", row.id, row.name, "NODE_DELETE", by)
-
-        await self._desk.kit.store.write(work)
-        self._desk.changed()
-
-    async def recover(
+    async def node_create(
         self,
-        node: str,
+        who: Who,
         *,
-        by: str,
-        operation: str | None = None,
-        params: Mapping[str, object] | None = None,
-        check: bool = False,
-    ) -> ActionId:
-        """Ask for a node to be recovered; the brakes that a person may lift are lifted."""
-        inputs: dict[str, object] = {"by": by, "check": check}
+        name: str,
+        profile: str,
+        cluster: str | None = None,
+        role: str = "",
+        metadata: Mapping[str, object] | None = None,
+    ) -> tuple[NodeId, ActionId]:
+        """Create a node, alone or as a member; a member's name is made from its cluster's format."""
+        need(who, Right.WRITE)
+        ident = NodeId(self._kit.new_id())
 
         def work(conn: Connection) -> ActionId:
-            row = catalog.find_node(conn, node)
-            if operation is not None:
-                self._knows(conn, row, operation, params or {})
-                inputs.update(operation=operation.upper(), operation_params=dict(params or {}))
-            holder = actions.lock_holder(conn, row.id)
-            if holder is not None:
-                raise Conflict(
-                    f"node {row.name!r} is busy with {holder.action} {holder.id};"
-                    " wait for its end, or see `yaffle why`"
-                )
+            row = existing_profile(conn, profile, who)
+            self._desk.driver(row.type)
+            home = self._home(conn, cluster, who, row) if cluster else None
             now_us = self._desk.now()
-            ident = self._desk.job(
-                conn, "NODE_RECOVER", row.id, row.cluster_id, by, now_us, locked=True
-            )
-            actions.set_values(conn, ident, now_us, status=actions.WAITING, inputs=inputs)
-            self._desk.event(conn, "NODE", row.id, row.name, "NODE_RECOVER", by)
-            return ident
+            values: dict[str, object] = {
+                "id": ident,
+                "name": named(name),
+                "profile_id": row.id,
+                "role": role,
+                "metadata": dict(metadata or {}),
+                "status_reason": "Initializing",
+                "project": who.project,
+                "user": who.user,
+                "domain": who.domain,
+                "init_us": now_us,
+                "created_us": now_us,
+            }
+            if home is not None:
+                values |= self._join(conn, home, now_us)
+            catalog.add(conn, nodes, values)
+            made = catalog.node(conn, ident)
+            assert made is not None  # noqa: S101 - inserted a line above
+            return self._queue(conn, who, made, "NODE_CREATE")
 
-        ident = await self._desk.kit.store.write(work)
-        self._desk.changed()
-        return ident
+        return ident, await self._asked(work)
 
-    def _knows(
-        self, conn: Connection, node: NodeRow, operation: str, params: Mapping[str, object]
-    ) -> None:
-        driver = self._desk.driver(catalog.profile(conn, node.profile_id).type)
-        known = {*driver.operations, "RECREATE"} - NO_RECOVERY
-        name = operation.upper()
-        if name in NO_RECOVERY:
-            raise InvalidSpec(
-                f"operation {operation!r} recovers nothing; known: {', '.join(sorted(known))}"
+    def _home(self, conn: Connection, cluster: str, who: Who, profile: ProfileRow) -> ClusterRow:
+        """Return the cluster that a new node goes to; raise where it cannot."""
+        try:
+            home = catalog.find_cluster(conn, cluster, who.scope)
+        except NotFound as error:
+            raise BadRequest(
+                f"The specified cluster '{cluster}' could not be found.", hint=error.hint
+            ) from None
+        if catalog.profile(conn, home.profile_id).type != profile.type:
+            raise BadRequest("Node and cluster have different profile type, operation aborted.")
+        holder = actions.lock_holder(conn, NodeId(home.id))
+        if holder is not None and holder.action == "CLUSTER_DELETE":
+            raise ResourceIsLocked(
+                f"NODE_CREATE for cluster {home.id} cannot be completed because it is already"
+                " locked.",
+                hint=f"the cluster is being deleted by action {holder.id}",
             )
-        if name not in known:
-            raise InvalidSpec(
-                f"operation {operation!r} is not supported by profile type {driver.type!r};"
-                f" it knows {', '.join(sorted(known))}"
-            )
-        spec = driver.operations.get(name)
-        for key, value in params.items():
-            param = spec.params.get(key) if spec else None
-            if param is None:
-                raise InvalidSpec(f"operation_params.{key}: {name} has no such parameter")
-            if param.choices and str(value).upper() not in {str(c).upper() for c in param.choices}:
-                raise InvalidSpec(
-                    f"operation_params.{key}: {value!r} is none of {', '.join(map(str, param.choices))}"
-                )
+        _resized(home, home.desired_capacity + 1)
+        return home
 
-    async def mark(self, node: str, *, reason: str, by: str) -> None:
-        """Mark a node unhealthy; no check erases the mark."""
+    def _join(self, conn: Connection, home: ClusterRow, now_us: int) -> dict[str, object]:
+        catalog.set_cluster(
+            conn,
+            home.id,
+            now_us,
+            desired_capacity=home.desired_capacity + 1,
+            next_index=home.next_index + 1,
+        )
+        return {
+            "name": node_name(self._kit, home, home.next_index),
+            "cluster_id": home.id,
+            "index": home.next_index,
+            "project": home.project,
+            "domain": home.domain,
+        }
+
+    # --- update ---------------------------------------------------------------------------------
+
+    async def node_update(
+        self,
+        who: Who,
+        ident: str,
+        *,
+        name: str | None = None,
+        profile: str | None = None,
+        role: str | None = None,
+        metadata: Mapping[str, object] | None = None,
+        tainted: bool | None = None,
+    ) -> ActionId:
+        """Change a node. Words about it are changed at once; another profile takes its time."""
+        need(who, Right.WRITE)
+        said: dict[str, object] = {
+            "name": None if name is None else named(name),
+            "role": role,
+            "metadata": None if metadata is None else dict(metadata),
+            "tainted": tainted,
+        }
+
+        def work(conn: Connection) -> ActionId:
+            row = catalog.find_node(conn, ident, who.scope)
+            words = {k: v for k, v in said.items() if v is not None and getattr(row, k) != v}
+            new = None if profile is None else self._new_profile(conn, row, profile, who)
+            if not words and new is None:
+                raise BadRequest(NOTHING)
+            conflicts.check(conn, "NODE_UPDATE", "node", row.id)
+            now_us = self._desk.now()
+            if words:
+                catalog.set_node(conn, row.id, now_us, **words)
+            inputs = words if new is None else {**words, NEW_PROFILE: new.id}
+            action = self._queue(conn, who, row, "NODE_UPDATE", inputs)
+            if new is None:
+                _done(conn, action, now_us)
+            return action
+
+        return await self._asked(work)
+
+    def _new_profile(
+        self, conn: Connection, row: NodeRow, profile: str, who: Who
+    ) -> ProfileRow | None:
+        """Return the profile that the node is to get; None where it has it already."""
+        new = existing_profile(conn, profile, who)
+        if new.id == row.profile_id:
+            return None
+        if new.type != catalog.profile(conn, row.profile_id).type:
+            raise BadRequest("Cannot update a node to a different profile type, operation aborted.")
+        return new
+
+    # --- check and operations -------------------------------------------------------------------
+
+    async def node_check(
+        self, who: Who, ident: str, params: Mapping[str, object] | None = None
+    ) -> ActionId:
+        """Have a node looked at once; the answer is its status."""
+        need(who, Right.WRITE)
+
+        def work(conn: Connection) -> ActionId:
+            row = catalog.find_node(conn, ident, who.scope)
+            conflicts.check(conn, "NODE_CHECK", "node", row.id)
+            return self._queue(conn, who, row, "NODE_CHECK", dict(params or {}))
+
+        return await self._asked(work)
+
+    async def node_op(
+        self, who: Who, ident: str, operation: str, params: Mapping[str, object] | None = None
+    ) -> ActionId:
+        """Have a node do one operation of its profile, after whatever holds it now."""
+        need(who, Right.WRITE)
+
+        def work(conn: Connection) -> ActionId:
+            row = catalog.find_node(conn, ident, who.scope)
+            driver = self._desk.driver(catalog.profile(conn, row.profile_id).type)
+            inputs = asked.operation(driver, operation, dict(params or {}))
+            conflicts.check(conn, "NODE_OPERATION", "node", row.id)
+            return self._queue(conn, who, row, "NODE_OPERATION", inputs)
+
+        return await self._asked(work)
+
+    # --- delete ---------------------------------------------------------------------------------
+
+    async def node_delete(self, who: Who, ident: str, *, force: bool = False) -> ActionId:
+        """Delete a node; its cluster wants one less from now on, unless a deletion policy says no."""
+        need(who, Right.WRITE)
+
+        def work(conn: Connection) -> ActionId:
+            return self._delete(conn, who, catalog.find_node(conn, ident, who.scope), force=force)
+
+        return await self._asked(work)
+
+    def _delete(self, conn: Connection, who: Who, row: NodeRow, *, force: bool) -> ActionId:
+        if not force and row.status in IN_PROGRESS:
+            raise ActionInProgress(
+                f"The node '{row.id}' is in status {row.status}.",
+                hint="wait for its end, or use force",
+            )
+        now_us = self._desk.now()
+        present = deletion_of(conn, row)
+        home = catalog.cluster(conn, row.cluster_id) if row.cluster_id else None
+        hook = None
+        # Asked for twice, it is one node less, not two.
+        if home is not None and present is None:
+            policy = bound.deletion(conn, home.id)
+            hook = None if policy is None else policy.hook
+            if policy is None or policy.reduce_desired_capacity:
+                fewer = max(0, home.desired_capacity - 1)
+                _resized(home, fewer)
+                catalog.set_cluster(conn, home.id, now_us, desired_capacity=fewer)
+        self._event(conn, who, row, "NODE_DELETE")
+        return remove(
+            self._kit,
+            conn,
+            row,
+            who=who,
+            now_us=now_us,
+            timeout_s=None if home is None else home.timeout_s,
+            hook=hook,
+        )
+
+    # --- marks ----------------------------------------------------------------------------------
+
+    async def node_mark(self, who: Who, ident: str, *, reason: str) -> None:
+        """Mark a node unhealthy; no check erases the mark. ResourceIsLocked while it is acted upon."""
+        need(who, Right.WRITE)
 
         def work(conn: Connection) -> None:
-            row = catalog.find_node(conn, node)
+            row = catalog.find_node(conn, ident, who.scope)
             holder = actions.lock_holder(conn, row.id)
             if holder is not None and holder.status in actions.ACTIVE:
                 # As Heat answers a mark while the resource is locked (seed 5).
-                raise Conflict(
+                raise ResourceIsLocked(
                     f"node {row.name!r} is busy with {holder.action}; mark it afterwards"
                 )
             now_us = self._desk.now()
             catalog.set_node(
-                conn, row.id, now_us, mark_reason=reason[:1000], mark_by=by, mark_us=now_us
+                conn, row.id, now_us, mark_reason=reason[:1000], mark_by=who.user, mark_us=now_us
             )
-            self._desk.event(conn, "NODE", row.id, row.name, "NODE_MARK_UNHEALTHY", by, reason)
+            self._event(conn, who, row, "NODE_MARK_UNHEALTHY", reason)
 
-        await self._desk.kit.store.write(work)
+        await self._kit.store.write(work)
         self._desk.changed()
 
-    async def unmark(self, node: str, *, reason: str, by: str) -> None:
+    async def node_unmark(self, who: Who, ident: str, *, reason: str) -> None:
         """Lift a user's mark; what the checks say counts again. Without one nothing happens."""
+        need(who, Right.WRITE)
 
         def work(conn: Connection) -> None:
-            row = catalog.find_node(conn, node)
+            row = catalog.find_node(conn, ident, who.scope)
             if row.mark_reason is None:
                 return
-            now_us = self._desk.now()
-            catalog.set_node(conn, row.id, now_us, mark_reason=None, mark_by="", mark_us=None)
-            self._desk.event(conn, "NODE", row.id, row.name, "NODE_MARK_HEALTHY", by, reason)
+            catalog.set_node(
+                conn, row.id, self._desk.now(), mark_reason=None, mark_by="", mark_us=None
+            )
+            self._event(conn, who, row, "NODE_MARK_HEALTHY", reason)
 
-        await self._desk.kit.store.write(work)
+        await self._kit.store.write(work)
         self._desk.changed()
+
+    # --- in the words of before -----------------------------------------------------------------
+
+    async def delete_node(self, node: str, *, by: str) -> None:
+        """Delete one node, whatever is being done to it; the cluster shrinks with it."""
+        await self.node_delete(asker(by), node, force=True)
+
+    async def mark(self, node: str, *, reason: str, by: str) -> None:
+        """Mark a node unhealthy."""
+        await self.node_mark(asker(by), node, reason=reason)
+
+    async def unmark(self, node: str, *, reason: str, by: str) -> None:
+        """Lift a user's mark."""
+        await self.node_unmark(asker(by), node, reason=reason)
+
+    # --- rows -----------------------------------------------------------------------------------
+
+    def _queue(
+        self,
+        conn: Connection,
+        who: Who,
+        row: NodeRow,
+        action: str,
+        inputs: Mapping[str, object] | None = None,
+    ) -> ActionId:
+        """Insert an action on a node, ready or behind whatever holds the node, with its event."""
+        home = catalog.cluster(conn, row.cluster_id) if row.cluster_id else None
+        free = actions.lock_holder(conn, row.id) is None
+        self._event(conn, who, row, action)
+        return queue(
+            self._kit,
+            conn,
+            action=action,
+            who=who,
+            target=row.id,
+            cluster_id=row.cluster_id,
+            node_id=row.id,
+            inputs=inputs,
+            timeout_s=None if home is None else home.timeout_s,
+            status=actions.READY if free else actions.WAITING,
+            lock_key=row.id if free else None,
+        )
+
+    def _event(
+        self, conn: Connection, who: Who, row: NodeRow, action: str, reason: str = ""
+    ) -> None:
+        tell(conn, who, row, action, self._desk.now(), reason)
+
+    async def _asked(self, work: Callable[[Connection], ActionId]) -> ActionId:
+        action = await self._kit.store.write(work)
+        self._desk.changed()
+        return action
+
+
+def tell(
+    conn: Connection, who: Who, row: NodeRow, action: str, now_us: int, reason: str = ""
+) -> None:
+    """Record what was asked of a node, by whom and why."""
+    events.append(
+        conn,
+        events.Subject(
+            otype="NODE",
+            oid=row.id,
+            oname=row.name,
+            node_id=row.id,
+            cluster_id=row.cluster_id or "",
+            project=row.project,
+            user=who.user,
+            domain=who.domain,
+        ),
+        at_us=now_us,
+        action=action,
+        status="start",
+        reason=reason or f"asked for by {who.user}",
+        data={"by": who.user},
+    )
+
+
+def _resized(home: ClusterRow, desired: int) -> None:
+    """Raise BadRequest if the cluster may not want so many nodes."""
+    now = sizes.Sizes(desired=home.desired_capacity, min_size=home.min_size, max_size=home.max_size)
+    fault = sizes.check(now, desired=desired)
+    if fault is not None:
+        raise BadRequest(fault.text)
+
+
+def _done(conn: Connection, action: ActionId, now_us: int) -> None:
+    """End an action that was words only, in the transaction that asked for it."""
+    actions.set_values(conn, action, now_us, start_us=now_us)
+    actions.end(
+        conn,
+        action,
+        now_us,
+        status=actions.SUCCEEDED,
+        reason="Action completed successfully.",
+        outputs={},
+    )

@@ -1,0 +1,155 @@
+"""Recoveries that people ask for: a member's waits for its planner, a node alone is admitted here.
+
+The planner of a cluster lifts the brakes that a person may lift. A node without a cluster has no
+watch and no planner: what no person may lift by asking (a stop, maintenance, the budgets that all
+share) is asked in the request's own transaction, and refused at once instead of waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from yaffle.core import retry
+from yaffle.core.budgets import Refusal
+from yaffle.engine import spending, targets
+from yaffle.engine.commands.desk import Desk, asker
+from yaffle.engine.commands.nodes import tell
+from yaffle.engine.defaults import without_policy
+from yaffle.engine.halts import halted
+from yaffle.engine.jobs import asked, conflicts
+from yaffle.engine.jobs.rows import queue
+from yaffle.engine.naming import names_of, recover_action
+from yaffle.engine.scene import in_place_names, policy_of
+from yaffle.engine.snapshot import Snapshot, pack
+from yaffle.errors import Conflict
+from yaffle.model.rights import Right, need
+from yaffle.store import actions, catalog
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from yaffle.model.ids import ActionId
+    from yaffle.model.rights import Who
+    from yaffle.store.records import NodeRow
+
+BESIDES_S = 600
+"""What a recovery may take beyond its rungs: looking, fencing, deleting."""
+
+
+class Recoveries:
+    """Has nodes recovered because somebody asked."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._kit = desk.kit
+
+    async def node_recover(
+        self, who: Who, ident: str, params: Mapping[str, object] | None = None
+    ) -> ActionId:
+        """Ask for a recovery; the request's words go before the policy's, the policy's before ours.
+
+        BadRequest for words that make no sense; Conflict where a node without a cluster may not be
+        touched now.
+        """
+        need(who, Right.WRITE)
+
+        def work(conn: Connection) -> ActionId:
+            row = catalog.find_node(conn, ident, who.scope)
+            driver = self._desk.driver(catalog.profile(conn, row.profile_id).type)
+            known = asked.NODE_WORDS | asked.HINTS
+            inputs = {"by": who.user, **asked.recovery(who, driver, dict(params or {}), known)}
+            conflicts.check(conn, "NODE_RECOVER", "node", row.id)
+            tell(conn, who, row, "NODE_RECOVER", self._desk.now())
+            if row.cluster_id is None:
+                return self._alone(conn, who, row, inputs)
+            return self._member(conn, who, row, inputs)
+
+        action = await self._kit.store.write(work)
+        self._desk.changed()
+        return action
+
+    async def recover(
+        self,
+        node: str,
+        *,
+        by: str,
+        operation: str | None = None,
+        params: Mapping[str, object] | None = None,
+        check: bool = False,
+    ) -> ActionId:
+        """Ask for a recovery, in the words of before."""
+        said: dict[str, object] = {"check": check}
+        if operation is not None:
+            said |= {"operation": operation, "operation_params": dict(params or {})}
+        return await self.node_recover(asker(by), node, said)
+
+    # --- rows -----------------------------------------------------------------------------------
+
+    def _member(
+        self, conn: Connection, who: Who, row: NodeRow, inputs: Mapping[str, object]
+    ) -> ActionId:
+        """Hold the node until its cluster's planner has admitted the request."""
+        assert row.cluster_id is not None  # noqa: S101 - asked by the caller
+        policy, _ = policy_of(self._kit, conn, row.cluster_id)
+        snapshot = Snapshot.of(policy, inputs, in_place=in_place_names(self._kit))
+        return queue(
+            self._kit,
+            conn,
+            action="NODE_RECOVER",
+            who=who,
+            target=row.id,
+            cluster_id=row.cluster_id,
+            node_id=row.id,
+            inputs=inputs,
+            data=self._shown(conn, row, snapshot),
+            status=actions.WAITING,
+            lock_key=row.id,
+        )
+
+    def _alone(
+        self, conn: Connection, who: Who, row: NodeRow, inputs: Mapping[str, object]
+    ) -> ActionId:
+        """Admit the recovery of a node that no watch looks after, or refuse it now."""
+        now_us = self._desk.now()
+        why = halted(conn, row.id, None, now_us)
+        if why:
+            raise Conflict(f"Node {row.id} cannot be recovered now: {why}", hint="lift it first")
+        policy = without_policy(self._kit.settings.default_interval)
+        snapshot = Snapshot.of(policy, inputs, in_place=in_place_names(self._kit))
+        spent = spending.spend(self._kit, conn, row, None, now_us)
+        if isinstance(spent, Refusal):
+            numbers = ", ".join(f"{k} {v}" for k, v in spent.numbers.items())
+            raise Conflict(
+                f"Node {row.id} cannot be recovered now: {spent.reason.value} ({numbers})",
+                hint="ask again later, or raise the budget",
+            )
+        state = retry.started(targets.retry_of(row), policy.recovery.retry, now_us)
+        catalog.set_node(
+            conn,
+            row.id,
+            now_us,
+            attempts=state.attempts,
+            attempt_us=now_us,
+            next_attempt_us=state.next_us,
+        )
+        ladder = snapshot.recovery.actions
+        return queue(
+            self._kit,
+            conn,
+            action="NODE_RECOVER",
+            who=who,
+            target=row.id,
+            node_id=row.id,
+            inputs={**inputs, "snapshot": pack(snapshot)},
+            data=self._shown(conn, row, snapshot),
+            timeout_s=int(sum(a.timeout_s for a in ladder)) + BESIDES_S,
+            lock_key=row.id,
+        )
+
+    def _shown(self, conn: Connection, row: NodeRow, snapshot: Snapshot) -> dict[str, object]:
+        """Return `data.health.recover_action`: what will be tried, all words merged."""
+        cluster = None if row.cluster_id is None else catalog.cluster(conn, row.cluster_id)
+        profile = catalog.profile(conn, row.profile_id)
+        names = names_of(targets.target_of(row, profile, cluster.name if cluster else ""), "")
+        return {"health": {"recover_action": recover_action(snapshot.recovery.actions, names)}}
