@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +15,10 @@ NEWEST = "1.14"
 SLEEPER = {
     "type": "yaffle.local.process",
     "version": "1.0",
-    "properties": {"command": ["python3", "-c", "import signal; signal.pause()"]},
+    "properties": {
+        "command": ["python3", "-c", "import signal; signal.pause()", "{node_id}"],
+        "stop_timeout": 1,
+    },
 }
 
 
@@ -52,6 +57,36 @@ class Senlin:
         begin, _, ident = answer.headers["Location"].rpartition("/")
         assert begin == f"http://{self.live.address}/v1/actions"
         return ident, answer.json()
+
+    def until(self, path: str, holds: Callable[[Any], object], *, within_s: float = 20.0) -> Any:
+        """Ask again and again until the answer satisfies `holds`."""
+        end = time.monotonic() + within_s
+        while True:
+            found = self.call("GET", path)
+            if holds(found):
+                return found
+            assert time.monotonic() < end, f"{path} within {within_s} s: {found}"
+            time.sleep(0.05)
+
+    def ended(self, action: str, *, status: str = "SUCCEEDED") -> Any:
+        """Wait for an action's end; return it."""
+        open_ = {"INIT", "WAITING", "READY", "RUNNING", "WAITING_LIFECYCLE_COMPLETION"}
+        found = self.until(
+            f"/actions/{action}", lambda answer: answer["action"]["status"] not in open_
+        )["action"]
+        assert found["status"] == status, found
+        return found
+
+    def done(self, method: str, path: str, body: object = None) -> Any:
+        """Ask for something that takes an action, and wait for its good end; return the JSON."""
+        ident, told = self.started(method, path, body)
+        self.ended(ident)
+        return told
+
+    def profile(self, name: str) -> str:
+        """Create a profile of sleeping processes; return its id."""
+        body = {"profile": {"name": name, "spec": SLEEPER}}
+        return str(self.call("POST", "/profiles", body, want=201)["profile"]["id"])
 
     def refused(
         self,

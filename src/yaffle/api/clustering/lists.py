@@ -18,7 +18,7 @@ from yaffle.store import listing
 from yaffle.store.listing import Key, Listing
 
 if TYPE_CHECKING:
-    from sqlalchemy import Column, ColumnElement, Connection, Table
+    from sqlalchemy import Column, ColumnElement, Connection, Select, Table
 
     from yaffle.api.clustering.bodies import Schema
     from yaffle.api.clustering.microversion import Microversion
@@ -40,6 +40,8 @@ class Filter:
     words: frozenset[str] = frozenset()
     """What it may be; empty for anything."""
     convert: Callable[[str], object] = str
+    through: Callable[[Sequence[str]], Select[tuple[str]]] | None = None
+    """Returns the values of the column that these words lead to, where they are not its own."""
 
     def condition(self, name: str, values: Sequence[str]) -> ColumnElement[bool]:
         """Return the condition; raise HTTPBadRequest for a word that is none of those known."""
@@ -49,6 +51,8 @@ class Filter:
                     f"Value '{value[:100]}' is not acceptable for field '{name}';"
                     f" it has to be one of: {', '.join(sorted(self.words))}."
                 )
+        if self.through is not None:
+            return self.column.in_(self.through(values))
         return self.column.in_([self.convert(value) for value in values])
 
     @property
@@ -72,6 +76,8 @@ class Noun:
     where: tuple[ColumnElement[bool], ...] = ()
     portion: int = 500
     """So many objects are read and written at once."""
+    owned: bool = True
+    """Whether its rows say whose they are; otherwise the caller has seen to that."""
     pages: bool = True
     """Whether `limit` and `marker` are known."""
     extra: tuple[Param, ...] = field(default=())
@@ -127,15 +133,20 @@ GLOBAL: Final = (
 )
 
 
-def seen_by(call: Call, table: Table) -> tuple[ColumnElement[bool], ...]:
+def boolean(name: str) -> Callable[[str], bool]:
+    """Return what reads `true` and `false` of that parameter."""
+    return lambda value: truth(name, value)
+
+
+def seen_by(call: Call, noun: Noun) -> tuple[ColumnElement[bool], ...]:
     """Return the condition that a row is the caller's to see."""
     scope = call.who.scope
-    return () if scope is None else (table.c.project == scope,)
+    return () if scope is None or not noun.owned else (noun.table.c.project == scope,)
 
 
 def found(call: Call, noun: Noun, conn: Connection, ident: str) -> str:
     """Return the id of an object that the caller may see; raise NotFound or MultipleChoices."""
-    where = (*seen_by(call, noun.table), *noun.where)
+    where = (*seen_by(call, noun), *noun.where)
     return listing.find(conn, noun.table, ident, word=noun.word, where=where)
 
 
@@ -153,7 +164,7 @@ async def listed(call: Call, noun: Noun, *more: ColumnElement[bool]) -> Response
     """Return the list that the query asks for; a long one is streamed."""
     asked = Listing(
         table=noun.table,
-        where=(*seen_by(call, noun.table), *noun.where, *more, *_filtered(call, noun)),
+        where=(*seen_by(call, noun), *noun.where, *more, *_filtered(call, noun)),
         order=_order(call, noun),
     )
     _global(call)

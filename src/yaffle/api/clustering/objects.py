@@ -163,6 +163,7 @@ BINDING: Final = thing(
         "last_op": MAYBE,
     }
 )
+ATTRIBUTE: Final = thing({"id": STRING, "value": {"description": "Whatever the path leads to."}})
 SERVICE: Final = thing(
     {
         "id": STRING,

@@ -5,8 +5,10 @@ Nothing here waits for the writer or for the engine; lists are bounded.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from yaffle.engine.details import details_of
 from yaffle.engine.queries.catalogue import Catalogue
 from yaffle.engine.queries.history import History
 from yaffle.engine.queries.incidents import Incidents
@@ -27,6 +29,7 @@ class Queries:
 
         self.drivers = kit.drivers
         """What is installed here: types and what they can do."""
+        self.details = partial(details_of, kit)
 
         catalogue = Catalogue(kit)
         self.profiles = catalogue.profiles

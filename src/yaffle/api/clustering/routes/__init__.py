@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from yaffle.api.clustering.routes import (
     actions,
+    bindings,
+    clusters,
     events,
+    nodes,
     policies,
     profiles,
     receivers,
@@ -22,6 +25,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     *types.ROUTES,
     *profiles.ROUTES,
     *policies.ROUTES,
+    *clusters.ROUTES,
+    *bindings.ROUTES,
+    *nodes.ROUTES,
     *actions.ROUTES,
     *receivers.ROUTES,
     *events.ROUTES,
