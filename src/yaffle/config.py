@@ -162,6 +162,13 @@ class LocalProcessSettings(Section):
     )
 
 
+class QuotaSettings(Section):
+    """How much there may be, so that one mistyped number does not fill the installation."""
+
+    clusters: int = Field(default=10_000, gt=0, description="Clusters of one project.")
+    nodes: int = Field(default=1000, gt=0, description="Nodes of one cluster.")
+
+
 class RetentionSettings(Section):
     """How long history is kept (days)."""
 
@@ -225,6 +232,7 @@ class Settings(BaseSettings):
     network: NetworkSettings = NetworkSettings()
     local_process: LocalProcessSettings = LocalProcessSettings()
     receivers: ReceiversSettings = ReceiversSettings()
+    quotas: QuotaSettings = QuotaSettings()
     retention: RetentionSettings = RetentionSettings()
     log: LogSettings = LogSettings()
     notifiers: dict[str, dict[str, Any]] = Field(

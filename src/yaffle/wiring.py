@@ -24,7 +24,7 @@ from yaffle.engine.commands import Commands
 from yaffle.engine.commands.desk import LOCAL_PROCESS
 from yaffle.engine.engine import Engine
 from yaffle.engine.jobs import hooks
-from yaffle.engine.kit import Drivers, Kit, Signals, limits
+from yaffle.engine.kit import Drivers, Kit, Quotas, Signals, limits
 from yaffle.engine.metrics import Metrics
 from yaffle.errors import ConfigError
 from yaffle.ports import DriverContext
@@ -105,6 +105,7 @@ def build_kit(settings: Settings, store: Store, clock: Clock, prober: UrlProber)
         pid=os.getpid(),
         metrics=Metrics(),
         retention=retention(settings.retention),
+        quotas=Quotas(clusters=settings.quotas.clusters, nodes=settings.quotas.nodes),
         rules=address_rules(settings),
         notify=tuple(name for name in drivers.notifiers if name != hooks.NOTIFIER),
         receivers=BudgetLimit(

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from yaffle import policy as documents
 from yaffle.core.imports.planned import Document, Judge
-from yaffle.engine.jobs.attaching import PLURAL, missing_drivers
+from yaffle.engine.jobs.attaching import missing_drivers
 from yaffle.errors import Forbidden, InvalidSpec
 from yaffle.model.policy import HealthPolicy
 from yaffle.policy import UnknownPolicyType, check_operations
+from yaffle.policy.catalogue import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,7 +67,8 @@ class Installed:
 
     def is_singleton(self, family: str) -> bool:
         """Whether a cluster has at most one policy of that type."""
-        return family not in PLURAL
+        known = FAMILIES.get(family)
+        return known is None or known.singleton
 
     def binding(
         self, policy_type: str, spec: Mapping[str, object], profile_type: str

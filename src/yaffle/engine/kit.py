@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from yaffle.core.addresses import AddressRules
 from yaffle.core.budgets import BudgetLimit, Scope
+from yaffle.core.sizes import CEILING
 from yaffle.engine.deadlines import Deadlines
 from yaffle.engine.metrics import Metrics
 from yaffle.store.prune import Retention
@@ -79,6 +80,16 @@ class Signals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quotas:
+    """How much there may be."""
+
+    clusters: int = 10_000
+    """Of one project."""
+    nodes: int = CEILING
+    """Of one cluster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kit:
     """Handed down from wiring; the simulation hands down another one."""
 
@@ -96,6 +107,7 @@ class Kit:
     alone: bool = True
     """Whether the database's file lock proves that no other engine lives."""
     retention: Retention = field(default_factory=Retention)
+    quotas: Quotas = field(default_factory=Quotas)
     rules: AddressRules = field(default_factory=AddressRules)
     """Which addresses the engine itself may speak to on a policy's behalf."""
     deadlines: Deadlines = field(default_factory=Deadlines)

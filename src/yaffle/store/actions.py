@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import and_, insert, or_, select, update
+from sqlalchemy import and_, delete, insert, or_, select, update
 
 from yaffle.errors import StaleEpoch
 from yaffle.model.ids import ActionId, EngineId, Epoch, NodeId
@@ -189,6 +189,13 @@ def parts(conn: Connection, parent_id: ActionId) -> Sequence[ActionRow]:
         .order_by(actions.c.created_us, actions.c.id)
     )
     return [load(ActionRow, r) for r in rows]
+
+
+def remove_parts(conn: Connection, parent_id: ActionId) -> None:
+    """Forget the parts of an action that are over; nobody asks for them again."""
+    conn.execute(
+        delete(actions).where(actions.c.parent_id == parent_id, actions.c.status.in_(ENDED))
+    )
 
 
 def has_open_parts(conn: Connection, parent_id: ActionId) -> bool:

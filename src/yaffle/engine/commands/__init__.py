@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from yaffle.engine.commands.actions import Actions
 from yaffle.engine.commands.adoption import Adoption
-from yaffle.engine.commands.bindings import POLICY_PRIORITY, Bindings
-from yaffle.engine.commands.clusters import MAX_NODES, Clusters
+from yaffle.engine.commands.bindings import Bindings
+from yaffle.engine.commands.clusters import Clusters
 from yaffle.engine.commands.desk import Desk
 from yaffle.engine.commands.imports import Import, Imports
 from yaffle.engine.commands.nodes import Nodes
@@ -24,7 +24,7 @@ from yaffle.engine.commands.recoveries import Recoveries
 if TYPE_CHECKING:
     from yaffle.engine.kit import Kit
 
-__all__ = ["Commands", "Import", "MAX_NODES", "PAUSE_MAX_S", "POLICY_PRIORITY"]
+__all__ = ["Commands", "Import", "PAUSE_MAX_S"]
 
 
 class Commands:

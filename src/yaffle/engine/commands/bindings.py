@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yaffle.engine.commands.desk import Desk, asker
-from yaffle.engine.jobs.attaching import PRIORITIES
 from yaffle.engine.jobs.run import begin
 from yaffle.errors import BadRequest, Conflict, NotFound
 from yaffle.store import actions, catalog
@@ -16,9 +15,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from yaffle.model.rights import Who
-
-POLICY_PRIORITY = PRIORITIES["senlin.policy.health"]
-
 
 class Bindings:
     """Attaches, switches and detaches policies."""

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from yaffle.ports import Profile
     from yaffle.store.records import ClusterRow
 
-MAX_NODES: Final = sizes.CEILING
-MAX_CLUSTERS: Final = 10_000
-"""Clusters that a project may have."""
 TIMEOUT_S: Final = 3600
 IN_PROGRESS: Final = frozenset(
     {
@@ -75,7 +72,8 @@ class Clusters:
         `timeout` in s. `policy`: attached in the same transaction.
         """
         ident = ClusterId(self._desk.kit.new_id())
-        wanted = accepted(sizes.initial(desired_capacity, min_size, max_size))
+        quotas = self._desk.kit.quotas
+        wanted = accepted(sizes.initial(desired_capacity, min_size, max_size, ceiling=quotas.nodes))
         _check_config(config or {})
 
         def work(conn: Connection) -> ActionId:
@@ -236,8 +234,12 @@ class Clusters:
 
     def _within_quota(self, conn: Connection, who: Who) -> None:
         mine = select(func.count()).select_from(clusters).where(clusters.c.project == who.project)
-        if conn.execute(mine).scalar_one() >= MAX_CLUSTERS:
-            raise OverQuota(f"Quota exceeded: a project may have {MAX_CLUSTERS} clusters.")
+        most = self._desk.kit.quotas.clusters
+        if conn.execute(mine).scalar_one() >= most:
+            raise OverQuota(
+                f"Quota exceeded: a project may have {most} clusters.",
+                hint="delete one, or raise quotas.clusters",
+            )
 
     # --- the words of before -----------------------------------------------------------------
 
@@ -245,8 +247,9 @@ class Clusters:
         self, name: str, profile: str, size: int, *, by: str | Who, policy: str | None = None
     ) -> ClusterId:
         """Create a cluster of `size` nodes called NAME-1, NAME-2, …; return its id."""
-        if not 0 <= size <= MAX_NODES:
-            raise InvalidSpec(f"size: {size} is not between 0 and {MAX_NODES}")
+        most = self._desk.kit.quotas.nodes
+        if not 0 <= size <= most:
+            raise InvalidSpec(f"size: {size} is not between 0 and {most}")
         ident, _ = await self.cluster_create(
             asker(by),
             name=name,

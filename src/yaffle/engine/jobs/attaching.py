@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, insert, update
 
@@ -12,6 +12,7 @@ from yaffle.engine.jobs.job import Ended, failed
 from yaffle.errors import BadRequest, Forbidden, InvalidSpec, MultipleChoices, NotFound
 from yaffle.model.policy import ActionKind, HealthPolicy
 from yaffle.policy import check_operations, parse_document
+from yaffle.policy.catalogue import FAMILIES
 from yaffle.store import catalog
 from yaffle.store.tables import bindings
 
@@ -22,16 +23,6 @@ if TYPE_CHECKING:
     from yaffle.engine.kit import Drivers, Kit
     from yaffle.policy import ParsedPolicy
     from yaffle.store.records import BindingRow, ClusterRow, PolicyRow
-
-PRIORITIES: Final = {
-    "senlin.policy.scaling": 100,
-    "senlin.policy.batch": 200,
-    "senlin.policy.deletion": 400,
-    "senlin.policy.health": 600,
-}
-"""Who has its say first, by type."""
-PLURAL: Final = frozenset({"senlin.policy.scaling"})
-"""Types of which a cluster may have several."""
 
 
 def type_of(row_type: str) -> str:
@@ -111,7 +102,7 @@ def binding_of(job: Job) -> BindingRow:
 def rival_of(row: PolicyRow, present: Sequence[BindingRow]) -> BindingRow | None:
     """Return the binding that keeps another policy of this type away."""
     kind = type_of(row.type)
-    if kind in PLURAL:
+    if not FAMILIES[kind].singleton:
         return None
     return next((b for b in present if type_of(b.policy_type) == kind), None)
 
@@ -126,7 +117,7 @@ def bind(kit: Kit, conn: Connection, cluster: ClusterRow, row: PolicyRow, *, ena
             policy_id=row.id,
             policy_type=row.type,
             enabled=enabled,
-            priority=PRIORITIES.get(type_of(row.type), 500),
+            priority=FAMILIES[type_of(row.type)].priority,
             created_us=kit.clock.now_us(),
         )
     )

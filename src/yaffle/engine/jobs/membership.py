@@ -39,7 +39,7 @@ def found(job: Job, idents: Sequence[str]) -> list[NodeRow]:
 def _resized_by(job: Job, change: int) -> Job:
     """Change the desired capacity within the cluster's bounds; raise BadRequest outside them."""
     desired = job.cluster.desired_capacity + change
-    fault = sizes.check(sizes_of(job.cluster), desired=desired)
+    fault = sizes.check(sizes_of(job.cluster), desired=desired, ceiling=job.kit.quotas.nodes)
     if fault is not None:
         raise BadRequest(fault.text)
     return job.set_cluster(desired_capacity=desired)

@@ -48,7 +48,7 @@ def accepted(result: Sizes | Fault) -> Sizes:
 def resize(job: Job) -> Move:
     """Change bounds and capacity together; the arithmetic is `core.sizes`."""
     wanted = {k: v for k, v in job.inputs.items() if v is not None}
-    after = accepted(sizes.resize(sizes_of(job.cluster), **wanted))  # type: ignore[arg-type]
+    after = accepted(sizes.resize(sizes_of(job.cluster), **wanted, ceiling=job.kit.quotas.nodes))  # type: ignore[arg-type]
     job = job.set_cluster(min_size=after.min_size, max_size=after.max_size)
     return _grow_or_shrink(job, after.desired - job.cluster.desired_capacity)
 
@@ -72,13 +72,20 @@ def _scaled(job: Job, event: ScalingEvent) -> int:
     wanted = given if isinstance(given, int) else None
     before = sizes_of(job.cluster)
     if wanted is not None and wanted <= 0:
-        accepted(sizes.scale(before, wanted, event))
+        accepted(sizes.scale(before, wanted, event, ceiling=job.kit.quotas.nodes))
     count: int | None = None
     for policy, said in bound.of_kind(job.conn, job.cluster.id, ScalingPolicy):
         if said.event is not event:
             continue
         last_us = policy.binding.last_op_us
-        answer = propose(said, before, wanted=wanted, last_op_us=last_us, now_us=job.now_us)
+        answer = propose(
+            said,
+            before,
+            wanted=wanted,
+            last_op_us=last_us,
+            now_us=job.now_us,
+            ceiling=job.kit.quotas.nodes,
+        )
         match answer:
             case Cooling(until_us=until_us):
                 left_s = (until_us - job.now_us) / 1e6
@@ -92,7 +99,7 @@ def _scaled(job: Job, event: ScalingEvent) -> int:
             case Scaled(count=proposed):
                 count = proposed if count is None else min(count, proposed)
     if count is None:
-        after = accepted(sizes.scale(before, wanted, event))
+        after = accepted(sizes.scale(before, wanted, event, ceiling=job.kit.quotas.nodes))
         count = abs(after.desired - before.desired)
     return count
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from yaffle.engine.jobs import bound, recovery
@@ -10,9 +11,12 @@ from yaffle.engine.jobs.ending import conclude
 from yaffle.engine.jobs.job import Ended, Wait, verdict
 from yaffle.engine.jobs.parts import make_nodes, on_node
 from yaffle.engine.jobs.sizing import chosen, give_up
+from yaffle.engine.naming import recover_action
+from yaffle.engine.scene import in_place_names, policy_of
+from yaffle.engine.snapshot import Snapshot
 from yaffle.errors import BadRequest
 from yaffle.model.health import ClusterStatus, Health, NodeStatus
-from yaffle.store import catalog
+from yaffle.store import actions, catalog
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +49,8 @@ def _looked_at(job: Job) -> Wait | None:
 
 def checked(job: Job) -> Move:
     """Every member was looked at; that one is not well is an answer, not a failure of the check."""
+    if job.inputs.get("delete_check_action"):
+        actions.remove_parts(job.conn, job.action.id)
     return conclude(job, Ended())
 
 
@@ -54,6 +60,11 @@ def checked(job: Job) -> Move:
 def recover(job: Job) -> Move:
     """Check first where that was asked for, then recover who is not well, then mend the number."""
     job = job.show(ClusterStatus.RECOVERING)
+    policy, _ = policy_of(job.kit, job.conn, job.cluster.id)
+    merged = Snapshot.of(policy, job.inputs, in_place=in_place_names(job.kit))
+    said = {"health": {"recover_action": recover_action(merged.recovery.actions, {})}}
+    actions.set_values(job.conn, job.action.id, job.now_us, data=said)
+    job = replace(job, action=replace(job.action, data=said))
     waiting = _looked_at(job) if job.inputs.get("check") else None
     return waiting or _recover_sick(job)
 
