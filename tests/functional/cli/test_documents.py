@@ -37,6 +37,28 @@ def test_warnings_do_not_refuse() -> None:
     assert done.err.startswith("warning: stdin:")
 
 
+SCALING = """\
+type: senlin.policy.scaling
+version: "1.0"
+properties: {event: CLUSTER_SCALE_OUT, adjustment: {number: 2}}
+"""
+
+
+def test_a_policy_that_heals_nothing_has_no_worst_case() -> None:
+    done = run_here("policy", "validate", "-", given=SCALING)
+    assert (done.code, done.out) == (0, "stdin: accepted, senlin.policy.scaling 1.0\n")
+    found = run_here("policy", "validate", "-", "--json", given=SCALING).json
+    assert (found["type"], found["arithmetic"]) == ("senlin.policy.scaling", None)
+
+
+def test_an_unknown_type_is_told_with_its_place_and_what_is_known() -> None:
+    done = run_here("policy", "validate", "-", given=SCALING.replace("scaling", "scalling"))
+    assert done.code == 2
+    assert "stdin:1:7 type: unknown policy type 'senlin.policy.scalling'" in done.err
+    assert "did you mean senlin.policy.scaling?" in done.err
+    assert "senlin.policy.batch" in done.err
+
+
 @pytest.mark.parametrize(
     ("old", "new", "place"),
     [

@@ -11,7 +11,7 @@ from yaffle import policy as documents
 from yaffle.engine.commands.desk import Desk, asker, named
 from yaffle.engine.commands.trusted import may_run
 from yaffle.engine.jobs.attaching import fits
-from yaffle.errors import BadRequest, ResourceInUse
+from yaffle.errors import BadRequest, InvalidSpec, ResourceInUse
 from yaffle.store import catalog
 from yaffle.store.tables import bindings, policies
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from yaffle.model.rights import Who
     from yaffle.policy import ParsedPolicy
+    from yaffle.store.records import PolicyRow
 
 
 class Policies:
@@ -98,6 +99,7 @@ class Policies:
 
         def work(conn: Connection) -> None:
             row = catalog.find_policy(conn, policy, who.scope)
+            _same_type(row, parsed)
             now_us = self._desk.now()
             for cluster_id in conn.execute(
                 select(bindings.c.cluster_id).where(bindings.c.policy_id == row.id)
@@ -108,12 +110,19 @@ class Policies:
                 .where(policies.c.id == row.id)
                 .values(
                     spec=parsed.document,
+                    # What was given is shown where it is kept: the new document takes its place.
+                    given=None,
                     source=source,
                     warnings=list(parsed.warnings),
                     type=parsed.type_name,
                     # A stamp of its own even within one microsecond: watches compare it.
                     updated_us=max(now_us, (row.updated_us or 0) + 1),
                 )
+            )
+            conn.execute(
+                update(bindings)
+                .where(bindings.c.policy_id == row.id)
+                .values(policy_type=parsed.type_name)
             )
             self._desk.event(conn, "POLICY", row.id, row.name, "POLICY_UPDATE", who)
 
@@ -138,3 +147,13 @@ class Policies:
             self._desk.event(conn, "POLICY", row.id, row.name, "POLICY_DELETE", asks)
 
         await self._desk.kit.store.write(work)
+
+
+def _same_type(row: PolicyRow, parsed: ParsedPolicy) -> None:
+    """Refuse another type: clusters that have the policy would be left without what it was for."""
+    kind = row.type.rpartition("-")[0]
+    if kind != parsed.type:
+        raise InvalidSpec(
+            f"type: policy {row.name!r} is of type {kind} and stays so; create another policy"
+            f" for {parsed.type}"
+        )
