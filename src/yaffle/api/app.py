@@ -8,11 +8,11 @@ from fastapi import Depends, FastAPI
 
 from yaffle import __version__
 from yaffle.api import clustering, envelope, openapi
-from yaffle.api.asking import has_row
 from yaffle.api.door import Door
 from yaffle.api.gate import Gate
 from yaffle.api.identity import read_identity
 from yaffle.api.parts import PREFIX, Parts
+from yaffle.api.rights import has_row
 from yaffle.api.routes import catalogue, clusters, history, imports, nodes, operators, system
 from yaffle.engine.clock import SystemClock
 

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Query
 from starlette.requests import Request
 
-from yaffle.api.gate import NOBODY, WORD_MAX
-from yaffle.model.rights import Right, Who, need
+from yaffle.api.gate import WORD_MAX
+from yaffle.api.rights import NOBODY
+from yaffle.model.rights import Who
 
 
 class Asker:
@@ -18,7 +19,7 @@ class Asker:
 
     def __init__(self, request: Request) -> None:
         who = request.scope.get("yaffle.who")
-        self._who = who if isinstance(who, Who) else NOBODY.who
+        self._who = who if isinstance(who, Who) else NOBODY
         self._proved = bool(request.scope.get("yaffle.user"))
 
     def who(self, said: str | None = None) -> Who:
@@ -28,13 +29,6 @@ class Asker:
     def name(self, said: str | None = None) -> str:
         """Return the name that events carry."""
         return self.who(said).user
-
-
-async def has_row(request: Request) -> None:
-    """Refuse a route that nobody has written into the table of rights to whoever lacks any."""
-    if request.scope.get("yaffle.needs") is None:
-        for right in Right:
-            need(Asker(request).who(), right)
 
 
 By = Annotated[Asker, Depends(Asker)]

@@ -15,10 +15,10 @@ from starlette.exceptions import HTTPException
 
 from yaffle.api.identity.port import Given, Known
 from yaffle.api.refusing import Refused, answer, is_clustering
-from yaffle.api.rights import OPEN, Needs, needed
+from yaffle.api.rights import NOBODY, OPEN, Needs, needed
 from yaffle.config import is_loopback, split_address
 from yaffle.errors import DependencyError, Forbidden
-from yaffle.model.rights import Who, need
+from yaffle.model.rights import need
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -35,8 +35,7 @@ PLAIN: Final[tuple[list[str], ...]] = ([], ["text/plain"])
 WELL_MEANT: Final = ("x-auth-token", "openstack-api-version", "x-yaffle-user")
 """Headers that a page can send elsewhere only after a question, which nobody here answers."""
 WORD_MAX: Final = 255
-NOBODY: Final = Known(who=Who(user="", project="", rights=frozenset()), ambient=False)
-"""Who asks where nobody has to say it: somebody who may do nothing."""
+UNASKED: Final = Known(who=NOBODY, ambient=False)
 
 
 class Gate:
@@ -85,7 +84,7 @@ class Gate:
     async def _known(self, scope: Scope, headers: _Headers, needs: Needs | None) -> Known:
         """Return who asks, with every right that the route needs."""
         if needs == OPEN:
-            return NOBODY
+            return UNASKED
         try:
             known = await self._identity.who(_given(scope, headers))
         except DependencyError as away:

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from starlette.requests import Request
 from starlette.routing import compile_path
 
-from yaffle.model.rights import Right
+from yaffle.model.rights import Right, Who, need
 
 Needs = frozenset[Right]
 """Every one of them; none at all where nobody has to say who they are."""
@@ -24,6 +25,9 @@ ADMIN: Final[Needs] = frozenset({Right.ADMIN})
 RELEASE: Final[Needs] = frozenset({Right.WRITE, Right.OVERRIDE})
 STOP: Final[Needs] = frozenset({Right.ADMIN, Right.OVERRIDE})
 """It halts the healing of every project."""
+
+NOBODY: Final = Who(user="", project="", rights=frozenset())
+"""Who asks where nobody has to say it: somebody who may do nothing."""
 
 _OWN: Final[Mapping[str, Mapping[str, Needs]]] = {
     "": {"GET": READ},
@@ -132,3 +136,11 @@ def needed(method: str, path: str) -> Needs | None:
     if fitting:
         return frozenset[Right]().union(*fitting)
     return None if path.split("/")[1] in _OURS else OPEN
+
+
+async def has_row(request: Request) -> None:
+    """Refuse a route that nobody has written into the table to whoever lacks any right."""
+    if request.scope.get("yaffle.needs") is None:
+        who = request.scope.get("yaffle.who")
+        for right in Right:
+            need(who if isinstance(who, Who) else NOBODY, right)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 
@@ -17,6 +17,11 @@ from yaffle import config, wiring
 from yaffle.api.app import create_app
 from yaffle.api.parts import Parts, parts_of
 from yaffle.api.server import address_of, bind, serve
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+T = TypeVar("T")
 
 PREFIX = "/yaffle/v1"
 POLICY = """\
@@ -48,6 +53,7 @@ class Live:
 
     address: str
     service: wiring.Service
+    loop: asyncio.AbstractEventLoop
     headers: dict[str, str] = field(default_factory=dict)
 
     def client(self, headers: dict[str, str] | None = None) -> httpx.Client:
@@ -64,6 +70,11 @@ class Live:
             answer = client.request(method, PREFIX + path, json=body)
         assert answer.status_code == want, answer.text
         return answer.json() if answer.content else None
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Change the database as no request could."""
+        done = asyncio.run_coroutine_threadsafe(self.service.store.write(work), self.loop)
+        return done.result(20)
 
     def until(self, path: str, holds: Callable[[Any], object], *, within_s: float = 20.0) -> Any:
         """Ask again and again until the answer satisfies `holds`."""
@@ -116,7 +127,7 @@ def running(state_dir: Path, *, engine: bool = False, **flags: Any) -> Iterator[
                 tasks = [group.create_task(serve(app, sock))]
                 if engine:
                     tasks.append(group.create_task(wiring.run(service)))
-                box["live"] = Live(address=address_of(sock), service=service)
+                box["live"] = Live(address=address_of(sock), service=service, loop=box["loop"])
                 started.set()
                 await box["stop"].wait()
                 for task in tasks:

@@ -17,6 +17,7 @@ from yaffle.api.clustering import bodies, faults, microversion
 from yaffle.api.clustering.call import Call
 from yaffle.api.clustering.faults import HTTPBadRequest, MethodVersionNotFound
 from yaffle.api.clustering.microversion import OLDEST, Microversion
+from yaffle.api.rights import has_row
 from yaffle.errors import StaleEpoch, YaffleError
 from yaffle.model.rights import Who
 
@@ -89,6 +90,7 @@ def http_route(route: Route, parts: Parts) -> HttpRoute:
 async def _call(route: Route, parts: Parts, request: Request, version: Microversion) -> Call:
     if version < route.since:
         raise MethodVersionNotFound(f"API version '{version}' is not supported on this method.")
+    await has_row(request)
     query = _query(route, request)
     return Call(
         parts=parts,
