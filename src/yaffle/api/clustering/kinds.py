@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from yaffle import policy as documents
 from yaffle.model.operations import OperationKind, OperationSpec, ParamSpec
 from yaffle.model.properties import TYPES, TypeName, allowed, shown
+from yaffle.policy import catalogue
 
 if TYPE_CHECKING:
     from yaffle.ports import Profile
@@ -47,15 +47,17 @@ def profile_kinds(drivers: Mapping[str, Profile]) -> Mapping[str, Kind]:
 
 def policy_kinds() -> Mapping[str, Kind]:
     """Return the types of policies by `NAME-VERSION`."""
-    found: dict[str, Kind] = {}
-    for name, versions in sorted(documents.KNOWN.items()):
-        support: dict[str, object] = {}
-        for version in versions:
-            support |= TypeName(name=name, version=version).support(SINCE)
-        for version in versions:
-            kind = TypeName(name=name, version=version)
-            found[f"{name}-{version}"] = Kind(type=kind, schema={}, support=support)
-    return found
+    return {
+        found.name: Kind(
+            type=TypeName(name=found.type, version=found.version),
+            schema=found.schema(),
+            support={
+                one.version: [{"status": s.status, "since": s.since} for s in one.support]
+                for one in catalogue.versions_of(found.type)
+            },
+        )
+        for found in catalogue.TYPES
+    }
 
 
 def operations(declared: Mapping[str, OperationSpec]) -> dict[str, object]:
