@@ -238,6 +238,9 @@ async def update(fatal: int | None, *, is_alone: bool) -> tuple[list[str], list[
         before = len(s.world.acts)
         points = Points(first, fatal)
         action = await s.commands.node_update(LOCAL, ident, profile="new")
+        if fatal is None:
+            with pytest.raises(ResourceInUse, match="still referenced"):
+                await s.commands.delete_profile("new", by="op")
         async with asyncio.timeout(900):
             if fatal is not None:
                 await points.reached.wait()

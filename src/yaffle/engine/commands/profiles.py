@@ -9,6 +9,7 @@ from sqlalchemy import delete, select, update
 
 from yaffle.engine.commands.desk import Desk, asker, named
 from yaffle.engine.commands.trusted import may_build
+from yaffle.engine.errands import is_coming
 from yaffle.errors import BadRequest, ResourceInUse
 from yaffle.store import catalog
 from yaffle.store.tables import clusters, nodes, profiles
@@ -102,6 +103,12 @@ class Profiles:
 
         def work(conn: Connection) -> None:
             row = catalog.find_profile(conn, profile, asks.scope)
+            if is_coming(conn, row.id):
+                raise ResourceInUse(
+                    f"The profile '{profile}' cannot be deleted: still referenced by some"
+                    " clusters and/or nodes.",
+                    hint="a node is being given it",
+                )
             for table in (clusters, nodes):
                 if conn.execute(
                     select(table.c.id).where(table.c.profile_id == row.id).limit(1)
