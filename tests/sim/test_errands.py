@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from tests.sim.test_deletions import soon
 from tests.sim.test_every_point import EVERY, TWO_ENGINES, Points
 
 from yaffle.engine.details import details_of
+from yaffle.engine.errands import plan_of
+from yaffle.engine.why import Why
 from yaffle.errors import (
     ActionConflict,
     ActionInProgress,
@@ -100,7 +103,10 @@ def test_a_node_alone_is_made_and_deleted() -> None:
         assert (row.status, row.status_reason) == ("ACTIVE", "Creation succeeded")
         assert (row.cluster_id, row.index, row.name) == (None, -1, "n1")
         assert row.made_us is not None
-        assert await details_of(s.kit, ident)
+        assert (await details_of(s.kit, ident))["image"] == "v1"
+        told = " ".join((await Why(s.kit).why(LOCAL, "n1")).lines())
+        assert "It belongs to no cluster, so nothing watches it" in told
+        assert "policy" not in told
         done = await ended(s, await s.commands.node_delete(LOCAL, "n1"))
         assert done.status == actions.SUCCEEDED
         assert await node(s, ident) is None
@@ -456,6 +462,18 @@ def test_operations_that_are_not_offered(name: str) -> None:
             await s.commands.node_op(LOCAL, ident, name)
         with pytest.raises(BadRequest, match="HARD"):
             await s.commands.node_op(LOCAL, ident, "reboot", {"type": "KIND"})
+
+    play(story)
+
+
+def test_an_operation_that_could_make_a_second_copy_is_fenced_first() -> None:
+    async def story(s: Stage) -> None:
+        ident = await alone(s)
+        done = await ended(s, await s.commands.node_op(LOCAL, ident, "reboot"))
+        for name, path in (("REBOOT", ["act"]), ("EVACUATE", ["fence", "act"])):
+            moved = replace(done, inputs={"operation": name, "params": {}})
+            _, (rung,) = plan_of(s.kit, moved)
+            assert (rung.action.name, list(rung.path)) == (name, path)
 
     play(story)
 

@@ -172,7 +172,7 @@ def _doing(conn: Connection, holder: ActionRow | None) -> Doing | None:
         action=holder.action,
         action_id=holder.id,
         status=holder.status,
-        by=str(holder.inputs.get("by", "")),
+        by=str(holder.inputs.get("by") or holder.user),
         stage=step.stage if step else "",
         operation=step.operation if step else "",
         since_us=holder.start_us or holder.created_us,

@@ -142,6 +142,9 @@ class Answer:
                 f"{mark['by']} marked it unhealthy at {mark['at']}: {mark['reason']}."
                 f" No check erases that; `yaffle node mark healthy {self.node['name']}` does."
             )
+        if not self.node["cluster_id"]:
+            yield "It belongs to no cluster, so nothing watches it: check or recover it by hand."
+            return
         if not self.policy:
             yield "No health policy is in force: nothing is detected; recoveries have to be asked for."
         if not self.watched:
@@ -194,7 +197,8 @@ class Answer:
             ident = retry.get("incident_id")
             ack = f": `yaffle incident ack {str(ident)[:8]}`" if ident else ""
             over = f"; a person has to acknowledge it{ack}" if retry["exhausted"] else ""
-            yield f"Tries used: {retry['attempts']} of {retry['allowed']}{rest}{over}."
+            of = f" of {retry['allowed']}" if retry["allowed"] else ""
+            yield f"Tries used: {retry['attempts']}{of}{rest}{over}."
         if self.bound:
             yield f"At worst, by policy {self.policy}: {self.bound[0]}."
 
