@@ -24,8 +24,9 @@ HEADERS: Final = {
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
+CONTENT: Final = "default-src 'none'; frame-ancestors 'none'"
+"""What pages may do that say nothing else: nothing."""
 CACHE: Final = "no-store"
 
 
@@ -90,6 +91,7 @@ class _Visit:
             headers["X-Request-Id"] = self._ident
             headers["X-Openstack-Request-Id"] = self._ident
             headers.setdefault("Cache-Control", CACHE)
+            headers.setdefault("Content-Security-Policy", CONTENT)
             for name, value in HEADERS.items():
                 headers[name] = value
         await self._send(message)

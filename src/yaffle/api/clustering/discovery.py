@@ -24,6 +24,14 @@ OURS: Final = frozenset({"yaffle", "health", "metrics", "openapi.json", "docs"})
 METHODS: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
+DISCOVERY: Final = {
+    "/": ("list_versions", "Tell which versions there are, as a choice of one.", 300),
+    "/versions": ("list_versions_too", "Tell the same as `/`.", 300),
+    PREFIX: ("show_version", "Tell about version 1 and its microversions.", 200),
+}
+"""What `documents` answers, for the OpenAPI document: name, sentence, status."""
+
+
 def version_document(root: str) -> dict[str, object]:
     """Return what there is to know about version 1."""
     return {
