@@ -23,7 +23,13 @@ def configure(level: str, style: Literal["auto", "json", "text"]) -> None:
     ]
     text = style == "text" or (style == "auto" and sys.stderr.isatty())
     ending: list[Processor] = (
-        [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        [
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(),
+                # The pretty one shows local variables: passwords and tokens among them.
+                exception_formatter=structlog.dev.plain_traceback,
+            )
+        ]
         if text
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
     )
