@@ -1,8 +1,8 @@
 """In which batches a cluster's nodes are updated or deleted, so that enough of them stay in service.
 
 Nodes that are not in service anyway come first: they cost nothing, and a new version that does not
-work is then seen where it does no harm. A node once updated is not counted as back in service,
-because nobody knows that yet when the plan is made.
+work is then seen where it does no harm. Each batch of an update is chosen when it is due, by how
+many serve then: a plan made beforehand would not know of a node that failed meanwhile.
 """
 
 from __future__ import annotations
@@ -29,37 +29,40 @@ class Member:
     """ACTIVE, and neither unhealthy nor tainted."""
 
 
-def for_update(
-    members: Sequence[Member], *, min_in_service: int = 0, max_batch_size: int = UNLIMITED
-) -> Plan:
-    """Return batches that leave `min_in_service` nodes in service while each is worked on.
+def next_update(
+    members: Sequence[Member],
+    *,
+    serving: int,
+    whole: int,
+    min_in_service: int = 0,
+    max_batch_size: int = UNLIMITED,
+) -> tuple[NodeId, ...]:
+    """Return the next batch of the members that are left to be updated; empty: none may be touched.
 
-    A cluster too small for that is updated one node in service at a time rather than never.
+    `serving` and `whole` count the cluster: a node that failed meanwhile, updated or not, leaves
+    room for one less. A cluster too small for its minimum even when all are well is updated one node
+    at a time, as long as all others serve.
     """
-    serving = sum(member.in_service for member in members)
-    allowance = max(1, serving - min_in_service)
-    return _filled(members, allowance=allowance, size=_size(members, max_batch_size))
+    allowance = max(0, serving - min_in_service)
+    if whole <= min_in_service and serving >= whole:
+        allowance = 1
+    size = _size(members, max_batch_size)
+    order = _ordered(members)
+    down = [m for m in order if not m.in_service]
+    up = [m for m in order if m.in_service][:allowance]
+    return tuple(m.node_id for m in (*down, *up)[:size])
 
 
 def for_delete(members: Sequence[Member], *, max_batch_size: int = UNLIMITED) -> Plan:
     """Return batches of `max_batch_size`; nothing has to stay in service."""
-    return _filled(members, allowance=len(members), size=_size(members, max_batch_size))
+    size = _size(members, max_batch_size)
+    order = [member.node_id for member in _ordered(members)]
+    return tuple(tuple(order[at : at + size]) for at in range(0, len(order), size))
 
 
 def _size(members: Sequence[Member], max_batch_size: int) -> int:
     return max(1, len(members)) if max_batch_size < 0 else max(1, max_batch_size)
 
 
-def _filled(members: Sequence[Member], *, allowance: int, size: int) -> Plan:
-    """Fill batch after batch: at most `size` nodes and at most `allowance` in service in each."""
-    batches: list[tuple[NodeId, ...]] = []
-    batch: list[Member] = []
-    for member in sorted(members, key=lambda m: (m.in_service, m.index, m.node_id)):
-        serving = sum(m.in_service for m in batch)
-        if len(batch) == size or (member.in_service and serving == allowance):
-            batches.append(tuple(m.node_id for m in batch))
-            batch = []
-        batch.append(member)
-    if batch:
-        batches.append(tuple(m.node_id for m in batch))
-    return tuple(batches)
+def _ordered(members: Sequence[Member]) -> list[Member]:
+    return sorted(members, key=lambda m: (m.in_service, m.index, m.node_id))

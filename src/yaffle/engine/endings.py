@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from yaffle.core import retry
 from yaffle.core.ladder import End, Result, Stage
 from yaffle.engine import errands_ended, news, spending
+from yaffle.engine.errands_ended import resting
+from yaffle.engine.jobs.stopping import returned
 from yaffle.engine.saving import refresh_cluster
 from yaffle.engine.targets import retry_of
 from yaffle.model.health import Health, NodeStatus
@@ -158,7 +160,10 @@ def end(
             case "NODE_CREATE":
                 _created(conn, node, how, reason, now_us)
             case "NODE_DELETE":
-                _deleted(kit, conn, action, node, how, reason, now_us)
+                if how is End.SUPERSEDED:
+                    _kept(conn, action, node, past, now_us)
+                else:
+                    _deleted(kit, conn, action, node, how, reason, now_us)
             case "NODE_CHECK" | "NODE_UPDATE" | "NODE_OPERATION":
                 errands_ended.ended(kit, conn, action, node, how, past, now_us)
             case _:
@@ -257,6 +262,19 @@ def _deleted(
     )
 
 
+def _kept(
+    conn: Connection, action: ActionRow, node: NodeRow, past: Sequence[StepRow], now_us: int
+) -> None:
+    """A deletion was cancelled: the node is watched again, in ERROR if it may have lost its copy."""
+    begun = any(map(touched, past))
+    status = NodeStatus.ERROR if begun else returned(node, action.inputs)
+    why = "its deletion was cancelled" + (" after it had begun" if begun else "")
+    catalog.set_node(conn, node.id, now_us, status=status.value, status_reason=why)
+    news.node_event(
+        conn, node, at_us=now_us, action="NODE_DELETE", status="error", reason=why, level=40
+    )
+
+
 def as_count(value: object) -> int:
     """Return a number that was kept in a JSON column; 0 for anything else."""
     return value if isinstance(value, int) and value > 0 else 0
@@ -305,7 +323,7 @@ def _recovered(
             state = retry.ended(state, policy, now_us)
             values = {"status": NodeStatus.ACTIVE.value, "status_reason": "already healthy"}
         case End.SUPERSEDED:
-            values = {"status_reason": "recovery superseded by a user's action"}
+            values = _taken_over(node, past)
         case End.ABANDONED:
             state = retry.ended(state, policy, now_us)
             values = {"status": NodeStatus.WARNING.value, "status_reason": f"abandoned: {detail}"}
@@ -335,6 +353,15 @@ def _recovered(
     incident = incidents.open_of(conn, node.id)
     if incident is not None and incident.id == action.incident_id:
         _end_incident(kit, conn, node, incident, how, state, detail, now_us)
+
+
+def _taken_over(node: NodeRow, past: Sequence[StepRow]) -> dict[str, object]:
+    """Whoever took over may not touch the copy, or was somebody who only said stop."""
+    values: dict[str, object] = {"status_reason": "recovery superseded by a user's action"}
+    if node.status == NodeStatus.RECOVERING:
+        begun = any(map(touched, past))
+        values["status"] = (NodeStatus.ERROR if begun else resting(node)).value
+    return values
 
 
 def _verified(

@@ -89,8 +89,8 @@ def _checked(node: NodeRow, how: End, past: Sequence[StepRow], detail: str) -> d
     if isinstance(said := seen.get("backend_status"), str) and said:
         values["backend_status"] = said
     match how:
-        case End.ALREADY_HEALTHY if node.health == Health.UNHEALTHY or node.mark_reason is not None:
-            # One look that passes neither lifts a mark nor outweighs a verdict: it has to rise.
+        case End.ALREADY_HEALTHY if node.health == Health.UNHEALTHY:
+            # One look that passes does not outweigh a verdict: it has to rise.
             why = "Check: Physical object is ACTIVE but the node status was"
             said_before = node.status_reason.rpartition(": was ")[2]
             values["status_reason"] = f"{why} {node.status}: was {said_before}"[:REASON_MAX]
@@ -125,7 +125,7 @@ def _updated(
     # From here on the row names the profile that the copy has.
     values: dict[str, object] = {"profile_id": profile.id}
     if not any(step.stage == Stage.CREATE for step in past):
-        return values | _status(_resting(node), "Update succeeded")
+        return values | _status(resting(node), "Update succeeded")
     incident = incidents.open_of(conn, node.id)
     if incident is not None:
         news.change(
@@ -167,7 +167,7 @@ def _operated(
 ) -> dict[str, object]:
     what = f"Operation '{_operation(action)}'"
     if how is End.DONE:
-        return _status(_resting(node), f"{what} succeeded")
+        return _status(resting(node), f"{what} succeeded")
     return _stopped(node, how, past, f"{what} failed: {detail}", "operation")
 
 
@@ -178,7 +178,7 @@ def _stopped(
     if node.status == NodeStatus.DELETING:
         return {}  # whoever deletes it has the word now
     if how is End.SUPERSEDED and not any(map(_touched, past)):
-        return _status(_resting(node), f"the {what} was cancelled before it began")
+        return _status(resting(node), f"the {what} was cancelled before it began")
     return _status(NodeStatus.ERROR, why)
 
 
@@ -187,7 +187,7 @@ def _touched(step: StepRow) -> bool:
     return step.submitted_us is not None or not refused
 
 
-def _resting(node: NodeRow) -> NodeStatus:
+def resting(node: NodeRow) -> NodeStatus:
     """Return the status of a node that nothing is being done to."""
     if not node.physical_id:
         return NodeStatus.ERROR

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from yaffle.engine.jobs.run import advance
+from yaffle.engine.jobs.run import advance, broken
 from yaffle.engine.session import LeaseLost
 from yaffle.errors import StaleEpoch, StoreUnavailable
 from yaffle.store import actions
@@ -40,19 +40,7 @@ async def carry_on(kit: Kit, session: Session, action: ActionRow) -> None:
         # A bug in one kind of job must not stop the healing of everything else.
         log.exception("damaged job")
         why = f"the action cannot go on: {type(error).__name__}: {error}"
-        await _patiently(kit, session, lambda conn: _broken(kit, ticket, conn, why))
-
-
-def _broken(kit: Kit, ticket: actions.Ticket, conn: Connection, why: str) -> None:
-    action = actions.guard(conn, ticket)
-    actions.end(
-        conn,
-        action.id,
-        kit.clock.now_us(),
-        status=actions.FAILED,
-        reason=why[:4000],
-        outputs={},
-    )
+        await _patiently(kit, session, lambda conn: broken(kit, ticket, conn, why))
 
 
 async def _patiently(kit: Kit, session: Session, work: Callable[[Connection], None]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import and_, delete, insert, or_, select, update
+from sqlalchemy import BigInteger, and_, delete, insert, literal, or_, select, update
 
 from yaffle.errors import StaleEpoch
 from yaffle.model.ids import ActionId, EngineId, Epoch, NodeId
@@ -68,10 +68,15 @@ def _claimable(now_us: int, me: EngineId, carried: Sequence[str]) -> ColumnEleme
     dropped = and_(actions.c.status == RUNNING, actions.c.owner == me, actions.c.id.not_in(carried))
     # Put off; but a clock that was set back must not put anything off for longer than was meant.
     put_off = actions.c.lease_us.between(now_us + 1, now_us + PUT_OFF_MAX_S * 1_000_000)
+    # What waits is never to wait for longer than it may take: a clock that was set back wakes it.
+    longest_us = actions.c.timeout_s * literal(1_000_000, BigInteger)
     awake = and_(
         actions.c.status.in_((WAITING, HOOKED)),
         actions.c.lock_key.is_not(None),
-        actions.c.wake_us <= now_us,
+        or_(
+            actions.c.wake_us <= now_us,
+            and_(actions.c.status == WAITING, actions.c.wake_us > now_us + longest_us),
+        ),
     )
     return or_(and_(actions.c.status == READY, ~put_off), orphaned, dropped, awake)
 

@@ -9,15 +9,14 @@ from yaffle.engine.jobs import bound
 from yaffle.engine.jobs.ending import conclude
 from yaffle.engine.jobs.job import SUCCESS, Ended, Wait, failed, verdict
 from yaffle.engine.jobs.parts import make_nodes, on_node
-from yaffle.engine.jobs.removal import remove
+from yaffle.engine.jobs.removal import deletion_of, remove
 from yaffle.engine.jobs.rows import DERIVED
 from yaffle.model.cluster_policies import BatchPolicy
 from yaffle.model.health import ClusterStatus, Health, NodeStatus
-from yaffle.store import actions, catalog
+from yaffle.model.ids import NodeId
+from yaffle.store import actions, catalog, events
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from yaffle.engine.jobs.job import Job, Move
     from yaffle.store.records import NodeRow
 
@@ -51,42 +50,73 @@ def update(job: Job) -> Move:
     job = job.set_cluster(**values)
     if "profile_id" not in inputs or inputs.get("profile_only"):
         return conclude(job, Ended())
-    members = catalog.nodes_of(job.conn, job.cluster.id)
-    plan = _update_plan(job, [n for n in members if n.profile_id != inputs["profile_id"]])
-    if not plan:
-        return conclude(job, Ended())
-    job = job.show(ClusterStatus.UPDATING)
-    return _next_batch(job, plan, _pause_s(job))
+    return _update_batch(job, _batch_policy(job)) or conclude(job, Ended())
 
 
 def updated(job: Job) -> Move:
-    """A batch is over: the next one, unless the last one went wrong."""
-    return _went_on(job)
+    """A batch is over: the next one after its pause, unless this one went wrong."""
+    ended = verdict(job.parts())
+    if ended.status != actions.SUCCEEDED:
+        return conclude(job, ended)
+    policy = _batch_policy(job)
+    if policy.pause_s and _old_members(job) and not job.action.data.get("rested"):
+        return Wait(data={"rested": True}, until_us=job.now_us + policy.pause_s * 1_000_000)
+    return _update_batch(job, policy) or conclude(job, ended)
 
 
-def _update_plan(job: Job, members: Sequence[NodeRow]) -> list[list[str]]:
+def _batch_policy(job: Job) -> BatchPolicy:
+    """Return the policy in force.
+
+    A new version may not start: without a policy the cluster's minimum stays in service, and at
+    least one node.
+    """
     policy = bound.batch(job.conn, job.cluster.id)
-    if policy is None:
-        # A new version may not start; without a policy the cluster's minimum stays in service.
-        policy = BatchPolicy(
-            version="", min_in_service=max(1, job.cluster.min_size), max_batch_size=-1, pause_s=0
-        )
-    plan = batches.for_update(
-        [_member(n) for n in members],
+    return policy or BatchPolicy(
+        version="", min_in_service=max(1, job.cluster.min_size), max_batch_size=-1, pause_s=0
+    )
+
+
+def _old_members(job: Job) -> list[NodeRow]:
+    """Return the members that have yet to be given the cluster's profile."""
+    members = catalog.nodes_of(job.conn, job.cluster.id)
+    wanted = job.cluster.profile_id
+    return [n for n in members if n.profile_id != wanted and n.status != NodeStatus.DELETING]
+
+
+def _update_batch(job: Job, policy: BatchPolicy) -> Move | None:
+    """Insert the parts of the next batch, chosen by how the members are now; None: all have it."""
+    old = [_member(n) for n in _old_members(job)]
+    if not old:
+        return None
+    members = [_member(n) for n in catalog.nodes_of(job.conn, job.cluster.id)]
+    batch = batches.next_update(
+        old,
+        serving=sum(m.in_service for m in members),
+        whole=len(members),
         min_in_service=policy.min_in_service,
         max_batch_size=policy.max_batch_size,
     )
-    return [list(batch) for batch in plan]
+    if not batch:
+        serving, must = sum(m.in_service for m in members), policy.min_in_service
+        why = f"{len(old)} nodes left as they were: {serving} in service, {must} have to stay"
+        return conclude(job, failed(why))
+    job = job.show(ClusterStatus.UPDATING)
+    for ident in batch:
+        node = catalog.node(job.conn, ident)
+        assert node is not None  # noqa: S101 - listed in this transaction
+        on_node(
+            job,
+            "NODE_UPDATE",
+            node,
+            takes_over=True,
+            inputs={"new_profile_id": str(job.cluster.profile_id)},
+        )
+    return Wait(data={"rested": False})
 
 
 def _member(node: NodeRow) -> batches.Member:
     sound = node.status == NodeStatus.ACTIVE and node.health != Health.UNHEALTHY
     return batches.Member(node_id=node.id, index=node.index, in_service=sound and not node.tainted)
-
-
-def _pause_s(job: Job) -> int:
-    policy = bound.batch(job.conn, job.cluster.id)
-    return 0 if policy is None else policy.pause_s
 
 
 # --- delete ----------------------------------------------------------------------------------
@@ -103,68 +133,52 @@ def delete(job: Job) -> Move:
         [_member(n) for n in members],
         max_batch_size=-1 if policy is None else policy.max_batch_size,
     )
-    return _next_batch(job, [list(b) for b in plan], 0 if policy is None else policy.pause_s)
+    pause_s = 0 if policy is None else policy.pause_s
+    return _delete_batch(job, [list(b) for b in plan], pause_s)
 
 
 def deleted(job: Job) -> Move:
     """A batch is over: the next one, or the cluster itself."""
-    if job.action.data.get("plan"):
-        return _went_on(job, whatever=True)
-    left = catalog.nodes_of(job.conn, job.cluster.id)
-    if left:
-        # Their deletions are tried again for ever, and the cluster goes with the last of them.
-        ended = verdict(job.parts())
-        job.event("error", ended.reason)
-        return failed(ended.reason)
-    job.event("end", SUCCESS)
-    catalog.remove_cluster(job.conn, job.cluster.id)
-    return Ended()
-
-
-# --- batches ---------------------------------------------------------------------------------
-
-
-def _next_batch(job: Job, plan: list[list[str]], pause_s: int) -> Move:
-    """Insert the parts of the first batch; the rest is remembered."""
-    batch, rest = plan[0], plan[1:]
-    for ident in batch:
-        node = catalog.node(job.conn, ident)  # type: ignore[arg-type]
-        if node is None or node.cluster_id != job.cluster.id:
-            continue
-        if job.action.action == "CLUSTER_DELETE":
-            remove(
-                job.kit,
-                job.conn,
-                node,
-                who=job.who,
-                now_us=job.now_us,
-                parent_id=job.action.id,
-                cause=DERIVED,
-                timeout_s=job.action.timeout_s,
-            )
-        else:
-            on_node(
-                job,
-                "NODE_UPDATE",
-                node,
-                takes_over=True,
-                inputs={"new_profile_id": str(job.cluster.profile_id)},
-            )
-    return Wait(data={"plan": rest, "pause_s": pause_s, "rested": False})
-
-
-def _went_on(job: Job, *, whatever: bool = False) -> Move:
-    """Go on with the next batch after the pause; `whatever`: also when one went wrong."""
-    ended = verdict(job.parts())
     plan = job.action.data.get("plan")
-    if (
-        not isinstance(plan, list)
-        or not plan
-        or (ended.status != actions.SUCCEEDED and not whatever)
-    ):
-        return conclude(job, ended)
+    if not isinstance(plan, list) or not plan:
+        return left_behind(job, verdict(job.parts()).reason)
     pause_s = job.action.data.get("pause_s")
     seconds = pause_s if isinstance(pause_s, int) else 0
     if seconds and not job.action.data.get("rested"):
         return Wait(data={"rested": True}, until_us=job.now_us + seconds * 1_000_000)
-    return _next_batch(job, plan, seconds)
+    return _delete_batch(job, plan, seconds)
+
+
+def _delete_batch(job: Job, plan: list[list[str]], pause_s: int) -> Move:
+    """Insert the parts of the first batch; the rest is remembered."""
+    batch, rest = plan[0], plan[1:]
+    for ident in batch:
+        node = catalog.node(job.conn, NodeId(ident))
+        if node is None or node.cluster_id != job.cluster.id:
+            continue
+        remove(
+            job.kit,
+            job.conn,
+            node,
+            who=job.who,
+            now_us=job.now_us,
+            parent_id=job.action.id,
+            cause=DERIVED,
+            timeout_s=job.action.timeout_s,
+        )
+    return Wait(data={"plan": rest, "pause_s": pause_s, "rested": False})
+
+
+def left_behind(job: Job, why: str, *, cancelled: bool = False) -> Ended:
+    """Remove the cluster if nothing is left of it; else say `why` and whether it is still going."""
+    left = catalog.nodes_of(job.conn, job.cluster.id)
+    if not left:
+        job.event("end", SUCCESS)
+        catalog.remove_cluster(job.conn, job.cluster.id)
+        return Ended()
+    ended = Ended(status=actions.CANCELLED, reason=why) if cancelled else failed(why)
+    if all(deletion_of(job.conn, node) is not None for node in left):
+        # They are tried again until they are done, and the cluster goes with the last of them.
+        job.event("error", why, events.ERROR)
+        return ended
+    return conclude(job, ended)

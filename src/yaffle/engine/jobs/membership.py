@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from yaffle.core import sizes
 from yaffle.engine.jobs import bound
 from yaffle.engine.jobs.ending import conclude
 from yaffle.engine.jobs.job import Wait, verdict
-from yaffle.engine.jobs.parts import on_node
+from yaffle.engine.jobs.parts import on_node, refuse_busy
 from yaffle.engine.jobs.sizing import give_up, resized, sizes_of
 from yaffle.errors import BadRequest, NotFound
 from yaffle.model.health import ClusterStatus, NodeStatus
@@ -18,6 +18,10 @@ from yaffle.store import catalog
 if TYPE_CHECKING:
     from yaffle.engine.jobs.job import Job, Move
     from yaffle.store.records import NodeRow
+
+
+GOING: Final = frozenset({NodeStatus.DELETING.value})
+"""Counted as gone when their deletion was asked for."""
 
 
 def found(job: Job, idents: Sequence[str]) -> list[NodeRow]:
@@ -79,6 +83,7 @@ def remove(job: Job) -> Move:
     """Let nodes leave; they are destroyed only where the request or a policy says so."""
     nodes = found(job, _words(job.inputs.get("nodes")))
     _are_members(job, nodes)
+    refuse_busy(nodes, GOING, "removed")
     policy = bound.deletion(job.conn, job.cluster.id)
     if policy is None or policy.reduce_desired_capacity:
         job = _resized_by(job, -len(nodes))
@@ -97,6 +102,7 @@ def replace(job: Job) -> Move:
     old = found(job, list(map(str, words)))
     new = found(job, list(map(str, words.values())))
     _are_members(job, old)
+    refuse_busy(old, GOING, "replaced")
     _may_join(job, new)
     job = job.show(ClusterStatus.UPDATING)
     for node in old:

@@ -24,9 +24,10 @@ def move(kit: Kit, conn: Connection, action: ActionRow) -> Ended:
         return Ended(status=actions.CANCELLED, reason=action.cancel_reason)
     if node is None:
         return Ended(status=actions.CANCELLED, reason="the node is gone")
-    ended = _join(conn, action, node, now_us) if action.action == "NODE_JOIN" else Ended()
-    if action.action == "NODE_LEAVE":
-        _leave(kit, conn, node, now_us)
+    if action.action == "NODE_JOIN":
+        ended = _join(conn, action, node, now_us)
+    else:
+        ended = _leave(kit, conn, action, node, now_us)
     news.node_event(
         conn,
         node,
@@ -60,7 +61,9 @@ def _join(conn: Connection, action: ActionRow, node: NodeRow, now_us: int) -> En
     return Ended()
 
 
-def _leave(kit: Kit, conn: Connection, node: NodeRow, now_us: int) -> None:
+def _leave(kit: Kit, conn: Connection, action: ActionRow, node: NodeRow, now_us: int) -> Ended:
+    if node.cluster_id != action.cluster_id:
+        return Ended(status=actions.FAILED, reason="the node is no member any more")
     incident = incidents.open_of(conn, node.id)
     if incident is not None:
         news.change(
@@ -73,3 +76,4 @@ def _leave(kit: Kit, conn: Connection, node: NodeRow, now_us: int) -> None:
             now_us=now_us,
         )
     catalog.set_node(conn, node.id, now_us, cluster_id=None, index=-1, grace_us=None)
+    return Ended()

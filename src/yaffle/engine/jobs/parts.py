@@ -8,6 +8,7 @@ from sqlalchemy import insert
 
 from yaffle.core import names
 from yaffle.engine.jobs.rows import DERIVED, name_of, queue
+from yaffle.engine.jobs.stopping import stop
 from yaffle.errors import BadRequest
 from yaffle.model.ids import ActionId, NodeId
 from yaffle.store import actions
@@ -109,18 +110,9 @@ def on_node(
 
 
 def free(job: Job, node: NodeRow, why: str) -> ActionRow | None:
-    """Ask everything on a node to stop; return what still holds it because it has begun."""
+    """Ask everything on a node to stop, but for its deletion; return what still holds it."""
     for other in actions.unfinished(job.conn, node_id=node.id):
-        actions.cancel(job.conn, other.id, f"{why} takes the node over", job.now_us)
-        if other.status == actions.WAITING:
-            actions.end(
-                job.conn,
-                other.id,
-                job.now_us,
-                status=actions.CANCELLED,
-                reason=f"{why} takes the node over",
-                outputs={},
-            )
+        stop(job.conn, other, f"{why} takes the node over", job.now_us, deletions=False)
     return actions.lock_holder(job.conn, node.id)
 
 

@@ -17,14 +17,19 @@ PASSED_ON: Final = ("operation", "operation_params", "check", "delete_timeout", 
 
 
 def request(job: Job, node: NodeRow) -> ActionId:
-    """Ask for a member to be recovered, as a part; one that is being recovered already becomes it."""
+    """Ask for a member to be recovered, as a part; one that is being recovered already becomes it.
+
+    One that something else is being done to is looked at again once that is over.
+    """
     holder = actions.lock_holder(job.conn, node.id)
-    if holder is not None and holder.action == "NODE_RECOVER":
-        actions.set_values(
-            job.conn, holder.id, job.now_us, parent_id=holder.parent_id or job.action.id
-        )
+    mine = holder is not None and holder.action == "NODE_RECOVER" and holder.cancel_reason is None
+    if holder is not None and mine:
+        # Whatever it was a part of has ended: only one action at a time holds the cluster.
+        actions.set_values(job.conn, holder.id, job.now_us, parent_id=job.action.id)
         return holder.id
     said = {k: job.inputs[k] for k in PASSED_ON if job.inputs.get(k) is not None}
+    if holder is not None:
+        said["check"] = True
     return queue(
         job.kit,
         job.conn,

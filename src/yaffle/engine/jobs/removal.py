@@ -26,9 +26,12 @@ DELETE: Final = "NODE_DELETE"
 
 
 def deletion_of(conn: Connection, node: NodeRow) -> ActionRow | None:
-    """Return the deletion of a node that is under way; asked for twice, it is one node less."""
+    """Return the deletion of a node that is under way; asked for twice, it is one node less.
+
+    One that was cancelled ends at its next step boundary without having deleted anything.
+    """
     present = actions.unfinished(conn, node_id=node.id)
-    return next((a for a in present if a.action == DELETE), None)
+    return next((a for a in present if a.action == DELETE and a.cancel_reason is None), None)
 
 
 def remove(  # noqa: PLR0913 - whose part it is, and what it waits for

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from yaffle.engine.kit import Kit
     from yaffle.model.ids import ClusterId, NodeId
     from yaffle.model.rights import Who
+    from yaffle.store.records import ActionRow
 
 REQUESTED: Final = "RPC Request"
 DERIVED: Final = "Derived Action"
@@ -22,6 +23,15 @@ DERIVED_HOOKED: Final = "Derived Action with Lifecycle Hook"
 HEALTH_POLICY: Final = "Health Policy"
 WEBHOOK: Final = "Receiver"
 """Causes, in Senlin's words where it has one."""
+
+NODE_MOVES: Final = frozenset({"NODE_JOIN", "NODE_LEAVE"})
+"""Actions on a node that touch nothing but rows."""
+
+
+def only_rows(action: ActionRow) -> bool:
+    """Whether an action is carried on in transactions and never walks a ladder."""
+    return action.action in NODE_MOVES or action.action.startswith("CLUSTER_")
+
 
 _NAMES: Final = {
     "CLUSTER_ATTACH_POLICY": "attach_policy",

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from yaffle.engine.jobs import conflicts, nodes
+from yaffle.engine.jobs import conflicts, lifecycle, nodes
 from yaffle.engine.jobs.ending import conclude
-from yaffle.engine.jobs.job import Ended, Job, Wait
-from yaffle.engine.jobs.removal import DELETE
-from yaffle.engine.jobs.rows import REQUESTED, queue
-from yaffle.engine.jobs.table import KINDS, NODE_MOVES
+from yaffle.engine.jobs.job import Ended, Job, Wait, failed
+from yaffle.engine.jobs.rows import NODE_MOVES, REQUESTED, queue
+from yaffle.engine.jobs.stopping import cut_off, stop
+from yaffle.engine.jobs.table import KINDS
 from yaffle.errors import ActionImmutable
-from yaffle.model.health import NodeStatus
 from yaffle.store import actions, catalog
 
 if TYPE_CHECKING:
@@ -29,6 +28,9 @@ if TYPE_CHECKING:
 
 JOBS: Final = frozenset(KINDS) | NODE_MOVES
 """Actions that the executor carries on here instead of walking a ladder."""
+REST: Final = "rest"
+"""Under this key a waiting action's `data` says from when to when (µs) it pauses."""
+REASON_MAX: Final = 4000
 
 
 def begin(
@@ -81,8 +83,20 @@ def advance(kit: Kit, ticket: Ticket, conn: Connection, action: ActionRow) -> No
         gone = Ended(status=actions.CANCELLED, reason="the cluster is gone")
         _end(conn, action, Ended() if action.action == "CLUSTER_DELETE" else gone, now_us)
         return
+    if action.start_us is None or action.start_us > now_us:
+        # The clock was set back: it must not give anything more time than was meant.
+        actions.set_values(conn, action.id, now_us, start_us=now_us)
+        action = replace(action, start_us=now_us)
     job = Job(kit=kit, conn=conn, action=action, cluster=cluster, now_us=now_us)
     _apply(job, _next(job))
+
+
+def broken(kit: Kit, ticket: Ticket, conn: Connection, why: str) -> None:
+    """End a job that cannot make its move; raise StaleEpoch for a late hand."""
+    action = actions.guard(conn, ticket)
+    now_us = kit.clock.now_us()
+    _end(conn, action, failed(why[:REASON_MAX]), now_us)
+    _restate(kit, conn, action, now_us)
 
 
 def _next(job: Job) -> Move:
@@ -91,57 +105,36 @@ def _next(job: Job) -> Move:
         return _cut_short(job, late=late)
     if actions.has_open_parts(job.conn, job.action.id):
         return Wait()
-    return KINDS[job.action.action].resume(job)
+    return _resting(job) or KINDS[job.action.action].resume(job)
+
+
+def _resting(job: Job) -> Wait | None:
+    """Return the rest of a pause that is not over; one that a clock set back begins anew."""
+    rest = job.action.data.get(REST)
+    if not isinstance(rest, list):
+        return None
+    since_us, until_us = map(int, rest)
+    if job.now_us < since_us:
+        return Wait(until_us=job.now_us + until_us - since_us)
+    return Wait(until_us=until_us) if job.now_us < until_us else None
 
 
 def _cut_short(job: Job, *, late: bool) -> Move:
-    """End what is not over in time or is not wanted any more; parts that have begun are told to stop."""
+    """End what is not over in time or is not wanted any more; parts that have begun are told to stop.
+
+    Only deletions of a cluster that takes too long go on: what somebody wants gone goes.
+    """
     why = f"Timeout: not over within {job.action.timeout_s} s" if late else "Action cancelled"
+    deleting = job.action.action == "CLUSTER_DELETE"
     for part in job.parts():
         if part.status in actions.UNFINISHED:
-            stop(job.conn, part, why, job.now_us)
+            stop(job.conn, part, why, job.now_us, deletions=not (late and deleting))
     if not late and actions.has_open_parts(job.conn, job.action.id):
         return Wait()
+    if deleting:
+        return lifecycle.left_behind(job, why, cancelled=not late)
     status = actions.FAILED if late else actions.CANCELLED
-    ended = Ended(status=status, reason=why)
-    if job.action.action == "CLUSTER_DELETE":
-        # Its nodes go on being deleted, and the cluster goes with the last of them.
-        job.event("error", why)
-        return ended
-    return conclude(job, ended)
-
-
-def stop(
-    conn: Connection, action: ActionRow, why: str, now_us: int, *, deletions: bool = True
-) -> None:
-    """Ask an action to stop; what has not begun, and what is only rows, ends at once.
-
-    `deletions`: whether parts that delete a node are stopped too.
-    """
-    if action.action == DELETE and not deletions:
-        return
-    actions.cancel(conn, action.id, why, now_us)
-    unbegun = action.status == actions.READY and action.incident_id is None
-    only_rows = action.action in JOBS
-    for part in actions.parts(conn, action.id) if only_rows else ():
-        if part.status in actions.UNFINISHED:
-            stop(conn, part, why, now_us, deletions=deletions)
-    if only_rows or unbegun or action.status in {actions.WAITING, actions.HOOKED}:
-        actions.end(conn, action.id, now_us, status=actions.CANCELLED, reason=why, outputs={})
-        _spared(conn, action, why, now_us)
-
-
-def _spared(conn: Connection, action: ActionRow, why: str, now_us: int) -> None:
-    """Say of the node what is true after an act on it that was never begun."""
-    if action.node_id is None:
-        return
-    if action.action == "NODE_CREATE":
-        catalog.set_node(
-            conn, action.node_id, now_us, status=NodeStatus.ERROR.value, status_reason=why
-        )
-    elif action.action == DELETE:
-        was = str(action.inputs.get("was") or NodeStatus.ERROR.value)
-        catalog.set_node(conn, action.node_id, now_us, status=was, status_reason=why)
+    return conclude(job, Ended(status=status, reason=why))
 
 
 def cancel(kit: Kit, conn: Connection, action: ActionRow, *, force: bool, by: str) -> None:
@@ -156,26 +149,20 @@ def cancel(kit: Kit, conn: Connection, action: ActionRow, *, force: bool, by: st
         )
     now_us = kit.clock.now_us()
     why = f"cancelled by {by}"
-    parts = [p for p in actions.parts(conn, action.id) if p.status in actions.UNFINISHED]
-    for part in parts:
-        stop(conn, part, why, now_us)
-        if force:
-            _force(conn, part, why, now_us)
-    if force:
-        _force(conn, action, why, now_us)
-    elif action.action in JOBS and action.status == actions.WAITING:
-        # Its next move ends it; `wake` has made it ready if no part is left.
+    for part in actions.parts(conn, action.id):
+        if part.status in actions.UNFINISHED:
+            stop(conn, part, why, now_us)
+            if force:
+                cut_off(kit, conn, part, why, now_us)
+    if action.action in KINDS and not force:
+        # Its next move ends it, once no part is left; made ready or claimed, it moves anyway.
         actions.cancel(conn, action.id, why, now_us)
         actions.set_values(conn, action.id, now_us, wake_us=now_us)
-    else:
-        stop(conn, action, why, now_us)
+        return
+    stop(conn, action, why, now_us)
+    if force:
+        cut_off(kit, conn, action, why, now_us)
     _restate(kit, conn, action, now_us)
-
-
-def _force(conn: Connection, action: ActionRow, why: str, now_us: int) -> None:
-    fresh = actions.get(conn, action.id)
-    if fresh is not None and fresh.status in actions.UNFINISHED:
-        actions.end(conn, action.id, now_us, status=actions.CANCELLED, reason=why, outputs={})
 
 
 def _restate(kit: Kit, conn: Connection, action: ActionRow, now_us: int) -> None:
@@ -215,12 +202,13 @@ def _wait(job: Job, move: Wait) -> None:
     until_us = deadline_us if move.until_us is None else min(move.until_us, deadline_us)
     resting = move.until_us is not None
     ready = not resting and not actions.has_open_parts(job.conn, action.id)
+    rest = {REST: [job.now_us, until_us] if resting else None}
     actions.set_values(
         job.conn,
         action.id,
         job.now_us,
         status=actions.READY if ready else actions.WAITING,
-        data=dict(action.data),
+        data={**action.data, **rest},
         owner="",
         lease_us=0,
         wake_us=None if ready else until_us,

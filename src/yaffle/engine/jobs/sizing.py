@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from yaffle.core import sizes, victims
 from yaffle.core.scaling import Cooling, Scaled, propose
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from yaffle.engine.jobs.job import Job, Move
     from yaffle.model.cluster_policies import DeletionPolicy
     from yaffle.store.records import ClusterRow, NodeRow
+
+
+SCALINGS: Final = frozenset(ScalingEvent)
+"""Only after these a cool-down begins; a resize, and naming the nodes, is somebody's own decision."""
 
 
 def sizes_of(cluster: ClusterRow) -> Sizes:
@@ -227,6 +231,6 @@ def resized(job: Job) -> Move:
     if plan is not None:
         return _removed(job, plan, bound.deletion(job.conn, job.cluster.id))
     ended = verdict(job.parts())
-    if ended.status == actions.SUCCEEDED:
+    if ended.status == actions.SUCCEEDED and job.action.action in SCALINGS:
         _stamp(job)
     return conclude(job, ended)

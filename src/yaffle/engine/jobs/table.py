@@ -63,9 +63,6 @@ KINDS: Final[Mapping[str, Kind]] = {
 VERBS: Final[Mapping[str, str]] = {kind.verb: name for name, kind in KINDS.items() if kind.verb}
 """Action by the API's verb."""
 
-NODE_MOVES: Final = frozenset({"NODE_JOIN", "NODE_LEAVE"})
-"""Actions on a node that touch nothing but rows."""
-
 
 def disturbs(action: ActionRow) -> bool:
     """Whether healing waits for this action; a resize only where it takes nodes away."""
