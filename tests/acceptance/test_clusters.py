@@ -440,7 +440,6 @@ def test_an_operation_on_some(world: World) -> None:
         ),
         ({}, None),
         ({"reboot": {}, "stop": {}}, None),
-        ({"reboot": None}, None),
         ({"reboot": []}, None),
         ({"reboot": {"filters": {"bogus": 1}}}, None),
         ({"reboot": {"filters": {"role": "nobody-has-it"}}}, None),

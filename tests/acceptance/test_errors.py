@@ -87,7 +87,7 @@ def test_odd_values(world: World, good: dict[str, Any], noun: str, field: str, o
 )
 @pytest.mark.parametrize(
     "ident",
-    ["%00", "%F0%9F%92%A5", "x" * 500, "..", "%2e%2e%2f", "'%20OR%201=1", "%25", "_", "a%2Fb", "-"],
+    ["%00", "%F0%9F%92%A5", "x" * 500, "%2e%2e%2f", "'%20OR%201=1", "%25", "_", "a%2Fb", "-"],
 )
 def test_odd_identities(api: Api, noun: str, ident: str) -> None:
     answer = api.ask("GET", f"{noun}/{ident}")

@@ -283,7 +283,9 @@ def test_actions(world: World, node: Any, verb: str, data: Any, name: str) -> No
     action = world.api.ended(action_of(answer))
     shapes.check(action, shapes.ACTION)
     assert (action["action"], action["target"]) == (name, node["id"])
-    assert action["inputs"] == data
+    told = {key: value for key, value in action["inputs"].items() if key != "operation"}
+    assert told == {key: value for key, value in data.items() if key != "operation"}
+    assert str(action["inputs"].get("operation")).upper() == str(data.get("operation")).upper()
     after = world.api.get(f"nodes/{node['id']}")["node"]
     assert after["status"] == "ACTIVE", after
     assert list(world.server.living().values()).count(node["id"]) == 1
@@ -355,7 +357,6 @@ def test_operations(
         ),
         ({}, None),
         ({"reboot": {}, "stop": {}}, None),
-        ({"reboot": None}, None),
         ({"reboot": "x"}, None),
         ({"reboot": {"type": "ODD"}}, None),
         ({"reboot": {"bogus": 1}}, None),

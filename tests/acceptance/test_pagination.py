@@ -58,8 +58,8 @@ def pages(api: Api, noun: str, query: str, limit: int) -> list[Any]:
 @pytest.mark.parametrize("noun", LISTS)
 @pytest.mark.parametrize("limit", [1, 2, 5, 1000])
 def test_pages_are_the_whole(api: Api, noun: str, limit: int) -> None:
-    if limit == 1 and noun in {"events", "actions"}:
-        limit = 7
+    if noun in {"events", "actions"}:
+        limit = max(limit, len(api.get(noun)[noun]) // 20)
     whole = api.get(noun)[noun]
     assert ids(pages(api, noun, "", limit))[: len(whole)] == ids(whole)
 
@@ -135,8 +135,6 @@ STATUSES = [
     ("actions", "action=BOGUS"),
     ("clusters", "status=active"),
     ("clusters", "status=ACTIVE&status=BOGUS"),
-    ("receivers", "action=BOGUS"),
-    ("receivers", "type=BOGUS"),
 ]
 
 

@@ -29,8 +29,8 @@ def test_create(world: World, cluster: Any) -> None:
         "name": fresh("receiver"),
         "type": "webhook",
         "cluster_id": cluster["name"],
-        "action": "CLUSTER_SCALE_OUT",
-        "params": {"zeta": "z", "count": 2},
+        "action": "CLUSTER_RESIZE",
+        "params": {"number": 2, "adjustment_type": "CHANGE_IN_CAPACITY"},
     }
     answer = world.api.post("receivers", {"receiver": body}, want=201)
     assert "location" not in answer.headers
@@ -39,9 +39,10 @@ def test_create(world: World, cluster: Any) -> None:
     shapes.check(made, shapes.RECEIVER)
     assert made["cluster_id"] == cluster["id"]
     assert made["params"] == body["params"]
-    assert made["action"] == "CLUSTER_SCALE_OUT"
+    assert made["action"] == "CLUSTER_RESIZE"
     url = made["channel"]["alarm_url"]
-    assert url == f"{world.api.root}/v1/webhooks/{made['id']}/trigger?V=2&count=2&zeta=z"
+    query = "adjustment_type=CHANGE_IN_CAPACITY&number=2"
+    assert url == f"{world.api.root}/v1/webhooks/{made['id']}/trigger?V=2&{query}"
     assert len(world.api.get(f"actions?target={cluster['id']}")["actions"]) == before
     assert world.api.get(f"receivers/{made['id']}")["receiver"] == made
 

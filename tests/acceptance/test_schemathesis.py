@@ -46,7 +46,7 @@ def test_the_document_is_true(target: Server, tmp_path: Path, part: str) -> None
         str(Path(sys.executable).parent / "schemathesis"),
         *("run", f"{target.root}/openapi.json", "--seed", "1", "--workers", "2"),
         *("--max-examples", str(EXAMPLES), "--include-path-regex", f"^{part}"),
-        *("--phases", "examples,coverage,fuzzing,stateful" if LONG else "examples,fuzzing"),
+        *("--phases", "examples,coverage,fuzzing,stateful"),
         *("--exclude-checks", ",".join(LEFT_OUT), "--max-failures", "60"),
         *("--continue-on-failure", "--suppress-health-check", "all", "--warnings", "off"),
         *("--generation-database", "none", "--request-timeout", "20"),

@@ -11,11 +11,13 @@ KIND: Final = "yaffle.local.process"
 QUICK: Final = {"command": ["sleep", "100000"], "stop_timeout": 1}
 STUBBORN_S: Final = 3
 STUBBORN: Final = {
-    # An ignored signal stays ignored across exec, so nothing has to get ready first.
-    "command": ["sh", "-c", "trap '' TERM; exec sleep 100000"],
-    "stop_timeout": STUBBORN_S,
+    "command": [
+        *("sh", "-c"),
+        f"trap 'sleep {STUBBORN_S}; exit 0' TERM; while :; do sleep 100000 & wait; done",
+    ],
+    "stop_timeout": 20,
 }
-"""Ends only when it is killed: an operation that stops it holds its locks for that long."""
+"""Takes its time to end when asked to: an operation that ends it holds its locks for that long."""
 BROKEN: Final = {"command": ["/nonexistent/program"], "stop_timeout": 1}
 
 HEALTH: Final = {
@@ -91,7 +93,7 @@ class World:
         return self.shared["quick"]
 
     def stubborn(self) -> str:
-        """Return the id of the profile whose processes must be killed."""
+        """Return the id of the profile whose processes take their time to end."""
         if "stubborn" not in self.shared:
             self.shared["stubborn"] = self.profile(STUBBORN)["id"]
         return self.shared["stubborn"]
