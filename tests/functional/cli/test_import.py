@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,10 @@ from tests.functional.cli.fake_senlin import (
     serving,
 )
 from tests.functional.cli.support import Done, run_here
+
+from yaffle.engine.commands import Import
+from yaffle.errors import Forbidden
+from yaffle.model.rights import RIGHTS, Role, Who
 
 REFUSED = {STACK, AFFINITY, OLD, QUEUE, ident("f", 2)}
 
@@ -244,6 +249,13 @@ def test_only_administrators_import(tmp_path: Path) -> None:
         with live.client(headers) as client:
             answer = client.post("/yaffle/v1/import", json={})
     assert answer.status_code == 403, answer.text
+
+
+def test_the_verb_itself_asks_for_the_right(server: Live) -> None:
+    member = Who(user="mara", rights=RIGHTS[Role.MEMBER])
+    asked = server.service.commands.import_objects(member, Import(lists={}), base_url="")
+    with pytest.raises(Forbidden):
+        asyncio.run(asked)
 
 
 def test_the_fake_is_honest_about_pages() -> None:

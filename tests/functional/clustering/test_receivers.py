@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -85,6 +86,18 @@ def test_a_receiver_is_renamed_and_its_url_stays(senlin: Senlin, create: Create)
     assert url == f"http://{senlin.live.address}/v1/webhooks/{made['id']}/trigger?V=2&count=2"
 
 
+def test_a_change_is_judged_like_a_new_one(senlin: Senlin, create: Create) -> None:
+    made = create(action="CLUSTER_SCALE_OUT", params={"count": 1})
+    wrong: list[dict[str, object]] = [
+        {"action": "CLUSTER_CREATE"},
+        {"action": "CLUSTER_CHECK"},
+        {"params": {"count": 0}},
+    ]
+    for change in wrong:
+        senlin.refused("PATCH", f"/receivers/{made['id']}", {"receiver": change})
+    assert senlin.call("GET", f"/receivers/{made['id']}")["receiver"] == made
+
+
 def test_lists_are_filtered_sorted_and_paged(senlin: Senlin, create: Create) -> None:
     names = [f"list-{n}" for n in range(3)]
     made = {name: create(name=name, action="CLUSTER_DELETE")["id"] for name in names}
@@ -157,8 +170,7 @@ def test_what_could_only_fail_is_refused(
 def post(senlin: Senlin, url: str, body: object = None) -> Any:
     """Ask as an alarm system does: with the URL and nothing else."""
     with senlin.live.client() as client:
-        for header in ("Authorization", "X-Auth-Token"):
-            client.headers.pop(header, None)
+        client.headers.pop("Authorization", None)
         return client.post(url, json=body) if body is not None else client.post(url)
 
 
@@ -307,3 +319,51 @@ def test_it_acts_as_a_member_of_its_project_and_never_as_more() -> None:
     assert (who.user, who.project, who.rights) == ("root", "p", {Right.READ, Right.WRITE})
     assert LOCAL.rights > who.rights
     assert receivers.masked("7546f2d1-8df2-4d0a-b910-a001c959caec") == "7546f2d1…"
+
+
+TOKENS = """\
+mara:mara-0123456789abcdef project=red roles=member
+otto:otto-0123456789abcdef project=blue roles=member
+lena:lena-0123456789abcdef project=red roles=reader
+root:root-0123456789abcdef project=ops roles=admin
+boss:boss-0123456789abcdef project=red roles=admin
+"""
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Senlin]]:
+    """One server with credentials, as each of its people sees it."""
+    folder = tmp_path_factory.mktemp("people")
+    tokens = folder / "tokens"
+    tokens.write_text(TOKENS)
+    tokens.chmod(0o600)
+    with running(folder / "yaffle", server={"token_file": tokens}) as live:
+        yield {
+            name: Senlin(live=replace(live, headers={"Authorization": f"Bearer {token}"}))
+            for name, token in (line.split()[0].split(":") for line in TOKENS.splitlines())
+        }
+
+
+def test_receivers_stay_in_their_project(people: dict[str, Senlin]) -> None:
+    mara, otto, lena, root = (people[name] for name in ("mara", "otto", "lena", "root"))
+    cluster = empty_cluster(people["boss"], "red-web")
+    body = {"name": "r", "type": "webhook", "cluster_id": cluster, "action": "CLUSTER_CHECK"}
+    kind, _ = otto.refused("POST", "/receivers", {"receiver": body}, want=403)
+    assert kind == "Forbidden"
+    otto.refused("POST", "/receivers", {"receiver": {**body, "cluster_id": "red-web"}}, want=400)
+    lena.refused("POST", "/receivers", {"receiver": body}, want=403)
+    made = root.call("POST", "/receivers", {"receiver": body}, want=201)["receiver"]
+    assert (made["project"], made["user"]) == ("red", "root")
+    path = f"/receivers/{made['id']}"
+    assert mara.call("GET", path)["receiver"] == made
+    otto.refused("GET", path, want=404)
+    otto.refused("PATCH", path, {"receiver": {"name": "mine"}}, want=404)
+    otto.refused("DELETE", path, want=404)
+    assert otto.call("GET", "/receivers")["receivers"] == []
+    # Whoever could read the URL could use it.
+    lena.refused("GET", path, want=403)
+    lena.refused("GET", "/receivers", want=403)
+    started = post(otto, made["channel"]["alarm_url"])
+    assert started.status_code == 202
+    action = mara.live.call("GET", "/actions?limit=1")["actions"][0]
+    assert action["id"] == started.json()["action"]

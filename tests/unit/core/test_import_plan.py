@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -295,6 +296,17 @@ def test_a_table_dump_means_the_same_as_the_api() -> None:
     found, wanted = planned(tables), planned(document())
     for ident in (C, N, B, R):
         assert found[ident].row == wanted[ident].row
+
+
+def test_a_time_without_a_zone_is_utc_wherever_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        found = planned(document(clusters=[cluster(created_at="2026-11-20 08:43:52")]))[C]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert found.row["made_us"] == 1_795_164_232_000_000
 
 
 def test_json_that_is_none_is_named() -> None:
