@@ -24,6 +24,7 @@ from yaffle.errors import (
     ActionInProgress,
     BadRequest,
     Conflict,
+    DependencyError,
     FeatureNotSupported,
     Forbidden,
     NotFound,
@@ -347,6 +348,21 @@ def test_deleted_while_it_is_updated(when: str) -> None:
     play(story)
 
 
+def test_deleted_twice_is_one_node_less() -> None:
+    async def story(s: Stage) -> None:
+        cluster = await s.build(3, policy())
+        victim = s.node_ids()[0]
+        first = await s.commands.node_delete(LOCAL, victim)
+        with pytest.raises(ActionInProgress):
+            await s.commands.node_delete(LOCAL, victim)
+        assert await s.commands.node_delete(LOCAL, victim, force=True) == first
+        assert (await ended(s, first)).status == actions.SUCCEEDED
+        after = await s.store.read(lambda conn: catalog.cluster(conn, cluster))
+        assert after.desired_capacity == 2
+
+    play(story)
+
+
 # --- conflicts --------------------------------------------------------------------------------------
 
 
@@ -391,6 +407,27 @@ def test_a_check_erases_no_mark() -> None:
         row = await node(s, ident)
         assert row.mark_reason == "its disk clicks"
         assert row.status == "WARNING"
+
+    play(story)
+
+
+def test_a_check_that_passes_outweighs_nothing() -> None:
+    """A mark, and a verdict that took several looks, stay: the status says so still."""
+
+    async def story(s: Stage) -> None:
+        def doubted(conn: Any) -> None:
+            sick = {"health": "unhealthy", "status": "WARNING", "status_reason": "down"}
+            catalog.set_node(conn, ident, 1, **sick)
+
+        ident = await alone(s)
+        await s.store.write(doubted)
+        for _ in range(2):
+            await ended(s, await s.commands.node_check(LOCAL, ident))
+            row = await node(s, ident)
+            assert row.status == "WARNING"
+            assert row.status_reason == (
+                "Check: Physical object is ACTIVE but the node status was WARNING: was down"
+            )
 
     play(story)
 
@@ -601,10 +638,10 @@ def test_an_adoption_that_was_cut_short_can_be_done_again() -> None:
     async def story(s: Stage) -> None:
         stray(s)
         kind = s.profile.type
-        s.weather.away = True
-        with pytest.raises(Exception, match="away"):
+        s.plan.rules.append(Rule(fault=Fault.LOSE, call="adopt", times=1))
+        with pytest.raises(DependencyError, match="the answer was lost"):
             await s.commands.node_adopt(LOCAL, identity="stray-1", kind=kind)
-        s.weather.away = False
+        assert not await s.nodes()
         ident = await s.commands.node_adopt(LOCAL, identity="stray-1", kind=kind, name="ad")
         assert [c.physical_id for c in s.world.alive(ident)] == ["stray-1"]
 

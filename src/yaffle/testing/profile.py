@@ -211,9 +211,13 @@ class ScriptedProfile:
 
     async def adopt(self, target: Target, *, deadline_s: float) -> Inspection:
         """Let the copy be that node's."""
-        if await self._silent("adopt", deadline_s):
+        fault = self._met(self.plan.strike("adopt", target))
+        if not await self._reaches(fault, [], deadline_s):
             return _inspected(InspectionState.UNKNOWN, "no answer")
-        if not self.world.give(target.physical_id, target.node_id):
+        given = self.world.give(target.physical_id, target.node_id)
+        if fault is Fault.LOSE:
+            return _inspected(InspectionState.UNKNOWN, "the answer was lost")
+        if not given:
             return _inspected(InspectionState.REFUSED, f"{target.physical_id} is not to be had")
         return Inspection(
             state=InspectionState.FOUND,
