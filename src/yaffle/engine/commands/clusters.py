@@ -158,7 +158,9 @@ class Clusters:
             raise BadRequest(
                 "Cannot update a cluster to a different profile type, operation aborted."
             )
-        return {} if new.id == old.id else {"profile_id": new.id}
+        # A roll-out that stopped half-way is taken up again by asking for the same profile.
+        others = any(n.profile_id != new.id for n in catalog.nodes_of(conn, row.id))
+        return {"profile_id": new.id} if new.id != old.id or others else {}
 
     async def cluster_delete(self, who: Who, ident: str, *, force: bool = False) -> ActionId:
         """Delete a cluster with all its nodes; running recoveries stop at their next step."""
