@@ -48,7 +48,8 @@ def routes() -> str:
         "# HTTP interface",
         f"Below `{PREFIX}`. Bodies and answers are JSON.\n"
         f"`GET {PREFIX}/openapi.json` is this page for programs.",
-        "With `server.token_file`: `Authorization: Bearer TOKEN`. Every answer has `X-Request-Id`.",
+        "With `server.token_file`: `Authorization: Bearer TOKEN`; with `server.users_file`: HTTP basic."
+        " Every answer has\n`X-Request-Id`.",
         "## Refusals",
         "Every refusal has one shape. " + _refusals(described),
         f"```json\n{json.dumps(described['components']['schemas']['Error']['example'], indent=2)}\n```",
