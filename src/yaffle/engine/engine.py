@@ -16,6 +16,7 @@ from yaffle.engine.caretaker import Caretaker
 from yaffle.engine.executor import Executor
 from yaffle.engine.postman import Postman
 from yaffle.engine.session import LeaseLost, Session
+from yaffle.engine.stamps import Stamps
 from yaffle.engine.watch import Watch
 from yaffle.engine.watchman import Watchman
 from yaffle.errors import StoreUnavailable
@@ -74,6 +75,7 @@ class Engine:
             group.create_task(Caretaker(kit, session).run(), name="caretaker")
             group.create_task(Watchman(kit, self.blind).run(), name="watchman")
             group.create_task(self._watch_all(session), name="watches")
+            group.create_task(Stamps(kit, session, lambda: self.watches).run(), name="stamps")
 
     async def _watch_all(self, session: Session) -> None:
         """Claim clusters and keep one watch for each that is ours."""

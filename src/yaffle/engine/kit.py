@@ -60,23 +60,15 @@ class Signals:
         self.actions = Bell()
         self.outbox = Bell()
         self.watches = Bell()
-        self._cluster_bells: set[Bell] = set()
+        """There is a cluster that nobody watches."""
+        self.clusters = Bell()
+        """Something of some cluster has changed: its watch is told once it is known which."""
 
     def changed(self) -> None:
         """Something that users or executors write has changed: look at it soon."""
         self.actions.ring()
         self.outbox.ring()
-        self.watches.ring()
-        for bell in self._cluster_bells:
-            bell.ring()
-
-    def join(self, bell: Bell) -> None:
-        """Let a cluster's watch hear of changes."""
-        self._cluster_bells.add(bell)
-
-    def leave(self, bell: Bell) -> None:
-        """Forget a bell; idempotent."""
-        self._cluster_bells.discard(bell)
+        self.clusters.ring()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

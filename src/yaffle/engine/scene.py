@@ -14,7 +14,7 @@ from yaffle.engine.targets import target_of
 from yaffle.errors import InvalidSpec, StaleEpoch
 from yaffle.model.policy import HealthPolicy, RecoveryAction
 from yaffle.policy import UnknownPolicyType, parse_document
-from yaffle.store import actions, catalog, leases
+from yaffle.store import actions, catalog, leases, stamps
 from yaffle.store.records import ClusterRow, NodeRow
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _in_place(kit: Kit, policy: HealthPolicy) -> HealthPolicy:
     return replace(policy, recovery=replace(policy.recovery, actions=rungs))
 
 
-Stamp = tuple[object, ...]
+Stamp = stamps.Stamp
 
 
 def stamp(conn: Connection, session: Session, cluster_id: ClusterId) -> Stamp:
@@ -118,7 +118,7 @@ def stamp(conn: Connection, session: Session, cluster_id: ClusterId) -> Stamp:
     """
     if not leases.holds_watch(conn, session.me, session.epoch, cluster_id):
         raise StaleEpoch(f"cluster {cluster_id} is not ours")
-    return catalog.stamp(conn, cluster_id)
+    return stamps.of_cluster(conn, cluster_id)
 
 
 def load_scene(kit: Kit, conn: Connection, session: Session, cluster_id: ClusterId) -> Scene | None:

@@ -7,6 +7,7 @@ expired (frozen, suspended, cut off) ends the session; the next one has a new ep
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import structlog
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 RENEWALS_PER_LEASE = 4
+WRITERS = 4
+"""Watches whose beliefs and plans are being written at once; the database writes one at a time."""
 CALL_SHARE = 0.4
 GRACE_SHARE = 0.1
 """Shares of a lease; with their sum below what a renewal leaves, an act never waits for ever."""
@@ -37,6 +40,8 @@ class Session:
     def __init__(self, kit: Kit, me: EngineId, epoch: Epoch, deadline_s: float) -> None:
         self.me = me
         self.epoch = epoch
+        self.turns = asyncio.Semaphore(WRITERS)
+        """Of the watches that write: a thousand at once would let each other's writes time out."""
         self._kit = kit
         self._deadline_s = deadline_s
 

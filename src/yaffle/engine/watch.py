@@ -64,20 +64,27 @@ class Watch:
         self._unplanned = True
         self._wake_us: int | None = None
         self._store_lost = False
+        self._stale = True
+        self._heard = True
+        """Whether anything was seen, read or missed since beliefs were last looked through."""
 
     async def run(self) -> None:
         """Watch until the cluster is gone or no longer ours; a new policy starts a new round."""
-        self._kit.signals.join(self._bell)
         try:
             while await self._refresh():
                 await self._round()
         finally:
-            self._kit.signals.leave(self._bell)
             self._release_streams()
+
+    def notice(self) -> None:
+        """Rows of this cluster have changed, or nobody can say whether they have."""
+        self._stale = True
+        self._bell.ring()
 
     def blind(self, cause: str) -> None:
         """Something was missed: counts begin again, grace and health stay."""
         self.memories = {i: resettle(m) for i, m in self.memories.items()}
+        self._heard = True
         log.info("resettling", cluster=self.cluster_id, cause=cause)
         self._unplanned = True
         self._bell.ring()
@@ -185,6 +192,7 @@ class Watch:
             return
         now_us = self._kit.clock.now_us()
         changed = False
+        self._heard = True
         for said in seen:
             one = usable(said)
             before = None if one is None else self.memories.get(one.node_id)
@@ -213,8 +221,12 @@ class Watch:
             try:
                 if not await self._refresh(tending=True):
                     return
-                self._age()
-                await self._save()
+                # Where nothing is asked, time alone changes nothing: a cluster without a policy is
+                # looked through when its rows have changed, and not every second.
+                if self._heard or self._modes():
+                    self._heard = False
+                    self._age()
+                    await self._save()
                 await self._plan()
                 self._found_store()
                 wait_s = self._patience_s()
@@ -224,7 +236,7 @@ class Watch:
                 return
             except StoreUnavailable as error:
                 log.warning("cannot act", cluster=self.cluster_id, error=str(error))
-                self._store_lost = self._unplanned = True
+                self._store_lost = self._unplanned = self._heard = True
                 wait_s = RETRY_S
             await self._bell.wait(wait_s)
 
@@ -243,6 +255,8 @@ class Watch:
     async def _refresh(self, *, tending: bool = False) -> bool:
         """Read the cluster again; False when this round (or, outside one, this watch) is over."""
         before = self._scene
+        if tending and before is not None and not (self._stale or self._store_lost):
+            return True
         scene = await self._load(patient=not tending)
         if scene is not None and scene is before:
             return True
@@ -261,11 +275,14 @@ class Watch:
     async def _load(self, *, patient: bool) -> Scene | None:
         """Return the scene, None once it is gone or not ours; `patient` waits out an outage."""
         while True:
+            # Before the read: what changes while it runs has to be read again.
+            self._stale = False
             try:
                 self._stamp, scene = await self._kit.store.read(self._read_scene)
             except StaleEpoch:
                 return None
             except StoreUnavailable as error:
+                self._stale = True
                 if not patient:
                     raise
                 log.warning("cannot watch", cluster=self.cluster_id, error=str(error))
@@ -318,6 +335,7 @@ class Watch:
                 index.pop(ident, None)
             self.seen.discard(ident)
         self.memories = fresh
+        self._heard = True
         self._unplanned |= scene.requests
 
     def _age(self) -> None:
@@ -347,11 +365,12 @@ class Watch:
         idents = sorted(changed)
         for first in range(0, len(idents), SAVED_MAX):
             some = {i: changed[i] for i in idents[first : first + SAVED_MAX]}
-            saved = await self._kit.store.write(
-                lambda conn, some=some: save(  # type: ignore[misc]
-                    self._kit, self._session, conn, scene, some
+            async with self._session.turns:
+                saved = await self._kit.store.write(
+                    lambda conn, some=some: save(  # type: ignore[misc]
+                        self._kit, self._session, conn, scene, some
+                    )
                 )
-            )
             self._saved.update(saved)
 
     def _outlived(self, scene: Scene, ident: NodeId, memory: NodeMemory) -> bool:
@@ -387,9 +406,10 @@ class Watch:
             lost=("database",) if self._store_lost else (),
             told=dict(self._told),
         )
-        outcome = await self._kit.store.write(
-            lambda conn: admission.decide(self._kit, self._session, conn, inputs)
-        )
+        async with self._session.turns:
+            outcome = await self._kit.store.write(
+                lambda conn: admission.decide(self._kit, self._session, conn, inputs)
+            )
         self._told.update(outcome.told)
         # While anybody is unhealthy we ask again soon: what holds a node, or heals it in another
         # engine, may give no sign when it ends.

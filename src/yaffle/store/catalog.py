@@ -183,32 +183,6 @@ def remove_cluster(conn: Connection, cluster_id: ClusterId) -> None:
     conn.execute(delete(clusters).where(clusters.c.id == cluster_id))
 
 
-def stamp(conn: Connection, cluster_id: ClusterId) -> tuple[object, ...]:
-    """Return numbers that change with anything a watch reads of a cluster.
-
-    `version` grows with every change of a node, so that two within a microsecond differ too.
-    """
-    members = conn.execute(
-        select(func.count(), func.sum(nodes.c.version)).where(nodes.c.cluster_id == cluster_id)
-    ).one()
-    jobs = conn.execute(
-        select(func.count(), func.max(actions.c.updated_us), func.max(actions.c.created_us)).where(
-            actions.c.cluster_id == cluster_id,
-            actions.c.status.in_(("WAITING", "READY", "RUNNING")),
-        )
-    ).one()
-    mine = conn.execute(
-        select(clusters.c.updated_us, clusters.c.status).where(clusters.c.id == cluster_id)
-    ).one_or_none()
-    bound = bound_policy(conn, cluster_id)
-    return (
-        *members,
-        *jobs,
-        *(mine or ()),
-        *((bound.id, bound.updated_us) if bound else ()),
-    )
-
-
 def bindings_of(conn: Connection, cluster_id: ClusterId) -> Sequence[BindingRow]:
     """Return the policies attached to a cluster, in the order in which they have their say."""
     rows = conn.execute(

@@ -35,6 +35,22 @@ def holds_watch(conn: Connection, me: EngineId, epoch: Epoch, cluster_id: Cluste
     return bool(conn.execute(select(mine)).scalar_one())
 
 
+def held(conn: Connection, me: EngineId, epoch: Epoch) -> frozenset[ClusterId]:
+    """Return the clusters that `me` watches under `epoch` now, by the database's clock."""
+    rows = conn.execute(
+        select(watches.c.cluster_id).where(
+            watches.c.owner == me, watches.c.epoch == epoch, watches.c.lease_us > now(conn)
+        )
+    )
+    return frozenset(ClusterId(ident) for ident in rows.scalars())
+
+
+def any_unwatched(conn: Connection) -> bool:
+    """Whether there is a cluster that no engine has ever watched: a new one."""
+    new = select(clusters.c.id).where(clusters.c.id.not_in(select(watches.c.cluster_id)))
+    return conn.execute(new.limit(1)).first() is not None
+
+
 def register(conn: Connection, me: EngineId, *, host: str, pid: int, alone: bool) -> Epoch:
     """Enter this engine under a new epoch.
 

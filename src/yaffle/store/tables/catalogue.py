@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, Column, ForeignKey, String, Table, Text, UniqueConstraint
+from sqlalchemy import JSON, Column, ForeignKey, Index, String, Table, Text, UniqueConstraint
 
 from yaffle.store.tables import columns
 
@@ -121,6 +121,8 @@ nodes = Table(
     columns.us_or_null("made_us"),
     columns.us_or_null("updated_us"),
     columns.in_order(),
+    # What changes are noticed by: see `store.stamps`.
+    Index(None, "cluster_id", "version"),
 )
 
 receivers = Table(

@@ -39,6 +39,7 @@ def upgrade() -> None:
     for table in OWNED:
         owned = sa.table(table, sa.column("project"))
         op.execute(owned.update().where(owned.c.project == "").values(project="default"))
+    op.create_index(op.f("ix_nodes_cluster_id_version"), "nodes", ["cluster_id", "version"])
     _receivers(json)
     for table in (*LISTED, "receivers"):
         op.create_index(

@@ -1,0 +1,68 @@
+"""A few numbers per cluster that change with anything a watch reads of it; much cheaper than reading.
+
+`version` grows with every change of a node, so that two within a microsecond differ too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sqlalchemy import func, select
+
+from yaffle.model.ids import ClusterId
+from yaffle.store.actions import UNFINISHED
+from yaffle.store.tables import actions, bindings, clusters, nodes, policies
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+Stamp = tuple[object, ...]
+
+_CLUSTERS = select(clusters.c.id, clusters.c.updated_us, clusters.c.status)
+_MEMBERS = select(nodes.c.cluster_id, func.count(), func.sum(nodes.c.version)).group_by(
+    nodes.c.cluster_id
+)
+_JOBS = (
+    select(
+        actions.c.cluster_id,
+        func.count(),
+        func.max(actions.c.updated_us),
+        func.max(actions.c.created_us),
+    )
+    .where(actions.c.status.in_(UNFINISHED))
+    .group_by(actions.c.cluster_id)
+)
+_POLICIES = (
+    select(bindings.c.cluster_id, policies.c.id, policies.c.updated_us)
+    .join(policies, bindings.c.policy_id == policies.c.id)
+    .where(bindings.c.enabled, bindings.c.policy_type.startswith("senlin.policy.health"))
+    .order_by(policies.c.id)
+)
+_PARTS = (
+    (_MEMBERS, nodes.c.cluster_id),
+    (_JOBS, actions.c.cluster_id),
+    (_POLICIES, bindings.c.cluster_id),
+)
+
+
+def all_clusters(conn: Connection) -> Mapping[ClusterId, Stamp]:
+    """Return the stamp of every cluster."""
+    found = {row[0]: list(row[1:]) for row in conn.execute(_CLUSTERS)}
+    for kind, (query, _) in enumerate(_PARTS):
+        for row in conn.execute(query):
+            if row[0] in found:
+                found[row[0]].extend((kind, *row[1:]))
+    return {ClusterId(ident): tuple(numbers) for ident, numbers in found.items()}
+
+
+def of_cluster(conn: Connection, cluster_id: ClusterId) -> Stamp:
+    """Return the stamp of one cluster; empty when it is gone."""
+    mine = conn.execute(_CLUSTERS.where(clusters.c.id == cluster_id)).one_or_none()
+    if mine is None:
+        return ()
+    numbers: list[object] = list(mine[1:])
+    for kind, (query, column) in enumerate(_PARTS):
+        for row in conn.execute(query.where(column == cluster_id)):
+            numbers.extend((kind, *row[1:]))
+    return tuple(numbers)
