@@ -10,6 +10,7 @@ from docs.pages.text import code, first_sentence, join, table
 
 import yaffle
 from yaffle.cli.exits import MEANING
+from yaffle.engine.commands.imports import EVENTS as IMPORTED
 from yaffle.engine.metrics import Metrics
 from yaffle.engine.news import ENDED, LEVELS, TOPICS
 from yaffle.model.incident import IncidentState
@@ -87,6 +88,7 @@ def events() -> str:
 
 
 def _event_actions() -> Iterator[tuple[str, str]]:
+    yield from ((action, about.lower()) for about, action in IMPORTED.values())
     for path in sorted((SOURCE / "engine").rglob("*.py")):
         for call in ast.walk(ast.parse(path.read_text())):
             if isinstance(call, ast.Call):

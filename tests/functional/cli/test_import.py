@@ -127,10 +127,18 @@ def test_what_clients_hold_is_kept(server: Live) -> None:
         assert client.post(url).status_code != 404, "the same path opens it"
 
 
-def test_nothing_is_built(server: Live) -> None:
+def test_nothing_is_built_and_everything_is_told(server: Live) -> None:
     with serving(objects()) as senlin:
         importing(server, senlin.url, "--apply", "--skip-refused")
     assert server.call("GET", "/actions")["actions"] == []
+    with server.service.store.engine.connect() as conn:
+        told = conn.exec_driver_sql("select action, oid, project from events").all()
+    assert {(action, oid) for action, oid, _ in told} == {
+        ("PROFILE_IMPORT", LOCAL), ("POLICY_IMPORT", HEALTH), ("CLUSTER_IMPORT", WEB),
+        ("CLUSTER_ATTACH_POLICY", WEB), ("RECEIVER_IMPORT", f"{OUT[:8]}…"),
+        *(("NODE_IMPORT", ident("e", n)) for n in (1, 2, 3)),
+    }  # fmt: skip
+    assert {project for *_, project in told} == {PROJECT}
 
 
 def test_a_dump_of_tables(server: Live, tmp_path: Path) -> None:

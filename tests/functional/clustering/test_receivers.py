@@ -245,7 +245,10 @@ def test_nothing_told_names_the_url(senlin: Senlin, create: Create) -> None:
         post(senlin, made["channel"]["alarm_url"])
         senlin.call("PATCH", f"/receivers/{made['id']}", {"receiver": {"name": "quiet"}})
         senlin.call("DELETE", f"/receivers/{made['id']}", want=204)
-    told = str([*lines, senlin.live.call("GET", "/events?limit=1000")])
+    events = senlin.live.call("GET", "/events?limit=1000")
+    told = str([*lines, events])
+    mine = [e["action"] for e in events["events"] if e["object"]["id"] == f"{made['id'][:8]}…"]
+    assert sorted(mine) == [f"RECEIVER_{w}" for w in ("CREATE", "DELETE", "TRIGGER", "UPDATE")]
     assert made["id"][:8] in told
     assert made["id"] not in told
 

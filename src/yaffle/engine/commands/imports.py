@@ -52,14 +52,15 @@ TABLES: Final[Mapping[Kind, Table]] = {
     Kind.BINDING: bindings,
     Kind.RECEIVER: receivers_table,
 }
-WORDS: Final[Mapping[Kind, str]] = {
-    Kind.PROFILE: "PROFILE",
-    Kind.POLICY: "POLICY",
-    Kind.CLUSTER: "CLUSTER",
-    Kind.NODE: "NODE",
-    Kind.RECEIVER: "RECEIVER",
+EVENTS: Final[Mapping[Kind, tuple[str, str]]] = {
+    Kind.PROFILE: ("PROFILE", "PROFILE_IMPORT"),
+    Kind.POLICY: ("POLICY", "POLICY_IMPORT"),
+    Kind.CLUSTER: ("CLUSTER", "CLUSTER_IMPORT"),
+    Kind.NODE: ("NODE", "NODE_IMPORT"),
+    Kind.BINDING: ("CLUSTER", "CLUSTER_ATTACH_POLICY"),
+    Kind.RECEIVER: ("RECEIVER", "RECEIVER_IMPORT"),
 }
-"""What events call them; a binding is told by its cluster's."""
+"""What each is told about and as; a binding is told by its cluster's."""
 
 Lists = Mapping[str, Sequence[Row]]
 
@@ -138,23 +139,22 @@ class Imports:
 
     def _event(self, conn: Connection, who: Who, planned: Planned) -> None:
         row, kind = planned.row, planned.kind
-        word = WORDS.get(kind, "CLUSTER")
-        of_cluster = kind in {Kind.CLUSTER, Kind.BINDING}
+        otype, action = EVENTS[kind]
         oid = str(row["cluster_id"]) if kind is Kind.BINDING else planned.id
         events.append(
             conn,
             events.Subject(
-                otype=word,
+                otype=otype,
                 oid=masked(oid) if kind is Kind.RECEIVER else oid,
                 oname=planned.name,
-                cluster_id=oid if of_cluster else str(row.get("cluster_id") or ""),
+                cluster_id=oid if otype == "CLUSTER" else str(row.get("cluster_id") or ""),
                 node_id=oid if kind is Kind.NODE else None,
-                project=str(row.get("project", "")),
+                project=str(row["project"] if "project" in row else _project_of(conn, oid)),
                 user=who.user,
                 domain=who.domain,
             ),
             at_us=self._desk.now(),
-            action="CLUSTER_ATTACH_POLICY" if kind is Kind.BINDING else f"{word}_IMPORT",
+            action=action,
             status="end",
             reason=f"imported by {who.user}",
             data={"by": who.user},
@@ -203,6 +203,12 @@ def _where_in(conn: Connection, table: Table, column: str, values: Sequence[str]
         query = select(table).where(table.c[column].in_(some))
         found += [dict(row) for row in conn.execute(query).mappings()]
     return found
+
+
+def _project_of(conn: Connection, cluster_id: str) -> str:
+    """Return the project of a cluster: a binding has none of its own."""
+    query = select(clusters.c.project).where(clusters.c.id == cluster_id)
+    return str(conn.execute(query).scalar_one())
 
 
 def _count_on(conn: Connection, cluster_ids: set[object]) -> None:
