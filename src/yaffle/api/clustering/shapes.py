@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     Row = RowMapping | Mapping[str, Any]
 
 LEVELS: Final = {"CRITICAL": 50, "ERROR": 40, "WARNING": 30, "INFO": 20, "DEBUG": 10}
+SHOWN_DATA: Final = frozenset({"health"})
+"""Of an action's data, what is for people: the recovery that was merged (seed 1)."""
 HIDDEN: Final = frozenset({"by"})
 """Keys of an action's inputs that nobody gave."""
 
@@ -140,7 +142,7 @@ def action(row: Row, parts: Sequence[str], version: Microversion) -> Shown:
         "target": row["target"],
         "cluster_id": _cluster_of(row),
         "cause": row["cause"],
-        "owner": row["owner"] or None,
+        "owner": (row["owner"] or None) if open_ else None,
         "interval": -1,
         "start_time": seconds(row["start_us"]),
         "end_time": seconds(row["end_us"]),
@@ -153,7 +155,7 @@ def action(row: Row, parts: Sequence[str], version: Microversion) -> Shown:
         "depended_by": [row["parent_id"]] if open_ and row["parent_id"] else [],
         "created_at": zulu(row["created_us"]),
         "updated_at": zulu(row["updated_us"]),
-        "data": {},
+        "data": {k: v for k, v in row["data"].items() if k in SHOWN_DATA},
         "user": row["user"],
         "project": row["project"],
     }

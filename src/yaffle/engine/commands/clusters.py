@@ -19,6 +19,7 @@ from yaffle.errors import (
     BadRequest,
     FeatureNotSupported,
     InvalidSpec,
+    NotFound,
     OverQuota,
 )
 from yaffle.model.health import ClusterStatus
@@ -190,6 +191,8 @@ class Clusters:
                 return hooks.complete(conn, row.id, token, self._desk.now())
             action = VERBS[verb]
             inputs = {k: v for k, v in data.items() if v is not None}
+            if "policy_id" in inputs:
+                inputs["policy_id"] = self._policy_id(conn, who, str(inputs["policy_id"]))
             if action == "CLUSTER_RECOVER":
                 need_for_recovery(who, inputs)
                 driver = self._driver_of(conn, row)
@@ -197,6 +200,13 @@ class Clusters:
             return self._begin(conn, who, row.id, action, inputs)
 
         return await self._asked(work)
+
+    def _policy_id(self, conn: Connection, who: Who, word: str) -> str:
+        """Return the id of a policy that exists; what does not is the job's to refuse."""
+        try:
+            return catalog.find_policy(conn, word, who.scope).id
+        except NotFound:
+            return word
 
     async def cluster_op(
         self,
