@@ -12,11 +12,12 @@ from yaffle.engine.jobs import bound
 from yaffle.engine.jobs.ending import conclude
 from yaffle.engine.jobs.job import Ended, Wait, verdict
 from yaffle.engine.jobs.parts import make_nodes, on_node
-from yaffle.engine.jobs.removal import remove
+from yaffle.engine.jobs.removal import deletion_of, remove
 from yaffle.engine.jobs.rows import DERIVED
 from yaffle.errors import ActionCooldown, BadRequest
 from yaffle.model.cluster_policies import Criteria, ScalingEvent, ScalingPolicy
 from yaffle.model.health import ClusterStatus, Health, NodeStatus
+from yaffle.model.ids import NodeId
 from yaffle.store import actions, catalog
 from yaffle.store.tables import bindings
 
@@ -205,7 +206,7 @@ class Plan:
 def _removed(job: Job, plan: Plan, policy: DeletionPolicy | None) -> Move:
     """Insert the parts that remove the nodes."""
     for ident in plan.idents:
-        node = catalog.node(job.conn, ident)  # type: ignore[arg-type]
+        node = catalog.node(job.conn, NodeId(ident))
         if node is None or node.cluster_id != job.cluster.id:
             continue
         if not plan.destroy:
@@ -225,11 +226,24 @@ def _removed(job: Job, plan: Plan, policy: DeletionPolicy | None) -> Move:
     return Wait(data={"remove": None})
 
 
+def _counted_once(job: Job, plan: Plan, policy: DeletionPolicy | None) -> Job:
+    """Want one node more for each that somebody else took away during the grace period.
+
+    It was counted as gone twice: when it was chosen, and by whoever deleted it.
+    """
+    nodes = [catalog.node(job.conn, NodeId(ident)) for ident in plan.idents]
+    twice = sum(n is None or deletion_of(job.conn, n) is not None for n in nodes)
+    if not twice or (policy is not None and not policy.reduce_desired_capacity):
+        return job
+    return job.set_cluster(desired_capacity=job.cluster.desired_capacity + twice)
+
+
 def resized(job: Job) -> Move:
     """The grace period is over, or every part is."""
     plan = Plan.of(job.action.data.get("remove"))
     if plan is not None:
-        return _removed(job, plan, bound.deletion(job.conn, job.cluster.id))
+        policy = bound.deletion(job.conn, job.cluster.id)
+        return _removed(_counted_once(job, plan, policy), plan, policy)
     ended = verdict(job.parts())
     if ended.status == actions.SUCCEEDED and job.action.action in SCALINGS:
         _stamp(job)
