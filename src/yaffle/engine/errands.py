@@ -54,8 +54,10 @@ def plan_of(kit: Kit, action: ActionRow) -> tuple[Snapshot, tuple[Rung, ...]]:
     if kind is None:
         snapshot = unpack(action.inputs.get("snapshot"))
         return snapshot, build(snapshot.recovery)
-    snapshot = Snapshot.without_policy(float(action.timeout_s))
-    rung = RecoveryAction(name=WORDS.get(kind, ""), timeout_s=float(action.timeout_s))
+    # Its cluster may give it an hour; what hangs is known for hung by the operator's bound.
+    timeout_s = min(float(action.timeout_s), kit.settings.action_timeout)
+    snapshot = Snapshot.without_policy(timeout_s)
+    rung = RecoveryAction(name=WORDS.get(kind, ""), timeout_s=timeout_s)
     match kind:
         case Errand.OPERATE:
             rung = _operation(kit, action, rung)
