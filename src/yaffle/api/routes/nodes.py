@@ -7,13 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from yaffle.api import examples, scoped
+from yaffle.api import examples
 from yaffle.api.asking import By, Word, answers
 from yaffle.api.bodies import OptionalReasonBody, ReasonBody, RecoverBody
 from yaffle.api.gate import WORD_MAX
 from yaffle.api.parts import Parts
 from yaffle.api.reply import Reply
-from yaffle.model.rights import need_for_recovery
 
 ClusterWord = Annotated[
     str | None, Query(max_length=WORD_MAX, description="Name or id of a cluster.")
@@ -40,7 +39,7 @@ def nodes(parts: Parts) -> APIRouter:
     async def delete_node(node: Word, by: By) -> Response:
         """Delete one node; the cluster's desired capacity shrinks with it."""
         before = await parts.queries.node(by.who(), node)
-        await parts.commands.delete_node(str(before["id"]), by=by.name())
+        await parts.commands.delete_node(str(before["id"]), by=by.who())
         return Reply({"node": {**before, "status": "DELETING"}}, 202)
 
     @router.get("/{node}/why", responses=answers({"why": examples.WHY}))
@@ -51,8 +50,7 @@ def nodes(parts: Parts) -> APIRouter:
     @router.post("/{node}/mark", responses=answers(NODE))
     async def mark_node(node: Word, body: ReasonBody, by: By) -> Response:
         """Mark a node unhealthy; no check erases the mark."""
-        ident = await scoped.node(parts, by.who(), node)
-        await parts.commands.mark(ident, reason=body.reason, by=by.name(body.by))
+        await parts.commands.node_mark(by.who(body.by), node, reason=body.reason)
         return Reply({"node": await parts.queries.node(by.who(), node)})
 
     @router.delete("/{node}/mark", responses=answers(NODE))
@@ -61,8 +59,7 @@ def nodes(parts: Parts) -> APIRouter:
     ) -> Response:
         """Lift a mark; what the checks say counts again."""
         said = body or OptionalReasonBody()
-        ident = await scoped.node(parts, by.who(), node)
-        await parts.commands.unmark(ident, reason=said.reason or reason, by=by.name(said.by))
+        await parts.commands.node_unmark(by.who(said.by), node, reason=said.reason or reason)
         return Reply({"node": await parts.queries.node(by.who(), node)})
 
     @router.post(
@@ -73,10 +70,9 @@ def nodes(parts: Parts) -> APIRouter:
     async def recover_node(node: Word, by: By, body: RecoverBody | None = None) -> Response:
         """Ask for a recovery; the brakes that a person may lift are lifted."""
         wanted = body or RecoverBody()
-        need_for_recovery(by.who(), wanted.params)
         ident = await parts.commands.recover(
-            await scoped.node(parts, by.who(), node),
-            by=by.name(wanted.by),
+            node,
+            by=by.who(wanted.by),
             operation=wanted.operation,
             params=wanted.params,
             check=wanted.check,

@@ -18,6 +18,7 @@ from yaffle.core import names
 from yaffle.engine.calls import Failure, ask_driver
 from yaffle.engine.commands.desk import Desk, named
 from yaffle.engine.commands.nodes import tell
+from yaffle.engine.commands.trusted import may_build
 from yaffle.errors import (
     BadRequest,
     DependencyError,
@@ -81,6 +82,7 @@ class Adoption:
     ) -> NodeId:
         """Make a node, and a profile `prof-<name>`, of a running thing; return the node's id."""
         need(who, Right.WRITE)
+        may_build(who, kind)
         called = named(name) if name else names.render("", index=0, pick=self._kit.rng.randrange)
         seen = await self._inspected(kind, identity, overrides, snapshot=bool(snapshot))
         await self._free(kind, seen)

@@ -285,15 +285,15 @@ class Nodes:
 
     # --- in the words of before -----------------------------------------------------------------
 
-    async def delete_node(self, node: str, *, by: str) -> None:
+    async def delete_node(self, node: str, *, by: str | Who) -> None:
         """Delete one node, whatever is being done to it; the cluster shrinks with it."""
         await self.node_delete(asker(by), node, force=True)
 
-    async def mark(self, node: str, *, reason: str, by: str) -> None:
+    async def mark(self, node: str, *, reason: str, by: str | Who) -> None:
         """Mark a node unhealthy."""
         await self.node_mark(asker(by), node, reason=reason)
 
-    async def unmark(self, node: str, *, reason: str, by: str) -> None:
+    async def unmark(self, node: str, *, reason: str, by: str | Who) -> None:
         """Lift a user's mark."""
         await self.node_unmark(asker(by), node, reason=reason)
 

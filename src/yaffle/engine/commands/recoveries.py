@@ -73,7 +73,7 @@ class Recoveries:
         self,
         node: str,
         *,
-        by: str,
+        by: str | Who,
         operation: str | None = None,
         params: Mapping[str, object] | None = None,
         check: bool = False,

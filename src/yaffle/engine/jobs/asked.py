@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from yaffle.errors import BadRequest
 from yaffle.model.operations import inside
-from yaffle.model.rights import Right, need
+from yaffle.model.rights import need_for_recovery
 from yaffle.policy.operations import NO_RECOVERY
 
 if TYPE_CHECKING:
@@ -34,21 +34,13 @@ def recovery(
     if unknown:
         raise BadRequest(f"Action parameter {unknown} is not recognizable.")
     inputs = {key: value for key, value in said.items() if value is not None}
+    need_for_recovery(who, inputs)
     if "operation" in inputs:
         inputs["operation"] = _recovery_named(driver, str(inputs["operation"]))
     params = inputs.get("operation_params")
     if isinstance(params, Mapping):
-        _rights(who, params)
         inputs["operation_params"] = _recovery_params(driver, inputs.get("operation"), params)
-    if inputs.get("force_recreate"):
-        # It waives the proof that the old copy is gone.
-        need(who, Right.OVERRIDE)
     return inputs
-
-
-def _rights(who: Who, params: Mapping[str, object]) -> None:
-    if params.get(FENCE):
-        need(who, Right.FENCE)
 
 
 def _recovery_named(driver: Profile, said: str) -> str:
