@@ -217,6 +217,19 @@ def test_what_is_posted_goes_over_what_was_stored(
 
 
 @pytest.mark.parametrize(
+    "kind", ["application/x-www-form-urlencoded", "text/plain", "application/cloudevents+json", ""]
+)
+def test_callers_need_not_say_what_they_send(senlin: Senlin, create: Create, kind: str) -> None:
+    made = create()
+    headers = {"Content-Type": kind} if kind else {}
+    url = made["channel"]["alarm_url"]
+    with senlin.live.client(headers) as client:
+        wrong = client.post(url, content=b'{"delete_check_action": "maybe"}')
+        ignored = client.post(url, content=b"alarm=high")
+    assert (wrong.status_code, ignored.status_code) == (400, 202)
+
+
+@pytest.mark.parametrize(
     "query", ["", "?V=", "?V=x", "?V=0", "?v=2", "?V=-1", "?V=2.0", "?count=1"]
 )
 def test_without_a_version_there_is_a_page(senlin: Senlin, create: Create, query: str) -> None:
