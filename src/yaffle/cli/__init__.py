@@ -34,7 +34,7 @@ def _told(error: YaffleError | ExceptionGroup[Exception]) -> int:
         raise error
     for each in known:
         lines = each.problems if isinstance(each, InvalidSpec) else str(each).splitlines()
-        for line in lines:
+        for line in (*lines, *each.hint.splitlines()):
             print(f"yaffle: {line}", file=sys.stderr)
     return of_error(known[0])
 

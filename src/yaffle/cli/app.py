@@ -8,23 +8,36 @@ import typer
 
 from yaffle import __version__
 from yaffle.cli import (
+    actions,
+    bindings,
+    care,
     clusters,
     database,
     demo,
     doctor,
+    errands,
     events,
+    happenings,
     imports,
     incidents,
+    kinds,
     nodes,
     operators,
     outbox,
     policies,
     profiles,
+    receivers,
+    recovering,
     serve,
+    services,
+    sizes,
     status,
     users,
 )
 from yaffle.cli.command import client
+
+TOGETHER = (clusters, sizes, bindings, care, nodes, errands, recovering)
+"""Files that register their commands with a group of another of them, in the order of the help."""
 
 app = typer.Typer(
     name="yaffle",
@@ -40,16 +53,22 @@ app.command("demo")(demo.demo)
 app.command("serve")(serve.serve)
 client(app, "status")(status.status)
 client(app, "why")(nodes.why)
+app.add_typer(profiles.app, name="profile")
+app.add_typer(kinds.profile_types, name="profile-type")
+app.add_typer(policies.app, name="policy")
+app.add_typer(kinds.policy_types, name="policy-type")
 app.add_typer(clusters.app, name="cluster")
 app.add_typer(nodes.app, name="node")
-app.add_typer(policies.app, name="policy")
-app.add_typer(profiles.app, name="profile")
-app.add_typer(incidents.app, name="incident")
+app.add_typer(receivers.app, name="receiver")
+app.add_typer(actions.app, name="action")
+app.add_typer(happenings.app, name="event")
 client(app, "events")(events.events)
+app.add_typer(incidents.app, name="incident")
 app.add_typer(operators.app, name="maintenance")
 client(app, "stop")(operators.stop)
 app.add_typer(outbox.app, name="outbox")
 app.command("doctor")(doctor.doctor)
+app.add_typer(services.app, name="service")
 app.add_typer(users.app, name="user")
 app.add_typer(imports.app, name="import")
 app.add_typer(database.app, name="db")

@@ -1,4 +1,4 @@
-"""`yaffle cluster …`: groups of equal nodes, the policy that watches them, and their storm brake."""
+"""`yaffle cluster …`: groups of equal nodes, from their making to their end."""
 
 from __future__ import annotations
 
@@ -6,86 +6,109 @@ from typing import Annotated
 
 import typer
 
-from yaffle.cli import durations
+from yaffle.cli.asking import Force, Metadata, SameName, pairs, unused
+from yaffle.cli.beginning import NAME_FORMAT, begun, named
 from yaffle.cli.client import Api, Refused, Row, inner, items, rows
-from yaffle.cli.command import client, group
-from yaffle.cli.nodes import NODE_COLUMNS
-from yaffle.cli.output import Output, clock_time, short
-from yaffle.cli.waiting import TIMEOUT_S, NoWait, Stand, Timeout, WorkFailed, wait
+from yaffle.cli.command import Part, client, group, listing, working
+from yaffle.cli.following import Work
+from yaffle.cli.nodes import NODE_COLUMNS, with_views
+from yaffle.cli.output import Output, moment, short, shown
+from yaffle.errors import ConfigError
 
 app = group("Clusters: groups of equal nodes.")
 
 Cluster = Annotated[str, typer.Argument(help="Name or id of a cluster.")]
-Policy = Annotated[str, typer.Argument(help="Name or id of a policy.")]
-_BUILDING = frozenset({"INIT", "CREATING"})
+_ActionLimit = Annotated[
+    int | None,
+    typer.Option("--action-timeout", min=0, help="Seconds that one of its actions may take."),
+]
 
 
-@client(app, "create")
+@working(app, "create")
 def create(
-    api: Api,
-    output: Output,
+    work: Work,
     name: str,
     profile: Annotated[str, typer.Option("--profile", help="Name or id of a profile.")],
     size: Annotated[int, typer.Option("--size", min=0, help="How many nodes.")] = 1,
+    minimum: Annotated[int, typer.Option("--min", min=0, help="Never fewer than this.")] = 0,
+    maximum: Annotated[
+        int, typer.Option("--max", min=-1, help="Never more than this; -1 is no limit.")
+    ] = -1,
     policy: Annotated[
-        str | None, typer.Option("--policy", help="Health policy to attach at once.")
+        list[str] | None,
+        typer.Option("--policy", help="Policy to attach before there is a node; may be repeated."),
     ] = None,
-    no_wait: NoWait = False,
-    timeout: Timeout = TIMEOUT_S,
+    name_format: Annotated[
+        str | None,
+        typer.Option(
+            "--node-name-format",
+            metavar="FORMAT",
+            help="$3I is the index in three digits, $8R random text. Default: NAME-$1I.",
+        ),
+    ] = None,
+    metadata: Metadata = None,
+    action_timeout: _ActionLimit = None,
+    same_name: SameName = False,
 ) -> None:
     """Create a cluster and wait until its nodes are built."""
-    body = {"name": name, "profile": profile, "size": size, "policy": policy}
-    answer = api.post("clusters", body={k: v for k, v in body.items() if v is not None})
-    ident = str(inner(answer, "cluster").get("id"))
-    if no_wait:
-        output.say(answer, f"cluster {name} is being created")
+    given: dict[str, object] = {
+        **named(name, name_format),
+        "profile_id": profile,
+        "desired_capacity": size,
+        "min_size": minimum,
+        "max_size": maximum,
+        "metadata": pairs("--metadata", metadata),
+        "timeout": action_timeout,
+    }
+    unused(work.api, "cluster", name, same_name=same_name)
+    started = begun(work.api, {k: v for k, v in given.items() if v is not None}, policy or ())
+    ident = str(inner(started.body, "cluster").get("id"))
+    if work.no_wait:
+        work.left(started, f"cluster {name} is being created")
         return
-
-    def look() -> Stand:
-        nonlocal answer
-        answer = api.get("clusters", ident)
-        found = inner(answer, "cluster")
-        nodes = list(items(found, "nodes"))
-        over = [node for node in nodes if node.get("status") not in _BUILDING]
-        failed = sum(node.get("status") == "ERROR" for node in over)
-        text = f"{len(over) - failed} of {len(nodes)} nodes built"
-        return Stand(
-            text=f"{text}, {failed} could not be" if failed else text,
-            done=found.get("status") not in _BUILDING and len(over) == len(nodes),
-        )
-
-    wait(f"cluster {name}", look, timeout_s=timeout, later=f"yaffle cluster show {name}")
-    failed = [n for n in items(inner(answer, "cluster"), "nodes") if n.get("status") == "ERROR"]
-    if failed:
-        lines = [f"node {n.get('name')}: {n.get('status_reason')}" for n in failed]
-        raise WorkFailed(
-            "\n".join([f"cluster {name}: {_nodes(len(failed))} could not be built", *lines])
-        )
-    output.say(answer, f"cluster {name} created, {_nodes(size)}")
+    row = work.follow(started, f"cluster {name}")
+    answer = work.api.v1.get("clusters", ident)
+    work.output.say({**answer, "action": row}, f"cluster {name} created, {count_of(size)}")
 
 
-def _nodes(count: int) -> str:
+def count_of(count: object) -> str:
+    """Return `1 node` or `3 nodes`."""
     return f"{count} node{'' if count == 1 else 's'}"
 
 
-@client(app, "list")
-def list_(api: Api, output: Output) -> None:
-    """List all clusters with the health of their nodes."""
-    answer = api.get("clusters")
+@listing(app, "list")
+def list_(
+    api: Api,
+    output: Output,
+    part: Part,
+    name: Annotated[str | None, typer.Option("--name", help="Only those of this name.")] = None,
+    status: Annotated[
+        list[str] | None,
+        typer.Option("--status", help="Only ACTIVE, WARNING, …; may be repeated."),
+    ] = None,
+) -> None:
+    """List clusters with the health of their nodes."""
+    found = part.of(api, "clusters", name=name, status=[word.upper() for word in status or []])
+    views = {} if output.as_json or not found else _views(api)
     output.table(
-        answer,
-        rows(answer, "clusters"),
+        {"clusters": found},
+        [{**row, "watch": views.get(str(row.get("id")), {})} for row in found],
         [
             ("ID", lambda row: short(row.get("id"))),
             ("NAME", "name"),
             ("STATUS", "status"),
             ("SIZE", "desired_capacity"),
-            ("HEALTH", health_counts),
-            ("HELD", lambda row: hold_counts(row) or None),
-            ("POLICY", policy_names),
+            ("HEALTH", lambda row: health_counts(inner(row, "watch"))),
+            ("HELD", lambda row: hold_counts(inner(row, "watch")) or None),
+            ("POLICY", lambda row: policy_names(inner(row, "watch"))),
         ],
         empty="no clusters; create one: yaffle cluster create NAME --profile PROFILE --size 3",
     )
+
+
+def _views(api: Api) -> dict[str, Row]:
+    """Return by cluster how it is, which the clustering API has no words for."""
+    return {str(row.get("id")): row for row in rows(api.get("clusters"), "clusters")}
 
 
 def health_counts(row: Row) -> str:
@@ -108,103 +131,98 @@ def policy_names(row: Row) -> str:
 
 @client(app, "show")
 def show(api: Api, output: Output, cluster: Cluster) -> None:
-    """Show one cluster with its nodes."""
-    answer = api.get("clusters", cluster)
+    """Show one cluster with its nodes; with --json `watch` is how Yaffle sees it."""
+    answer = api.v1.get("clusters", cluster)
     found = inner(answer, "cluster")
+    view = _view(api, str(found.get("id")))
+    most = found.get("max_size")
+    bounds = f"at least {found.get('min_size')}" + (f", at most {most}" if most != -1 else "")
     output.facts(
-        answer,
+        {**answer, "watch": view},
         [
             ("id", found.get("id")),
             ("name", found.get("name")),
             ("status", found.get("status")),
             ("reason", found.get("status_reason")),
-            ("profile", found.get("profile")),
-            ("policy", policy_names(found)),
+            ("profile", found.get("profile_name")),
+            ("policy", policy_names(view)),
             ("desired capacity", found.get("desired_capacity")),
-            ("health", health_counts(found)),
-            ("held", hold_counts(found) or None),
-            ("brake released until", found.get("released_until_at")),
-            ("created", clock_time(found.get("created_us"))),
+            ("bounds", bounds),
+            ("health", health_counts(view)),
+            ("held", hold_counts(view) or None),
+            ("brake released until", view.get("released_until_at")),
+            ("metadata", shown(found.get("metadata") or {})),
+            ("config", shown(found.get("config") or {})),
+            ("created", moment(found.get("init_at"))),
         ],
     )
     if not output.as_json:
         print()
-        output.table(answer, list(items(found, "nodes")), NODE_COLUMNS, empty="no nodes")
+        members = api.v1.listed("nodes", {"cluster_id": found.get("id"), "sort": "index"})
+        nodes = with_views(members, items(view, "nodes"))
+        output.table(answer, nodes, NODE_COLUMNS, empty="no nodes")
 
 
-@client(app, "delete")
-def delete(
-    api: Api,
-    output: Output,
+def _view(api: Api, ident: str) -> Row:
+    try:
+        return inner(api.get("clusters", ident), "cluster")
+    except Refused as error:
+        if error.status == 404:
+            return {}
+        raise
+
+
+@working(app, "update")
+def update(
+    work: Work,
     cluster: Cluster,
-    no_wait: NoWait = False,
-    timeout: Timeout = TIMEOUT_S,
+    name: Annotated[str | None, typer.Option("--name", help="A new name.")] = None,
+    profile: Annotated[
+        str | None, typer.Option("--profile", help="Profile for all its nodes, of the same type.")
+    ] = None,
+    profile_only: Annotated[
+        bool, typer.Option("--profile-only", help="Change the nodes' profile and nothing else.")
+    ] = False,
+    name_format: Annotated[
+        str | None,
+        typer.Option("--node-name-format", metavar="FORMAT", help="Of nodes to come."),
+    ] = None,
+    metadata: Metadata = None,
+    action_timeout: _ActionLimit = None,
+) -> None:
+    """Change a cluster; a new profile changes its nodes."""
+    given = {
+        "name": name,
+        "profile_id": profile,
+        "profile_only": profile_only or None,
+        "metadata": pairs("--metadata", metadata),
+        "timeout": action_timeout,
+        "config": None if name_format is None else {NAME_FORMAT: name_format},
+    }
+    body = {key: value for key, value in given.items() if value is not None}
+    if not body:
+        raise ConfigError("cluster update: give at least one thing to change")
+    started = work.api.v1.start("PATCH", "clusters", cluster, body={"cluster": body})
+    work.finish(
+        started,
+        f"cluster {cluster}",
+        said=f"cluster {cluster} updated",
+        going=f"cluster {cluster} is being updated",
+    )
+
+
+@working(app, "delete")
+def delete(
+    work: Work,
+    cluster: Cluster,
+    force: Force = False,
 ) -> None:
     """Delete a cluster with all its nodes; recoveries under way stop at their next step."""
-    answer = api.delete("clusters", cluster)
-    ident = str(inner(answer, "cluster").get("id"))
-    if no_wait:
-        output.say(answer, f"cluster {cluster} is being deleted")
-        return
-
-    def look() -> Stand:
-        try:
-            left = list(items(inner(api.get("clusters", ident), "cluster"), "nodes"))
-        except Refused as error:
-            if error.status == 404:
-                return Stand(text="gone", done=True)
-            raise
-        return Stand(text=f"{len(left)} nodes left")
-
-    wait(f"cluster {cluster}", look, timeout_s=timeout, later=f"yaffle cluster show {cluster}")
-    output.say({"deleted": cluster, "id": ident}, f"cluster {cluster} deleted")
-
-
-@client(app, "attach")
-def attach(
-    api: Api,
-    output: Output,
-    cluster: Cluster,
-    policy: Policy,
-    disabled: Annotated[bool, typer.Option("--disabled", help="Attach it switched off.")] = False,
-) -> None:
-    """Attach a health policy: from now on the nodes are watched and healed."""
-    body = {"policy": policy, "enabled": not disabled}
-    answer = api.post("clusters", cluster, "policies", body=body)
-    output.say(answer, f"policy {policy} attached to cluster {cluster}")
-
-
-@client(app, "detach")
-def detach(api: Api, output: Output, cluster: Cluster, policy: Policy) -> None:
-    """Detach a policy: the nodes are no longer watched; recoveries under way go on."""
-    answer = api.delete("clusters", cluster, "policies", policy)
-    output.say(answer, f"policy {policy} detached from cluster {cluster}")
-
-
-@client(app, "policy-enable")
-def policy_enable(api: Api, output: Output, cluster: Cluster, policy: Policy) -> None:
-    """Switch an attached policy on."""
-    answer = api.patch("clusters", cluster, "policies", policy, body={"enabled": True})
-    output.say(answer, f"policy {policy} is on for cluster {cluster}")
-
-
-@client(app, "policy-disable")
-def policy_disable(api: Api, output: Output, cluster: Cluster, policy: Policy) -> None:
-    """Switch an attached policy off, without detaching it."""
-    answer = api.patch("clusters", cluster, "policies", policy, body={"enabled": False})
-    output.say(answer, f"policy {policy} is off for cluster {cluster}")
-
-
-@client(app, "release")
-def release(
-    api: Api,
-    output: Output,
-    cluster: Cluster,
-    reason: Annotated[str, typer.Option("--reason", help="Why it is safe to heal now.")],
-    for_: Annotated[
-        float, typer.Option("--for", parser=durations.option, metavar="TIME", help="How long.")
-    ] = 600.0,
-) -> None:
-    """Release the storm brake for a while: heal although many nodes are sick."""
-    answer = api.post("clusters", cluster, "release", body={"reason": reason, "for_s": for_})
-    output.say(answer, f"storm brake of cluster {cluster} released for {durations.shown(for_)}")
+    body = {"force": True} if force else None
+    started = work.api.v1.start("DELETE", "clusters", cluster, body=body)
+    work.finish(
+        started,
+        f"cluster {cluster}",
+        said=f"cluster {cluster} deleted",
+        going=f"cluster {cluster} is being deleted",
+    )

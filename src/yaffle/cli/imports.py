@@ -63,7 +63,7 @@ SkipRefused = Annotated[
 
 
 @client(app, "senlin")
-def senlin(  # noqa: PLR0913 - one parameter for each option
+def senlin(
     api: Api,
     output: Output,
     source: Source,

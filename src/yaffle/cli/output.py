@@ -153,3 +153,16 @@ def clock_time(us: object) -> str:
 def short(ident: object) -> str:
     """Return the beginning of an id, long enough to be taken for the whole."""
     return str(ident)[:8]
+
+
+def moment(text: object) -> str:
+    """Return a time as the clustering API writes it, as local wall time; `-` for none."""
+    if not isinstance(text, str):
+        return "-"
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return clean(text)
+    # Times without a zone are UTC's.
+    aware = found if found.tzinfo else found.replace(tzinfo=UTC)
+    return aware.astimezone().strftime("%Y-%m-%d %H:%M:%S")

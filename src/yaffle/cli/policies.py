@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import sys
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from yaffle.cli.client import Api, Row, inner, rows
-from yaffle.cli.command import Json, client, group
-from yaffle.cli.output import Output, clock_time, note, short
+from yaffle.cli.asking import SameName, unused
+from yaffle.cli.client import Api, Refused, Row, inner, rows
+from yaffle.cli.command import Json, Part, client, group, listing
+from yaffle.cli.documents import as_yaml, name_of, plain, read_document
+from yaffle.cli.output import Output, moment, note, short, shown
 from yaffle.errors import ConfigError, InvalidSpec
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def validate(file: File, profile_type: ProfileType = None, *, as_json: Json = Fa
     """Judge a document without a server: every fault with its place, and the worst case in seconds."""
     from yaffle.policy import UnknownPolicyType
 
-    source = _name_of(file)
+    source = name_of(file)
     try:
         parsed = _parsed(source, read_document(file)[1], profile_type)
     except (InvalidSpec, UnknownPolicyType) as error:
@@ -114,86 +113,133 @@ def _placed(problem: str) -> Row:
     }
 
 
-def _name_of(file: str) -> str:
-    return "stdin" if file == "-" else file
-
-
-def read_document(file: str) -> tuple[str, str]:
-    """Return the name and the text of a document.
-
-    Raises ConfigError when it cannot be read, and InvalidSpec when it is larger than is read.
-    """
-    from yaffle.policy import DEFAULT_SETTINGS
-
-    most = DEFAULT_SETTINGS.max_bytes
-    try:
-        if file == "-":
-            found, size = sys.stdin.buffer.read(most + 1), 0
-        else:
-            with Path(file).open("rb") as opened:
-                found, size = opened.read(most + 1), os.fstat(opened.fileno()).st_size
-        if len(found) > most:
-            # A pipe has no size until it has been read to its end.
-            told = f"{size} bytes" if size > most else f"more than {most} bytes"
-            raise InvalidSpec(f"{_name_of(file)}: {told}; at most {most} are read")
-        return _name_of(file), found.decode()
-    except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: byte {error.start} is not UTF-8; save it as UTF-8") from None
-
-
 @client(app, "create")
-def create(api: Api, output: Output, name: str, file: File) -> None:
+def create(api: Api, output: Output, name: str, file: File, same_name: SameName = False) -> None:
     """Store a document under a name."""
     source, text = read_document(file)
-    answer = api.post("policies", body={"name": name, "text": text, "source": source})
-    _stored(output, answer, f"policy {name} created")
+    spec = plain(source, text)
+    unused(api, "policy", name, same_name=same_name)
+    with placed(source, text):
+        answer = api.v1.post("policies", body={"policy": {"name": name, "spec": spec}})
+    _warned(source, text)
+    output.say(answer, f"policy {name} created")
+
+
+@client(app, "check")
+def check(api: Api, output: Output, file: File) -> None:
+    """Ask the server whether it would accept a document; nothing is stored."""
+    source, text = read_document(file)
+    spec = plain(source, text)
+    with placed(source, text):
+        answer = api.v1.post("policies", "validate", body={"policy": {"spec": spec}})
+    _warned(source, text)
+    output.say(answer, f"{source}: accepted, {inner(answer, 'policy').get('type')}")
+
+
+@contextmanager
+def placed(source: str, text: str) -> Iterator[None]:
+    """Where the server refuses a document, tell its faults with line and column if we find them too.
+
+    The server is the judge; it has the document without its lines.
+    """
+    from yaffle.policy import UnknownPolicyType, parse
+
+    try:
+        yield
+    except Refused as refused:
+        if refused.status not in {400, 404}:
+            raise
+        try:
+            parse(text, source=source)
+        except (InvalidSpec, UnknownPolicyType) as error:
+            raise InvalidSpec(error.problems) from None
+        raise
+
+
+def _warned(source: str, text: str) -> None:
+    from yaffle.policy import UnknownPolicyType, parse
+
+    try:
+        warnings = parse(text, source=source).warnings
+    except (InvalidSpec, UnknownPolicyType):
+        # The server is of another version and knows better.
+        return
+    for warning in warnings:
+        note(f"warning: {warning}")
 
 
 @client(app, "update")
-def update(api: Api, output: Output, policy: Policy, file: File) -> None:
-    """Replace a policy's document; recoveries under way keep the one they began with."""
-    source, text = read_document(file)
-    answer = api.put("policies", policy, body={"text": text, "source": source})
-    _stored(output, answer, f"policy {policy} updated")
+def update(
+    api: Api,
+    output: Output,
+    policy: Policy,
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE]", help="YAML or JSON document in its place; - is stdin."),
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="A new name.")] = None,
+) -> None:
+    """Replace a policy's document or name; recoveries under way keep what they began with."""
+    if file is None and name is None:
+        raise ConfigError("policy update: give a FILE or --name")
+    answer: Row = {}
+    if file is not None:
+        source, text = read_document(file)
+        # A policy of the clustering API never changes; ours may, for all its clusters at once.
+        answer = api.put("policies", policy, body={"text": text, "source": source})
+        _warned(source, text)
+        # Names need not be unique, and may be changed below.
+        policy = str(inner(answer, "policy").get("id"))
+    if name is not None:
+        answer = api.v1.patch("policies", policy, body={"policy": {"name": name}})
+    output.say(answer, f"policy {inner(answer, 'policy').get('name')} updated")
 
 
-def _stored(output: Output, answer: Row, text: str) -> None:
-    warnings = inner(answer, "policy").get("warnings")
-    for warning in warnings if isinstance(warnings, list) else ():
-        note(f"warning: {warning}")
-    output.say(answer, text)
-
-
-@client(app, "list")
-def list_(api: Api, output: Output) -> None:
-    """List all policies."""
-    answer = api.get("policies")
+@listing(app, "list")
+def list_(
+    api: Api,
+    output: Output,
+    part: Part,
+    name: Annotated[str | None, typer.Option("--name", help="Only those of this name.")] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type", help="Only of this type, e.g. senlin.policy.health-1.3; may be repeated."
+        ),
+    ] = None,
+) -> None:
+    """List policies."""
+    found = part.of(api, "policies", name=name, type=kind)
+    used = {} if output.as_json or not found else _clusters(api)
     output.table(
-        answer,
-        rows(answer, "policies"),
+        {"policies": found},
+        found,
         [
             ("ID", lambda row: short(row.get("id"))),
             ("NAME", "name"),
             ("TYPE", "type"),
-            ("CLUSTERS", "clusters"),
-            ("CREATED", lambda row: clock_time(row.get("created_us"))),
+            ("CLUSTERS", lambda row: used.get(str(row.get("id"))) or None),
+            ("CREATED", lambda row: moment(row.get("created_at"))),
         ],
         empty="no policies; create one: yaffle policy create NAME FILE",
     )
 
 
+def _clusters(api: Api) -> dict[str, str]:
+    """Return by policy the names of its clusters, of which the clustering API knows the ids only."""
+    view = rows(api.get("policies"), "policies")
+    return {str(row.get("id")): shown(row.get("clusters") or "") for row in view}
+
+
 @client(app, "show")
 def show(api: Api, output: Output, policy: Policy) -> None:
-    """Print a policy's document as it was given."""
-    answer = api.get("policies", policy)
-    found = inner(answer, "policy")
-    output.say(answer, str(found.get("source") or json.dumps(found.get("spec"), indent=2)).rstrip())
+    """Print a policy's document."""
+    answer = api.v1.get("policies", policy)
+    output.lines(answer, as_yaml(inner(answer, "policy").get("spec")).splitlines())
 
 
 @client(app, "delete")
 def delete(api: Api, output: Output, policy: Policy) -> None:
     """Delete a policy that no cluster uses."""
-    api.delete("policies", policy)
+    api.v1.delete("policies", policy)
     output.say({"deleted": policy}, f"policy {policy} deleted")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from yaffle.cli.client import Api, Row, inner, rows
-from yaffle.cli.command import client, group
-from yaffle.cli.output import Output, clock_time, short
-from yaffle.cli.policies import read_document
-from yaffle.errors import InvalidSpec
+from yaffle.cli.asking import Metadata, SameName, pairs, unused
+from yaffle.cli.client import Api, Row, inner
+from yaffle.cli.command import Part, client, group, listing
+from yaffle.cli.documents import plain, read_document
+from yaffle.cli.output import Output, moment, short, shown
+from yaffle.errors import ConfigError, InvalidSpec
 
 app = group("Profiles: how the nodes of a cluster are built.")
 
@@ -20,60 +22,83 @@ File = Annotated[
     typer.Argument(metavar="FILE", help="YAML with type, version and properties; - is stdin."),
 ]
 Profile = Annotated[str, typer.Argument(help="Name or id of a profile.")]
+KEYS = ("type", "version", "properties")
 
 
 @client(app, "create")
-def create(api: Api, output: Output, name: str, file: File) -> None:
+def create(
+    api: Api,
+    output: Output,
+    name: str,
+    file: File,
+    metadata: Metadata = None,
+    same_name: SameName = False,
+) -> None:
     """Store a profile after its driver has checked the properties."""
-    source, text = read_document(file)
-    kind, properties = _parts(source, text)
-    answer = api.post("profiles", body={"name": name, "type": kind, "spec": properties})
+    body: dict[str, object] = {"name": name, "spec": _spec(file)}
+    unused(api, "profile", name, same_name=same_name)
+    if metadata:
+        body["metadata"] = pairs("--metadata", metadata)
+    answer = api.v1.post("profiles", body={"profile": body})
     output.say(answer, f"profile {name} created")
 
 
-def _parts(source: str, text: str) -> tuple[str, Row]:
-    """Return type and properties of a document in Senlin's shape; raise InvalidSpec."""
-    import yaml
+@client(app, "validate")
+def validate(api: Api, output: Output, file: File) -> None:
+    """Ask the server whether it would accept a document; nothing is stored."""
+    spec = _spec(file)
+    answer = api.v1.post("profiles", "validate", body={"profile": {"spec": spec}})
+    output.say(answer, f"{file}: accepted, {inner(answer, 'profile').get('type')}")
 
-    try:
-        found = yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise InvalidSpec(f"{source}{place}: {error.problem}") from None
-    except (yaml.YAMLError, RecursionError) as error:
-        raise InvalidSpec(f"{source}: {error}") from None
+
+def _spec(file: str) -> Row:
+    """Return type, version and properties of a document in Senlin's shape; raise InvalidSpec."""
+    source, text = read_document(file)
+    found = plain(source, text)
     if not isinstance(found, dict):
-        raise InvalidSpec(f"{source}: has to be a mapping with type, version and properties")
-    known = {"type", "version", "properties"}
+        raise InvalidSpec(f"{source}: has to be a mapping with {', '.join(KEYS)}")
     faults = [
-        f"{source} {key}: unknown key; known: type, version, properties"
-        for key in found
-        if key not in known
+        f"{source} {key}: unknown key; known: {', '.join(KEYS)}" for key in found if key not in KEYS
     ]
     faults += [f"{source} {key}: required" for key in ("type", "properties") if key not in found]
-    kind, version, properties = (found.get(key) for key in ("type", "version", "properties"))
+    kind, version, properties = (found.get(key) for key in KEYS)
     if not faults and not isinstance(kind, str):
         faults.append(f"{source} type: has to be text, e.g. yaffle.local.process")
     if not faults and not isinstance(properties, dict):
         faults.append(f"{source} properties: has to be a mapping")
-    if faults or not isinstance(properties, dict):
+    if faults:
         raise InvalidSpec(faults)
-    return (str(kind) if version is None else f"{kind}-{version}"), properties
+    if version is None:
+        # `yaffle.local.process-1.0` says both.
+        kind, _, version = str(kind).rpartition("-")
+    if not kind:
+        raise InvalidSpec(f"{source} version: required, e.g. '1.0'")
+    return {"type": kind, "version": str(version), "properties": properties}
 
 
-@client(app, "list")
-def list_(api: Api, output: Output) -> None:
-    """List all profiles."""
-    answer = api.get("profiles")
+@listing(app, "list")
+def list_(
+    api: Api,
+    output: Output,
+    part: Part,
+    name: Annotated[str | None, typer.Option("--name", help="Only those of this name.")] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type", help="Only of this type, e.g. yaffle.local.process-1.0; may be repeated."
+        ),
+    ] = None,
+) -> None:
+    """List profiles."""
+    found = part.of(api, "profiles", name=name, type=kind)
     output.table(
-        answer,
-        rows(answer, "profiles"),
+        {"profiles": found},
+        found,
         [
             ("ID", lambda row: short(row.get("id"))),
             ("NAME", "name"),
             ("TYPE", "type"),
-            ("CREATED", lambda row: clock_time(row.get("created_us"))),
+            ("CREATED", lambda row: moment(row.get("created_at"))),
         ],
         empty="no profiles; create one: yaffle profile create NAME FILE",
     )
@@ -81,8 +106,8 @@ def list_(api: Api, output: Output) -> None:
 
 @client(app, "show")
 def show(api: Api, output: Output, profile: Profile) -> None:
-    """Show a profile with its properties, the defaults filled in."""
-    answer = api.get("profiles", profile)
+    """Show a profile with its properties."""
+    answer = api.v1.get("profiles", profile)
     found = inner(answer, "profile")
     output.facts(
         answer,
@@ -90,14 +115,36 @@ def show(api: Api, output: Output, profile: Profile) -> None:
             ("id", found.get("id")),
             ("name", found.get("name")),
             ("type", found.get("type")),
-            ("created", clock_time(found.get("created_us"))),
-            *((f"  {key}", json.dumps(value)) for key, value in inner(found, "spec").items()),
+            ("created", moment(found.get("created_at"))),
+            ("metadata", shown(found.get("metadata") or {})),
+            *_properties(inner(inner(found, "spec"), "properties")),
         ],
     )
+
+
+def _properties(found: Row) -> Sequence[tuple[str, object]]:
+    return [(f"  {key}", json.dumps(value, ensure_ascii=False)) for key, value in found.items()]
+
+
+@client(app, "update")
+def update(
+    api: Api,
+    output: Output,
+    profile: Profile,
+    name: Annotated[str | None, typer.Option("--name", help="A new name.")] = None,
+    metadata: Metadata = None,
+) -> None:
+    """Change name or metadata; how nodes are built never changes, so that equal stays equal."""
+    given = {"name": name, "metadata": pairs("--metadata", metadata)}
+    body = {key: value for key, value in given.items() if value is not None}
+    if not body:
+        raise ConfigError("profile update: give --name or --metadata")
+    answer = api.v1.patch("profiles", profile, body={"profile": body})
+    output.say(answer, f"profile {profile} updated")
 
 
 @client(app, "delete")
 def delete(api: Api, output: Output, profile: Profile) -> None:
     """Delete a profile that nothing uses."""
-    api.delete("profiles", profile)
+    api.v1.delete("profiles", profile)
     output.say({"deleted": profile}, f"profile {profile} deleted")

@@ -49,27 +49,36 @@ class Stand:
     done: bool = False
 
 
-def wait(what: str, look: Callable[[], Stand], *, timeout_s: float, later: str) -> Stand:
+def wait(
+    what: str, look: Callable[[], Stand], *, timeout_s: float, later: str, quiet: bool = False
+) -> Stand:
     """Look until the work is done; raise NotInTime after `timeout_s`, and whatever `look` raises."""
     from yaffle.cli.pace import Deadline, pause
 
     deadline = Deadline(timeout_s)
-    with _progress(what) as tell:
-        while not (stand := look()).done:
+    try:
+        with _progress(what, quiet=quiet) as tell:
+            while not (stand := look()).done:
+                tell(stand.text)
+                if deadline.over:
+                    raise NotInTime(
+                        f"{what}: not finished within {durations.shown(timeout_s)} ({stand.text});"
+                        f" it goes on, see `{later}`"
+                    )
+                pause(min(POLL_S, deadline.left_s))
             tell(stand.text)
-            if deadline.over:
-                raise NotInTime(
-                    f"{what}: not finished within {durations.shown(timeout_s)} ({stand.text});"
-                    f" it goes on, see `{later}`"
-                )
-            pause(min(POLL_S, deadline.left_s))
-        tell(stand.text)
+    except KeyboardInterrupt:
+        note(f"{what}: it goes on without you, see `{later}`")
+        raise
     return stand
 
 
 @contextmanager
-def _progress(what: str) -> Iterator[Callable[[str], None]]:
+def _progress(what: str, *, quiet: bool) -> Iterator[Callable[[str], None]]:
     """Yield what shows progress: a live line on a terminal, else one line per change."""
+    if quiet:
+        yield lambda _: None
+        return
     if sys.stderr.isatty():
         from rich.console import Console
         from rich.markup import escape

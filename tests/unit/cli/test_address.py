@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from yaffle.cli import address
-from yaffle.cli.client import Api, _token
+from yaffle.cli.client import Api
 from yaffle.cli.serve.systemd import Systemd
+from yaffle.cli.wire import _token
 from yaffle.config import Settings
 from yaffle.errors import ConfigError
 

@@ -17,6 +17,10 @@ from yaffle.api.reply import Reply
 ClusterWord = Annotated[
     str | None, Query(max_length=WORD_MAX, description="Name or id of a cluster.")
 ]
+Unwell = Annotated[
+    bool,
+    Query(description="Only those that are not active and healthy, or that something is done to."),
+]
 ReasonWord = Annotated[str, Query(max_length=1000, description="As the body's `reason`.")]
 NODE = {"node": examples.NODE}
 
@@ -26,9 +30,9 @@ def nodes(parts: Parts) -> APIRouter:
     router = APIRouter(prefix="/nodes", tags=["nodes"])
 
     @router.get("", responses=answers({"nodes": [examples.NODE]}))
-    async def list_nodes(by: By, cluster: ClusterWord = None) -> Response:
+    async def list_nodes(by: By, cluster: ClusterWord = None, unwell: Unwell = False) -> Response:
         """List nodes, all or those of a cluster."""
-        return Reply({"nodes": await parts.queries.nodes(by.who(), cluster)})
+        return Reply({"nodes": await parts.queries.nodes(by.who(), cluster, unwell=unwell)})
 
     @router.get("/{node}", responses=answers(NODE))
     async def show_node(node: Word, by: By) -> Response:

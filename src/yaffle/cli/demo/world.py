@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from yaffle.cli import address
+from yaffle.cli.beginning import begun, named
 from yaffle.cli.client import Api, Refused, Row, ServerAway, inner, rows
 from yaffle.cli.demo.leftovers import KILL_S, MARK, end_all, members
+from yaffle.cli.documents import plain
 from yaffle.cli.pace import Deadline, pause
 from yaffle.errors import YaffleError
 
@@ -97,11 +99,11 @@ class World:
             "stop_timeout": 3,
         }
         text = (files("yaffle.cli.demo") / "policy.yaml").read_text()
-        kind = "yaffle.local.process-1.0"
-        api.post("profiles", body={"name": CLUSTER, "type": kind, "spec": spec})
-        api.post("policies", body={"name": "demo", "text": text, "source": "demo/policy.yaml"})
-        body = {"name": CLUSTER, "profile": CLUSTER, "size": SIZE, "policy": "demo"}
-        api.post("clusters", body=body)
+        profile = {"type": "yaffle.local.process", "version": "1.0", "properties": spec}
+        api.v1.post("profiles", body={"profile": {"name": CLUSTER, "spec": profile}})
+        policy = plain("demo/policy.yaml", text)
+        api.v1.post("policies", body={"policy": {"name": "demo", "spec": policy}})
+        begun(api, {**named(CLUSTER), "profile_id": CLUSTER, "desired_capacity": SIZE}, ["demo"])
         while not all_healthy(found := self.nodes(api)):
             if deadline.over:
                 raise DemoFailed(f"not all nodes became healthy in time: {summary(found)}")
@@ -143,7 +145,7 @@ class World:
         deadline = Deadline(REMOVE_S)
         try:
             with Api(self.url) as api:
-                api.delete("clusters", CLUSTER)
+                api.v1.start("DELETE", "clusters", CLUSTER, body={"force": True})
                 while self.nodes(api):
                     if deadline.over:
                         yield "the nodes were not deleted in time"

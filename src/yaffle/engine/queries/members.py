@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 
 from yaffle.engine.queries import shown
 from yaffle.engine.queries.shown import Shown
 from yaffle.engine.scene import policy_of
-from yaffle.model.health import Health
+from yaffle.model.health import Health, NodeStatus
 from yaffle.model.incident import HoldReason
 from yaffle.store import actions, catalog, pauses
 from yaffle.store import incidents as incident_rows
-from yaffle.store.tables import bindings, incidents, policies, profiles
+from yaffle.store.records import NodeRow, load
+from yaffle.store.tables import actions as action_rows
+from yaffle.store.tables import bindings, incidents, nodes, policies, profiles
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection
 
     from yaffle.engine.kit import Kit
     from yaffle.model.ids import IncidentId, NodeId
     from yaffle.model.rights import Who
-    from yaffle.store.records import ClusterRow, NodeRow
+    from yaffle.store.records import ClusterRow
 
 
 class Members:
@@ -44,20 +46,32 @@ class Members:
             row = catalog.find_cluster(conn, ident, who.scope)
             members = catalog.nodes_of(conn, row.id)
             listed = _nodes(self._kit, conn, members, {row.id: row})
-            return {**_cluster(conn, row, members), "nodes": listed}
+            shown = _cluster(conn, row, _counts(conn, nodes.c.cluster_id == row.id).get(row.id))
+            return {**shown, "nodes": listed}
 
         return await self._kit.store.read(work)
 
-    async def nodes(self, who: Who, cluster: str | None = None) -> Sequence[Shown]:
-        """Return nodes, all or those of a cluster; raise NotFound or MultipleChoices."""
+    async def nodes(
+        self, who: Who, cluster: str | None = None, *, unwell: bool = False
+    ) -> Sequence[Shown]:
+        """Return nodes, all or those of a cluster; raise NotFound or MultipleChoices.
+
+        `unwell`: only those of which there is something to say.
+        """
         scope = who.scope
 
         def work(conn: Connection) -> Sequence[Shown]:
+            rows: dict[str, ClusterRow]
             if cluster is not None:
                 row = catalog.find_cluster(conn, cluster, scope)
-                return _nodes(self._kit, conn, catalog.nodes_of(conn, row.id), {row.id: row})
-            rows: dict[str, ClusterRow] = {row.id: row for row in catalog.all_clusters(conn, scope)}
-            return _nodes(self._kit, conn, catalog.nodes_of(conn, project=scope), rows)
+                rows, where = {row.id: row}, [nodes.c.cluster_id == row.id]
+            else:
+                rows = {row.id: row for row in catalog.all_clusters(conn, scope)}
+                where = [] if scope is None else [nodes.c.project == scope]
+            query = select(nodes).where(*where, *([_unwell()] if unwell else []))
+            query = query.order_by(nodes.c.created_us, nodes.c.index, nodes.c.id)
+            found = [load(NodeRow, r) for r in conn.execute(query)]
+            return _nodes(self._kit, conn, found, rows)
 
         return await self._kit.store.read(work)
 
@@ -74,16 +88,51 @@ def node(kit: Kit, conn: Connection, row: NodeRow) -> Shown:
     return _nodes(kit, conn, [row], {cluster.id: cluster} if cluster else {})[0]
 
 
+def _unwell() -> ColumnElement[bool]:
+    """Return the condition that a node is not simply active and healthy and left at that."""
+    return or_(
+        nodes.c.status != NodeStatus.ACTIVE.value,
+        nodes.c.health != Health.HEALTHY.value,
+        nodes.c.gray,
+        nodes.c.mark_reason.is_not(None),
+        nodes.c.exhausted_us.is_not(None),
+        nodes.c.id.in_(select(incidents.c.open_key).where(incidents.c.open_key.is_not(None))),
+        nodes.c.id.in_(
+            select(action_rows.c.lock_key).where(
+                action_rows.c.lock_key.is_not(None), action_rows.c.status.in_(actions.UNFINISHED)
+            )
+        ),
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Counts:
+    """How the nodes of one cluster are."""
+
+    health: Counter[str] = field(default_factory=Counter)
+    exhausted: int = 0
+
+
+def _counts(conn: Connection, *where: ColumnElement[bool]) -> Mapping[str, _Counts]:
+    """Return by cluster how its nodes are, counted where they lie."""
+    found: dict[str, _Counts] = {}
+    columns = nodes.c.cluster_id, nodes.c.health, nodes.c.exhausted_us.is_not(None)
+    query = select(*columns, func.count()).where(nodes.c.cluster_id.is_not(None), *where)
+    for cluster_id, health, exhausted, count in conn.execute(query.group_by(*columns)):
+        mine = found.setdefault(cluster_id, _Counts())
+        mine.health[health] += count
+        mine.exhausted += count if exhausted else 0
+    return found
+
+
 def _clusters(conn: Connection, project: str | None) -> Sequence[Shown]:
-    members: dict[str | None, list[NodeRow]] = {}
-    for row in catalog.nodes_of(conn, project=project):
-        members.setdefault(row.cluster_id, []).append(row)
     found = catalog.all_clusters(conn, project)
-    return [_cluster(conn, row, members.get(row.id, [])) for row in found]
+    counts = _counts(conn, *([] if project is None else [nodes.c.project == project]))
+    return [_cluster(conn, row, counts.get(row.id)) for row in found]
 
 
-def _cluster(conn: Connection, row: ClusterRow, members: Sequence[NodeRow]) -> Shown:
-    health = Counter(m.health for m in members)
+def _cluster(conn: Connection, row: ClusterRow, counts: _Counts | None) -> Shown:
+    known = counts or _Counts()
     bound = conn.execute(
         select(policies.c.id, policies.c.name, policies.c.type, bindings.c.enabled)
         .join(bindings, bindings.c.policy_id == policies.c.id)
@@ -100,8 +149,8 @@ def _cluster(conn: Connection, row: ClusterRow, members: Sequence[NodeRow]) -> S
         "desired_capacity": row.desired_capacity,
         "status": row.status,
         "status_reason": row.status_reason,
-        "health": {h.value: health[h.value] for h in Health},
-        "holds": _hold_counts(conn, row.id, sum(m.exhausted_us is not None for m in members)),
+        "health": {h.value: known.health[h.value] for h in Health},
+        "holds": _hold_counts(conn, row.id, known.exhausted),
         **shown.times(released_until=pauses.released_until(conn, row.id), created=row.created_us),
     }
 

@@ -1,0 +1,214 @@
+"""One server over HTTP: its address, our credentials, and refusals that become our errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final, Self
+from urllib.parse import quote, urlsplit
+
+from yaffle.cli import address
+from yaffle.errors import ConfigError, DependencyError, YaffleError
+
+if TYPE_CHECKING:
+    import httpx
+
+Row = Mapping[str, object]
+"""One JSON object."""
+
+TIMEOUT_S: Final = 30.0
+_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class ServerAway(DependencyError):
+    """Nobody answers at the server's address."""
+
+
+class Refused(YaffleError):
+    """The server said no; `status` is its HTTP status, `kind` the type of its error."""
+
+    status: ClassVar[int] = 500
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        problems: tuple[str, ...] = (),
+        *,
+        hint: str = "",
+        kind: str = "",
+    ) -> None:
+        self.status = status  # type: ignore[misc]
+        self.problems = problems
+        self.kind = kind
+        super().__init__("\n".join(problems) if problems else message, hint=hint)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a server said."""
+
+    body: Row
+    location: str = ""
+    """Where the answer points to: an object, or the action that does what was asked."""
+
+
+class Wire:
+    """One server; use as a context manager. `ask` raises ServerAway and Refused."""
+
+    def __init__(self, server: str | None = None, token_file: Path | None = None) -> None:
+        import httpx
+
+        card = None if server else address.read(address.state_dir())
+        self.url = _checked(server or (card.url if card else address.DEFAULT_SERVER))
+        of_card = Path(card.token_file) if card is not None and card.token_file else None
+        headers = {"X-Yaffle-User": _user(), "User-Agent": "yaffle"}
+        credentials = _credentials(token_file, of_card)
+        if credentials:
+            headers["Authorization"] = credentials
+        self._http = httpx.Client(
+            base_url=self.url,
+            headers=headers,
+            timeout=TIMEOUT_S,
+            # A proxy for the world is no way to one's own machine.
+            trust_env=urlsplit(self.url).hostname not in _LOOPBACK,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def ask(
+        self,
+        method: str,
+        path: tuple[str, ...],
+        *,
+        body: Row | None = None,
+        query: Row | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send one request; parts of the path but the first are quoted here.
+
+        Absent values of the query are left out, lists repeat their name.
+        """
+        import httpx
+
+        target = "/".join((path[0], *(quote(part, safe="") for part in path[1:])))
+        try:
+            answer = self._http.request(
+                method, target, params=_query(query or {}), json=body, headers=headers
+            )
+        except httpx.TimeoutException:
+            raise ServerAway(
+                f"server {self.url}: no answer within {TIMEOUT_S:g} s to {method} {target};"
+                " whether it was done is unknown: look before you ask again"
+            ) from None
+        except httpx.TransportError as error:
+            raise ServerAway(
+                f"server {self.url}: {str(error) or type(error).__name__}; start it with `yaffle serve`,"
+                " or name another with --server URL or YAFFLE_SERVER"
+            ) from None
+        return Answer(body=self._read(answer), location=answer.headers.get("location", ""))
+
+    def _read(self, answer: httpx.Response) -> Row:
+        # A page is what clients of the clustering API get where there is nothing to say.
+        page = answer.headers.get("content-type", "").startswith("text/html")
+        if answer.is_success and (page or answer.content in {b"", b"null"}):
+            return {}
+        try:
+            found = json.loads(answer.content)
+        except ValueError:
+            found = None
+        if answer.is_success and isinstance(found, dict):
+            return found
+        fault = found.get("error") if isinstance(found, dict) else None
+        if not isinstance(fault, dict):
+            raise Refused(
+                answer.status_code if answer.is_error else 500,
+                f"server {self.url}: HTTP {answer.status_code} and no JSON: is this a Yaffle?",
+            )
+        raise _refused(answer.status_code, fault)
+
+
+def _query(asked: Row) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for key, value in asked.items():
+        values = value if isinstance(value, (list, tuple)) else [value]
+        texts = [str(one) for one in values if one is not None]
+        if texts:
+            found[key] = texts
+    return found
+
+
+def _refused(status: int, fault: Row) -> Refused:
+    problems = fault.get("problems")
+    lines = tuple(str(p) for p in problems) if isinstance(problems, list) else ()
+    message = str(fault.get("message") or fault.get("title") or f"HTTP {status}")
+    if status == 401:
+        message += (
+            "; give the token with YAFFLE_TOKEN or --token-file, or a name and password with"
+            " YAFFLE_USER and YAFFLE_PASSWORD"
+        )
+    return Refused(
+        status,
+        message,
+        lines,
+        hint=str(fault.get("hint") or ""),
+        kind=str(fault.get("type") or ""),
+    )
+
+
+def _checked(server: str) -> str:
+    try:
+        parts = urlsplit(server)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigError(f"--server {server!r} is no address; write http://127.0.0.1:8777")
+    return server.rstrip("/")
+
+
+def _credentials(path: Path | None, otherwise: Path | None) -> str:
+    """Return the Authorization header; "" for none.
+
+    The file that was named, else a name and password, else the file of the running server.
+    """
+    name, password = os.environ.get("YAFFLE_USER"), os.environ.get("YAFFLE_PASSWORD")
+    if path is None and name and password:
+        both = b64encode(f"{name}:{password}".encode()).decode()
+        return f"Basic {both}"
+    token = _token(path or otherwise)
+    return f"Bearer {token}" if token else ""
+
+
+def _token(path: Path | None) -> str | None:
+    if path is None:
+        return os.environ.get("YAFFLE_TOKEN") or None
+    try:
+        lines = [line.strip() for line in path.read_text().splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise ConfigError(f"--token-file {path}: {reason}") from None
+    tokens = [line for line in lines if line and not line.startswith("#")]
+    if not tokens:
+        raise ConfigError(f"--token-file {path}: it holds no token; write one a line")
+    # `name:token`, or the token alone, each perhaps with project and roles: as the server reads it.
+    name, colon, rest = tokens[0].partition(":")
+    return ((rest if colon else name).split() or [""])[0]
+
+
+def _user() -> str:
+    """Return who asks, for the events: a name, not a proof."""
+    try:
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        name = f"uid {os.getuid()}"
+    return name.encode("ascii", "replace").decode()
