@@ -25,8 +25,8 @@ from yaffle.core.imports.items import (
 )
 from yaffle.core.imports.plan import Planner
 from yaffle.core.imports.planned import Outcome, Planned, Present
+from yaffle.engine.commands.judging import Installed
 from yaffle.engine.commands.receivers import channel_of
-from yaffle.engine.judging import Installed
 from yaffle.errors import BadRequest
 from yaffle.model.rights import Right, Who, need
 from yaffle.store import events, receivers
