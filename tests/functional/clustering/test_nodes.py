@@ -113,6 +113,7 @@ ACTIONS = [
     ("ops", {}, SHAPE, "No operation specified"),
     ("ops", {"reboot": {}, "start": {}}, SHAPE, "Multiple operations specified"),
     ("ops", {"reboot": [1]}, SHAPE, "The data provided is not a map"),
+    ("ops", {"reboot": None}, SHAPE, "The data provided is not a map"),
 ]
 
 

@@ -26,6 +26,8 @@ SHOWN_DATA: Final = frozenset({"health"})
 """Of an action's data, what is for people: the recovery that was merged (seed 1)."""
 HIDDEN: Final = frozenset({"by", "snapshot", "was", "how", "tries"})
 """Keys of an action's inputs that nobody gave."""
+WORDS: Final = {"timeout_s": "timeout"}
+"""Keys of inputs that the engine calls otherwise than those who gave them."""
 
 
 def owner(row: Row) -> Shown:
@@ -149,7 +151,7 @@ def action(row: Row, parts: Sequence[str], version: Microversion) -> Shown:
         "timeout": row["timeout_s"],
         "status": row["status"],
         "status_reason": row["status_reason"],
-        "inputs": {k: v for k, v in row["inputs"].items() if k not in HIDDEN},
+        "inputs": {WORDS.get(k, k): v for k, v in row["inputs"].items() if k not in HIDDEN},
         "outputs": row["outputs"],
         "depends_on": list(parts),
         "depended_by": [row["parent_id"]] if open_ and row["parent_id"] else [],

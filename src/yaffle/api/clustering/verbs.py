@@ -162,3 +162,15 @@ def chosen(
         raise BadRequest(f"Action parameter {unknown} is not recognizable.")
     found = bodies.check(verb.schema, data)
     return name, {key: value for key, value in found.items() if value is not None}
+
+
+def one_operation(body: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
+    """Return the one operation of a body and what it holds."""
+    if not body:
+        raise HTTPBadRequest("No operation specified")
+    if len(body) > 1:
+        raise HTTPBadRequest("Multiple operations specified")
+    ((name, data),) = body.items()
+    if not isinstance(data, Mapping):
+        raise HTTPBadRequest("The data provided is not a map")
+    return name, data

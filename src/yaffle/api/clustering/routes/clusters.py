@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from yaffle.api.clustering import lists, objects, resizing, schemas, shapes, verbs
 from yaffle.api.clustering.bodies import Body, changed, check, created
 from yaffle.api.clustering.call import Call
-from yaffle.api.clustering.faults import HTTPBadRequest
 from yaffle.api.clustering.lists import Filter, Noun
 from yaffle.api.clustering.microversion import V1_4
 from yaffle.api.clustering.table import Good, Param, Route
@@ -141,12 +140,8 @@ async def act_on_cluster(call: Call) -> Response:
 
 async def operate_on_cluster(call: Call) -> Response:
     """Do one operation of the profile on every member that the filters choose."""
-    if not call.body:
-        raise HTTPBadRequest("No operation specified")
-    if len(call.body) > 1:
-        raise HTTPBadRequest("Multiple operations specified")
-    ((operation, given),) = call.body.items()
-    data = check(OPERATION, {} if given is None else given)
+    operation, given = verbs.one_operation(call.body)
+    data = check(OPERATION, given)
     filters = data.get("filters") or {}
     params = data.get("params") or {}
     assert isinstance(filters, dict)  # noqa: S101 - so says the schema
@@ -231,7 +226,7 @@ ROUTES: Final = (
                 "type": "object",
                 "minProperties": 1,
                 "maxProperties": 1,
-                "additionalProperties": {**OPERATION, "type": ["object", "null"]},
+                "additionalProperties": OPERATION,
             },
             by_handler=True,
             examples=[{"reboot": {"filters": {"role": "web"}, "params": {"type": "SOFT"}}}],

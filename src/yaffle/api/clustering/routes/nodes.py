@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from yaffle.api.clustering import lists, objects, schemas, shapes, verbs
 from yaffle.api.clustering.bodies import Body, changed, created
 from yaffle.api.clustering.call import Call
-from yaffle.api.clustering.faults import HTTPBadRequest
 from yaffle.api.clustering.lists import Filter, Noun, Shown
 from yaffle.api.clustering.microversion import V1_4, V1_7
 from yaffle.api.clustering.routes import clusters
@@ -140,7 +138,7 @@ async def act_on_node(call: Call) -> Response:
 
 async def operate_on_node(call: Call) -> Response:
     """Do one operation of the profile: the body has one key, its name, with the parameters."""
-    operation, params = one_operation(call.body)
+    operation, params = verbs.one_operation(call.body)
     action = await call.parts.commands.node_op(call.who, await _id(call), operation, params)
     return call.accepted(action, {"action": action})
 
@@ -170,18 +168,6 @@ async def preview_adoption(call: Call) -> Response:
         snapshot=call.flag("snapshot"),
     )
     return Reply({"node_profile": {"node_preview": found}})
-
-
-def one_operation(body: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
-    """Return the one operation of a body and what it holds; null means nothing."""
-    if not body:
-        raise HTTPBadRequest("No operation specified")
-    if len(body) > 1:
-        raise HTTPBadRequest("Multiple operations specified")
-    ((name, data),) = body.items()
-    if data is not None and not isinstance(data, Mapping):
-        raise HTTPBadRequest("The data provided is not a map")
-    return name, data or {}
 
 
 async def _id(call: Call) -> str:
@@ -275,7 +261,7 @@ ROUTES: Final = (
                 "type": "object",
                 "minProperties": 1,
                 "maxProperties": 1,
-                "additionalProperties": {"type": ["object", "null"]},
+                "additionalProperties": {"type": "object"},
             },
             by_handler=True,
             examples=[{"reboot": {"type": "SOFT"}}],
