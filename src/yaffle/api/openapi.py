@@ -69,7 +69,8 @@ def _document(app: FastAPI) -> dict[str, Any]:
             operation["responses"].pop("422", None)
             operation["responses"]["default"] = REFUSED
     document["components"]["securitySchemes"] = {
-        "token": {"type": "http", "scheme": "bearer", "description": "server.token_file"}
+        "token": {"type": "http", "scheme": "bearer", "description": "server.token_file"},
+        "password": {"type": "http", "scheme": "basic", "description": "server.users_file"},
     }
-    document["security"] = [{"token": []}, {}]
+    document["security"] = [{"token": []}, {"password": []}, {}]
     return document

@@ -135,7 +135,7 @@ def needed(method: str, path: str) -> Needs | None:
     fitting = [m[method] for regex, m in _COMPILED if method in m and regex.match(path)]
     if fitting:
         return frozenset[Right]().union(*fitting)
-    return None if path.split("/")[1] in _OURS else OPEN
+    return None if path.lstrip("/").partition("/")[0] in _OURS else OPEN
 
 
 async def has_row(request: Request) -> None:
