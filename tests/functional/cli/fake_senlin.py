@@ -43,7 +43,7 @@ def objects(nodes: int = 3) -> dict[str, list[dict[str, Any]]]:
         "status": "ACTIVE", "status_reason": "CLUSTER_CREATE: fine.", "metadata": {"team": "red"},
         "data": {}, "dependents": {}, "config": {"node.name.format": "web-$3I"}, "policies": [],
     }  # fmt: skip
-    node = {
+    node: dict[str, Any] = {
         **OWNER, **began, "role": "", "status_reason": "", "data": {}, "metadata": {},
         "dependents": {}, "profile_id": LOCAL, "profile_name": "local", "cluster_id": WEB,
     }  # fmt: skip

@@ -141,6 +141,44 @@ def test_nothing_is_built_and_everything_is_told(server: Live) -> None:
     assert {project for *_, project in told} == {PROJECT}
 
 
+def test_what_is_not_known_yet_has_its_grace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("YAFFLE_ENGINE__DEFAULT_INTERVAL", "0.2")
+    lists = objects(nodes=1)
+    (health,) = (p for p in lists["policies"] if p["id"] == HEALTH)
+    detection = {"interval": 1, "node_update_timeout": 600}
+    health["spec"]["properties"]["detection"] |= detection
+    bound = lists.pop("cluster_policies")
+    path = tmp_path / "dump.json"
+
+    def given(more: dict[str, Any]) -> None:
+        path.write_text(json.dumps(lists | more))
+        done = importing(live, path, "--apply", "--skip-refused")
+        assert done.code == 0, done.err
+
+    with running(tmp_path / "yaffle", engine=True) as live:
+        # In two pieces, as a large import comes: meanwhile nobody says what is a failure.
+        given({})
+        live.until("/nodes", lambda found: _is_over(live, found["nodes"][0]))
+        given({"cluster_policies": bound})
+
+        def looked(found: Any) -> bool:
+            (node,) = found["nodes"]
+            return node["backend_status"] != ""
+
+        # Its process is nowhere, and the policy would have it made anew: but not yet.
+        (node,) = live.until("/nodes", looked)["nodes"]
+        assert node["health"] == "initializing"
+        assert live.call("GET", "/actions")["actions"] == []
+
+
+def _is_over(live: Live, node: dict[str, Any]) -> bool:
+    """Whether the watch that has no policy yet has let a node's grace go by."""
+    memory = live.service.engine.memory_of(node["id"])
+    return memory is not None and memory.grace_us is None
+
+
 def test_a_dump_of_tables(server: Live, tmp_path: Path) -> None:
     lists = objects()
     names = {"profiles": "profile", "policies": "policy", "clusters": "cluster", "nodes": "node",

@@ -136,6 +136,8 @@ class Imports:
                 conn.execute(insert(TABLES[planned.kind]).values(**row))
             self._event(conn, who, planned)
         _count_on(conn, {p.row["cluster_id"] for p in new if p.kind is Kind.NODE})
+        bound = {p.row["cluster_id"] for p in new if p.kind is Kind.BINDING}
+        _grace(conn, bound, self._desk.now())
 
     def _event(self, conn: Connection, who: Who, planned: Planned) -> None:
         row, kind = planned.row, planned.kind
@@ -209,6 +211,16 @@ def _project_of(conn: Connection, cluster_id: str) -> str:
     """Return the project of a cluster: a binding has none of its own."""
     query = select(clusters.c.project).where(clusters.c.id == cluster_id)
     return str(conn.execute(query).scalar_one())
+
+
+def _grace(conn: Connection, cluster_ids: set[object], now_us: int) -> None:
+    """Let the members' grace begin with their policy: without one, it was over at once."""
+    for cluster_id in sorted(str(c) for c in cluster_ids):
+        conn.execute(
+            update(nodes)
+            .where(nodes.c.cluster_id == cluster_id)
+            .values(grace_us=now_us, updated_us=now_us, version=nodes.c.version + 1)
+        )
 
 
 def _count_on(conn: Connection, cluster_ids: set[object]) -> None:
