@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from yaffle.errors import YaffleError
 from yaffle.model.incident import PauseKind, PauseScope
-from yaffle.store import incidents
+from yaffle.model.rights import LOCAL
+from yaffle.store import catalog, incidents
 from yaffle.testing import Fault, Rule
 
 if TYPE_CHECKING:
@@ -230,6 +231,44 @@ async def _deletes(w: Weather, node: NodeId) -> None:
         await w.stage.commands.delete_node(node, by="op")
 
 
+# --- people with errands -----------------------------------------------------------------------------
+
+WARDROBE: dict[str, dict[str, object]] = {
+    "plain": {},
+    "labelled": {"label": "x"},
+    "imaged": {"image": "v2"},
+    "slow": {"image": "v3", "create_s": 20.0},
+}
+
+
+async def somebody_has_an_errand(w: Weather) -> None:
+    """Have something done to one node that is no recovery; refusals are lived with."""
+    node = w.node()
+    doing = w.rng.choice([_updates, _updates, _operates, _checks])
+    w.history[-1] += doing.__name__
+    try:
+        await doing(w, node)
+    except YaffleError:
+        return
+
+
+async def _updates(w: Weather, node: NodeId) -> None:
+    commands, name = w.stage.commands, w.rng.choice(list(WARDROBE))
+    kind = w.stage.profile.type
+    rows = await w.stage.store.read(catalog.all_profiles)
+    if name not in {row.name for row in rows}:
+        await commands.create_profile(name, kind, {"create_s": 3.0, **WARDROBE[name]}, by="op")
+    await commands.node_update(LOCAL, node, profile=name)
+
+
+async def _operates(w: Weather, node: NodeId) -> None:
+    await w.stage.commands.node_op(LOCAL, node, w.rng.choice(["reboot", "stop", "start"]))
+
+
+async def _checks(w: Weather, node: NodeId) -> None:
+    await w.stage.commands.node_check(LOCAL, node)
+
+
 ALL: list[tuple[float, Trouble]] = [
     (5, a_node_dies),
     (3, a_node_hangs),
@@ -247,5 +286,6 @@ ALL: list[tuple[float, Trouble]] = [
     (1, an_engine_freezes),
     (1, the_clock_jumps),
     (2, an_operator_acts),
+    (2, somebody_has_an_errand),
 ]
 """Weight and trouble."""
