@@ -105,8 +105,12 @@ def test_a_parent_waits_for_its_children(world: World) -> None:
     children = world.api.get(query)["actions"]
     assert sorted(parent["depends_on"]) == sorted(child["id"] for child in children)
     assert [child["depended_by"] for child in children] == [[parent["id"]]] * 2
-    running = poll(lambda: [c for c in world.api.get(query)["actions"] if c["status"] == "RUNNING"])
-    assert all(child["end_time"] is None and child["start_time"] for child in running)
+
+    def running() -> list[Any]:
+        found = world.api.get(query)["actions"]
+        return [child for child in found if child["status"] == "RUNNING" and child["start_time"]]
+
+    assert all(child["end_time"] is None for child in poll(running))
     assert world.api.get(f"clusters/{cluster}")["cluster"]["status"] == "OPERATING"
     world.api.ended(answer)
     assert {child["status"] for child in world.api.get(query)["actions"]} == {"SUCCEEDED"}

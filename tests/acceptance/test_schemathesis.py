@@ -44,7 +44,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def test_the_document_is_true(target: Server, tmp_path: Path, part: str) -> None:
     command = [
         str(Path(sys.executable).parent / "schemathesis"),
-        *("run", f"{target.root}/openapi.json", "--seed", "1", "--workers", "2"),
+        *("run", f"{target.root}/openapi.json", "--seed", "1", "--workers", "1"),
         *("--max-examples", str(EXAMPLES), "--include-path-regex", f"^{part}"),
         *("--phases", "examples,coverage,fuzzing,stateful"),
         *("--exclude-checks", ",".join(LEFT_OUT), "--max-failures", "60"),

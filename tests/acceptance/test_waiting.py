@@ -133,7 +133,8 @@ def test_a_recovering_thing_is_deleted_by_force_alone(world: World, noun: str) -
 
 
 def test_an_action_ends_with_its_timeout(world: World) -> None:
-    cluster = world.cluster(1, profile_id=world.stubborn(), timeout=1)["id"]
+    cluster = world.cluster(1, profile_id=world.stubborn())["id"]
+    world.api.ended(world.api.patch(f"clusters/{cluster}", {"cluster": {"timeout": 1}}))
     answer = world.api.post(f"clusters/{cluster}/ops", {"reboot": {"params": {"type": "SOFT"}}})
     action = world.api.ended(answer, want="FAILED")
     assert action["timeout"] == 1
