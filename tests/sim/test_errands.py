@@ -348,6 +348,28 @@ def test_deleted_while_it_is_updated(when: str) -> None:
     play(story)
 
 
+def test_an_update_that_is_cancelled_leaves_a_node_that_can_be_recovered() -> None:
+    async def story(s: Stage) -> None:
+        ident = await alone(s)
+        update = await s.commands.node_update(LOCAL, ident, profile="new")
+
+        async def deleting() -> bool:
+            s.world.settle()
+            return any(j.kind == "DELETE" and j.state == "running" for j in s.world.jobs)
+
+        await soon(s, deleting)
+        await s.commands.action_cancel(LOCAL, update)
+        assert (await ended(s, update)).status == actions.CANCELLED
+        row = await node(s, ident)
+        assert row.status == "ERROR"
+        assert await profile_name(s, ident) == "old"
+        done = await ended(s, await s.commands.node_recover(LOCAL, ident))
+        assert done.status == actions.SUCCEEDED
+        assert [c.spec["image"] for c in s.world.alive(ident)] == ["v1"]
+
+    play(story)
+
+
 def test_deleted_twice_is_one_node_less() -> None:
     async def story(s: Stage) -> None:
         cluster = await s.build(3, policy())
