@@ -302,8 +302,8 @@ def test_actions(world: World, node: Any, verb: str, data: Any, name: str) -> No
         ({"recover": None}, "The params provided is not a map."),
         ({"recover": "x"}, "The params provided is not a map."),
         (
-            {"recover": {"event": "SHUTDOWN", "operation": "RECREATE"}},
-            "Action parameter ['event'] is not recognizable.",
+            {"recover": {"weather": "fog", "operation": "RECREATE"}},
+            "Action parameter ['weather'] is not recognizable.",
         ),
         (
             {"recover": {"operation": "FOO"}},

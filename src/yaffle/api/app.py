@@ -42,7 +42,6 @@ def build(parts: Parts) -> FastAPI:
     )
     for router in (
         system.entrance(parts),
-        catalogue.profiles(parts),
         catalogue.policies(parts),
         clusters.clusters(parts),
         nodes.nodes(parts),

@@ -26,26 +26,6 @@ class Body(BaseModel):
     )
 
 
-class ProfileBody(Body):
-    """A profile to create."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "name": "web",
-                    "type": "yaffle.local.process-1.0",
-                    "spec": {"command": ["python3", "-m", "http.server", "{port}"]},
-                }
-            ]
-        }
-    )
-
-    name: Name
-    type: Name = Field(description="Name and version of the profile's type.")
-    spec: dict[str, Any] = Field(description="Properties, as the profile's driver knows them.")
-
-
 class DocumentBody(Body):
     """A policy document, as parsed JSON (`document`) or as YAML (`text`); exactly one."""
 
@@ -84,60 +64,6 @@ class DocumentBody(Body):
         return self
 
 
-class PolicyBody(DocumentBody):
-    """A policy to create."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "name": "web-health",
-                    "text": "type: senlin.policy.health\nversion: '1.3'\nproperties:\n"
-                    "  detection:\n    interval: 5\n    detection_modes:\n"
-                    "      - type: NODE_STATUS_POLLING\n"
-                    "  recovery:\n    actions:\n      - name: RECREATE\n",
-                }
-            ]
-        }
-    )
-
-    name: Name
-
-
-class ClusterBody(Body):
-    """A cluster to create."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"name": "web", "profile": "web", "size": 3, "policy": "web-health"}]
-        }
-    )
-
-    name: Name
-    profile: Name = Field(description="Name or id of a profile.")
-    size: int = Field(ge=0, le=1000, description="Desired capacity.")
-    policy: Name | None = Field(default=None, description="Name or id of a policy to attach.")
-
-
-class AttachBody(Body):
-    """A policy to attach."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"policy": "web-health", "enabled": True}]}
-    )
-
-    policy: Name = Field(description="Name or id of a policy.")
-    enabled: bool = Field(default=True, description="Whether it is in force at once.")
-
-
-class EnabledBody(Body):
-    """Switches an attached policy."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"enabled": False}]})
-
-    enabled: bool = Field(description="Whether it is in force.")
-
-
 class ReleaseBody(Body):
     """Releases the storm brake of a cluster."""
 
@@ -169,18 +95,6 @@ class ByBody(Body):
     """May say who."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"by": "mara"}]})
-
-
-class RecoverBody(Body):
-    """How a node is to be recovered; empty: as its policy says."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"operation": "REBOOT", "params": {"type": "SOFT"}}]}
-    )
-
-    operation: Name | None = Field(default=None, description="Instead of the policy's actions.")
-    params: dict[str, Any] = Field(default_factory=dict, description="Of that operation.")
-    check: bool = Field(default=False, description="Look first; leave a healthy node alone.")
 
 
 class MaintenanceBody(Body):

@@ -6,14 +6,6 @@ from typing import Any, Final
 
 Example = dict[str, Any]
 
-PROFILE: Final[Example] = {
-    "id": "8b1c0f0e-5f1c-4a3e-9d57-2f1f5d0f7a10",
-    "name": "web",
-    "type": "yaffle.local.process-1.0",
-    "spec": {"command": ["python3", "-m", "http.server", "{port}"], "port": "auto"},
-    "created_us": 1_792_000_000_000_000,
-    "created_at": "2026-10-14T17:46:40.000000Z",
-}
 ARITHMETIC: Final[Example] = {
     "conditional": "ANY_FAILED",
     "modes": [{"key": "0:NODE_STATUS_POLLING", "detect_s": 21.5}],

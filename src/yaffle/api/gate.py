@@ -32,10 +32,8 @@ BODY_S: Final = 30.0
 """A body that takes longer than this to arrive is not worth a connection."""
 PLAIN: Final[tuple[list[str], ...]] = ([], ["text/plain"])
 """Media types that clients of the clustering API send beside JSON's: none, and this."""
-WELL_MEANT: Final = ("x-auth-token", "openstack-api-version", "x-yaffle-user")
-"""Headers that a page can send elsewhere only after a question, which nobody here answers."""
 WORD_MAX: Final = 255
-UNASKED: Final = Known(who=NOBODY, ambient=False)
+UNASKED: Final = Known(who=NOBODY)
 
 
 class Gate:
@@ -62,7 +60,7 @@ class Gate:
             if needs != OPEN:
                 # Where nobody has to say who they are, there is no name to be misused: webhooks
                 # are called by whatever an alarm system or a shell sends.
-                _media(scope, headers, known)
+                _media(scope, headers)
             self._announced(headers)
         except Refused as no:
             await answer(scope, no)(scope, receive, send)
@@ -152,22 +150,20 @@ def _given(scope: Scope, headers: _Headers) -> Given:
     )
 
 
-def _media(scope: Scope, headers: _Headers, known: Known) -> None:
+def _media(scope: Scope, headers: _Headers) -> None:
     """Refuse bodies that a form of a foreign page could send without asking."""
     sized = any(length.strip("0") for length in headers.all("content-length"))
     if scope["method"] not in CHANGING or not (sized or headers.all("transfer-encoding")):
         return
     kinds = [k.partition(";")[0].strip().lower() for k in headers.all("content-type")]
-    plain = kinds in PLAIN and is_clustering(scope["path"]) and _is_no_page(headers, known)
+    plain = kinds in PLAIN and is_clustering(scope["path"]) and _is_no_page(headers)
     if kinds != ["application/json"] and not plain:
         raise Refused(415, "a body needs Content-Type: application/json")
 
 
-def _is_no_page(headers: _Headers, known: Known) -> bool:
-    """Whether no browser can have sent this, in the name of a user who knows nothing of it."""
-    if headers.all("origin") or headers.all("sec-fetch-site"):
-        return False
-    return not known.ambient or any(headers.all(name) for name in WELL_MEANT)
+def _is_no_page(headers: _Headers) -> bool:
+    """Whether no browser has sent this: each names the page's origin with whatever changes anything."""
+    return not (headers.all("origin") or headers.all("sec-fetch-site"))
 
 
 class _Bounded:

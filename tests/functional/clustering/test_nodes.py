@@ -91,9 +91,9 @@ ACTIONS = [
     ("actions", {"check": None}, SHAPE, "The params provided is not a map."),
     (
         "actions",
-        {"recover": {"event": "SHUTDOWN", "operation": "RECREATE"}},
+        {"recover": {"weather": "fog", "operation": "RECREATE"}},
         BAD,
-        "Action parameter ['event'] is not recognizable.",
+        "Action parameter ['weather'] is not recognizable.",
     ),
     (
         "actions",

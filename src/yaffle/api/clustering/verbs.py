@@ -104,6 +104,10 @@ CLUSTER_VERBS: Final[Mapping[str, Verb]] = {
     ),
 }
 
+HINTS: Final = ("event", "state", "instance_id", "timestamp", "publisher")
+"""What a notification said of the node; kept with the action (Senlin refuses its own words)."""
+HINT: Final[Schema] = {"type": "string", "maxLength": 255, "description": "A notification's word."}
+
 NODE_VERBS: Final[Mapping[str, Verb]] = {
     "check": Verb(schema=CHECK, text="Look at the node.", loose=True),
     "recover": Verb(
@@ -113,6 +117,7 @@ NODE_VERBS: Final[Mapping[str, Verb]] = {
             check=BOOLEAN,
             delete_timeout=number(0, "Seconds to wait for the old copy to be gone."),
             force_recreate=BOOLEAN,
+            **dict.fromkeys(HINTS, HINT),
         ),
         text="Recover the node.",
         loose=True,

@@ -26,7 +26,7 @@ class Anyone:
     async def who(self, given: Given) -> Known | None:
         """Return the local user with all rights, under the name that was said, if any."""
         named = replace(LOCAL, user=given.name) if given.name else LOCAL
-        return Known(who=named, proved=False, ambient=True)
+        return Known(who=named, proved=False)
 
 
 class Identity:

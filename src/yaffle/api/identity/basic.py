@@ -78,8 +78,7 @@ class BasicUsers:
                     self._queue.done(key, given.peer)
                 break
             found, who = self._memory.get(key)
-        # A browser that was once told a password sends it along for every page's requests.
-        return None if who is None else Known(who=who, ambient=True)
+        return None if who is None else Known(who=who)
 
 
 class _Queue:

@@ -32,8 +32,6 @@ class Known:
     who: Who
     proved: bool = True
     """False where no credentials are needed: the name is then what somebody says."""
-    ambient: bool
-    """Whether a browser would send the same for a page of another site: by itself, unasked."""
 
 
 class Authenticator(Protocol):

@@ -57,7 +57,7 @@ class BearerTokens:
         tokens = await self._file.fresh()
         who = tokens.who_of(token.strip().encode("latin-1"))
         # A browser never sends a token that no script has given it.
-        return None if who is None else Known(who=who, ambient=False)
+        return None if who is None else Known(who=who)
 
 
 def parsed(path: Path, text: str) -> Tokens:

@@ -1,4 +1,4 @@
-"""Nodes over HTTP: how they are, why, marks, and recoveries that people ask for."""
+"""Nodes as operators see them over HTTP: how they are, why, and marks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from yaffle.api import examples
 from yaffle.api.asking import By, Word, answers
-from yaffle.api.bodies import OptionalReasonBody, ReasonBody, RecoverBody
+from yaffle.api.bodies import OptionalReasonBody, ReasonBody
 from yaffle.api.gate import WORD_MAX
 from yaffle.api.parts import Parts
 from yaffle.api.reply import Reply
@@ -39,13 +39,6 @@ def nodes(parts: Parts) -> APIRouter:
         """Show one node."""
         return Reply({"node": await parts.queries.node(by.who(), node)})
 
-    @router.delete("/{node}", status_code=202, responses=answers(NODE, status=202))
-    async def delete_node(node: Word, by: By) -> Response:
-        """Delete one node; the cluster's desired capacity shrinks with it."""
-        before = await parts.queries.node(by.who(), node)
-        await parts.commands.delete_node(str(before["id"]), by=by.who())
-        return Reply({"node": {**before, "status": "DELETING"}}, 202)
-
     @router.get("/{node}/why", responses=answers({"why": examples.WHY}))
     async def explain_node(node: Word, by: By) -> Response:
         """Explain how the node is, what was decided with every number, and what you can do."""
@@ -65,22 +58,5 @@ def nodes(parts: Parts) -> APIRouter:
         said = body or OptionalReasonBody()
         await parts.commands.node_unmark(by.who(said.by), node, reason=said.reason or reason)
         return Reply({"node": await parts.queries.node(by.who(), node)})
-
-    @router.post(
-        "/{node}/recover",
-        status_code=202,
-        responses=answers({"action": examples.ACTION}, status=202),
-    )
-    async def recover_node(node: Word, by: By, body: RecoverBody | None = None) -> Response:
-        """Ask for a recovery; the brakes that a person may lift are lifted."""
-        wanted = body or RecoverBody()
-        ident = await parts.commands.recover(
-            node,
-            by=by.who(wanted.by),
-            operation=wanted.operation,
-            params=wanted.params,
-            check=wanted.check,
-        )
-        return Reply({"action": await parts.queries.action(by.who(), ident)}, 202)
 
     return router

@@ -15,7 +15,6 @@ from yaffle.api.parts import PREFIX, Parts
 from yaffle.api.reply import HealthReply, Reply
 
 LINKS = (
-    "profiles",
     "policies",
     "clusters",
     "nodes",
