@@ -8,6 +8,7 @@ number without any proof is *doubtful*: it is never signalled, and while it live
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,8 @@ from yaffle.drivers.profiles.local_process.procfs import Identity, Procfs, ProcU
 NODE: Final = "YAFFLE_NODE_ID"
 PHYSICAL: Final = "YAFFLE_PHYSICAL_ID"
 OPERATION: Final = "YAFFLE_OPERATION_ID"
+_NODE: Final = NODE.encode()
+_OPERATION: Final = OPERATION.encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +62,57 @@ def take(procfs: Procfs) -> Snapshot:
         if stat is None or not stat.alive:
             continue
         living.append(stat)
-        for entry in (procfs.environment(pid) or b"").split(b"\0"):
+        environment = procfs.environment(stat) or b""
+        if _NODE not in environment:
+            continue
+        for entry in environment.split(b"\0"):
             name, _, value = entry.partition(b"=")
-            if name == NODE.encode():
+            if name == _NODE:
                 nodes[pid] = value.decode("utf-8", "replace")
-            elif name == OPERATION.encode():
+            elif name == _OPERATION:
                 operations[pid] = value.decode("utf-8", "replace")
     return Snapshot(tuple(living), nodes, operations)
+
+
+class Passes:
+    """Shares passes among threads: each caller gets one that began after it asked, never an older.
+
+    Two hundred nodes that are made at once ask for hundreds of passes over the same processes.
+    """
+
+    def __init__(self, procfs: Procfs) -> None:
+        self._procfs = procfs
+        self._changed = threading.Condition()
+        self._begun = 0
+        self._over = 0
+        self._last: Snapshot | None = None
+        self._running = False
+
+    def take(self) -> Snapshot:
+        """Return a pass that began after this call; raises ProcUnreadable."""
+        with self._changed:
+            wanted = self._begun + 1
+            while self._running:
+                self._changed.wait()
+                if self._over >= wanted and self._last is not None:
+                    return self._last
+            return self._pass()
+
+    def _pass(self) -> Snapshot:
+        """Make the pass; entered and left holding the lock, which nobody holds meanwhile."""
+        self._begun += 1
+        mine = self._begun
+        self._running, found = True, None
+        self._changed.release()
+        try:
+            found = take(self._procfs)
+        finally:
+            self._changed.acquire()
+            self._running = False
+            # One that failed serves nobody: whoever waits makes a pass of its own.
+            self._over, self._last = mine, found
+            self._changed.notify_all()
+        return found
 
 
 def _visible(procfs: Procfs, pid: int) -> Stat | None:

@@ -61,10 +61,17 @@ class Job:
     spec: Spec
     lock: int
     procfs: Procfs
+    passes: census.Passes
     ports: Ports
     clock: Clock
     until_s: float
     """Monotonic time by which the call that carries this job returns."""
+    vacated: bool = False
+    """Whether nothing of the node lived when we looked, in this very call.
+
+    Then nothing of it can come to be while we hold its lock: what does not live cannot fork, and a
+    launcher holds the lock itself.
+    """
 
     @property
     def current(self) -> Current:
@@ -122,7 +129,7 @@ class Job:
     def _look_once(self) -> Census:
         return census.of_node(
             self.procfs,
-            census.take(self.procfs),
+            self.passes.take(),
             self.folder.node_id,
             started=self.started(),
             folder=self.folder.path,

@@ -36,9 +36,12 @@ _LOOK_AGAIN_S: Final = 0.2
 
 def vacant(job: Job) -> Outcome:
     """Refuse to go on while an older copy may still run."""
+    if job.vacated:
+        return Next()
     found = job.look()
     if not found.empty:
         return Fail(f"an older copy of the node may still run: pids {found}; delete it first")
+    job.vacated = True
     return Next()
 
 
@@ -151,6 +154,7 @@ def start(job: Job) -> Outcome:
     blocked = vacant(job)
     if isinstance(blocked, Fail):
         return blocked
+    job.vacated = False
     job.folder.make()
     order = launch.draw_up(job.spec, job.record, job.target, job.folder, job.current.operation_id)
     try:

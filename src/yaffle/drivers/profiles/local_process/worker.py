@@ -43,9 +43,12 @@ _AFTER_REBOOT_S: Final = 60.0
 class Worker:
     """`submit` and `poll` for one state directory; raises Busy where the lock is taken."""
 
-    def __init__(self, state_dir: Path, procfs: Procfs, clock: Clock) -> None:
+    def __init__(
+        self, state_dir: Path, procfs: Procfs, clock: Clock, passes: census.Passes | None = None
+    ) -> None:
         self._state_dir = state_dir
         self._procfs = procfs
+        self._passes = passes or census.Passes(procfs)
         self._clock = clock
         self._ports = Ports(state_dir)
 
@@ -94,6 +97,7 @@ class Worker:
                     spec=spec,
                     lock=lock,
                     procfs=self._procfs,
+                    passes=self._passes,
                     ports=self._ports,
                     clock=self._clock,
                     until_s=until_s,
@@ -190,7 +194,7 @@ class Worker:
 
     def _without_trace(self, job: Job, operation_id: OperationId) -> Progress:
         try:
-            seen = census.take(self._procfs)
+            seen = self._passes.take()
         except ProcUnreadable as error:
             return _running(f"cannot tell: {error}")
         ours = (pid for pid, node in seen.nodes.items() if node == job.folder.node_id)
