@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from tests.functional.clustering.senlin import Senlin
 
-HEALTH = {
+HEALTH: dict[str, Any] = {
     "type": "senlin.policy.health",
     "version": "1.2",
     "properties": {
@@ -102,3 +103,14 @@ def test_policy_types_have_two_shapes(senlin: Senlin) -> None:
         "ResourceNotFound",
         "The policy_type 'bogus' could not be found.",
     )
+
+
+def test_a_document_replaced_elsewhere_is_the_one_that_is_shown(senlin: Senlin) -> None:
+    body = {"policy": {"name": "changing", "spec": HEALTH}}
+    made = senlin.call("POST", "/policies", body, want=201)["policy"]
+    detection = {**HEALTH["properties"]["detection"], "interval": 45}
+    changed = {**HEALTH, "properties": {**HEALTH["properties"], "detection": detection}}
+    senlin.live.call("PUT", f"/policies/{made['id']}", {"document": changed})
+    shown = senlin.call("GET", "/policies/changing")["policy"]["spec"]
+    assert shown["properties"]["detection"]["interval"] == 45
+    senlin.call("DELETE", "/policies/changing", want=204)
