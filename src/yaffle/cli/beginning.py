@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from yaffle.cli.client import Api, Row, inner
+from yaffle.cli.client import Api, Refused, Row, inner
 from yaffle.cli.clustering import Started
 from yaffle.cli.following import follow
-from yaffle.cli.waiting import TIMEOUT_S
+from yaffle.cli.waiting import TIMEOUT_S, WorkFailed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,8 +36,13 @@ def begun(api: Api, body: Row, policies: Sequence[str]) -> Started:
     ident = str(inner(started.body, "cluster").get("id"))
     what = f"cluster {body.get('name')}"
     follow(api, started.action, what, timeout_s=TIMEOUT_S, quiet=True)
-    for one in known:
-        attached = api.v1.act("clusters", ident, "policy_attach", {"policy_id": one})
-        follow(api, attached.action, what, timeout_s=TIMEOUT_S, quiet=True)
+    try:
+        for one in known:
+            attached = api.v1.act("clusters", ident, "policy_attach", {"policy_id": one})
+            follow(api, attached.action, what, timeout_s=TIMEOUT_S, quiet=True)
+    except (Refused, WorkFailed):
+        # A cluster without its policies is not what was asked for.
+        api.v1.start("DELETE", "clusters", ident)
+        raise
     resize = {"adjustment_type": "EXACT_CAPACITY", "number": size, **wanted}
     return Started(action=api.v1.act("clusters", ident, "resize", resize).action, body=started.body)

@@ -21,5 +21,5 @@ def healing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     with running(tmp_path_factory.mktemp("state") / "yaffle", engine=True) as live:
         yield live
         for cluster in live.call("GET", "/clusters")["clusters"]:
-            live.call("DELETE", f"/clusters/{cluster['id']}", want=202)
+            live.drop("cluster", cluster["id"])
         live.until("/clusters", lambda found: not found["clusters"], within_s=40)

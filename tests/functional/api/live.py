@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
+import yaml
 
 from yaffle import config, wiring
 from yaffle.api.app import create_app
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PREFIX = "/yaffle/v1"
+TYPE = "yaffle.local.process"
 POLICY = """\
 type: senlin.policy.health
 version: "1.3"
@@ -45,6 +47,18 @@ SLEEPER = {
     "stop_timeout": 1,
 }
 """The node's id among the arguments lets a test find the process it wants to kill."""
+
+
+def policy_body(name: str, text: str = POLICY) -> dict[str, Any]:
+    """Return what the clustering API wants of a policy."""
+    return {"policy": {"name": name, "spec": yaml.safe_load(text)}}
+
+
+def cluster_body(name: str, profile: str, size: int = 0) -> dict[str, Any]:
+    """Return what the clustering API wants of a cluster whose nodes are NAME-1, NAME-2, …"""
+    config = {"node.name.format": f"{name}-$1I"}
+    body = {"name": name, "profile_id": profile, "desired_capacity": size, "config": config}
+    return {"cluster": body}
 
 
 @dataclass
@@ -70,6 +84,40 @@ class Live:
             answer = client.request(method, PREFIX + path, json=body)
         assert answer.status_code == want, answer.text
         return answer.json() if answer.content else None
+
+    def clustering(self, method: str, path: str, body: object = None, *, want: int) -> Any:
+        """Ask the clustering API, which makes and unmakes what there is."""
+        with self.client() as client:
+            answer = client.request(method, f"/v1{path}", json=body)
+        assert answer.status_code == want, answer.text
+        return answer.json() if answer.content else None
+
+    def profile(self, name: str, properties: object = None) -> Any:
+        """Create a profile of local processes."""
+        spec = {"type": TYPE, "version": "1.0", "properties": properties or SLEEPER}
+        body = {"profile": {"name": name, "spec": spec}}
+        return self.clustering("POST", "/profiles", body, want=201)["profile"]
+
+    def policy(self, name: str, text: str) -> Any:
+        """Create a policy."""
+        return self.clustering("POST", "/policies", policy_body(name, text), want=201)["policy"]
+
+    def cluster(self, name: str, profile: str, size: int, policy: str = "") -> Any:
+        """Create a cluster of NAME-1, NAME-2, …; the policy comes before its nodes."""
+        self.clustering("POST", "/clusters", cluster_body(name, profile), want=202)
+        if policy:
+            self.act(name, "policy_attach", {"policy_id": policy})
+        if size:
+            self.act(name, "scale_out", {"count": size})
+        return self.call("GET", f"/clusters/{name}")["cluster"]
+
+    def act(self, cluster: str, verb: str, data: object, *, want: int = 202) -> Any:
+        """Ask a cluster for one of its actions."""
+        return self.clustering("POST", f"/clusters/{cluster}/actions", {verb: data}, want=want)
+
+    def drop(self, noun: str, name: str) -> None:
+        """Delete a cluster or node; it may take its time."""
+        self.clustering("DELETE", f"/{noun}s/{name}", {"force": True}, want=202)
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Change the database as no request could."""

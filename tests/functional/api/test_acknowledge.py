@@ -13,11 +13,9 @@ ONE_TRY = POLICY + "    retry: {attempts: 1, backoff: 1, max_backoff: 1, stable_
 def test_exhausted_then_acknowledged(tmp_path: Path) -> None:
     spec = {"command": ["false"], "start_timeout": 1}
     with running(tmp_path / "state", engine=True) as live:
-        kind = "yaffle.local.process-1.0"
-        live.call("POST", "/profiles", {"name": "broken", "type": kind, "spec": spec}, want=201)
-        live.call("POST", "/policies", {"name": "once", "text": ONE_TRY}, want=201)
-        body = {"name": "web", "profile": "broken", "size": 1, "policy": "once"}
-        live.call("POST", "/clusters", body, want=202)
+        live.profile("broken", spec)
+        live.policy("once", ONE_TRY)
+        live.cluster("web", "broken", 1, "once")
         found = live.until(
             "/incidents",
             lambda a: a["incidents"] and a["incidents"][0]["state"] == "exhausted",
@@ -35,7 +33,7 @@ def test_exhausted_then_acknowledged(tmp_path: Path) -> None:
         # It may be held again by then, but not for this reason.
         assert (node["hold"] or {}).get("reason") != "needs-human"
         assert "needs-human" not in live.call("GET", "/clusters/web")["cluster"]["holds"]
-        live.call("DELETE", "/clusters/web", want=202)
+        live.drop("cluster", "web")
         live.until("/clusters", lambda a: not a["clusters"], within_s=40)
 
 

@@ -6,32 +6,22 @@ import os
 import signal
 
 import pytest
-from tests.functional.api.live import POLICY, SLEEPER, Live, pid_of
+from tests.functional.api.live import POLICY, Live, pid_of
 
 OBSERVE = POLICY.replace("  recovery:\n", "  recovery:\n    mode: observe\n")
 
 
 @pytest.fixture(scope="module")
 def described(healing: Live) -> Live:
-    healing.call(
-        "POST",
-        "/profiles",
-        {"name": "sleeper", "type": "yaffle.local.process-1.0", "spec": SLEEPER},
-        want=201,
-    )
-    healing.call("POST", "/policies", {"name": "heal", "text": POLICY}, want=201)
-    healing.call("POST", "/policies", {"name": "observe", "text": OBSERVE}, want=201)
+    healing.profile("sleeper")
+    healing.policy("heal", POLICY)
+    healing.policy("observe", OBSERVE)
     return healing
 
 
 def cluster(live: Live, name: str, size: int, policy: str = "heal") -> dict[str, dict[str, object]]:
     """Create a cluster, wait until all its nodes are healthy, and return them by name."""
-    live.call(
-        "POST",
-        "/clusters",
-        {"name": name, "profile": "sleeper", "size": size, "policy": policy},
-        want=202,
-    )
+    live.cluster(name, "sleeper", size, policy)
     found = live.until(
         f"/clusters/{name}", lambda a: a["cluster"]["health"]["healthy"] == size, within_s=40
     )
@@ -145,20 +135,19 @@ def test_a_storm_holds_until_an_operator_releases_it(described: Live, web: str) 
 
 def test_a_person_may_ask_for_a_recovery_and_for_deletion(described: Live, web: str) -> None:
     before = cluster(described, web, 2)
-    asked = described.call(
-        "POST", f"/nodes/{web}-1/recover", {"operation": "RECREATE", "by": "mara"}, want=202
-    )["action"]
-    assert (asked["by"], asked["action"]) == ("mara", "NODE_RECOVER")
+    body = {"recover": {"operation": "RECREATE"}}
+    with described.client({"X-Yaffle-User": "mara"}) as client:
+        asked = client.post(f"/v1/nodes/{web}-1/actions", json=body).json()["action"]
     done = described.until(
         f"/actions?node={web}-1", lambda a: a["actions"][0]["status"] == "SUCCEEDED"
-    )
-    assert done["actions"][0]["id"] == asked["id"]
+    )["actions"][0]
+    assert done["id"] == asked
+    assert (done["by"], done["action"]) == ("mara", "NODE_RECOVER")
     after = described.until(
         f"/nodes/{web}-1", lambda a: a["node"]["physical_id"] != before[f"{web}-1"]["physical_id"]
     )
     assert after["node"]["id"] == before[f"{web}-1"]["id"]
-    first = described.call("DELETE", f"/nodes/{web}-2", want=202)
-    assert first["node"]["status"] == "DELETING"
+    described.drop("node", f"{web}-2")
     described.until(f"/nodes?cluster={web}", lambda a: len(a["nodes"]) == 1)
     assert described.call("GET", f"/clusters/{web}")["cluster"]["desired_capacity"] == 1
     events = described.call("GET", f"/events?node={web}-1&limit=1000")["events"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.functional.api.live import POLICY, SLEEPER, Live
+from tests.functional.api.live import POLICY, Live
 
 STATUS = "      - type: NODE_STATUS_POLLING\n"
 RECREATE = "      - {name: RECREATE, timeout: 30}\n"
@@ -39,9 +39,8 @@ LACKING = [
 
 @pytest.fixture(scope="module")
 def described(server: Live) -> Live:
-    spec = {"name": "attached", "type": "yaffle.local.process-1.0", "spec": SLEEPER}
-    server.call("POST", "/profiles", spec, want=201)
-    server.call("POST", "/clusters", {"name": "bare", "profile": "attached", "size": 1}, want=202)
+    server.profile("attached")
+    server.cluster("bare", "attached", 0)
     return server
 
 
@@ -50,11 +49,7 @@ def test_a_policy_that_cannot_work_here_is_refused_by_its_place(
     described: Live, text: str, said: str, request: pytest.FixtureRequest
 ) -> None:
     name = f"lacks-{request.node.callspec.id}"
-    described.call("POST", "/policies", {"name": name, "text": text}, want=201)
-    told = described.call("POST", "/clusters/bare/policies", {"policy": name}, want=400)
+    described.policy(name, text)
+    told = described.act("bare", "policy_attach", {"policy_id": name}, want=400)
     assert said in str(told), told
-    made = {"name": name, "profile": "attached", "size": 1, "policy": name}
-    assert said in str(described.call("POST", "/clusters", made, want=400))
-    names = [c["name"] for c in described.call("GET", "/clusters")["clusters"]]
-    assert name not in names
     assert not described.call("GET", "/clusters/bare")["cluster"]["policies"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.functional.api.live import PREFIX, SLEEPER, Live, running
+from tests.functional.api.live import PREFIX, Live, running
 
 from yaffle.api.doctor import disk
 
@@ -41,9 +41,8 @@ def test_no_engine_is_a_failure_that_health_tells_too(ailing: Live) -> None:
 
 
 def test_what_nobody_watches_or_protects_is_named(ailing: Live) -> None:
-    body = {"name": "p", "type": "yaffle.local.process-1.0", "spec": SLEEPER}
-    ailing.call("POST", "/profiles", body, want=201)
-    ailing.call("POST", "/clusters", {"name": "lonely", "profile": "p", "size": 1}, want=202)
+    ailing.profile("p")
+    ailing.cluster("lonely", "p", 1)
     ailing.call("POST", "/stop", {"reason": "works", "by": "mara"}, want=201)
     found = checks(ailing)
     assert found["watching"]["status"] == "warn"

@@ -26,11 +26,9 @@ def test_a_node_that_never_came_to_be_is_made(healing: Live, tmp_path: Path, cas
         " exec python3 -m http.server {port} --bind 127.0.0.1"
     )
     spec = {"command": ["sh", "-c", failing_once], "port": "auto", "stop_timeout": 1}
-    profile = {"name": name, "type": "yaffle.local.process-1.0", "spec": spec}
-    healing.call("POST", "/profiles", profile, want=201)
-    healing.call("POST", "/policies", {"name": name, "text": CASES[case]}, want=201)
-    cluster = {"name": name, "profile": name, "size": 1, "policy": name}
-    healing.call("POST", "/clusters", cluster, want=202)
+    healing.profile(name, spec)
+    healing.policy(name, CASES[case])
+    healing.cluster(name, name, 1, name)
     healing.until(
         f"/clusters/{name}", lambda a: a["cluster"]["health"]["healthy"] == 1, within_s=40
     )

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.functional.api.live import POLICY, PREFIX, SLEEPER, Live
+from tests.functional.api.live import POLICY, PREFIX, Live
 
 WORDS = st.one_of(
     st.sampled_from(["web", "web-1", "p", "h", "none", "%2F", "..", "validate", "a" * 300]),
@@ -39,11 +39,9 @@ VALUES = st.recursive(
 
 @pytest.fixture(scope="module")
 def client(server: Live) -> Iterator[httpx.Client]:
-    kind = "yaffle.local.process-1.0"
-    server.call("POST", "/profiles", {"name": "p", "type": kind, "spec": SLEEPER}, want=201)
-    server.call("POST", "/policies", {"name": "h", "text": POLICY}, want=201)
-    body = {"name": "web", "profile": "p", "size": 2, "policy": "h"}
-    server.call("POST", "/clusters", body, want=202)
+    server.profile("p")
+    server.policy("h", POLICY)
+    server.cluster("web", "p", 2, "h")
     with server.client() as one:
         yield one
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tests.functional.api.live import Live
@@ -18,8 +19,8 @@ def changed(**properties: object) -> dict[str, Any]:
 
 
 def test_a_batch_policy_is_stored_in_full(server: Live) -> None:
-    made = server.call("POST", "/policies", {"name": "slowly", "document": BATCH}, want=201)
-    assert made["policy"]["type"] == "senlin.policy.batch-1.0"
+    made = server.policy("slowly", json.dumps(BATCH))
+    assert made["type"] == "senlin.policy.batch-1.0"
     shown = server.call("GET", "/policies/slowly")["policy"]
     assert shown["arithmetic"] is None
     assert shown["spec"]["properties"] == {
@@ -30,7 +31,7 @@ def test_a_batch_policy_is_stored_in_full(server: Live) -> None:
 
 
 def test_a_policy_stays_of_its_type(server: Live) -> None:
-    server.call("POST", "/policies", {"name": "stays", "document": BATCH}, want=201)
+    server.policy("stays", json.dumps(BATCH))
     scaling = {"type": "senlin.policy.scaling", "properties": {"event": "CLUSTER_SCALE_IN"}}
     told = server.call("PUT", "/policies/stays", changed(**scaling), want=400)["error"]
     assert "is of type senlin.policy.batch and stays so" in told["message"]

@@ -13,7 +13,15 @@ import pytest
 from fastapi import routing
 from sqlalchemy import Table, insert, select, update
 from starlette.routing import BaseRoute
-from tests.functional.api.live import POLICY, SLEEPER, Live, parts, running
+from tests.functional.api.live import (
+    POLICY,
+    SLEEPER,
+    Live,
+    cluster_body,
+    parts,
+    policy_body,
+    running,
+)
 from tests.functional.api.people import PEOPLE, Person, token_file
 
 from yaffle.api.app import build
@@ -59,12 +67,16 @@ def stock(world: World, who: Person) -> dict[str, str]:
     name = f"in-{who.project}"
     words = {
         "profile": world.made(
-            who, f"{OWN}/profiles", {"name": name, "type": KIND, "spec": SLEEPER}, "profile"
+            who, f"{V1}/profiles", {"profile": {"name": name, "spec": SPEC}}, "profile"
         ),
-        "policy": world.made(who, f"{OWN}/policies", {"name": name, "text": POLICY}, "policy"),
+        "policy": world.made(who, f"{V1}/policies", policy_body(name), "policy"),
     }
-    body = {"name": name, "profile": words["profile"], "size": 1, "policy": words["policy"]}
-    words["cluster"] = world.made(who, f"{OWN}/clusters", body, "cluster")
+    body = cluster_body(name, words["profile"], 1)
+    words["cluster"] = world.made(who, f"{V1}/clusters", body, "cluster")
+    world.live.write(built)
+    attach = {"policy_attach": {"policy_id": words["policy"]}}
+    attached = world.ask(who, "POST", f"{V1}/clusters/{words['cluster']}/actions", attach)
+    assert attached.status_code == 202, attached.text
     shown = world.ask(who, "GET", f"{OWN}/clusters/{words['cluster']}").json()["cluster"]
     words["node"] = shown["nodes"][0]["id"]
     words["action"] = world.ask(who, "GET", f"{OWN}/actions").json()["actions"][0]["id"]
@@ -186,16 +198,10 @@ Body = Callable[[Mapping[str, str]], object]
 SCALE: Mapping[str, object] = {"count": 1}
 
 BODIES: Mapping[tuple[str, str], Body] = {
-    ("POST", f"{OWN}/profiles"): lambda _: {"name": "p", "type": KIND, "spec": SLEEPER},
-    ("POST", f"{OWN}/policies"): lambda _: {"name": "h", "text": POLICY},
     ("POST", f"{OWN}/policies/validate"): lambda _: {"text": POLICY},
     ("PUT", f"{OWN}/policies/{{policy}}"): lambda _: {"text": POLICY},
-    ("POST", f"{OWN}/clusters"): lambda w: {"name": "c", "profile": w["profile"], "size": 0},
-    ("POST", f"{OWN}/clusters/{{cluster}}/policies"): lambda w: {"policy": w["policy"]},
-    ("PATCH", f"{OWN}/clusters/{{cluster}}/policies/{{policy}}"): lambda _: {"enabled": True},
     ("POST", f"{OWN}/clusters/{{cluster}}/release"): lambda _: {"reason": "x", "for_s": 1},
     ("POST", f"{OWN}/nodes/{{node}}/mark"): lambda _: {"reason": "x"},
-    ("POST", f"{OWN}/nodes/{{node}}/recover"): lambda _: {},
     ("POST", f"{OWN}/incidents/{{incident}}/acknowledge"): lambda _: {},
     ("POST", f"{OWN}/outbox/redeliver"): lambda _: {},
     ("POST", f"{OWN}/maintenance"): lambda w: {
@@ -239,13 +245,11 @@ BODIES: Mapping[tuple[str, str], Body] = {
 
 MORE: Mapping[tuple[str, str], frozenset[Right]] = {
     # What they describe runs as Yaffle's own user.
-    ("POST", f"{OWN}/profiles"): ADMIN,
     ("POST", f"{V1}/profiles"): ADMIN,
     ("POST", f"{V1}/nodes/adopt"): ADMIN,
 }
 """What the body needs beyond the route."""
 NAMES_ANOTHER = {
-    ("POST", f"{OWN}/clusters"),
     ("POST", f"{OWN}/maintenance"),
     ("POST", f"{V1}/clusters"),
     ("POST", f"{V1}/nodes"),
@@ -333,7 +337,7 @@ def test_every_verb_by_every_role(world: World, method: str, path: str) -> None:
 LISTS = [
     *(
         (f"{OWN}/{plural}", plural)
-        for plural in ("profiles", "policies", "clusters", "nodes", "incidents", "maintenance")
+        for plural in ("policies", "clusters", "nodes", "incidents", "maintenance")
     ),
     (f"{OWN}/actions", "actions"),
     (f"{OWN}/events?limit=1000", "events"),
@@ -397,12 +401,12 @@ def test_a_filter_is_no_way_into_another_project(world: World, query: str) -> No
 
 
 @pytest.mark.parametrize("kind", ["profile", "policy", "cluster", "node"])
-def test_names_and_beginnings_of_ids_lead_nowhere_either(world: World, kind: str) -> None:
+@pytest.mark.parametrize("api", [OWN, V1])
+def test_names_and_beginnings_of_ids_lead_nowhere_either(world: World, kind: str, api: str) -> None:
     plural = "policies" if kind == "policy" else f"{kind}s"
     for word in (world.words[kind][:13], "in-one" if kind != "node" else "in-one-1"):
-        assert (
-            world.ask(PEOPLE["reader-of-two"], "GET", f"{OWN}/{plural}/{word}").status_code == 404
-        )
+        answer = world.ask(PEOPLE["reader-of-two"], "GET", f"{api}/{plural}/{word}")
+        assert answer.status_code == 404
 
 
 # --- what the body decides -----------------------------------------------------------------------
@@ -427,7 +431,6 @@ def test_what_a_recovery_may_be_asked_for(
 ) -> None:
     node, cluster = world.words["node"], world.words["cluster"]
     for place, asked in (
-        (f"{OWN}/nodes/{node}/recover", {"operation": "RECREATE", "params": body}),
         (f"{V1}/nodes/{node}/actions", {"recover": {"operation": "RECREATE", **body}}),
         (f"{V1}/nodes/{node}/actions", {"recover": {"operation_params": body}}),
         (f"{V1}/clusters/{cluster}/actions", {"recover": {"operation_params": body}}),
@@ -461,29 +464,30 @@ def test_a_stop_is_not_lifted_as_if_it_were_maintenance(world: World) -> None:
 def test_a_policy_that_runs_programs_is_an_administrators(world: World) -> None:
     text = POLICY.replace("{name: RECREATE, timeout: 30}", "{type: COMMAND, name: reset}")
     assert text != POLICY
-    body = {"name": "runs", "text": text}
-    assert world.ask(PEOPLE["member"], "POST", f"{OWN}/policies", body).status_code == 403
-    assert world.ask(PEOPLE["admin"], "POST", f"{OWN}/policies", body).status_code == 201
-    mine = world.made(PEOPLE["member"], f"{OWN}/policies", {"name": "m", "text": POLICY}, "policy")
+    body = policy_body("runs", text)
+    assert world.ask(PEOPLE["member"], "POST", f"{V1}/policies", body).status_code == 403
+    assert world.ask(PEOPLE["admin"], "POST", f"{V1}/policies", body).status_code == 201
+    mine = world.made(PEOPLE["member"], f"{V1}/policies", policy_body("m"), "policy")
     changed = world.ask(PEOPLE["member"], "PUT", f"{OWN}/policies/{mine}", {"text": text})
     assert changed.status_code == 403
 
 
 def test_what_is_made_belongs_to_its_makers_project(world: World) -> None:
-    mine = world.made(PEOPLE["member"], f"{OWN}/policies", {"name": "m", "text": POLICY}, "policy")
+    mine = world.made(PEOPLE["member"], f"{V1}/policies", policy_body("m"), "policy")
     assert world.ask(PEOPLE["reader"], "GET", f"{OWN}/policies/{mine}").status_code == 200
     assert world.ask(PEOPLE["reader-of-two"], "GET", f"{OWN}/policies/{mine}").status_code == 404
 
 
 def test_what_a_member_asks_for_is_the_projects(world: World) -> None:
     member, reader = PEOPLE["member"], PEOPLE["reader"]
-    body = {"name": "asked", "profile": world.words["profile"], "size": 1}
-    cluster = world.made(member, f"{OWN}/clusters", body, "cluster")
+    body = cluster_body("asked", world.words["profile"], 1)
+    cluster = world.made(member, f"{V1}/clusters", body, "cluster")
     node = world.ask(reader, "GET", f"{OWN}/clusters/{cluster}").json()["cluster"]["nodes"][0]["id"]
     world.live.write(built)
     marked = world.ask(member, "POST", f"{OWN}/nodes/{node}/mark", {"reason": "x"})
     assert marked.status_code == 200, marked.text
-    asked = world.made(member, f"{OWN}/nodes/{node}/recover", {}, "action")
+    answer = world.ask(member, "POST", f"{V1}/nodes/{node}/actions", {"recover": {}})
+    asked = answer.json()["action"]
     shown = world.ask(reader, "GET", f"{OWN}/actions?node={node}").json()["actions"]
     assert asked in {action["id"] for action in shown}
     told = world.ask(reader, "GET", f"{OWN}/events?node={node}&limit=1000").json()["events"]

@@ -82,6 +82,7 @@ def answer(**changes: Any) -> Answer:
     """Return the answer for a node that is well, with `changes`."""
     node = {
         "name": "web-1",
+        "cluster_id": "c",
         "cluster": "web",
         "health": "healthy",
         "status": "ACTIVE",

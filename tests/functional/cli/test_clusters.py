@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from tests.functional.cli.support import POLICY, Server, living, profile_document, swept
+from tests.functional.cli.support import POLICY, Server, living, profile_document, swept, wait_for
 
 DELETION = """\
 type: senlin.policy.deletion
@@ -105,6 +105,10 @@ def test_policies_are_attached_before_there_is_a_node(shop: Server, farm: str) -
     assert rival.code == 1, rival
     assert "cluster kept: CLUSTER_ATTACH_POLICY failed: " in rival.err
     assert shop.cli("cluster", "detach", "kept", "second").code == 2
+    words = ("cluster", "create", "torn", "--profile", farm, "--policy", "first")
+    torn = shop.cli(*words, "--policy", "second")
+    assert (torn.code, "cluster torn: CLUSTER_ATTACH_POLICY failed: " in torn.err) == (1, True)
+    wait_for(lambda: shop.cli("cluster", "show", "torn").code == 3)
     shop.ok("cluster", "delete", "kept")
     for name in ("first", "young", "second"):
         shop.ok("policy", "delete", name)

@@ -32,8 +32,6 @@ class Queries:
         self.details = partial(details_of, kit)
 
         catalogue = Catalogue(kit)
-        self.profiles = catalogue.profiles
-        self.profile = catalogue.profile
         self.policies = catalogue.policies
         self.policy = catalogue.policy
 

@@ -1,4 +1,4 @@
-"""Profiles and policies as people read them; a health policy always comes with its arithmetic."""
+"""Policies as people read them; a health policy always comes with its arithmetic."""
 
 from __future__ import annotations
 
@@ -28,18 +28,6 @@ class Catalogue:
 
     def __init__(self, kit: Kit) -> None:
         self._store = kit.store
-
-    async def profiles(self, who: Who) -> Sequence[Shown]:
-        """Return every profile, the oldest first."""
-        return await self._store.read(
-            lambda conn: [shown.profile(row) for row in catalog.all_profiles(conn, who.scope)]
-        )
-
-    async def profile(self, who: Who, ident: str) -> Shown:
-        """Return one profile; raise NotFound or MultipleChoices."""
-        return await self._store.read(
-            lambda conn: shown.profile(catalog.find_profile(conn, ident, who.scope))
-        )
 
     async def policies(self, who: Who) -> Sequence[Shown]:
         """Return every policy, the oldest first."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from yaffle.model.incident import HoldReason
 
 if TYPE_CHECKING:
-    from yaffle.store.records import ActionRow, IncidentRow, PolicyRow, ProfileRow, StepRow
+    from yaffle.store.records import ActionRow, IncidentRow, PolicyRow, StepRow
 
 Shown = dict[str, object]
 
@@ -33,17 +33,6 @@ def times(**stamps: int | None) -> Shown:
         shown[f"{name}_us"] = us
         shown["at" if name == "at" else f"{name}_at"] = iso(us)
     return shown
-
-
-def profile(row: ProfileRow) -> Shown:
-    """Return a profile."""
-    return {
-        "id": row.id,
-        "name": row.name,
-        "type": row.type,
-        "spec": dict(row.spec),
-        **times(created=row.created_us),
-    }
 
 
 def policy(row: PolicyRow) -> Shown:
