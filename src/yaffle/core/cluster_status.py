@@ -2,27 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from yaffle.model.health import ClusterStatus, NodeStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-
-def evaluate(
-    statuses: Sequence[str], *, desired: int, minimum: int = 0
-) -> tuple[ClusterStatus, str]:
-    """Return the status and one line of reason."""
-    active = sum(s == NodeStatus.ACTIVE for s in statuses)
-    numbers = f"{active} of {desired} nodes are ACTIVE"
-    if active >= desired:
-        return ClusterStatus.ACTIVE, numbers
-    if any(s in {NodeStatus.INIT, NodeStatus.CREATING} for s in statuses):
-        return ClusterStatus.CREATING, numbers
-    if active >= minimum and active > 0:
-        return ClusterStatus.WARNING, numbers
-    return ClusterStatus.CRITICAL, numbers
+from yaffle.model.health import ClusterStatus
 
 
 def judge(

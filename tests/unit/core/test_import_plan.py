@@ -187,6 +187,13 @@ REFUSED: list[Any] = [
     pytest.param({"receivers": [receiver(type="message")]}, R, "only webhooks", id="message"),
     pytest.param({"receivers": [receiver(action="CLUSTER_CREATE")]}, R, "CLUSTER_CREATE", id="act"),
     pytest.param({"receivers": [receiver(params={"count": 0})]}, R, "params.count", id="params"),
+    pytest.param(
+        {"profiles": [profile(spec={"properties": ["flavor"]})]},
+        P,
+        "spec.properties: [",
+        id="props",
+    ),
+    pytest.param({"nodes": [node(role=["web"])]}, N, "role: ['web'] is no text", id="text"),
     pytest.param({"nodes": [node(id="../x")]}, "../x", "id: '../x' is no id", id="id"),
 ]
 
@@ -266,6 +273,65 @@ def test_what_is_here_is_never_changed(
 def test_life_that_goes_on_is_no_difference() -> None:
     lists = document(nodes=[node(status="WARNING", metadata={"x": "y"}, updated_at="2027-01-01")])
     assert planned(lists, here(planned(document())))[N].outcome is Outcome.PRESENT
+
+
+def test_a_node_of_no_cluster_has_no_index() -> None:
+    found = planned(document(nodes=[node(cluster_id=None)]))[N]
+    assert found.outcome is Outcome.CREATE
+    assert (found.row["cluster_id"], found.row["index"]) == (None, -1)
+
+
+def test_what_was_never_said_to_be_tainted_is_not() -> None:
+    assert planned(document(nodes=[node(tainted=None)]))[N].row["tainted"] is False
+
+
+def test_a_type_that_stands_in_the_spec_alone_is_found_there() -> None:
+    found = planned(document(profiles=[profile() | {"type": None}]))
+    assert found[P].row["type"] == SERVER
+
+
+def test_a_profile_without_type_and_spec_is_refused() -> None:
+    found = planned(document(profiles=[profile() | {"type": None, "spec": None}]))[P]
+    assert "profile type '' is not installed" in found.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("lists", "ident", "note"),
+    [
+        pytest.param(
+            {"clusters": [cluster(min_size=3, max_size=5)]},
+            C,
+            "desired capacity 2 is not within 3 and 5; resize it",
+            id="capacity",
+        ),
+        pytest.param(
+            {"clusters": [cluster(dependents={"profiles": [P]})]},
+            C,
+            "its dependents are not kept",
+            id="dependents-of-a-cluster",
+        ),
+        pytest.param(
+            {"nodes": [node(dependents={"nodes": [M]})]},
+            N,
+            "its dependents are not kept",
+            id="dependents-of-a-node",
+        ),
+        pytest.param(
+            {"nodes": [node(physical_id=None)]}, N, "nothing stands behind it", id="nothing-behind"
+        ),
+    ],
+)
+def test_what_is_not_as_it_was_is_told(
+    lists: dict[str, list[dict[str, object]]], ident: str, note: str
+) -> None:
+    found = planned(document(**lists))[ident]
+    assert found.outcome is Outcome.CREATE
+    assert note in " ".join(found.notes)
+
+
+def test_two_nodes_that_nothing_stands_behind_are_no_rivals() -> None:
+    found = planned(document(nodes=[node(physical_id=""), node(id=M, physical_id="")]))
+    assert {found[N].outcome, found[M].outcome} == {Outcome.CREATE}
 
 
 def test_words_that_a_receiver_never_knew_are_left_out_and_told() -> None:

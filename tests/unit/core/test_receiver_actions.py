@@ -66,6 +66,7 @@ def test_every_word_of_every_action_is_judged(action: str) -> None:
         pytest.param("CLUSTER_DEL_NODES", {"nodes": ["n", "n"]}, "params.nodes", id="twice"),
         pytest.param("CLUSTER_SCALE_OUT", {"cuont": 2}, "params.cuont", id="misspelt"),
         pytest.param("CLUSTER_ADD_NODES", {"nodes": []}, "params.nodes", id="nobody"),
+        pytest.param("CLUSTER_REPLACE_NODES", {"nodes": {}}, "params.nodes", id="nobody-replaced"),
         pytest.param("CLUSTER_ADD_NODES", {"nodes": "n1"}, "params.nodes", id="no-list"),
         pytest.param("CLUSTER_CHECK", {"count": 1}, "params.count", id="another-action's"),
     ],

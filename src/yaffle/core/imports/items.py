@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, assert_never
 
 from yaffle.core.imports.dump import Row
 
@@ -351,4 +351,6 @@ def ids(items: Sequence[Item]) -> frozenset[str]:
                 found |= {item.cluster_id, item.policy_id}
             case ReceiverItem():
                 found.add(item.cluster_id)
+            case _:
+                assert_never(item)
     return frozenset(found - {""})

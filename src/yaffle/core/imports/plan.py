@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Final, TypeVar, assert_never
 
 from yaffle.core.imports.dump import Row
 from yaffle.core.imports.items import (
@@ -145,6 +145,8 @@ class Planner:
                 return self._binding(item)
             case ReceiverItem():
                 return self._receiver(item, notes)
+            case _:
+                assert_never(item)
 
     def _profile(self, item: ProfileItem) -> dict[str, object]:
         spec = _judged(lambda: self._judge.profile(item))
