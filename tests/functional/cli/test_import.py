@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import structlog
+from sqlalchemy import update
 from tests.functional.api.live import Live, running
 from tests.functional.cli import fake_senlin
 from tests.functional.cli.fake_senlin import (
@@ -28,9 +29,12 @@ from tests.functional.cli.fake_senlin import (
 )
 from tests.functional.cli.support import Done, run_here
 
+from yaffle.core.imports.planned import Outcome
 from yaffle.engine.commands import Import
+from yaffle.engine.commands.imports import Lists
 from yaffle.errors import Forbidden
 from yaffle.model.rights import RIGHTS, Role, Who
+from yaffle.store.tables import policies
 
 REFUSED = {STACK, AFFINITY, OLD, QUEUE, ident("f", 2)}
 
@@ -295,6 +299,41 @@ def test_only_administrators_import(tmp_path: Path) -> None:
         with live.client(headers) as client:
             answer = client.post("/yaffle/v1/import", json={})
     assert answer.status_code == 403, answer.text
+
+
+def test_a_type_of_policy_that_nobody_knows_costs_nothing_else(server: Live) -> None:
+    lists = objects()
+    newer, odd = (
+        lists["policies"][0] | {"id": ident("b", n), "type": None, "spec": spec}
+        for n, spec in (
+            (3, {"type": "senlin.policy.health", "version": "9.9", "properties": {}}),
+            (4, {"type": ["senlin.policy.health"], "version": {}}),
+        )
+    )
+    lists["policies"] += [newer, odd]
+    found = imported(server, lists)
+    assert {i for i, o in found.items() if o is Outcome.REFUSE} == {
+        *REFUSED, newer["id"], odd["id"],
+    }  # fmt: skip
+
+
+def test_a_policy_that_a_newer_engine_wrote_costs_nothing_but_its_binding(server: Live) -> None:
+    lists = objects()
+    imported(server, {"policies": lists["policies"][:1]})
+    newer = {"type": "senlin.policy.health", "version": "9.9", "properties": {}}
+    change = update(policies).where(policies.c.id == HEALTH).values(spec=newer)
+    asyncio.run(server.service.store.write(lambda conn: conn.execute(change)))
+    del lists["policies"]
+    found = imported(server, lists)
+    assert found[ident("f", 1)] is Outcome.REFUSE
+    assert found[WEB] is Outcome.CREATE
+
+
+def imported(server: Live, lists: Lists) -> dict[str, Outcome]:
+    asked = server.service.commands.import_objects(
+        Who(user="op", rights=RIGHTS[Role.ADMIN]), Import(lists=lists, dry_run=False), base_url=""
+    )
+    return {planned.id: planned.outcome for planned in asyncio.run(asked)}
 
 
 def test_the_verb_itself_asks_for_the_right(server: Live) -> None:

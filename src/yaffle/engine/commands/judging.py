@@ -78,7 +78,11 @@ class Installed:
             driver = self._desk.driver(profile_type)
         except (InvalidSpec, Forbidden) as error:
             return (str(error),)
-        policy = documents.parse_document(dict(spec)).policy
+        try:
+            policy = documents.parse_document(dict(spec)).policy
+        except (InvalidSpec, UnknownPolicyType) as error:
+            # It is here already, and was written by a newer engine beside us.
+            return error.problems
         return self._health(policy, driver) if isinstance(policy, HealthPolicy) else ()
 
     def _health(self, policy: HealthPolicy, driver: Profile) -> Sequence[str]:
