@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -143,8 +143,8 @@ def test_a_profile_that_reads_nonsense_ends_nothing() -> None:
     play(story)
 
 
-def odd_observations(s: Stage) -> tuple[Answer, ...]:
-    """Return answers that look like observations, and are none."""
+def odd_observations(s: Stage, asked: Sequence[Target]) -> tuple[Answer, ...]:
+    """Return answers that look like observations of whom was `asked` for, and are none."""
     whole = Observation(
         node_id=victim_of(s),
         mode=ModeKey("1:NODE_STATUS_POLL_URL"),
@@ -166,10 +166,7 @@ def odd_observations(s: Stage) -> tuple[Answer, ...]:
     ]
     return tuple(
         lambda changed=changed: [  # type: ignore[misc]
-            replace(whole, node_id=ident, **changed)
-            if "node_id" not in changed
-            else replace(whole, **changed)
-            for ident in s.node_ids()
+            replace(whole, **{"node_id": target.node_id, **changed}) for target in asked
         ]
         for changed in junk
     )
@@ -180,7 +177,13 @@ def test_a_detector_that_answers_nonsense_ends_nothing() -> None:
         detectors: Any = s.living[0].kit.drivers.detectors
         detector = detectors["NODE_STATUS_POLL_URL"]
         right = detector.check
-        bad = Bad(right, (*odd_observations(s), *ANY), lambda _targets, _mode: True)
+        asked: list[Target] = []
+
+        def concerns(targets: Sequence[Target], _mode: object) -> bool:
+            asked[:] = targets
+            return True
+
+        bad = Bad(right, (*odd_observations(s, asked), *ANY), concerns)
         detector.check = bad
         await s.clock.sleep(120)
         detector.check = right
