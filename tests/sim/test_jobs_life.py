@@ -376,6 +376,7 @@ def test_a_deletion_that_is_cancelled_leaves_a_cluster_that_is_watched(begun: bo
         await ended(s, ident, status="CANCELLED", within_s=30)
         await settled(s)
         assert (await the_cluster(s)).status == "WARNING"
+        assert len(await members(s)) == (3 if begun else 2)
         await ended(s, await s.commands.cluster_delete(WHO, "web"))
 
     play(story)
