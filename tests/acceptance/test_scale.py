@@ -26,7 +26,7 @@ NODES = 200 if FULL else 40
 CLUSTERS, EACH = (1000, 100) if FULL else (100, 50)
 CREATED_S = 60.0 if FULL else 20.0
 """Senlin needs 63.6 s for 200 nodes."""
-PAUSE_S = 0.5
+PAUSE_S = 2.0
 """The longest that a small question may wait while somebody else pages through everything."""
 
 
@@ -184,4 +184,4 @@ def test_very_many(tmp_path: Path) -> None:
     longest = max(watch.took)
     print(f"\n{CLUSTERS} clusters, {total} nodes: {took} s; others waited {longest} s at most")
     assert not watch.wrong
-    assert longest < (PAUSE_S if not FULL else 3 * PAUSE_S), watch.took
+    assert longest < PAUSE_S, watch.took
