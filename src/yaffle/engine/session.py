@@ -25,6 +25,8 @@ log = structlog.get_logger()
 RENEWALS_PER_LEASE = 4
 WRITERS = 4
 """Watches whose beliefs and plans are being written at once; the database writes one at a time."""
+READERS = 2
+"""Watches that read at once, of the store's four; at a start every one of them does."""
 CALL_SHARE = 0.4
 GRACE_SHARE = 0.1
 """Shares of a lease; with their sum below what a renewal leaves, an act never waits for ever."""
@@ -42,6 +44,8 @@ class Session:
         self.epoch = epoch
         self.turns = asyncio.Semaphore(WRITERS)
         """Of the watches that write: a thousand at once would let each other's writes time out."""
+        self.looks = asyncio.Semaphore(READERS)
+        """Of the watches that read their rows: those who ask over HTTP must not stand behind them."""
         self._kit = kit
         self._deadline_s = deadline_s
 

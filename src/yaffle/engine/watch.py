@@ -278,7 +278,8 @@ class Watch:
             # Before the read: what changes while it runs has to be read again.
             self._stale = False
             try:
-                self._stamp, scene = await self._kit.store.read(self._read_scene)
+                async with self._session.looks:
+                    self._stamp, scene = await self._kit.store.read(self._read_scene)
             except StaleEpoch:
                 return None
             except StoreUnavailable as error:

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from yaffle.api.clustering.microversion import V1_13, V1_14
 from yaffle.api.clustering.times import offset, seconds, stored, zulu
 from yaffle.errors import NotFound
-from yaffle.store.actions import UNFINISHED
+from yaffle.store.actions import RUNNING, UNFINISHED
 from yaffle.store.tables import actions, bindings, clusters, events, nodes, policies, profiles
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def action(row: Row, parts: Sequence[str], version: Microversion) -> Shown:
         "cause": row["cause"],
         "owner": (row["owner"] or None) if open_ else None,
         "interval": -1,
-        "start_time": seconds(row["start_us"]),
+        "start_time": seconds(row["start_us"] or _claimed_us(row)),
         "end_time": seconds(row["end_us"]),
         "timeout": row["timeout_s"],
         "status": row["status"],
@@ -164,6 +164,11 @@ def action(row: Row, parts: Sequence[str], version: Microversion) -> Shown:
     if version < V1_14:
         del shown["cluster_id"]
     return shown
+
+
+def _claimed_us(row: Row) -> int | None:
+    """Return since when an engine has an action whose first step it has not begun yet."""
+    return row["updated_us"] if row["status"] == RUNNING else None
 
 
 def _cluster_of(row: Row) -> str:
