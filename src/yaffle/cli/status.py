@@ -12,12 +12,14 @@ def status(api: Api, output: Output) -> None:
     """Show clusters, nodes that are not well, open incidents, and whether healing is stopped."""
     about, stop = api.get(), api.get("stop")
     clusters = rows(api.get("clusters"), "clusters")
-    nodes = rows(api.get("nodes"), "nodes")
+    # Those of which there is nothing to say are only counted.
+    answer = api.get("nodes", unwell="true")
+    told, total = rows(answer, "nodes"), answer.get("total")
     open_now = rows(api.get("incidents", open="true", limit=1000), "incidents")
     pauses = rows(api.get("maintenance"), "maintenance")
     unwell = [
         n
-        for n in nodes
+        for n in told
         if n.get("health") != "healthy" or n.get("status") != "ACTIVE" or needs_human(n)
     ]
     data = {
@@ -25,7 +27,7 @@ def status(api: Api, output: Output) -> None:
         "stopped": stop.get("stopped"),
         "maintenance": pauses,
         "clusters": clusters,
-        "nodes": {"total": len(nodes), "unwell": unwell},
+        "nodes": {"total": total, "unwell": unwell},
         "open_incidents": open_now,
     }
     stops = [row for row in items(stop, "stops") if row.get("in_force")]
@@ -43,7 +45,7 @@ def status(api: Api, output: Output) -> None:
                 )
                 for c in clusters
             ),
-            ("nodes", len(nodes)),
+            ("nodes", total),
             ("open incidents", len(open_now)),
             *((f"{n.get('name')} needs a human", needs_human(n)) for n in unwell if needs_human(n)),
         ],

@@ -77,11 +77,15 @@ def test_a_mark_holds_against_every_check_until_it_is_lifted(described: Live, we
     assert "RECREATE" in held["held"]["sentence"]
     assert held["held"]["runbook"] == "docs/runbook/observe-mode.md"
     assert any("mara marked it unhealthy" in line for line in held["lines"])
+    unwell = described.call("GET", f"/nodes?cluster={web}&unwell=true")
+    assert [node["name"] for node in unwell["nodes"]] == [f"{web}-1"]
+    assert unwell["total"] >= 1
     shown = described.call("GET", path)["node"]
     assert shown["health"] == "unhealthy"
     assert shown["status"] == "WARNING"
     described.call("DELETE", f"{path}/mark", {"reason": "new disk", "by": "mara"})
     described.until(path, lambda a: a["node"]["health"] == "healthy")
+    described.until(f"/nodes?cluster={web}&unwell=true", lambda a: a["nodes"] == [])
 
 
 def test_maintenance_and_stop_hold_until_they_are_lifted(described: Live, web: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 import structlog
-from tests.functional.api.live import POLICY, PREFIX, Live, parts, running
+from tests.functional.api.live import POLICY, PREFIX, SLEEPER, Live, parts, running
 
 from yaffle.api.app import create_app
 
@@ -187,3 +187,11 @@ def test_a_bug_is_500_with_the_request_id_and_nothing_of_our_inside(server: Live
     failed = [line for line in logs if line["event"] == "request failed"]
     assert [line["request"] for line in failed] == [error["request_id"]]
     assert str(failed[0]["exc_info"]) == "secret inside"
+
+
+def test_local_processes_have_to_be_allowed(tmp_path: Path) -> None:
+    spec = {"type": "yaffle.local.process", "version": "1.0", "properties": SLEEPER}
+    with running(tmp_path / "state", local_process={"enabled": False}) as live:
+        body = {"profile": {"name": "p", "spec": spec}}
+        error = live.clustering("POST", "/profiles", body, want=403)["error"]
+        assert "--allow-local-process" in str(error)

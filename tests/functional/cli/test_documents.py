@@ -142,6 +142,25 @@ def test_version_and_help_are_quick_because_nothing_heavy_is_imported() -> None:
     assert run("serve", "--nonsense").code == 2
 
 
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        pytest.param("yaffle clus", "cluster", id="group"),
+        pytest.param("yaffle cluster sc", "scale-out", id="command"),
+        pytest.param("yaffle node list --st", "--status", id="option"),
+    ],
+)
+def test_the_shell_completes_words(line: str, offered: str) -> None:
+    words = line.split()
+    env = {
+        "_YAFFLE_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    done = run(env=env)
+    assert offered in done.out.split(), done
+
+
 def test_a_document_that_is_too_large_is_told_with_its_real_size(tmp_path: Path) -> None:
     file = tmp_path / "large.yaml"
     # Cut in the middle of a character it must not become a fault of the encoding.

@@ -29,10 +29,11 @@ def nodes(parts: Parts) -> APIRouter:
     """Return the routes of nodes."""
     router = APIRouter(prefix="/nodes", tags=["nodes"])
 
-    @router.get("", responses=answers({"nodes": [examples.NODE]}))
+    @router.get("", responses=answers({"nodes": [examples.NODE], "total": 1}))
     async def list_nodes(by: By, cluster: ClusterWord = None, unwell: Unwell = False) -> Response:
-        """List nodes, all or those of a cluster."""
-        return Reply({"nodes": await parts.queries.nodes(by.who(), cluster, unwell=unwell)})
+        """List nodes, all or those of a cluster; `total` says how many there are at all."""
+        found = await parts.queries.nodes(by.who(), cluster, unwell=unwell)
+        return Reply({"nodes": found, "total": await parts.queries.count(by.who())})
 
     @router.get("/{node}", responses=answers(NODE))
     async def show_node(node: Word, by: By) -> Response:

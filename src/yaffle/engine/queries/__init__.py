@@ -39,6 +39,7 @@ class Queries:
         self.clusters = members.clusters
         self.cluster = members.cluster
         self.nodes = members.nodes
+        self.count = members.count
         self.node = members.node
 
         incidents = Incidents(kit)

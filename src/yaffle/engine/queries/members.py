@@ -75,6 +75,13 @@ class Members:
 
         return await self._kit.store.read(work)
 
+    async def count(self, who: Who) -> int:
+        """Return how many nodes there are."""
+        scope = who.scope
+        query = select(func.count()).select_from(nodes)
+        query = query.where(*([] if scope is None else [nodes.c.project == scope]))
+        return await self._kit.store.read(lambda conn: int(conn.execute(query).scalar_one()))
+
     async def node(self, who: Who, ident: str) -> Shown:
         """Return one node; raise NotFound or MultipleChoices."""
         return await self._kit.store.read(
