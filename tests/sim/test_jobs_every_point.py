@@ -137,6 +137,7 @@ def one(name: str, fatal: int | None) -> tuple[list[str], list[str]]:
     return run_virtual(lambda: play(name, fatal), seed=SEED, wall_s=60)
 
 
+@pytest.mark.timeout(3600 if THOROUGH else 120)
 @pytest.mark.parametrize("name", STORIES)
 def test_killed_at_every_point(name: str) -> None:
     """The side effects are those of an undisturbed run: nothing twice, nothing missing."""

@@ -382,6 +382,21 @@ def test_a_deletion_that_is_cancelled_leaves_a_cluster_that_is_watched(begun: bo
     play(story)
 
 
+def test_a_running_deletion_of_a_node_that_is_cancelled_is_not_tried_again() -> None:
+    async def story(s: Stage) -> None:
+        await a_cluster(s, 2, spec={"delete_s": 5.0})
+        victim = (await members(s))[0].id
+        ident = await s.commands.node_delete(WHO, victim)
+        await soon(s, under_way(s, "DELETE"))
+        await s.commands.action_cancel(WHO, ident)
+        await ended(s, ident, status="CANCELLED", within_s=30)
+        await settled(s)
+        await s.clock.sleep(30)
+        assert [n.status for n in await members(s) if n.id == victim] == ["ERROR"]
+
+    play(story)
+
+
 def test_a_part_of_a_deletion_cancelled_by_somebody_else() -> None:
     async def story(s: Stage) -> None:
         await a_cluster(s, 3)
