@@ -48,4 +48,8 @@ def pytest_runtest_makereport(
     if report.failed and isinstance(api, Api):
         said = "\n\n".join(str(answer) for answer in api.exchanges[-8:])
         report.sections.append(("last exchanges", said))
+    server = getattr(item, "funcargs", {}).get("server")
+    if report.failed and isinstance(server, Server) and server.process.poll() is not None:
+        gone = f"ended with {server.process.returncode}\n{server.log()[-2000:]}"
+        report.sections.append(("the server", gone))
     return report

@@ -527,10 +527,12 @@ def test_recover_with_check_finds_the_dead_by_itself(world: World) -> None:
 def test_check_capacity_fills_the_cluster_up(world: World) -> None:
     cluster = world.cluster(2)
     ident = cluster["id"]
-    world.api.ended(world.api.delete(f"nodes/{cluster['nodes'][0]}"))
-    found = world.api.get(f"clusters/{ident}")["cluster"]
-    if found["desired_capacity"] == 1:
-        pytest.skip("deleting a member lowered the desired capacity, so there is nothing to fill")
+    keeping = {"destroy_after_deletion": True, "reduce_desired_capacity": False}
+    world.attached(ident, "senlin.policy.deletion-1.0", {"criteria": "OLDEST_FIRST", **keeping})
+    world.acted(ident, "del_nodes", {"nodes": cluster["nodes"][:1]})
+    assert size(world, ident) == (2, 1)
+    world.acted(ident, "recover", {"check": True})
+    assert size(world, ident) == (2, 1)
     world.acted(ident, "recover", {"check": True, "check_capacity": True})
     assert size(world, ident) == (2, 2)
     assert world.api.get(f"clusters/{ident}")["cluster"]["status"] == "ACTIVE"

@@ -291,6 +291,16 @@ def test_actions(world: World, node: Any, verb: str, data: Any, name: str) -> No
     assert list(world.server.living().values()).count(node["id"]) == 1
 
 
+def test_recreate_is_done_when_asked_for_even_if_all_is_well(world: World) -> None:
+    before = world.node()
+    path = f"nodes/{before['id']}"
+    body = {"recover": {"operation": "RECREATE"}}
+    world.api.ended(world.api.post(f"{path}/actions", body))
+    after = world.api.get(path)["node"]
+    assert after["physical_id"] != before["physical_id"]
+    assert list(world.server.living().values()).count(before["id"]) == 1
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [

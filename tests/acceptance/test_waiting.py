@@ -106,24 +106,11 @@ def test_a_node_that_is_being_deleted(world: World) -> None:
     world.api.gone(f"nodes/{node}")
 
 
-@pytest.mark.parametrize("noun", ["clusters", "nodes"])
-def test_a_recovering_thing_is_deleted_by_force_alone(world: World, noun: str) -> None:
-    if noun == "clusters":
-        ident = world.cluster(1, profile_id=world.stubborn())["id"]
-    else:
-        ident = world.node(profile_id=world.stubborn())["id"]
-    path = f"{noun}/{ident}"
+def test_a_recovering_node_is_deleted_by_force_alone(world: World) -> None:
+    path = f"nodes/{world.node(profile_id=world.stubborn())['id']}"
     body = {"recover": {"operation": "REBOOT", "operation_params": {"type": "SOFT"}}}
-    first = world.api.post(f"{path}/actions", body)
-    found = poll(
-        lambda: (
-            world.api.get(path)[noun[:-1]]["status"] == "RECOVERING"
-            or world.api.action(first)["status"] not in UNFINISHED
-        )
-    )
-    assert found
-    if world.api.action(first)["status"] not in UNFINISHED:
-        pytest.skip("the node was well, and nothing was done to it")
+    world.api.post(f"{path}/actions", body)
+    world.api.until(path, lambda found: found["status"] == "RECOVERING")
     world.api.refused("DELETE", path, status=409, kind="ActionInProgress")
     world.api.delete(f"{path}?force=true")
     world.api.gone(path)
