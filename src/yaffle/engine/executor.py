@@ -126,10 +126,10 @@ class Walk:
 
     async def run(self) -> None:
         """Take step after step until the end is written; waits out a database that is away."""
-        await self._patiently(self._begin)
         try:
-            while not await self._advance():
-                pass
+            scene = await self._patiently(self._opened)
+            while not await self._advance(scene):
+                scene = await self._patiently(self._read)
             self._kit.deadlines.forget(self._action.id)
         except (StaleEpoch, LeaseLost):
             raise
@@ -142,9 +142,8 @@ class Walk:
                 lambda conn: endings.poisoned(self._kit, self.ticket, conn, self._action, why)
             )
 
-    async def _advance(self) -> bool:
+    async def _advance(self, scene: Scene | None) -> bool:
         """Take one step; return whether the action has ended."""
-        scene = await self._patiently(self._read)
         if scene is None:
             await self._patiently(lambda conn: endings.vanished(self._kit, conn, self._action))
             return True
@@ -220,6 +219,10 @@ class Walk:
             actions.set_values(conn, action.id, now_us, start_us=now_us)
             errands.settle(self._kit, conn, action, now_us)
             endings.started(self._kit, conn, action, now_us)
+
+    def _opened(self, conn: Connection) -> Scene | None:
+        self._begin(conn)
+        return self._read(conn)
 
     def _read(self, conn: Connection) -> Scene | None:
         """Return what this action works on; None when its node is gone."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import BigInteger, and_, delete, insert, literal, or_, select, update
+from sqlalchemy import BigInteger, and_, bindparam, delete, insert, literal, or_, select, update
 
 from yaffle.errors import StaleEpoch
 from yaffle.model.ids import ActionId, EngineId, Epoch, NodeId
@@ -38,6 +38,30 @@ PUT_OFF_MAX_S: Final = 300
 """An action that is ready may be put off until its `lease_us`, for as long as this."""
 
 
+# Built once: to build one anew costs more than to carry it out.
+_ACTION: Final = select(actions).where(actions.c.id == bindparam("ident"))
+_SET: Final = update(actions).where(actions.c.id == bindparam("ident"))
+_HOLDER: Final = select(actions).where(actions.c.lock_key == bindparam("key"))
+_HELD: Final = select(actions.c.lock_key, actions.c.parent_id).where(
+    actions.c.id == bindparam("ident")
+)
+_OPEN_PARTS: Final = (
+    select(actions.c.id)
+    .where(actions.c.parent_id == bindparam("ident"), actions.c.status.in_(UNFINISHED))
+    .limit(1)
+)
+_WAITS: Final = (
+    select(actions.c.id, actions.c.status, actions.c.action)
+    .where(
+        actions.c.target == bindparam("key"),
+        actions.c.status.in_((WAITING, HOOKED)),
+        actions.c.lock_key.is_(None),
+    )
+    .order_by(actions.c.created_us, actions.c.id)
+    .limit(1)
+)
+
+
 def add(conn: Connection, values: Mapping[str, object]) -> None:
     """Insert an action; the database refuses a second lock on the same node."""
     conn.execute(insert(actions).values(**values))
@@ -45,7 +69,7 @@ def add(conn: Connection, values: Mapping[str, object]) -> None:
 
 def get(conn: Connection, action_id: ActionId) -> ActionRow | None:
     """Return an action, or None when it was pruned."""
-    row = conn.execute(select(actions).where(actions.c.id == action_id)).one_or_none()
+    row = conn.execute(_ACTION, {"ident": action_id}).one_or_none()
     return None if row is None else load(ActionRow, row)
 
 
@@ -119,7 +143,7 @@ def claim(
             )
         ).rowcount
         if changed == 1:
-            row = conn.execute(select(actions).where(actions.c.id == ident)).one()
+            row = conn.execute(_ACTION, {"ident": ident}).one()
             mine.append(load(ActionRow, row))
     return mine
 
@@ -148,9 +172,7 @@ def guard(conn: Connection, ticket: Ticket) -> ActionRow:
 
 def set_values(conn: Connection, action_id: ActionId, now_us: int, **values: object) -> None:
     """Change columns of an action that the caller has guarded or that has no owner yet."""
-    conn.execute(
-        update(actions).where(actions.c.id == action_id).values(**values, updated_us=now_us)
-    )
+    conn.execute(_SET, {**values, "updated_us": now_us, "ident": action_id})
 
 
 def end(
@@ -163,22 +185,18 @@ def end(
     outputs: Mapping[str, object],
 ) -> None:
     """End an action, free its lock, and promote what waited for that lock."""
-    held = conn.execute(
-        select(actions.c.lock_key, actions.c.parent_id).where(actions.c.id == action_id)
-    ).one_or_none()
-    conn.execute(
-        update(actions)
-        .where(actions.c.id == action_id)
-        .values(
-            status=status,
-            status_reason=reason,
-            outputs=dict(outputs),
-            lock_key=None,
-            lease_us=0,
-            wake_us=None,
-            end_us=now_us,
-            updated_us=now_us,
-        )
+    held = conn.execute(_HELD, {"ident": action_id}).one_or_none()
+    set_values(
+        conn,
+        action_id,
+        now_us,
+        status=status,
+        status_reason=reason,
+        outputs=dict(outputs),
+        lock_key=None,
+        lease_us=0,
+        wake_us=None,
+        end_us=now_us,
     )
     if held is not None and held.lock_key is not None:
         promote(conn, held.lock_key, now_us)
@@ -205,10 +223,7 @@ def remove_parts(conn: Connection, parent_id: ActionId) -> None:
 
 def has_open_parts(conn: Connection, parent_id: ActionId) -> bool:
     """Whether any part of an action has not ended."""
-    query = select(actions.c.id).where(
-        actions.c.parent_id == parent_id, actions.c.status.in_(UNFINISHED)
-    )
-    return conn.execute(query.limit(1)).first() is not None
+    return conn.execute(_OPEN_PARTS, {"ident": parent_id}).first() is not None
 
 
 def wake(conn: Connection, parent_id: ActionId, now_us: int) -> None:
@@ -231,16 +246,7 @@ def promote(conn: Connection, key: str, now_us: int) -> None:
     One that also waits for somebody outside (HOOKED), or to be admitted by the planner
     (NODE_RECOVER), gets the lock and goes on waiting.
     """
-    waiting = conn.execute(
-        select(actions.c.id, actions.c.status, actions.c.action)
-        .where(
-            actions.c.target == key,
-            actions.c.status.in_((WAITING, HOOKED)),
-            actions.c.lock_key.is_(None),
-        )
-        .order_by(actions.c.created_us, actions.c.id)
-        .limit(1)
-    ).one_or_none()
+    waiting = conn.execute(_WAITS, {"key": key}).one_or_none()
     if waiting is None:
         return
     on = waiting.status == WAITING and waiting.action != "NODE_RECOVER"
@@ -258,7 +264,7 @@ def lock_holder(conn: Connection, node_id: NodeId) -> ActionRow | None:
 
 def holder_of(conn: Connection, key: str) -> ActionRow | None:
     """Return the action that holds the lock of a node or cluster."""
-    row = conn.execute(select(actions).where(actions.c.lock_key == key)).one_or_none()
+    row = conn.execute(_HOLDER, {"key": key}).one_or_none()
     return None if row is None else load(ActionRow, row)
 
 

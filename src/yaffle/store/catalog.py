@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from yaffle.errors import MultipleChoices, NotFound
 from yaffle.model.ids import ClusterId, NodeId, PolicyId, ProfileId
@@ -133,21 +133,30 @@ def nodes_of(
     return [load(NodeRow, r) for r in conn.execute(query)]
 
 
+# Built once: to build one anew costs more than to carry it out.
+_NODE: Final = select(nodes).where(nodes.c.id == bindparam("ident"))
+_CLUSTER: Final = select(clusters).where(clusters.c.id == bindparam("ident"))
+_PROFILE: Final = select(profiles).where(profiles.c.id == bindparam("ident"))
+_SET_NODE: Final = (
+    update(nodes).where(nodes.c.id == bindparam("ident")).values(version=nodes.c.version + 1)
+)
+
+
 def node(conn: Connection, node_id: NodeId) -> NodeRow | None:
     """Return a node, or None once it has been deleted."""
-    row = conn.execute(select(nodes).where(nodes.c.id == node_id)).one_or_none()
+    row = conn.execute(_NODE, {"ident": node_id}).one_or_none()
     return None if row is None else load(NodeRow, row)
 
 
 def cluster(conn: Connection, cluster_id: ClusterId) -> ClusterRow | None:
     """Return a cluster, or None once it has been deleted."""
-    row = conn.execute(select(clusters).where(clusters.c.id == cluster_id)).one_or_none()
+    row = conn.execute(_CLUSTER, {"ident": cluster_id}).one_or_none()
     return None if row is None else load(ClusterRow, row)
 
 
 def profile(conn: Connection, profile_id: ProfileId) -> ProfileRow:
     """Return a profile that some object refers to."""
-    return load(ProfileRow, conn.execute(select(profiles).where(profiles.c.id == profile_id)).one())
+    return load(ProfileRow, conn.execute(_PROFILE, {"ident": profile_id}).one())
 
 
 def policy(conn: Connection, policy_id: PolicyId) -> PolicyRow:
@@ -157,11 +166,7 @@ def policy(conn: Connection, policy_id: PolicyId) -> PolicyRow:
 
 def set_node(conn: Connection, node_id: NodeId, now_us: int, **values: object) -> None:
     """Change columns of a node; a node that is gone is left alone."""
-    conn.execute(
-        update(nodes)
-        .where(nodes.c.id == node_id)
-        .values(**values, updated_us=now_us, version=nodes.c.version + 1)
-    )
+    conn.execute(_SET_NODE, {**values, "updated_us": now_us, "ident": node_id})
 
 
 def set_cluster(conn: Connection, cluster_id: ClusterId, now_us: int, **values: object) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 
 from yaffle.model.ids import ActionId, OperationId
 from yaffle.store import actions
@@ -25,9 +25,17 @@ SUBMITTED: Final = "submitted"
 ENDED: Final = "ended"
 
 
+# Built once: to build one anew costs more than to carry it out.
+_MINE: Final = (steps.c.action_id == bindparam("ident")) & (steps.c.seq == bindparam("number"))
+_STEP: Final = select(steps).where(_MINE)
+_STEPS: Final = select(steps).where(steps.c.action_id == bindparam("ident")).order_by(steps.c.seq)
+_SET: Final = update(steps).where(_MINE)
+_INSERT: Final = insert(steps)
+
+
 def of_action(conn: Connection, action_id: ActionId) -> Sequence[StepRow]:
     """Return the journal of one action in order."""
-    rows = conn.execute(select(steps).where(steps.c.action_id == action_id).order_by(steps.c.seq))
+    rows = conn.execute(_STEPS, {"ident": action_id})
     return [load(StepRow, r) for r in rows]
 
 
@@ -48,33 +56,31 @@ def begin(  # noqa: PLR0913 - an intent has that many parts
     Writing it again changes nothing: a commit whose answer was lost may be repeated.
     """
     actions.guard(conn, ticket)
-    mine = (steps.c.action_id == ticket.action_id) & (steps.c.seq == seq)
-    if conn.execute(select(steps.c.seq).where(mine)).one_or_none() is None:
-        conn.execute(
-            insert(steps).values(
-                action_id=ticket.action_id,
-                seq=seq,
-                rung=rung,
-                stage=stage,
-                operation=operation,
-                operation_id=operation_id,
-                phase=INTENT,
-                epoch=ticket.epoch,
-                intent_us=now_us,
-                deadline_us=deadline_us,
-            )
-        )
-    return load(StepRow, conn.execute(select(steps).where(mine)).one())
+    mine = {"ident": ticket.action_id, "number": seq}
+    if (present := conn.execute(_STEP, mine).one_or_none()) is not None:
+        return load(StepRow, present)
+    conn.execute(
+        _INSERT,
+        {
+            "action_id": ticket.action_id,
+            "seq": seq,
+            "rung": rung,
+            "stage": stage,
+            "operation": operation,
+            "operation_id": operation_id,
+            "phase": INTENT,
+            "epoch": ticket.epoch,
+            "intent_us": now_us,
+            "deadline_us": deadline_us,
+        },
+    )
+    return load(StepRow, conn.execute(_STEP, mine).one())
 
 
 def submitted(conn: Connection, ticket: actions.Ticket, step: StepRow, now_us: int) -> None:
     """Record that the operation was handed to the driver."""
     actions.guard(conn, ticket)
-    conn.execute(
-        update(steps)
-        .where(steps.c.action_id == step.action_id, steps.c.seq == step.seq)
-        .values(phase=SUBMITTED, submitted_us=now_us, epoch=ticket.epoch)
-    )
+    _set(conn, step, phase=SUBMITTED, submitted_us=now_us, epoch=ticket.epoch)
 
 
 def ended(
@@ -89,18 +95,20 @@ def ended(
 ) -> None:
     """Record what a step came to."""
     actions.guard(conn, ticket)
-    conn.execute(
-        update(steps)
-        .where(steps.c.action_id == step.action_id, steps.c.seq == step.seq)
-        .values(
-            phase=ENDED,
-            result=result,
-            detail=detail[:4000],
-            data=dict(data),
-            ended_us=now_us,
-            epoch=ticket.epoch,
-        )
+    _set(
+        conn,
+        step,
+        phase=ENDED,
+        result=result,
+        detail=detail[:4000],
+        data=dict(data),
+        ended_us=now_us,
+        epoch=ticket.epoch,
     )
+
+
+def _set(conn: Connection, step: StepRow, **values: object) -> None:
+    conn.execute(_SET, {**values, "ident": step.action_id, "number": step.seq})
 
 
 def add_proof(

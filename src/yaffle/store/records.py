@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 from yaffle.model.ids import (
@@ -33,8 +34,13 @@ R = TypeVar("R", bound=_Record)
 
 def load(kind: type[R], row: Row[tuple[object, ...]]) -> R:
     """Return `row` as a value of `kind`, whose fields are named like the columns."""
-    values = row._mapping  # noqa: SLF001 - SQLAlchemy's public name for it
-    return kind(**{field.name: values[field.name] for field in fields(kind)})
+    places = _places(kind, row._fields)
+    return kind(**{name: row[place] for name, place in places})
+
+
+@lru_cache(maxsize=256)
+def _places(kind: type[_Record], columns: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    return tuple((field.name, columns.index(field.name)) for field in fields(kind))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
