@@ -11,7 +11,7 @@ from yaffle.cli.asking import Force
 from yaffle.cli.client import Api, Row, inner
 from yaffle.cli.command import Part, client, group, listing
 from yaffle.cli.following import ENDED, action_of, follow
-from yaffle.cli.output import Output, moment, short, shown
+from yaffle.cli.output import Output, moment, short
 from yaffle.cli.waiting import TIMEOUT_S, Timeout
 
 app = group("Actions: what was asked for, and how far it is.")
@@ -96,10 +96,10 @@ def show(api: Api, output: Output, action: Action) -> None:
             ("done by", found.get("owner")),
             ("created", moment(found.get("created_at"))),
             ("took", took(found)),
-            ("inputs", shown(found.get("inputs") or {})),
-            ("outputs", shown(found.get("outputs") or {})),
+            ("inputs", found.get("inputs") or None),
+            ("outputs", found.get("outputs") or None),
             ("waits for", f"{len(waits)} parts" if isinstance(waits, list) and waits else None),
-            ("is part of", shown(found.get("depended_by") or [])),
+            ("is part of", found.get("depended_by") or None),
         ],
     )
 

@@ -12,7 +12,7 @@ from yaffle.cli.client import Api, Refused, Row, inner, items, rows
 from yaffle.cli.command import Part, client, group, listing, working
 from yaffle.cli.following import Work
 from yaffle.cli.nodes import NODE_COLUMNS, with_views
-from yaffle.cli.output import Output, moment, short, shown
+from yaffle.cli.output import Output, moment, short
 from yaffle.errors import ConfigError
 
 app = group("Clusters: groups of equal nodes.")
@@ -151,8 +151,8 @@ def show(api: Api, output: Output, cluster: Cluster) -> None:
             ("health", health_counts(view)),
             ("held", hold_counts(view) or None),
             ("brake released until", view.get("released_until_at")),
-            ("metadata", shown(found.get("metadata") or {})),
-            ("config", shown(found.get("config") or {})),
+            ("metadata", found.get("metadata") or None),
+            ("config", found.get("config") or None),
             ("created", moment(found.get("init_at"))),
         ],
     )

@@ -83,7 +83,7 @@ def show(
             *((name, found.get(name)) for name in names),
             ("reason", found.get("status_reason")),
             ("by", found.get("user")),
-            ("data", shown(found.get("meta_data") or {})),
+            ("data", found.get("meta_data") or None),
         ],
     )
 

@@ -9,7 +9,7 @@ import typer
 
 from yaffle.cli.client import Api, Refused, Row, inner, rows
 from yaffle.cli.command import Part, client, group, listing
-from yaffle.cli.output import Column, Output, clock_time, moment, short, shown
+from yaffle.cli.output import Column, Output, clock_time, moment, short
 
 app = group("Nodes: what is watched and healed.")
 
@@ -148,7 +148,7 @@ def show(
             ("backend", found.get("backend_status")),
             ("physical id", found.get("physical_id")),
             *((f"  {key}", value) for key, value in _facts(found, view).items()),
-            ("metadata", shown(found.get("metadata") or {})),
+            ("metadata", found.get("metadata") or None),
             ("doing", doing(view)),
             ("mark", f"{mark.get('reason')} (by {mark.get('by')})" if mark else None),
             ("needs a human", needs_human(view)),

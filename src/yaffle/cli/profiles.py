@@ -12,7 +12,7 @@ from yaffle.cli.asking import Metadata, SameName, pairs, unused
 from yaffle.cli.client import Api, Row, inner
 from yaffle.cli.command import Part, client, group, listing
 from yaffle.cli.documents import plain, read_document
-from yaffle.cli.output import Output, moment, short, shown
+from yaffle.cli.output import Output, moment, short
 from yaffle.errors import ConfigError, InvalidSpec
 
 app = group("Profiles: how the nodes of a cluster are built.")
@@ -116,7 +116,7 @@ def show(api: Api, output: Output, profile: Profile) -> None:
             ("name", found.get("name")),
             ("type", found.get("type")),
             ("created", moment(found.get("created_at"))),
-            ("metadata", shown(found.get("metadata") or {})),
+            ("metadata", found.get("metadata") or None),
             *_properties(inner(inner(found, "spec"), "properties")),
         ],
     )

@@ -95,7 +95,7 @@ def show(api: Api, output: Output, receiver: Receiver) -> None:
             ("type", found.get("type")),
             ("cluster", found.get("cluster_id")),
             ("action", found.get("action")),
-            ("params", shown(found.get("params") or {})),
+            ("params", found.get("params") or None),
             ("address", _address(found)),
             ("of", found.get("user")),
             ("created", moment(found.get("created_at"))),
