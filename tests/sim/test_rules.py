@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import select
 from tests.sim.stage import Stage, policy, stage
 
+from yaffle.errors import StoreUnavailable
 from yaffle.model.incident import PauseKind, PauseScope
 from yaffle.store import incidents, journal
 from yaffle.store.tables import actions as actions_table
@@ -15,6 +16,8 @@ from yaffle.store.tables import steps
 from yaffle.testing import Fault, Rule, run_virtual
 
 Story = Callable[[Stage], Awaitable[None]]
+SLOW = {"attempts": 3, "backoff": 20, "max_backoff": 60, "stable_after": 60}
+"""A policy that checks every 20 s may not try again sooner."""
 
 
 def play(story: Story, size: int = 3, *, seed: int = 5, **changed: Any) -> None:
@@ -115,8 +118,54 @@ def test_a_frozen_engine_resettles() -> None:
         await s.clock.sleep(0.6)
         assert not any(m.settled for m in watch.memories.values())
 
-    slow = {"attempts": 3, "backoff": 20, "max_backoff": 60, "stable_after": 60}
-    play(story, interval=20, node_update_timeout=60, retry=slow)
+    play(story, interval=20, node_update_timeout=60, retry=SLOW)
+
+
+def test_an_outage_of_the_database_resettles() -> None:
+    """Also where nothing was to be written meanwhile: nobody knows what others wrote."""
+
+    async def story(s: Stage) -> None:
+        (watch,) = s.living[0].engine.watches.values()
+        s.weather.away = True
+        await s.clock.sleep(6)
+        assert all(m.settled for m in watch.memories.values())
+        s.weather.away = False
+
+        async def unsettled() -> bool:
+            return not any(m.settled for m in watch.memories.values())
+
+        await s.until(unsettled, 5, "what was believed is asked again")
+        await s.until(s.all_well, 60, "and found to be well")
+        assert s.living[0].engine.watches == {watch.cluster_id: watch}
+
+    play(story, interval=20, node_update_timeout=60, retry=SLOW)
+
+
+def test_what_could_not_be_written_is_written_afterwards() -> None:
+    """Where no policy asks for anything, nothing else would bring it up again."""
+
+    async def story(s: Stage) -> None:
+        await s.commands.detach("web", "policy-web", by="op")
+        await s.commands.pause(
+            PauseKind.STOP, PauseScope.ALL, "", owner="op", reason="x", for_s=None
+        )
+        await s.clock.sleep(60)
+        store: Any = s.living[0].kit.store
+        right, tried = store.write, []
+
+        async def full(work: Any, **_named: Any) -> Any:
+            tried.append(work)
+            raise StoreUnavailable("simulated: the disk is full")
+
+        store.write = full
+        await s.commands.mark("web-2", reason="smoke", by="op")
+        await s.clock.sleep(6)
+        store.write = right
+        assert tried
+        await s.clock.sleep(10)
+        assert [n.health for n in await s.nodes() if n.name == "web-2"] == ["unhealthy"]
+
+    play(story)
 
 
 def test_a_doubtful_fence_is_no_proof() -> None:

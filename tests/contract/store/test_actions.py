@@ -1,0 +1,68 @@
+"""Actions that wait for one another: who is woken when, and who gets a lock that is given back."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from sqlalchemy import insert
+from tests.contract.store.support import HandClock
+
+from yaffle.store import actions, tables
+from yaffle.store.database import open_store
+
+NOW_US = 1_800_000_000_000_000
+
+
+@pytest.fixture
+def unit():
+    """Run a unit of work on a database in memory."""
+    store = open_store("sqlite://", clock=HandClock(NOW_US), runner="inline")
+
+    def run(work):
+        return asyncio.run(store.write(work))
+
+    yield run
+    asyncio.run(store.close())
+
+
+def added(unit, ident: str, at_us: int, **values: object) -> None:
+    row = {"id": ident, "action": "NODE_CREATE", "status": "READY", "created_us": at_us, **values}
+    unit(lambda conn: conn.execute(insert(tables.actions).values(**row)))
+
+
+def end(unit, ident: str) -> None:
+    unit(lambda c: actions.end(c, ident, NOW_US, status="SUCCEEDED", reason="", outputs={}))
+
+
+def status(unit, ident: str) -> str:
+    return unit(lambda c: actions.get(c, ident)).status
+
+
+def test_a_parent_sleeps_until_its_last_part_has_ended(unit):
+    added(unit, "p", 1, action="CLUSTER_SCALE_OUT", status="WAITING", lock_key="web", wake_us=9)
+    for at_us, part in enumerate(("a", "b", "c"), start=2):
+        added(unit, part, at_us, parent_id="p", target=part, lock_key=part)
+    for part in ("b", "a"):
+        end(unit, part)
+        assert status(unit, "p") == "WAITING", f"{part} was not the last"
+    end(unit, "c")
+    parent = unit(lambda c: actions.get(c, "p"))
+    assert (parent.status, parent.lock_key, parent.wake_us) == ("READY", "web", None)
+
+
+def test_a_parent_that_was_claimed_is_not_made_ready_behind_its_owner(unit):
+    added(unit, "p", 1, action="CLUSTER_SCALE_OUT", status="RUNNING", lock_key="web", owner="e")
+    added(unit, "a", 2, parent_id="p", target="a", lock_key="a")
+    end(unit, "a")
+    assert status(unit, "p") == "RUNNING"
+
+
+def test_a_lock_goes_to_who_has_waited_the_longest(unit):
+    added(unit, "first", 1, target="n", lock_key="n")
+    added(unit, "third", 3, target="n", status="WAITING")
+    added(unit, "second", 2, target="n", status="WAITING")
+    end(unit, "first")
+    assert (status(unit, "second"), status(unit, "third")) == ("READY", "WAITING")
+    end(unit, "second")
+    assert status(unit, "third") == "READY"
