@@ -30,7 +30,7 @@ from yaffle.store import journal
 from yaffle.testing import Fault, Rule, run_virtual
 
 SEED = 23
-EVERY = 1 if THOROUGH else 37
+EVERY = 1 if THOROUGH else 61
 """Of so many points one is tried: all in `make sim`, a spread of them in every test run."""
 Asked = Callable[[Stage], Awaitable[str]]
 

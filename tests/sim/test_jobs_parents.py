@@ -86,8 +86,14 @@ def test_a_pause_longer_than_the_time_allowed() -> None:
 # --- cancelling ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dies", [True, False], ids=["killed", "lives"])
-@pytest.mark.parametrize("force", [True, False], ids=["force", "plain"])
+@pytest.mark.parametrize(
+    ("force", "dies"),
+    [
+        pytest.param(True, False, id="force-lives"),
+        pytest.param(False, False, id="plain-lives"),
+        pytest.param(False, True, id="plain-killed"),
+    ],
+)
 @pytest.mark.parametrize("verb", ["scale_out", "scale_in", "update", "recover", "op"])
 def test_a_parent_is_cancelled_while_its_parts_run(verb: str, force: bool, dies: bool) -> None:
     async def story(s: Stage) -> None:

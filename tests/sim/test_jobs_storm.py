@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.sim.stage import Stage
 
 SEEDS = range(int(os.environ.get("YAFFLE_SIM_RUNS") or 2))
-STORM_S = 200.0
+STORM_S = 120.0
 NAMES = ("red", "green", "blue")
 
 
@@ -216,11 +216,12 @@ async def _copies(s: Stage) -> None:
         assert len(s.world.alive(ident)) <= 1
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_storm(seed: int) -> None:
     history: list[str] = []
     try:
-        run_virtual(lambda: storm(1000 + seed, history), seed=seed, wall_s=120)
+        run_virtual(lambda: storm(1000 + seed, history), seed=seed, wall_s=240)
     except BaseException as error:
         error.add_note("\n".join(history[-40:]))
         raise
