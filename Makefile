@@ -58,7 +58,8 @@ bench: venv-dev  ## measure, both sides and the ratio (BENCH=detect runs bench/d
 
 coverage-core: venv-dev  ## every line and branch of the deciding core is reached by its tests, or this fails
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run --source=yaffle.core -m pytest -q tests/unit tests/model tests/scenarios $(ARGS)
+	@$(BIN)/coverage run --source=yaffle.core -m pytest -q --timeout=600 -o faulthandler_timeout=0 \
+		tests/unit tests/model tests/scenarios $(ARGS)
 	@$(BIN)/coverage report --fail-under=100
 
 test-deps:  ## install the programs that tests talk to, where that is possible
