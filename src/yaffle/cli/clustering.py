@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from yaffle.cli.wire import Answer, Row, Wire
 
 PREFIX: Final = "/v1"
-PAGE: Final = 500
+PAGE: Final = 1000
 """Objects per request: a list of any length is read without one answer that takes minutes."""
 _VERSION: Final = {"OpenStack-API-Version": "clustering 1.14"}
 
