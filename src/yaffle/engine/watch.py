@@ -418,7 +418,8 @@ class Watch:
         self._wake_us = min(retry_us, outcome.wake_us or retry_us)
         if outcome.more:
             self._unplanned = True
-            self._bell.ring()
+            # Perhaps because what we had read is no longer so.
+            self.notice()
         if outcome.admitted:
             self._kit.signals.actions.ring()
         if outcome.told:
