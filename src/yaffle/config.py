@@ -33,7 +33,7 @@ _OTHERS: Final = re.compile(
     # of the commands that ask a server, and the mark of what Yaffle itself has started
     r"YAFFLE_(SERVER|TOKEN|USER|PASSWORD|CONFIG|NODE_ID|PHYSICAL_ID|OPERATION_ID|JOB"
     # of the test suites
-    r"|(SIM|CHAOS)_\w+"
+    r"|(SIM|CHAOS|ACCEPTANCE)_\w+"
     # what Kubernetes tells every container of a service that is called yaffle
     r"|SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_\w+)?)"
 )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from yaffle.api.clustering.faults import unexpected
 from yaffle.api.masking import masked_path
@@ -127,12 +128,25 @@ async def _http(request: Request, error: Exception) -> Response:
         405: f"{request.method} is not possible at {request.url.path}",
     }
     status = error.status_code
+    headers = dict(error.headers or {})
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(sorted(_allowed(request)))
     return refusal(
         status,
         messages.get(status, str(error.detail)),
         request_id=_request_id(request),
-        headers=error.headers,
+        headers=headers,
     )
+
+
+def _allowed(request: Request) -> set[str]:
+    """Return every method of the path; the framework names only those of the first route it met."""
+    return {
+        method
+        for route in request.app.routes
+        if route.matches(request.scope)[0] is not Match.NONE
+        for method in getattr(route, "methods", None) or ()
+    }
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
