@@ -178,7 +178,8 @@ async def consistent(s: Stage) -> None:
     for a in open_:
         if a.action.startswith("CLUSTER_") and a.status == actions.WAITING:
             assert a.wake_us is not None, f"nothing wakes {a.action}"
-    _nothing_healed_meanwhile(every)
+    if not s.clock.stepped_s:  # else times of rows say nothing of their order
+        _nothing_healed_meanwhile(every)
     await judged(s, {a.lock_key for a in open_})
 
 
