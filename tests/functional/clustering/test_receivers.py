@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 from urllib.parse import urlsplit
 
 import pytest
@@ -31,11 +32,10 @@ def cluster(senlin: Senlin) -> str:
 
 def empty_cluster(senlin: Senlin, name: str) -> str:
     live = senlin.live
-    if not live.call("GET", "/profiles")["profiles"]:
-        body = {"name": "p", "type": "yaffle.local.process-1.0", "spec": SLEEPER["properties"]}
-        live.call("POST", "/profiles", body, want=201)
-    body = {"name": name, "profile": "p", "size": 0}
-    return str(live.call("POST", "/clusters", body, want=202)["cluster"]["id"])
+    if not live.clustering("GET", "/profiles", want=200)["profiles"]:
+        live.profile("p", SLEEPER["properties"])
+    # Without an engine nothing that was deleted goes, so that a name serves once.
+    return str(live.cluster(f"{name}-{uuid4().hex[:8]}", "p", 0)["id"])
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def test_what_is_posted_goes_over_what_was_stored(
     with senlin.live.service.store.engine.connect() as conn:
         found = conn.exec_driver_sql("select inputs from actions where id = ?", (action,))
         assert json.loads(found.scalar_one()) == stored | {"number": wanted}
-    senlin.live.call("DELETE", f"/clusters/{cluster}", want=202)
+    senlin.live.drop("cluster", cluster)
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_guesses_run_dry_and_webhooks_in_use_do_not(strict: Senlin) -> None:
 def test_a_cluster_takes_its_receivers_with_it(senlin: Senlin, create: Create) -> None:
     cluster = empty_cluster(senlin, "short-lived")
     made = create(cluster_id=cluster)
-    senlin.live.call("DELETE", f"/clusters/{cluster}", want=202)
+    senlin.live.drop("cluster", cluster)
     senlin.refused("GET", f"/receivers/{made['id']}", want=404)
 
 
