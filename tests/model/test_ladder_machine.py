@@ -80,6 +80,7 @@ class Walk(RuleBasedStateMachine):
             going_on = [r for r in POSSIBLE[here.stage] if r not in ENDING]
             self._write(here, Result(data.draw(st.sampled_from(going_on))))
             self.nothing_dangerous_without_proof_in_this_rung()
+            self.nothing_is_left_behind_unfenced()
 
     def _write(self, here: Next, result: Result) -> None:
         step = Done(rung=here.rung, stage=here.stage, result=result)
@@ -130,6 +131,15 @@ class Walk(RuleBasedStateMachine):
         ]
         assert not dangerous or sure, (here, self.journal)
         assert here.proved is bool(sure)
+
+    @invariant()
+    def nothing_is_left_behind_unfenced(self) -> None:
+        """Asked wherever it could happen: chance alone meets an unfenced deletion too seldom."""
+        here = self.now() if self.ladder else None
+        if not isinstance(here, Next) or here.stage is not S.DELETE:
+            return
+        if not any(s.rung == here.rung and s.stage is S.FENCE for s in self.journal):
+            self._must_refuse(Done(rung=here.rung, stage=here.stage, result=R.LEFT_BEHIND))
 
     @invariant()
     def no_step_before_a_look(self) -> None:
