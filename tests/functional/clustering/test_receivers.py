@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import pytest
 from structlog.testing import capture_logs

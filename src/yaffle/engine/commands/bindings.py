@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from yaffle.model.rights import Who
 
+
 class Bindings:
     """Attaches, switches and detaches policies."""
 
