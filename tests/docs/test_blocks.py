@@ -34,7 +34,11 @@ class Reader:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("YAFFLE_", "PYTEST", "MAKE", "MFLAGS"))}
+        kept = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith(("YAFFLE_", "PYTEST", "MAKE", "MFLAGS"))
+        }
         self._variables = {
             **kept,
             "HOME": str(home),
