@@ -87,9 +87,15 @@ def test_update(cloud: Any, cluster: Any) -> None:
 def test_delete(cloud: Any, cluster: Any, force: bool) -> None:
     action = cloud.delete_cluster(cluster.id, False, force)
     cloud.wait_for_delete(cluster, **NOW)
-    found = over(cloud, action)
-    assert found.target_id == cluster.id
-    assert found.action == "CLUSTER_DELETE"
+    assert over(cloud, action).action == "CLUSTER_DELETE"
+    found = cloud.get_action(cluster.id)
+    assert (found.target_id, found.action, found.status) == (
+        cluster.id,
+        "CLUSTER_DELETE",
+        "SUCCEEDED",
+    )
+    with pytest.raises(exceptions.NotFoundException):
+        cloud.update_action(cluster.id, status="CANCELLED")
     with pytest.raises(exceptions.NotFoundException):
         cloud.delete_cluster(cluster.id, ignore_missing=False)
     assert cloud.delete_cluster(cluster.id, ignore_missing=True) is None

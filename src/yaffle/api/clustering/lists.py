@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from sqlalchemy import select
 from starlette.responses import Response, StreamingResponse
 
 from yaffle.api.clustering.call import Call, truth
 from yaffle.api.clustering.faults import HTTPBadRequest
 from yaffle.api.clustering.table import Param
 from yaffle.api.reply import encode
-from yaffle.errors import Forbidden
+from yaffle.errors import Forbidden, NotFound
 from yaffle.store import listing
 from yaffle.store.listing import Key, Listing
 
@@ -78,6 +79,8 @@ class Noun:
     """So many objects are read and written at once."""
     owned: bool = True
     """Whether its rows say whose they are; otherwise the caller has seen to that."""
+    named_by: Column[object] | None = None
+    """A column whose value may stand for the id of the newest object that has it."""
     pages: bool = True
     """Whether `limit` and `marker` are known."""
     extra: tuple[Param, ...] = field(default=())
@@ -147,7 +150,26 @@ def seen_by(call: Call, noun: Noun) -> tuple[ColumnElement[bool], ...]:
 def found(call: Call, noun: Noun, conn: Connection, ident: str) -> str:
     """Return the id of an object that the caller may see; raise NotFound or MultipleChoices."""
     where = (*seen_by(call, noun), *noun.where)
-    return listing.find(conn, noun.table, ident, word=noun.word, where=where)
+    try:
+        return listing.find(conn, noun.table, ident, word=noun.word, where=where)
+    except NotFound:
+        newest = None if noun.named_by is None else _newest(conn, noun, noun.named_by, ident, where)
+        if newest is None:
+            raise
+        return newest
+
+
+def _newest(
+    conn: Connection,
+    noun: Noun,
+    column: Column[object],
+    ident: str,
+    where: Sequence[ColumnElement[bool]],
+) -> str | None:
+    latest = select(noun.table.c.id).where(column == ident, *where)
+    order = [one.desc() for one in noun.order]
+    found = conn.execute(latest.order_by(*order).limit(1)).scalar()
+    return None if found is None else str(found)
 
 
 async def one(call: Call, noun: Noun, ident: str) -> Shown:
