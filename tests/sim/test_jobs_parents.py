@@ -76,8 +76,10 @@ def test_a_pause_longer_than_the_time_allowed() -> None:
     async def story(s: Stage) -> None:
         await a_cluster(s, 2, document("deletion", grace_period=600), timeout=30)
         ident = await ask(s, "scale_in", {})
-        await ended(s, ident, within_s=45, status="FAILED")
+        await s.clock.sleep(590)
         assert len(await members(s)) == 2
+        await ended(s, ident, within_s=60)
+        assert len(await members(s)) == 1
         assert (await the_cluster(s)).status == "ACTIVE"
 
     play(story)
@@ -106,7 +108,9 @@ def test_a_parent_is_cancelled_while_its_parts_run(verb: str, force: bool, dies:
         await s.commands.action_cancel(WHO, ident, force=force)
         if force:
             assert (await action_of(s, ident)).status == "CANCELLED"
-            assert not await s.store.read(actions.unfinished)
+            # What is making a copy is not let go before it is over.
+            left = await s.store.read(actions.unfinished)
+            assert {a.action for a in left} <= ({"NODE_CREATE"} if verb == "scale_out" else set())
         if dies:
             await s.living[0].kill()
             s.start()
@@ -191,10 +195,8 @@ def test_a_part_is_cancelled_and_its_parent_fails(force: bool) -> None:
         await soon(s, under_way(s, "CREATE", 2))
         (part, _) = await parts(s, ident)
         await s.commands.action_cancel(WHO, part.id, force=force)
-        row = await ended(s, ident, within_s=60, status="FAILED" if force else "SUCCEEDED")
-        if force:
-            assert "cancelled" in row.status_reason
-            assert (await the_cluster(s)).status == "WARNING"
+        # What is making a copy comes to its end, also by force.
+        await ended(s, ident, within_s=60)
         await settled(s)
 
     play(story)

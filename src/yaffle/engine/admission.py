@@ -80,7 +80,7 @@ def decide(kit: Kit, session: Session, conn: Connection, inputs: Inputs) -> Outc
     rows = {n.id: n for n in catalog.nodes_of(conn, cluster.id)}
     locks = {
         a.node_id: a
-        for a in actions.unfinished(conn, cluster_id=inputs.cluster.id)
+        for a in actions.locks_in(conn, inputs.cluster.id)
         if a.node_id is not None and a.lock_key is not None
     }
     _expire_requests(conn, locks, now_us)

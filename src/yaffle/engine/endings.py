@@ -12,6 +12,7 @@ from yaffle.core import retry
 from yaffle.core.ladder import End, Result, Stage
 from yaffle.engine import errands_ended, news, spending
 from yaffle.engine.errands_ended import resting
+from yaffle.engine.jobs import capacity
 from yaffle.engine.jobs.stopping import returned
 from yaffle.engine.saving import refresh_cluster
 from yaffle.engine.targets import retry_of
@@ -96,8 +97,9 @@ def _changes(outcome: Outcome, now_us: int) -> dict[str, object]:
     return values
 
 
-def vanished(kit: Kit, conn: Connection, action: ActionRow) -> None:
+def vanished(kit: Kit, ticket: actions.Ticket, conn: Connection, action: ActionRow) -> None:
     """The node is gone: there is nothing left to do."""
+    actions.guard(conn, ticket)
     now_us = kit.clock.now_us()
     actions.end(
         conn,
@@ -177,6 +179,9 @@ def end(
         reason="Action completed successfully." if how in SUCCEEDED else reason,
         outputs={"end": how.value},
     )
+    if how is End.SUPERSEDED or (how not in SUCCEEDED and action.action != "NODE_DELETE"):
+        # A deletion that failed is tried again by another action, on the same account.
+        capacity.give_back(conn, action, now_us)
     if action.cluster_id is not None:
         refresh_cluster(conn, action.cluster_id, now_us)
         _remove_if_empty(conn, action)
@@ -184,12 +189,12 @@ def end(
 
 def _created(conn: Connection, node: NodeRow, how: End, reason: str, now_us: int) -> None:
     well = how is End.DONE
+    status = NodeStatus.ACTIVE if well else NodeStatus.ERROR
     catalog.set_node(
         conn,
         node.id,
         now_us,
-        status=(NodeStatus.ACTIVE if well else NodeStatus.ERROR).value,
-        status_reason="Creation succeeded" if well else reason,
+        **unless_going(node, status, "Creation succeeded" if well else reason),
         # A creation that failed leaves a node that is watched and healed like any other.
         grace_us=now_us if well else None,
         made_us=now_us if well else None,
@@ -202,6 +207,13 @@ def _created(conn: Connection, node: NodeRow, how: End, reason: str, now_us: int
         status="end" if well else "error",
         reason=reason,
     )
+
+
+def unless_going(node: NodeRow, status: NodeStatus, reason: str) -> dict[str, object]:
+    """Return a node's new status, but for one whose deletion was asked for: that has the word."""
+    if node.status == NodeStatus.DELETING:
+        return {}
+    return {"status": status.value, "status_reason": reason}
 
 
 def _deleted(
@@ -335,12 +347,10 @@ def _recovered(
                 "status": NodeStatus.ERROR.value,
                 "status_reason": f"attempt {state.attempts} of {policy.attempts} failed: {detail}",
             }
-    if how in SUCCEEDED and node.mark_reason is not None:
-        # The mark spoke of a state that has been dealt with: a recovery answers it (ADR 0003).
-        values |= {"mark_reason": None, "mark_by": "", "mark_us": None}
+    if node.status == NodeStatus.DELETING:
+        values = {}  # whoever deletes it has the word now
     if how in SUCCEEDED:
-        # One whose creation failed was completed by its first recovery.
-        values |= _verified(conn, node, past, now_us) | {"made_us": node.made_us or now_us}
+        values |= _answered(conn, node, past, now_us)
     catalog.set_node(
         conn,
         node.id,
@@ -353,6 +363,18 @@ def _recovered(
     incident = incidents.open_of(conn, node.id)
     if incident is not None and incident.id == action.incident_id:
         _end_incident(kit, conn, node, incident, how, state, detail, now_us)
+
+
+def _answered(
+    conn: Connection, node: NodeRow, past: Sequence[StepRow], now_us: int
+) -> dict[str, object]:
+    """Return what is known of a node that was healed, or found healthy."""
+    # One whose creation failed was completed by its first recovery.
+    values = _verified(conn, node, past, now_us) | {"made_us": node.made_us or now_us}
+    if node.mark_reason is not None:
+        # The mark spoke of a state that has been dealt with: a recovery answers it (ADR 0003).
+        values |= {"mark_reason": None, "mark_by": "", "mark_us": None}
+    return values
 
 
 def _taken_over(node: NodeRow, past: Sequence[StepRow]) -> dict[str, object]:

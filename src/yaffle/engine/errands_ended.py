@@ -67,6 +67,9 @@ def ended(
             values = _operated(action, node, how, past, detail)
     well = how in {End.DONE, End.ALREADY_HEALTHY}
     if values:
+        if node.status == NodeStatus.DELETING:
+            # Whoever deletes it has the word now.
+            values = {k: v for k, v in values.items() if k not in {"status", "status_reason"}}
         catalog.set_node(conn, node.id, now_us, **values)
     news.node_event(
         conn,

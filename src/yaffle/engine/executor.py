@@ -58,6 +58,8 @@ class Scene(NamedTuple):
 
 
 STORE_RETRY_S = 1.0
+SPARE_SHARE = 4
+"""One worker in so many is for recoveries and for moves of rows alone."""
 
 
 class Executor:
@@ -89,6 +91,7 @@ class Executor:
                     self._session.epoch,
                     lease_s=self._kit.settings.lease,
                     limit=room,
+                    spare=self._kit.settings.workers // SPARE_SHARE,
                     carried=tuple(self._running),
                 )
             )
@@ -145,7 +148,9 @@ class Walk:
     async def _advance(self, scene: Scene | None) -> bool:
         """Take one step; return whether the action has ended."""
         if scene is None:
-            await self._patiently(lambda conn: endings.vanished(self._kit, conn, self._action))
+            await self._patiently(
+                lambda conn: endings.vanished(self._kit, self.ticket, conn, self._action)
+            )
             return True
         past, snapshot = scene.past, scene.snapshot
         place = position(scene.ladder, [done_of(s) for s in past if s.phase == journal.ENDED])

@@ -12,13 +12,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import BigInteger, and_, bindparam, delete, insert, literal, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    and_,
+    bindparam,
+    case,
+    delete,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
 
 from yaffle.errors import StaleEpoch
-from yaffle.model.ids import ActionId, EngineId, Epoch, NodeId
+from yaffle.model.ids import ActionId, ClusterId, EngineId, Epoch, NodeId
 from yaffle.store import leases
 from yaffle.store.records import ActionRow, load
-from yaffle.store.tables import actions, engines
+from yaffle.store.tables import actions, engines, nodes
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
@@ -82,6 +93,24 @@ def unfinished(conn: Connection, **equal: object) -> Sequence[ActionRow]:
     return [load(ActionRow, r) for r in rows]
 
 
+def locks_in(conn: Connection, cluster_id: ClusterId) -> Sequence[ActionRow]:
+    """Return the actions that hold members of a cluster, whichever cluster they were asked for in."""
+    members = select(nodes.c.id).where(nodes.c.cluster_id == cluster_id)
+    rows = conn.execute(
+        select(actions)
+        .where(actions.c.lock_key.in_(members))
+        .order_by(actions.c.created_us, actions.c.id)
+    )
+    return [load(ActionRow, r) for r in rows]
+
+
+_URGENT: Final = or_(
+    actions.c.action.in_(("NODE_RECOVER", "NODE_JOIN", "NODE_LEAVE")),
+    actions.c.action.startswith("CLUSTER_"),
+)
+"""Recoveries, and what is over in one transaction."""
+
+
 def _claimable(now_us: int, me: EngineId, carried: Sequence[str]) -> ColumnElement[bool]:
     stopped = select(engines.c.id).where(engines.c.stopped_us.is_not(None))
     orphaned = and_(
@@ -112,23 +141,29 @@ def claim(
     *,
     lease_s: float,
     limit: int,
+    spare: int = 0,
     carried: Sequence[str] = (),
 ) -> Sequence[ActionRow]:
     """Take up to `limit` actions that are ready or whose owner is gone, oldest first.
 
+    Recoveries and moves of rows go before everything else, and the last `spare` places are theirs:
+    a thousand creations on a backend that hangs must not keep anything from being healed.
     `carried`: ids that the caller is carrying out. What is its own and not among them was claimed
     in a commit whose answer got lost, or dropped: nobody else would ever take it.
     """
     now_us = leases.now(conn)
     lease_until_us = now_us + int(lease_s * 1_000_000)
+    rank = case((_URGENT, 0), else_=1)
     found = conn.execute(
-        select(actions.c.id, actions.c.epoch, actions.c.owner, actions.c.status)
+        select(actions.c.id, actions.c.epoch, actions.c.owner, actions.c.status, rank)
         .where(_claimable(now_us, me, carried))
-        .order_by(actions.c.created_us, actions.c.id)
+        .order_by(rank, actions.c.created_us, actions.c.id)
         .limit(limit)
     ).all()
     mine: list[ActionRow] = []
-    for ident, old_epoch, owner, status in found:
+    for ident, old_epoch, owner, status, ordinary in found:
+        if ordinary and len(mine) >= limit - spare:
+            break
         # Compare and set: whoever changed the row since we read it has it.
         changed = conn.execute(
             update(actions)

@@ -66,3 +66,22 @@ def test_a_lock_goes_to_who_has_waited_the_longest(unit):
     assert (status(unit, "second"), status(unit, "third")) == ("READY", "WAITING")
     end(unit, "second")
     assert status(unit, "third") == "READY"
+
+
+def test_a_flood_of_creations_leaves_room_for_recoveries(unit):
+    carried: list[str] = []
+
+    def claim(limit: int) -> list[str]:
+        rows = unit(
+            lambda c: actions.claim(c, "e", 1, lease_s=10, limit=limit, spare=2, carried=carried)
+        )
+        carried.extend(r.id for r in rows)
+        return [r.id for r in rows]
+
+    for number in range(9):
+        added(unit, f"c{number}", number, target=f"c{number}", lock_key=f"c{number}")
+    assert claim(6) == ["c0", "c1", "c2", "c3"]
+    assert claim(2) == []
+    added(unit, "r", 50, action="NODE_RECOVER", target="r", lock_key="r")
+    added(unit, "p", 60, action="CLUSTER_SCALE_OUT", target="p", lock_key="p")
+    assert claim(2) == ["r", "p"]

@@ -235,7 +235,9 @@ def test_operations_have_to_be_known(empty: Senlin) -> None:
     assert empty.refused("POST", "/clusters/c/ops", {"reboot": {}})[0] == BAD
 
 
-@pytest.mark.parametrize("path", ["a[", "'", "x[?(@.a>1)]", "a&b", "`len`", "(" * 200, "é"])
+@pytest.mark.parametrize(
+    "path", ["a[", "'", "x[?(@.a>1)]", "a&b", "`len`", "(" * 200, "é", "a..*..b"]
+)
 def test_bad_paths_are_refused(empty: Senlin, path: str) -> None:
     assert empty.refused("GET", f"/clusters/c/attrs/{path}")[0] == SHAPE
 

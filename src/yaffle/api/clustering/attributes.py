@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from yaffle.api.clustering.lists import Shown
 
 PATH_MAX: Final = 255
+DESCENTS_MAX: Final = 1
+"""Each `..` visits everything below everything that the last one found: four take seconds."""
 ASKED_AT_ONCE: Final = 16
 """Backends that are asked at the same time."""
 UNWANTED: Final = frozenset("&|`")
@@ -34,6 +36,8 @@ def parsed(text: str) -> JSONPath:
     try:
         if len(text) > PATH_MAX or UNWANTED & set(text):
             raise HTTPBadRequest(f"'{text[:PATH_MAX]}' is no JSONPath that is understood here.")
+        if text.count("..") > DESCENTS_MAX:
+            raise HTTPBadRequest(f"'{text[:PATH_MAX]}' has '..' more than once.")
         return parse(text)
     # The library also raises what it did not mean to.
     except (JSONPathError, NotImplementedError, AssertionError, ValueError, RecursionError) as no:

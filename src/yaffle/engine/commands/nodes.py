@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from yaffle.core import sizes
 from yaffle.engine.commands.desk import Desk, asker, existing_profile, named
 from yaffle.engine.errands import NEW_PROFILE
-from yaffle.engine.jobs import asked, bound, conflicts
+from yaffle.engine.jobs import asked, bound, capacity, conflicts
 from yaffle.engine.jobs.parts import node_name
 from yaffle.engine.jobs.removal import deletion_of, remove
 from yaffle.engine.jobs.rows import queue
 from yaffle.errors import ActionInProgress, BadRequest, NotFound, ResourceIsLocked
-from yaffle.model.health import NodeStatus
+from yaffle.model.health import ClusterStatus, NodeStatus
 from yaffle.model.ids import NodeId
 from yaffle.model.rights import Right, need
 from yaffle.store import actions, catalog, events
@@ -98,6 +99,8 @@ class Nodes:
         if catalog.profile(conn, home.profile_id).type != profile.type:
             raise BadRequest("Node and cluster have different profile type, operation aborted.")
         holder = actions.lock_holder(conn, NodeId(home.id))
+        if home.status == ClusterStatus.DELETING:
+            raise BadRequest(f"The specified cluster '{cluster}' is being deleted.")
         if holder is not None and holder.action == "CLUSTER_DELETE":
             raise ResourceIsLocked(
                 f"NODE_CREATE for cluster {home.id} cannot be completed because it is already"
@@ -224,7 +227,7 @@ class Nodes:
         now_us = self._desk.now()
         present = deletion_of(conn, row)
         home = catalog.cluster(conn, row.cluster_id) if row.cluster_id else None
-        hook = None
+        hook, reduced = None, False
         # Asked for twice, it is one node less, not two.
         if home is not None and present is None:
             policy = bound.deletion(conn, home.id)
@@ -233,6 +236,7 @@ class Nodes:
                 fewer = max(0, home.desired_capacity - 1)
                 _resized(home, fewer)
                 catalog.set_cluster(conn, home.id, now_us, desired_capacity=fewer)
+                reduced = True
         self._event(conn, who, row, "NODE_DELETE")
         return remove(
             self._kit,
@@ -241,6 +245,7 @@ class Nodes:
             who=who,
             now_us=now_us,
             timeout_s=None if home is None else home.timeout_s,
+            inputs=capacity.fewer(reduced=reduced),
             hook=hook,
         )
 
@@ -315,7 +320,7 @@ class Nodes:
             self._kit,
             conn,
             action=action,
-            who=who,
+            who=replace(who, project=row.project, domain=row.domain),
             target=row.id,
             cluster_id=row.cluster_id,
             node_id=row.id,

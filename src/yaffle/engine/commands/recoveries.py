@@ -8,6 +8,7 @@ share) is asked in the request's own transaction, and refused at once instead of
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from yaffle.core import retry
@@ -97,7 +98,7 @@ class Recoveries:
             self._kit,
             conn,
             action="NODE_RECOVER",
-            who=who,
+            who=replace(who, project=row.project, domain=row.domain),
             target=row.id,
             cluster_id=row.cluster_id,
             node_id=row.id,
@@ -138,7 +139,7 @@ class Recoveries:
             self._kit,
             conn,
             action="NODE_RECOVER",
-            who=who,
+            who=replace(who, project=row.project, domain=row.domain),
             target=row.id,
             node_id=row.id,
             inputs={**inputs, "snapshot": pack(snapshot)},

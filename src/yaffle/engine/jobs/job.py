@@ -94,6 +94,8 @@ class Wait:
     data: Mapping[str, object] = field(default_factory=lambda: EMPTY)
     """Written over the action's `data`: what the next move needs to know."""
     until_us: int | None = None
+    more_s: int = 0
+    """By how much longer it may take than was meant: others are waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

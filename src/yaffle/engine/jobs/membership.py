@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from yaffle.core import sizes
-from yaffle.engine.jobs import bound
+from yaffle.engine.jobs import bound, capacity
 from yaffle.engine.jobs.ending import conclude
 from yaffle.engine.jobs.job import Wait, verdict
 from yaffle.engine.jobs.parts import on_node, refuse_busy
@@ -75,7 +75,7 @@ def add(job: Job) -> Move:
     _may_join(job, nodes)
     job = _resized_by(job, len(nodes)).show(ClusterStatus.RESIZING)
     for node in nodes:
-        on_node(job, "NODE_JOIN", node, takes_over=True)
+        on_node(job, "NODE_JOIN", node, takes_over=True, inputs=capacity.more())
     return Wait()
 
 
@@ -85,14 +85,15 @@ def remove(job: Job) -> Move:
     _are_members(job, nodes)
     refuse_busy(nodes, GOING, "removed")
     policy = bound.deletion(job.conn, job.cluster.id)
-    if policy is None or policy.reduce_desired_capacity:
+    reduced = policy is None or policy.reduce_desired_capacity
+    if reduced:
         job = _resized_by(job, -len(nodes))
     job = job.show(ClusterStatus.RESIZING)
     said = job.inputs.get("destroy_after_deletion")
     destroy = said if isinstance(said, bool) else None
     if destroy is None and policy is None:
         destroy = False
-    return give_up(job, [n.id for n in nodes], policy, destroy=destroy)
+    return give_up(job, [n.id for n in nodes], policy, destroy=destroy, reduced=reduced)
 
 
 def replace(job: Job) -> Move:

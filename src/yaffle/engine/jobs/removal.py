@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from yaffle.engine import news
-from yaffle.engine.jobs import hooks
+from yaffle.engine.jobs import capacity, hooks
 from yaffle.engine.jobs.rows import REQUESTED, queue
 from yaffle.model.health import NodeStatus
 from yaffle.model.incident import IncidentState
@@ -59,6 +60,8 @@ def remove(  # noqa: PLR0913 - whose part it is, and what it waits for
         )
         return present.id
     holder = stop_others(conn, node, f"{who.user} deletes the node", now_us)
+    # Its project's, whoever asks: an administrator's actions on others are theirs to see and cancel.
+    who = replace(who, project=node.project, domain=node.domain)
     ident = queue(
         kit,
         conn,
@@ -114,4 +117,5 @@ def stop_others(conn: Connection, node: NodeRow, why: str, now_us: int) -> Actio
         unbegun = other.status == actions.READY and other.incident_id is None
         if unbegun or other.status in {actions.WAITING, actions.HOOKED}:
             actions.end(conn, other.id, now_us, status=actions.CANCELLED, reason=why, outputs={})
+            capacity.give_back(conn, other, now_us)
     return actions.lock_holder(conn, node.id)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from yaffle.engine.jobs import conflicts, lifecycle, nodes
+from yaffle.engine.jobs import capacity, conflicts, lifecycle, nodes
 from yaffle.engine.jobs.ending import conclude
 from yaffle.engine.jobs.job import Ended, Job, Wait, failed
 from yaffle.engine.jobs.rows import NODE_MOVES, REQUESTED, queue
@@ -55,7 +56,8 @@ def begin(
         kit,
         conn,
         action=action,
-        who=who,
+        # Its project's, whoever asks: an administrator's actions on others are theirs to cancel.
+        who=replace(who, project=cluster.project, domain=cluster.domain),
         target=cluster.id,
         cluster_id=cluster.id,
         cause=cause,
@@ -198,9 +200,14 @@ def _apply(job: Job, move: Move) -> None:
 
 def _wait(job: Job, move: Wait) -> None:
     action = replace(job.action, data={**job.action.data, **move.data})
+    resting = move.until_us is not None
+    begins = resting and not isinstance(job.action.data.get(REST), list)
+    pause_us = (move.until_us or 0) - job.now_us if begins else 0
+    # Time that a policy has it wait is not time that it takes.
+    more_s = move.more_s + ceil(max(0, pause_us) / 1_000_000)
+    action = replace(action, timeout_s=action.timeout_s + more_s)
     deadline_us = _deadline_us(action)
     until_us = deadline_us if move.until_us is None else min(move.until_us, deadline_us)
-    resting = move.until_us is not None
     ready = not resting and not actions.has_open_parts(job.conn, action.id)
     rest = {REST: [job.now_us, until_us] if resting else None}
     actions.set_values(
@@ -209,6 +216,7 @@ def _wait(job: Job, move: Wait) -> None:
         job.now_us,
         status=actions.READY if ready else actions.WAITING,
         data={**action.data, **rest},
+        timeout_s=action.timeout_s,
         owner="",
         lease_us=0,
         wake_us=None if ready else until_us,
@@ -224,3 +232,5 @@ def _end(conn: Connection, action: ActionRow, ended: Ended, now_us: int) -> None
         reason=ended.reason,
         outputs=ended.outputs,
     )
+    if ended.status != actions.SUCCEEDED:
+        capacity.give_back(conn, action, now_us)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from yaffle.core import sizes, victims
 from yaffle.core.scaling import Cooling, Scaled, propose
 from yaffle.core.sizes import Fault, Sizes
-from yaffle.engine.jobs import bound
+from yaffle.engine.jobs import bound, capacity
 from yaffle.engine.jobs.ending import conclude
 from yaffle.engine.jobs.job import Ended, Wait, verdict
 from yaffle.engine.jobs.parts import make_nodes, on_node
@@ -131,17 +131,19 @@ def _grow_or_shrink(job: Job, change: int) -> Move:
         make_nodes(job, change)
         return Wait()
     policy = bound.deletion(job.conn, job.cluster.id)
-    if policy is None or policy.reduce_desired_capacity:
+    reduced = policy is None or policy.reduce_desired_capacity
+    count = -change
+    if reduced:
         job = job.set_cluster(desired_capacity=job.cluster.desired_capacity + change)
-    gone = chosen(job, -change, policy)
-    return give_up(job, gone, policy)
+        # One that has fewer than it wanted has fewer to give.
+        count = min(count, max(0, len(_staying(job)) - job.cluster.desired_capacity))
+    gone = chosen(job, count, policy)
+    return give_up(job, gone, policy, reduced=reduced)
 
 
 def chosen(job: Job, count: int, policy: DeletionPolicy | None) -> list[str]:
     """Return the nodes that a shrinking cluster gives up, in that order."""
-    members = [
-        n for n in catalog.nodes_of(job.conn, job.cluster.id) if n.status != NodeStatus.DELETING
-    ]
+    members = _staying(job)
     profiles = {p: catalog.profile(job.conn, p) for p in {n.profile_id for n in members}}
     order = victims.choose(
         [_candidate(n, profiles[n.profile_id].created_us) for n in members],
@@ -150,6 +152,12 @@ def chosen(job: Job, count: int, policy: DeletionPolicy | None) -> list[str]:
         pick=job.kit.rng.randrange,
     )
     return [str(i) for i in order]
+
+
+def _staying(job: Job) -> list[NodeRow]:
+    """Return the members that nobody has asked to delete."""
+    members = catalog.nodes_of(job.conn, job.cluster.id)
+    return [n for n in members if n.status != NodeStatus.DELETING]
 
 
 def _candidate(node: NodeRow, profile_us: int) -> victims.Candidate:
@@ -172,13 +180,17 @@ def give_up(
     policy: DeletionPolicy | None,
     *,
     destroy: bool | None = None,
-) -> Move:
-    """Remove these nodes, after the policy's grace period; `destroy`: what the request said."""
+    reduced: bool,
+) -> Wait:
+    """Remove these nodes, after the policy's grace period; `destroy`: what the request said.
+
+    `reduced`: whether the cluster wants one less for each of them.
+    """
     gone = destroy if destroy is not None else policy is None or policy.destroy_after_deletion
-    plan = Plan(idents=tuple(idents), destroy=gone)
+    plan = Plan(idents=tuple(idents), destroy=gone, reduced=reduced)
     if policy is not None and policy.grace_period_s:
         return Wait(
-            data={"remove": plan.as_json()},
+            data={capacity.PLAN: plan.as_json()},
             until_us=job.now_us + policy.grace_period_s * 1_000_000,
         )
     return _removed(job, plan, policy)
@@ -190,27 +202,33 @@ class Plan:
 
     idents: tuple[str, ...]
     destroy: bool
+    reduced: bool
 
     def as_json(self) -> dict[str, object]:
         """Return what `of` reads again."""
-        return {"nodes": list(self.idents), "destroy": self.destroy}
+        return {"nodes": list(self.idents), "destroy": self.destroy, "reduced": self.reduced}
 
     @classmethod
     def of(cls, value: object) -> Plan | None:
         """Return the plan in an action's `data`; None where there is none."""
         if not isinstance(value, dict) or not isinstance(value.get("nodes"), list):
             return None
-        return cls(idents=tuple(map(str, value["nodes"])), destroy=bool(value.get("destroy")))
+        return cls(
+            idents=tuple(map(str, value["nodes"])),
+            destroy=bool(value.get("destroy")),
+            reduced=bool(value.get("reduced")),
+        )
 
 
-def _removed(job: Job, plan: Plan, policy: DeletionPolicy | None) -> Move:
+def _removed(job: Job, plan: Plan, policy: DeletionPolicy | None) -> Wait:
     """Insert the parts that remove the nodes."""
     for ident in plan.idents:
         node = catalog.node(job.conn, NodeId(ident))
         if node is None or node.cluster_id != job.cluster.id:
             continue
         if not plan.destroy:
-            on_node(job, "NODE_LEAVE", node, takes_over=True)
+            said = capacity.fewer(reduced=plan.reduced)
+            on_node(job, "NODE_LEAVE", node, takes_over=True, inputs=said)
             continue
         remove(
             job.kit,
@@ -221,29 +239,39 @@ def _removed(job: Job, plan: Plan, policy: DeletionPolicy | None) -> Move:
             parent_id=job.action.id,
             cause=DERIVED,
             timeout_s=job.action.timeout_s,
+            inputs=capacity.fewer(reduced=plan.reduced),
             hook=None if policy is None else policy.hook,
         )
-    return Wait(data={"remove": None})
+    hook = None if policy is None else policy.hook
+    return Wait(data={capacity.PLAN: None}, more_s=hook.timeout_s if hook and plan.destroy else 0)
 
 
-def _counted_once(job: Job, plan: Plan, policy: DeletionPolicy | None) -> Job:
+def _counted_once(job: Job, plan: Plan) -> Job:
     """Want one node more for each that somebody else took away during the grace period.
 
     It was counted as gone twice: when it was chosen, and by whoever deleted it.
     """
     nodes = [catalog.node(job.conn, NodeId(ident)) for ident in plan.idents]
     twice = sum(n is None or deletion_of(job.conn, n) is not None for n in nodes)
-    if not twice or (policy is not None and not policy.reduce_desired_capacity):
+    if not twice or not plan.reduced:
         return job
     return job.set_cluster(desired_capacity=job.cluster.desired_capacity + twice)
 
 
+def rest_of_removal(job: Job) -> Wait | None:
+    """Return what follows a grace period; None where none was waited for."""
+    plan = Plan.of(job.action.data.get(capacity.PLAN))
+    if plan is None:
+        return None
+    policy = bound.deletion(job.conn, job.cluster.id)
+    return _removed(_counted_once(job, plan), plan, policy)
+
+
 def resized(job: Job) -> Move:
     """The grace period is over, or every part is."""
-    plan = Plan.of(job.action.data.get("remove"))
-    if plan is not None:
-        policy = bound.deletion(job.conn, job.cluster.id)
-        return _removed(_counted_once(job, plan, policy), plan, policy)
+    going = rest_of_removal(job)
+    if going is not None:
+        return going
     ended = verdict(job.parts())
     if ended.status == actions.SUCCEEDED and job.action.action in SCALINGS:
         _stamp(job)

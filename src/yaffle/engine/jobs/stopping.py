@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from yaffle.core.ladder import Stage
 from yaffle.engine import news
 from yaffle.engine.errands_ended import resting
+from yaffle.engine.jobs import capacity
 from yaffle.engine.jobs.removal import DELETE
 from yaffle.engine.jobs.rows import only_rows
 from yaffle.model.health import NodeStatus
 from yaffle.model.incident import IncidentState
-from yaffle.store import actions, catalog, incidents
+from yaffle.store import actions, catalog, incidents, journal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,6 +51,7 @@ def stop(
 
 def _end(conn: Connection, action: ActionRow, why: str, now_us: int) -> None:
     actions.end(conn, action.id, now_us, status=actions.CANCELLED, reason=why, outputs={})
+    capacity.give_back(conn, action, now_us)
 
 
 def _spared(conn: Connection, action: ActionRow, why: str, now_us: int) -> None:
@@ -72,6 +75,12 @@ def returned(node: NodeRow, inputs: Mapping[str, object]) -> NodeStatus:
     return NodeStatus.ERROR if failed else resting(node)
 
 
+def _is_making(conn: Connection, action: ActionRow) -> bool:
+    """Whether a copy of the node may come to be at any moment."""
+    steps = journal.of_action(conn, action.id) if action.status == actions.RUNNING else ()
+    return any(s.stage == Stage.CREATE and s.phase != journal.ENDED for s in steps)
+
+
 def _say(conn: Connection, node: NodeRow, status: NodeStatus, why: str, now_us: int) -> None:
     catalog.set_node(conn, node.id, now_us, status=status.value, status_reason=why)
 
@@ -80,9 +89,11 @@ def cut_off(kit: Kit, conn: Connection, action: ActionRow, why: str, now_us: int
     """End an action wherever it is, and give its lock back; whoever carries it out finds that out.
 
     A driver's call may be under way: what it comes to is seen by the watch or the next deletion.
+    But an action that is making a copy keeps its lock until that is over: nobody could find a copy
+    that comes to be after its node was deleted (DESIGN §1.5).
     """
     fresh = actions.get(conn, action.id)
-    if fresh is None or fresh.status not in actions.UNFINISHED:
+    if fresh is None or fresh.status not in actions.UNFINISHED or _is_making(conn, fresh):
         return
     _end(conn, fresh, why, now_us)
     node = None if fresh.node_id is None else catalog.node(conn, fresh.node_id)

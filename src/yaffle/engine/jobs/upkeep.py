@@ -10,7 +10,7 @@ from yaffle.engine.jobs import bound, recovery
 from yaffle.engine.jobs.ending import conclude
 from yaffle.engine.jobs.job import Ended, Wait, verdict
 from yaffle.engine.jobs.parts import make_nodes, on_node
-from yaffle.engine.jobs.sizing import chosen, give_up
+from yaffle.engine.jobs.sizing import chosen, give_up, rest_of_removal
 from yaffle.engine.naming import recover_action
 from yaffle.engine.scene import in_place_names, policy_of
 from yaffle.engine.snapshot import Snapshot
@@ -89,7 +89,8 @@ def recovered(job: Job) -> Move:
         case "recover":
             return _fill(job, verdict(_of(job, "NODE_RECOVER")))
         case _:
-            return conclude(job, verdict([p for p in job.parts() if p.action != "NODE_CHECK"]))
+            parts = [p for p in job.parts() if p.action != "NODE_CHECK"]
+            return rest_of_removal(job) or conclude(job, verdict(parts))
 
 
 def _of(job: Job, action: str) -> Sequence[ActionRow]:
@@ -105,9 +106,8 @@ def _fill(job: Job, ended: Ended) -> Move:
         make_nodes(job, change)
         return Wait(data={"phase": "capacity"})
     policy = bound.deletion(job.conn, job.cluster.id)
-    move = give_up(job, chosen(job, -change, policy), None, destroy=True)
-    assert isinstance(move, Wait)  # noqa: S101 - without a policy there is no grace period
-    return Wait(data={**move.data, "phase": "capacity"})
+    move = give_up(job, chosen(job, -change, policy), policy, reduced=False)
+    return replace(move, data={**move.data, "phase": "capacity"})
 
 
 # --- operation -------------------------------------------------------------------------------
