@@ -112,7 +112,7 @@ def test_a_body_that_is_no_json(api: Api, content: bytes) -> None:
 
 def test_a_body_that_is_too_large(api: Api) -> None:
     content = b'{"profile": {"name": "' + b"x" * (1_048_576 + 10) + b'"}}'
-    assert api.ask("POST", "profiles", content=content).status in {400, 413}
+    assert api.ask("POST", "profiles", content=content).status == 400
 
 
 NAMES_GOOD = ["a", "A-b_c.d~e", "x" * 255, "中文", "abc123"]

@@ -20,10 +20,11 @@ from tests.sim.jobs import (
     the_cluster,
     under_way,
 )
-from tests.sim.stage import Stage
+from tests.sim.stage import Stage, policy
 
-from yaffle.errors import NotFound
+from yaffle.errors import BadRequest, NotFound
 from yaffle.model.rights import RIGHTS, Role, Who
+from yaffle.store import catalog
 
 
 async def keeps(s: Stage, count: int) -> None:
@@ -165,5 +166,66 @@ def test_what_an_administrator_asks_of_another_project_is_that_project_s() -> No
             with pytest.raises(NotFound):
                 await s.commands.action_cancel(bob, ident, force=True)
         await settled(s)
+
+    play(story)
+
+
+async def wanting(s: Stage, size: int, wanted: int) -> None:
+    """A cluster of `size` nodes that wants another number: after failures it may be so."""
+    await a_cluster(s, size)
+    home = await the_cluster(s)
+    await s.store.write(
+        lambda conn: catalog.set_cluster(conn, home.id, s.clock.now_us(), desired_capacity=wanted)
+    )
+
+
+@pytest.mark.parametrize(("there", "wanted"), [(4, 1), (2, 2), (1, 4), (3, 3)])
+def test_an_exact_number_is_what_there_is_afterwards(there: int, wanted: int) -> None:
+    async def story(s: Stage) -> None:
+        await wanting(s, there, wanted)
+        await act(s, "resize", {"adjustment_type": "EXACT_CAPACITY", "number": 3})
+        await keeps(s, 3)
+
+    play(story)
+
+
+def test_scaling_out_makes_up_for_what_is_missing_and_not_for_what_is_there() -> None:
+    async def story(s: Stage) -> None:
+        await wanting(s, 3, 1)
+        await act(s, "scale_out", {"count": 3})
+        await keeps(s, 4)
+
+    play(story)
+
+
+def test_scaling_in_takes_no_more_than_was_asked_for() -> None:
+    async def story(s: Stage) -> None:
+        await wanting(s, 5, 3)
+        await act(s, "scale_in", {"count": 1})
+        assert len(await members(s)) == 4
+
+    play(story)
+
+
+def test_more_than_there_are_is_refused() -> None:
+    async def story(s: Stage) -> None:
+        await a_cluster(s, 3)
+        with pytest.raises(BadRequest, match="less than the cluster's min_size"):
+            await ask(s, "scale_in", {"count": 50})
+        await keeps(s, 3)
+
+    play(story)
+
+
+def test_what_is_merged_for_a_recovery_stays_to_be_read() -> None:
+    async def story(s: Stage) -> None:
+        await a_cluster(s, 2, policy(mode="observe"))
+        s.world.kill((await members(s))[0].id)
+        await s.clock.sleep(30)
+        ident = await ask(s, "recover", {"operation": "REBOOT"})
+        said = {"recover_action": [{"name": "REBOOT"}]}
+        assert (await action_of(s, ident)).data["health"] == said
+        await ended(s, ident, within_s=120)
+        assert (await action_of(s, ident)).data["health"] == said
 
     play(story)

@@ -61,13 +61,14 @@ class Gate:
                 # Where nobody has to say who they are, there is no name to be misused: webhooks
                 # are called by whatever an alarm system or a shell sends.
                 _media(scope, headers)
-            self._announced(headers)
+            self._announced(scope, headers)
         except Refused as no:
             await answer(scope, no)(scope, receive, send)
             return
         scope["yaffle.who"] = known.who
         scope["yaffle.needs"] = needs
-        await self._app(scope, _Bounded(receive, self._max_body).receive, send)
+        bounded = _Bounded(receive, self._max_body, _too_much(scope))
+        await self._app(scope, bounded.receive, send)
 
     def _host(self, scope: Scope, headers: _Headers) -> None:
         given = headers.all("host")
@@ -106,10 +107,10 @@ class Gate:
             raise Refused(no.status, str(no), hint=no.hint) from None
         return known
 
-    def _announced(self, headers: _Headers) -> None:
+    def _announced(self, scope: Scope, headers: _Headers) -> None:
         for length in headers.all("content-length"):
             if length.isdigit() and int(length[:20]) > self._max_body:
-                raise Refused(413, _too_large(self._max_body))
+                raise Refused(_too_much(scope), _too_large(self._max_body))
 
 
 class _Headers:
@@ -169,9 +170,10 @@ def _is_no_page(headers: _Headers) -> bool:
 class _Bounded:
     """Receives a body of bounded size in bounded time."""
 
-    def __init__(self, receive: Receive, most: int) -> None:
+    def __init__(self, receive: Receive, most: int, status: int) -> None:
         self._receive = receive
         self._most = most
+        self._status = status
         self._seen = 0
         self._over = False
 
@@ -187,8 +189,13 @@ class _Bounded:
         self._seen += len(message.get("body", b""))
         self._over = not message.get("more_body", False)
         if self._seen > self._most:
-            raise HTTPException(413, _too_large(self._most), {"Connection": "close"})
+            raise HTTPException(self._status, _too_large(self._most), {"Connection": "close"})
         return message
+
+
+def _too_much(scope: Scope) -> int:
+    """Return the status for too large a body; Senlin says 400."""
+    return 400 if is_clustering(scope["path"]) else 413
 
 
 def _too_large(most: int) -> str:

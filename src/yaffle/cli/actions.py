@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from yaffle.cli import durations
-from yaffle.cli.asking import Force
 from yaffle.cli.client import Api, Row, inner
 from yaffle.cli.command import Part, client, group, listing
 from yaffle.cli.following import ENDED, action_of, follow
@@ -113,8 +112,14 @@ def wait(api: Api, output: Output, action: Action, timeout: Timeout = TIMEOUT_S)
     output.say({"action": row}, f"{what}: {row.get('action')} succeeded")
 
 
+AtOnce = Annotated[
+    bool,
+    typer.Option("--force", help="Give its locks back at once, without waiting for its next step."),
+]
+
+
 @client(app, "cancel")
-def cancel(api: Api, output: Output, action: Action, force: Force = False) -> None:
+def cancel(api: Api, output: Output, action: Action, force: AtOnce = False) -> None:
     """Ask an action and its parts to stop at their next safe place; with --force at once."""
     query = {"force": "true"} if force else {}
     api.v1.patch("actions", action, body={"action": {"status": "CANCELLED"}}, **query)

@@ -152,7 +152,7 @@ def _refused(status: int, fault: Row) -> Refused:
     lines = tuple(str(p) for p in problems) if isinstance(problems, list) else ()
     message = str(fault.get("message") or fault.get("title") or f"HTTP {status}")
     if status == 401:
-        message += (
+        message = message.rstrip(".") + (
             "; give the token with YAFFLE_TOKEN or --token-file, or a name and password with"
             " YAFFLE_USER and YAFFLE_PASSWORD"
         )

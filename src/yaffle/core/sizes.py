@@ -122,7 +122,8 @@ def scale(
 ) -> Sizes | Fault:
     """Return the sizes after scaling by `count` nodes (1 if None), where no scaling policy speaks.
 
-    Removing more nodes than there are removes all of them, as in Senlin.
+    Senlin removes all nodes where more are to go than there are; here that is out of bounds, for a
+    mistyped number must not empty a cluster.
     """
     wanted = 1 if count is None else count
     inwards = event is ScalingEvent.CLUSTER_SCALE_IN
@@ -130,7 +131,7 @@ def scale(
         return Fault("Value must be >= 0 for field 'count'.")
     if wanted == 0:
         return Fault(f"Count for scale-{'in' if inwards else 'out'} request cannot be 0.")
-    desired = max(0, current.desired - wanted) if inwards else current.desired + wanted
+    desired = current.desired + (-wanted if inwards else wanted)
     fault = check(current, desired=desired, ceiling=ceiling)
     return fault or Sizes(desired=desired, min_size=current.min_size, max_size=current.max_size)
 

@@ -88,6 +88,6 @@ def _ordered(
             assert_never(criteria)
 
 
-def _age(node: Candidate) -> tuple[int, int, int]:
-    # Nodes of one request are made within one second: the index then says which was first.
-    return node.made_us or 0, node.created_us, node.index
+def _age(node: Candidate) -> tuple[int, int]:
+    # Nodes of one request were asked for at one moment: the index then says which was first.
+    return node.created_us, node.index

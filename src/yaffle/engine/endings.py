@@ -241,6 +241,9 @@ def _deleted(
         news.node_event(conn, node, at_us=now_us, action="NODE_DELETE", status="end", reason=reason)
         catalog.remove_node(conn, node.id)
         return
+    present = actions.unfinished(conn, node_id=node.id)
+    if any(a.action == "NODE_DELETE" and a.id != action.id for a in present):
+        return  # another deletion waits for the lock, and goes on from here
     tries = as_count(action.inputs.get("tries")) + 1
     wait_s = min(DELETE_AGAIN_S * 2.0 ** min(tries - 1, 10), DELETE_AGAIN_MAX_S)
     said = f"not deleted yet (try {tries}, again in {wait_s:g} s): {reason}"
@@ -265,7 +268,8 @@ def _deleted(
             "status": actions.WAITING,
             "lease_us": now_us + int(wait_s * 1_000_000),
             "inputs": {**action.inputs, "tries": tries},
-            "timeout_s": action.timeout_s,
+            # A time that was too short for its cluster's action is too short again.
+            "timeout_s": max(action.timeout_s, int(kit.settings.action_timeout)),
             "created_us": now_us,
             "project": action.project,
             "user": action.user,

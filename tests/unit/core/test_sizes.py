@@ -252,7 +252,13 @@ def test_resize(asked: dict[str, object], expected: Sizes | str) -> None:
     [
         pytest.param(NOW, None, OUT, Sizes(desired=4, min_size=2, max_size=5), id="one-out"),
         pytest.param(NOW, None, IN, Sizes(desired=2, min_size=2, max_size=5), id="one-in"),
-        pytest.param(Sizes(desired=3), 9, IN, Sizes(desired=0), id="no-more-than-there-are"),
+        pytest.param(
+            Sizes(desired=3),
+            9,
+            IN,
+            "The target capacity (-6) is less than the cluster's min_size (0).",
+            id="more-than-there-are",
+        ),
         pytest.param(NOW, 0, IN, "Count for scale-in request cannot be 0.", id="none-in"),
         pytest.param(NOW, 0, OUT, "Count for scale-out request cannot be 0.", id="none-out"),
         pytest.param(NOW, -1, OUT, "Value must be >= 0 for field 'count'.", id="negative"),
@@ -267,7 +273,7 @@ def test_resize(asked: dict[str, object], expected: Sizes | str) -> None:
             NOW,
             9,
             IN,
-            "The target capacity (0) is less than the cluster's min_size (2).",
+            "The target capacity (-6) is less than the cluster's min_size (2).",
             id="past-the-minimum",
         ),
     ],

@@ -31,7 +31,7 @@ def node(
         status=status,
         health=health,
         tainted=tainted,
-        created_us=0,
+        created_us=made_us or 0,
         made_us=made_us,
         profile_created_us=profile_us,
     )

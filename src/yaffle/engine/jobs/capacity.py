@@ -49,7 +49,5 @@ def _changed(action: ActionRow) -> int:
     said = action.inputs.get(KEY)
     mine = said if isinstance(said, int) else 0
     plan = action.data.get(PLAN)
-    if not isinstance(plan, dict) or not plan.get("reduced"):
-        return mine
-    nodes = plan.get("nodes")
-    return mine - (len(nodes) if isinstance(nodes, list) else 0)
+    planned = plan.get("reduced") if isinstance(plan, dict) else 0
+    return mine - (planned if isinstance(planned, int) else 0)

@@ -180,5 +180,6 @@ def left_behind(job: Job, why: str, *, cancelled: bool = False) -> Ended:
     if all(deletion_of(job.conn, node) is not None for node in left):
         # They are tried again until they are done, and the cluster goes with the last of them.
         job.event("error", why, events.ERROR)
+        job.set_cluster(status_reason=f"{job.action.action}: {why}; its nodes go on being deleted")
         return ended
     return conclude(job, ended)

@@ -93,7 +93,9 @@ def remove(job: Job) -> Move:
     destroy = said if isinstance(said, bool) else None
     if destroy is None and policy is None:
         destroy = False
-    return give_up(job, [n.id for n in nodes], policy, destroy=destroy, reduced=reduced)
+    return give_up(
+        job, [n.id for n in nodes], policy, destroy=destroy, reduced=len(nodes) * reduced
+    )
 
 
 def replace(job: Job) -> Move:

@@ -75,5 +75,16 @@ def _leave(kit: Kit, conn: Connection, action: ActionRow, node: NodeRow, now_us:
             reason="the node left its cluster",
             now_us=now_us,
         )
-    catalog.set_node(conn, node.id, now_us, cluster_id=None, index=-1, grace_us=None)
+    # Nobody watches it from now on: what was believed of it says less with every minute.
+    catalog.set_node(
+        conn,
+        node.id,
+        now_us,
+        cluster_id=None,
+        index=-1,
+        grace_us=None,
+        health="unknown",
+        health_reason="",
+        health_us=now_us,
+    )
     return Ended()

@@ -15,7 +15,7 @@ from yaffle.engine.jobs.parts import make_nodes, on_node
 from yaffle.engine.jobs.removal import deletion_of, remove
 from yaffle.engine.jobs.rows import DERIVED
 from yaffle.errors import ActionCooldown, BadRequest
-from yaffle.model.cluster_policies import Criteria, ScalingEvent, ScalingPolicy
+from yaffle.model.cluster_policies import AdjustmentType, Criteria, ScalingEvent, ScalingPolicy
 from yaffle.model.health import ClusterStatus, Health, NodeStatus
 from yaffle.model.ids import NodeId
 from yaffle.store import actions, catalog
@@ -55,7 +55,8 @@ def resize(job: Job) -> Move:
     wanted = {k: v for k, v in job.inputs.items() if v is not None}
     after = accepted(sizes.resize(sizes_of(job.cluster), **wanted, ceiling=job.kit.quotas.nodes))  # type: ignore[arg-type]
     job = job.set_cluster(min_size=after.min_size, max_size=after.max_size)
-    return _grow_or_shrink(job, after.desired - job.cluster.desired_capacity)
+    exact = wanted.get("adjustment_type") == AdjustmentType.EXACT_CAPACITY
+    return _grow_or_shrink(job, after.desired - job.cluster.desired_capacity, exact=exact)
 
 
 # --- scale -----------------------------------------------------------------------------------
@@ -122,23 +123,28 @@ def _stamp(job: Job) -> None:
 # --- both ------------------------------------------------------------------------------------
 
 
-def _grow_or_shrink(job: Job, change: int) -> Move:
-    if change == 0:
+def _grow_or_shrink(job: Job, change: int, *, exact: bool = False) -> Move:
+    """Change what the cluster wants, and make or remove as many nodes as that takes.
+
+    How many there are may differ from how many were wanted: after a failure, or a cancel. Never more
+    are removed than was asked for, unless somebody named the `exact` number.
+    """
+    wanted = job.cluster.desired_capacity + change
+    surplus = len(_staying(job)) - wanted
+    if change == 0 and not (exact and surplus):
         return conclude(job, Ended())
     job = job.show(ClusterStatus.RESIZING)
-    if change > 0:
-        job = job.set_cluster(desired_capacity=job.cluster.desired_capacity + change)
-        make_nodes(job, change)
+    if change > 0 or (exact and surplus < 0):
+        job = job.set_cluster(desired_capacity=wanted)
+        make_nodes(job, max(0, -surplus))
+    if surplus <= 0 and change >= 0:
         return Wait()
     policy = bound.deletion(job.conn, job.cluster.id)
-    reduced = policy is None or policy.reduce_desired_capacity
-    count = -change
-    if reduced:
-        job = job.set_cluster(desired_capacity=job.cluster.desired_capacity + change)
-        # One that has fewer than it wanted has fewer to give.
-        count = min(count, max(0, len(_staying(job)) - job.cluster.desired_capacity))
-    gone = chosen(job, count, policy)
-    return give_up(job, gone, policy, reduced=reduced)
+    if policy is not None and not policy.reduce_desired_capacity:
+        return give_up(job, chosen(job, max(0, -change), policy), policy, reduced=0)
+    job = job.set_cluster(desired_capacity=wanted)
+    count = max(0, surplus if exact else min(surplus, -change))
+    return give_up(job, chosen(job, count, policy), policy, reduced=max(0, -change))
 
 
 def chosen(job: Job, count: int, policy: DeletionPolicy | None) -> list[str]:
@@ -180,14 +186,14 @@ def give_up(
     policy: DeletionPolicy | None,
     *,
     destroy: bool | None = None,
-    reduced: bool,
+    reduced: int,
 ) -> Wait:
     """Remove these nodes, after the policy's grace period; `destroy`: what the request said.
 
-    `reduced`: whether the cluster wants one less for each of them.
+    `reduced`: for how many of them, from the first, the cluster wants one less.
     """
     gone = destroy if destroy is not None else policy is None or policy.destroy_after_deletion
-    plan = Plan(idents=tuple(idents), destroy=gone, reduced=reduced)
+    plan = Plan(idents=tuple(idents), destroy=gone, reduced=min(reduced, len(idents)))
     if policy is not None and policy.grace_period_s:
         return Wait(
             data={capacity.PLAN: plan.as_json()},
@@ -202,7 +208,8 @@ class Plan:
 
     idents: tuple[str, ...]
     destroy: bool
-    reduced: bool
+    reduced: int
+    """For how many, from the first, the cluster wants one less."""
 
     def as_json(self) -> dict[str, object]:
         """Return what `of` reads again."""
@@ -216,18 +223,18 @@ class Plan:
         return cls(
             idents=tuple(map(str, value["nodes"])),
             destroy=bool(value.get("destroy")),
-            reduced=bool(value.get("reduced")),
+            reduced=int(value.get("reduced") or 0),
         )
 
 
 def _removed(job: Job, plan: Plan, policy: DeletionPolicy | None) -> Wait:
     """Insert the parts that remove the nodes."""
-    for ident in plan.idents:
+    for place, ident in enumerate(plan.idents):
         node = catalog.node(job.conn, NodeId(ident))
         if node is None or node.cluster_id != job.cluster.id:
             continue
+        said = capacity.fewer(reduced=place < plan.reduced)
         if not plan.destroy:
-            said = capacity.fewer(reduced=plan.reduced)
             on_node(job, "NODE_LEAVE", node, takes_over=True, inputs=said)
             continue
         remove(
@@ -239,7 +246,7 @@ def _removed(job: Job, plan: Plan, policy: DeletionPolicy | None) -> Wait:
             parent_id=job.action.id,
             cause=DERIVED,
             timeout_s=job.action.timeout_s,
-            inputs=capacity.fewer(reduced=plan.reduced),
+            inputs=said,
             hook=None if policy is None else policy.hook,
         )
     hook = None if policy is None else policy.hook
@@ -251,9 +258,9 @@ def _counted_once(job: Job, plan: Plan) -> Job:
 
     It was counted as gone twice: when it was chosen, and by whoever deleted it.
     """
-    nodes = [catalog.node(job.conn, NodeId(ident)) for ident in plan.idents]
+    nodes = [catalog.node(job.conn, NodeId(i)) for i in plan.idents[: plan.reduced]]
     twice = sum(n is None or deletion_of(job.conn, n) is not None for n in nodes)
-    if not twice or not plan.reduced:
+    if not twice:
         return job
     return job.set_cluster(desired_capacity=job.cluster.desired_capacity + twice)
 

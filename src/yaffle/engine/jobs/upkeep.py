@@ -64,9 +64,9 @@ def recover(job: Job) -> Move:
     merged = Snapshot.of(policy, job.inputs, in_place=in_place_names(job.kit))
     said = {"health": {"recover_action": recover_action(merged.recovery.actions, {})}}
     actions.set_values(job.conn, job.action.id, job.now_us, data=said)
-    job = replace(job, action=replace(job.action, data=said))
     waiting = _looked_at(job) if job.inputs.get("check") else None
-    return waiting or _recover_sick(job)
+    move = waiting or _recover_sick(job)
+    return replace(move, data={**said, **move.data}) if isinstance(move, Wait) else move
 
 
 def _recover_sick(job: Job) -> Move:
@@ -106,7 +106,7 @@ def _fill(job: Job, ended: Ended) -> Move:
         make_nodes(job, change)
         return Wait(data={"phase": "capacity"})
     policy = bound.deletion(job.conn, job.cluster.id)
-    move = give_up(job, chosen(job, -change, policy), policy, reduced=False)
+    move = give_up(job, chosen(job, -change, policy), policy, reduced=0)
     return replace(move, data={**move.data, "phase": "capacity"})
 
 
