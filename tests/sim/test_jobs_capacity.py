@@ -85,6 +85,19 @@ def test_a_deletion_that_is_cancelled_gives_its_node_back() -> None:
     play(story)
 
 
+def test_what_is_given_back_stays_within_a_bound_that_was_lowered_meanwhile() -> None:
+    async def story(s: Stage) -> None:
+        await a_cluster(s, 3, document("deletion", "1.1", hooks=HOOK))
+        ident = await s.commands.node_delete(WHO, (await members(s))[2].id)
+        await act(s, "resize", {"max_size": 2})
+        await s.commands.action_cancel(WHO, ident)
+        await ended(s, ident, status="CANCELLED")
+        home = await the_cluster(s)
+        assert (home.desired_capacity, home.max_size, len(await members(s))) == (2, 2, 3)
+
+    play(story)
+
+
 def test_a_part_of_a_scale_in_that_is_cancelled_gives_its_node_back() -> None:
     async def story(s: Stage) -> None:
         await a_cluster(s, 3, document("deletion", "1.1", hooks={**HOOK, "timeout": 60}))

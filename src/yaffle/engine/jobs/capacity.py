@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from yaffle.engine.saving import refresh_cluster
 from yaffle.model.health import ClusterStatus
 from yaffle.store import catalog
 
@@ -40,9 +41,12 @@ def give_back(conn: Connection, action: ActionRow, now_us: int) -> None:
     cluster = None if action.cluster_id is None else catalog.cluster(conn, action.cluster_id)
     if not change or cluster is None or cluster.status == ClusterStatus.DELETING:
         return
-    catalog.set_cluster(
-        conn, cluster.id, now_us, desired_capacity=max(0, cluster.desired_capacity - change)
-    )
+    wanted = max(0, cluster.desired_capacity - change)
+    if cluster.max_size >= 0:
+        # Somebody may have lowered the bound meanwhile; it never wants more than it may have.
+        wanted = min(wanted, max(cluster.max_size, cluster.desired_capacity))
+    catalog.set_cluster(conn, cluster.id, now_us, desired_capacity=wanted)
+    refresh_cluster(conn, cluster.id, now_us)
 
 
 def _changed(action: ActionRow) -> int:

@@ -12,6 +12,7 @@ from yaffle.engine.jobs.job import Ended, Job, Wait, failed
 from yaffle.engine.jobs.rows import NODE_MOVES, REQUESTED, queue
 from yaffle.engine.jobs.stopping import cut_off, stop
 from yaffle.engine.jobs.table import KINDS
+from yaffle.engine.saving import refresh_cluster
 from yaffle.errors import ActionImmutable
 from yaffle.store import actions, catalog
 
@@ -172,9 +173,13 @@ def _restate(kit: Kit, conn: Connection, action: ActionRow, now_us: int) -> None
     fresh = actions.get(conn, action.id)
     cluster = None if action.cluster_id is None else catalog.cluster(conn, action.cluster_id)
     ended = fresh is not None and fresh.status in actions.ENDED
-    if fresh is not None and ended and cluster is not None and fresh.target == cluster.id:
+    if cluster is None or not ended:
+        return
+    if fresh is not None and fresh.target == cluster.id:
         job = Job(kit=kit, conn=conn, action=fresh, cluster=cluster, now_us=now_us)
         conclude(job, Ended(status=fresh.status, reason=fresh.status_reason))
+    else:
+        refresh_cluster(conn, cluster.id, now_us)
 
 
 # --- rows ------------------------------------------------------------------------------------
