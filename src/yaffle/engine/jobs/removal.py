@@ -87,18 +87,16 @@ def remove(  # noqa: PLR0913 - whose part it is, and what it waits for
     )
     if hook is not None:
         hooks.tell(kit, conn, ident, node, hook, now_us)
-    incident = incidents.open_of(conn, node.id)
-    if incident is not None and holder is None:
-        news.change(
-            kit,
-            conn,
-            node,
-            incident,
-            IncidentState.SUPERSEDED,
-            reason=f"{who.user} deletes the node",
-            now_us=now_us,
-        )
+    if holder is None:
+        _supersede(kit, conn, node, f"{who.user} deletes the node", now_us)
     return ident
+
+
+def _supersede(kit: Kit, conn: Connection, node: NodeRow, why: str, now_us: int) -> None:
+    """End the incident of a node that nothing heals any more; a recovery under way ends its own."""
+    incident = incidents.open_of(conn, node.id)
+    if incident is not None:
+        news.change(kit, conn, node, incident, IncidentState.SUPERSEDED, reason=why, now_us=now_us)
 
 
 def _status(holder: ActionRow | None, hook: Hook | None) -> str:
