@@ -23,7 +23,16 @@ from yaffle.store.tables.history import (
     proofs,
     releases,
 )
-from yaffle.store.tables.work import actions, budgets, counters, debris, engines, steps, watches
+from yaffle.store.tables.work import (
+    actions,
+    blindness,
+    budgets,
+    counters,
+    debris,
+    engines,
+    steps,
+    watches,
+)
 
 __all__ = [
     "metadata",
@@ -36,6 +45,7 @@ __all__ = [
     "nodes",
     "receivers",
     "watches",
+    "blindness",
     "actions",
     "steps",
     "proofs",

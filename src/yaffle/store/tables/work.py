@@ -23,6 +23,19 @@ engines = Table(
     columns.us("started_us"),
     columns.us("seen_us"),
     columns.us_or_null("stopped_us"),
+    # The newest schema that this engine's program knows; no contraction while an older one lives.
+    Column("schema", Integer, nullable=False, default=0, server_default="0"),
+    Column("version", String(255), nullable=False, default="", server_default=""),
+)
+
+blindness = Table(
+    "blindness",
+    columns.metadata,
+    Column("cluster_id", String(36), primary_key=True),
+    # This engine could not see the cluster's nodes, and leaves it to others until then.
+    Column("engine_id", String(36), primary_key=True),
+    columns.us("since_us"),
+    columns.us("until_us"),
 )
 
 watches = Table(
