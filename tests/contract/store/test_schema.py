@@ -122,7 +122,7 @@ def test_an_upgrade_leaves_a_copy_of_what_was(tmp_path, later, elsewhere):
     path, folder = tmp_path / "y.db", tmp_path / "copies" if elsewhere else None
     make(path)
     upgrade(path, later(), folder)
-    copy = (folder or tmp_path) / "y.db.backup-0002-7"
+    copy = (folder or tmp_path) / "y.db.backup-0003-7"
     assert copy.stat().st_mode & 0o777 == 0o600
     assert query(path, "SELECT version_num FROM alembic_version") == [("0004",)]
     assert query(path, "SELECT key FROM budgets") == [("kept",)]
