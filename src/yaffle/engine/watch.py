@@ -69,10 +69,13 @@ class Watch:
         """Whether anything was seen, read or missed since beliefs were last looked through."""
 
     async def run(self) -> None:
-        """Watch until the cluster is gone or no longer ours; a new policy starts a new round."""
+        """Watch until the cluster is gone or no longer ours; other questions are a new round."""
         try:
             while await self._refresh():
                 await self._round()
+                # A new round asks at once: with the counts of the one before, `fall` looks would
+                # lie closer together than is printed.
+                self.memories = {i: resettle(m) for i, m in self.memories.items()}
         finally:
             self._release_streams()
 
@@ -103,7 +106,7 @@ class Watch:
         return voting(self._scene.policy.detection) if self._scene else ()
 
     async def _round(self) -> None:
-        """Poll and tend until the cluster's policy or existence changes."""
+        """Poll and tend until what is asked, or the cluster's existence, changes."""
         async with asyncio.TaskGroup() as group:
             pollers = [
                 group.create_task(
@@ -264,7 +267,7 @@ class Watch:
             if not tending:
                 self._scene = None
             return False
-        if tending and before is not None and scene.policy != before.policy:
+        if tending and before is not None and scene.policy.detection != before.policy.detection:
             self._stamp = ()  # the next round reads it again, and takes it over
             return False
         self._adopt(scene)
@@ -307,6 +310,8 @@ class Watch:
         detection = scene.policy.detection
         if self._scene is not None and self._scene.disturbed and not scene.disturbed:
             self._unplanned = True  # an action has ended: what was left to it is ours again
+        if self._scene is not None and self._scene.policy != scene.policy:
+            self._unplanned = True  # what is done has changed, though not what is asked
         self._scene = scene
         fresh: dict[NodeId, NodeMemory] = {}
         for ident, row in scene.nodes.items():
