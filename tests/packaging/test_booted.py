@@ -1,0 +1,181 @@
+"""The units under a real systemd: started, watched, restarted, stopped, with nodes of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.packaging.booted import SAID, Booted, missing, until
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(missing()), reason=missing() or "-"),
+]
+
+CONFIG = """\
+[server]
+listen = "127.0.0.1:0"
+[local_process]
+enabled = true
+[log]
+format = "json"
+"""
+# The pace of a test; everything else is the unit's own.
+SOON = """\
+[Service]
+WatchdogSec=2s
+RestartSec=200ms
+StandardOutput=append:/run/said
+StandardError=append:/run/said
+"""
+PROFILE = """\
+type: yaffle.local.process
+version: "1.0"
+properties:
+  command: [/usr/bin/python3, -I, -S, /opt/yaffle/page.py, "{nodename}", "{port}"]
+"""
+POLICY = """\
+type: senlin.policy.health
+version: "1.3"
+properties:
+  detection:
+    interval: 1
+    node_update_timeout: 5
+    rise: 1
+    fall: 2
+    detection_modes:
+      - type: NODE_STATUS_POLLING
+      - {type: NODE_STATUS_POLL_URL, options: {poll_url: "http://{node_ip}:{port}/health"}}
+  recovery:
+    fencing: [COMPUTE]
+    actions:
+      - {name: RECREATE, timeout: 20}
+"""
+# The hardening of the engine's unit around a process that needs no other database.
+EMBEDDED = """\
+[Service]
+ExecStart=
+ExecStart=/opt/yaffle/bin/yaffle serve --config /etc/yaffle/yaffle.toml
+"""
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Booted]:
+    folder = tmp_path_factory.mktemp("host")
+    booted = Booted(
+        folder,
+        config={"yaffle.toml": CONFIG, "profile.yaml": PROFILE, "policy.yaml": POLICY},
+        drop_ins={"yaffle.service": SOON, "yaffle-engine@.service": SOON + EMBEDDED},
+    )
+    yield booted
+    booted.close()
+
+
+def nodes(host: Booted) -> dict[str, str]:
+    """Return each node's name and health."""
+    found = json.loads(host.yaffle("node", "list", "--json"))["nodes"]
+    return {n["name"]: n["health"] for n in found}
+
+
+def pids(host: Booted) -> set[str]:
+    """Return the processes of the nodes."""
+    return set(host.run("pgrep", "-f", "^/usr/bin/python3 -I -S /opt/yaffle/page.py").stdout.split())
+
+
+def all_well(host: Booted) -> bool:
+    return list(nodes(host).values()) == ["healthy"] * 2
+
+
+def main_pid(host: Booted) -> str:
+    return host.show("yaffle.service", "MainPID")
+
+
+def active_again(host: Booted, old: str) -> bool:
+    # Both in one answer: between two it may have ended.
+    found = host.ok("systemctl", "show", "--property=ActiveState,MainPID", "yaffle.service")
+    return "ActiveState=active" in found and f"MainPID={old}\n" not in found
+
+
+@pytest.mark.timeout(300)
+def test_the_life_of_the_service(host: Booted) -> None:
+    # Started: systemctl returns once it has said that it is ready.
+    host.ok("systemctl", "start", "yaffle.service")
+    assert host.show("yaffle.service", "StatusText").startswith("listening on 127.0.0.1:")
+    user = host.ok("ps", "-o", "user=", "-p", main_pid(host)).strip()
+    assert user == "yaffle"
+    assert host.ok("stat", "-c", "%a %U", "/var/lib/yaffle").strip() == "700 yaffle"
+    assert host.ok("stat", "-c", "%a %U:%G", "/etc/yaffle/yaffle.toml").strip() == "640 root:yaffle"
+
+    # As an operator: a cluster of local processes, which live in the unit's control group.
+    for kind, name in (("profile", "page"), ("policy", "care")):
+        host.yaffle(kind, "create", name, f"/etc/yaffle/{kind}.yaml")
+    host.yaffle("cluster", "create", "web", "--profile", "page", "--size", "2", "--policy", "care")
+    until(lambda: all_well(host))
+    before = pids(host)
+    assert len(before) == 2
+
+    # Restarted: only Yaffle itself is another one.
+    old = main_pid(host)
+    host.ok("systemctl", "restart", "yaffle.service")
+    assert main_pid(host) != old
+    assert pids(host) == before
+    until(lambda: all_well(host))
+
+    # Frozen: nobody feeds the watchdog. It is ended and started again; the nodes notice nothing.
+    old = main_pid(host)
+    host.ok("kill", "-STOP", old)
+    until(lambda: active_again(host, old))
+    assert "Fatal Python error: Aborted" in host.ok("cat", SAID)
+    assert pids(host) == before
+
+    # Killed: the same.
+    old = main_pid(host)
+    host.ok("kill", "-KILL", old)
+    until(lambda: active_again(host, old))
+    until(lambda: all_well(host))
+    assert pids(host) == before
+
+    # It heals on.
+    victim = min(before)
+    host.ok("kill", "-KILL", victim)
+    until(lambda: len(pids(host)) == 2 and victim not in pids(host))
+    until(lambda: all_well(host))
+
+    # Stopped: in order, and the nodes go on.
+    host.ok("systemctl", "stop", "yaffle.service")
+    assert host.show("yaffle.service", "ActiveState") == "inactive"
+    assert host.show("yaffle.service", "Result") == "success"
+    assert len(pids(host)) == 2
+    host.ok("systemctl", "start", "yaffle.service")
+    until(lambda: all_well(host))
+    host.yaffle("cluster", "delete", "web")
+    assert pids(host) == set()
+    host.ok("systemctl", "stop", "yaffle.service")
+
+
+@pytest.mark.timeout(120)
+def test_a_wrong_setting_is_not_tried_again_and_again(host: Booted) -> None:
+    host.ok("systemctl", "stop", "yaffle.service")
+    host.ok("sh", "-c", "echo 'YAFFLE_ENGINE__LEASE=long' > /etc/yaffle/yaffle.env")
+    assert host.run("systemctl", "start", "yaffle.service").returncode != 0
+    assert host.show("yaffle.service", "ExecMainStatus") == "2"
+    assert host.show("yaffle.service", "ActiveState") == "failed"
+    assert host.show("yaffle.service", "NRestarts") == "0"
+    host.ok("rm", "/etc/yaffle/yaffle.env")
+
+
+@pytest.mark.timeout(120)
+def test_the_engines_hardening_lets_it_watch(host: Booted) -> None:
+    state = "/var/lib/yaffle/engine-7"
+    host.ok("systemctl", "start", "yaffle-engine@7.service")
+    assert host.show("yaffle-engine@7.service", "StatusText").startswith("listening")
+    checks = {
+        c["name"]: c["status"]
+        for c in json.loads(host.yaffle("doctor", "--json", state_dir=state))["checks"]
+    }
+    assert {checks[name] for name in ("database", "disk", "engine", "prober", "clock")} == {"ok"}
+    host.ok("systemctl", "stop", "yaffle-engine@7.service")
+    assert host.show("yaffle-engine@7.service", "Result") == "success"
