@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -137,23 +138,20 @@ class _Table:
 
     def _move_one(self, piles: Mapping[EngineId, dict[int, list[Watched]]]) -> bool:
         ranked = sorted(self.load, key=lambda e: (self.load[e], e))
-        for giver in reversed(ranked):
-            for taker in ranked:
-                gap = self.load[giver] - self.load[taker]
-                if gap <= self.mean:
-                    break
-                watch = self._lift(piles[giver], taker, gap)
-                if watch is not None:
-                    self.put(watch, taker)
-                    piles[taker].setdefault(watch.weight, []).append(watch)
-                    return True
+        for giver, taker in product(reversed(ranked), ranked):
+            gap = self.load[giver] - self.load[taker]
+            watch = self._lift(piles[giver], taker, gap) if gap > self.mean else None
+            if watch is not None:
+                self.put(watch, taker)
+                piles[taker].setdefault(watch.weight, []).append(watch)
+                return True
         return False
 
     def _lift(self, pile: dict[int, list[Watched]], taker: EngineId, gap: int) -> Watched | None:
         """Take the watch from the pile that closes most of the gap; None if none is useful."""
         for weight in sorted((w for w in pile if w < gap), key=lambda w: (abs(2 * w - gap), w)):
             alike = pile[weight]
-            for place in range(len(alike) - 1, -1, -1):
+            for place in reversed(range(len(alike))):
                 if taker in self.fit[alike[place].cluster_id]:
                     return alike.pop(place)
         return None
