@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from yaffle.core.outcomes import OUTCOMES, judge
-from yaffle.core.verdict import Belief, Vote, vote, voting
+from yaffle.core.freshness import voting
+from yaffle.core.verdict import Belief, Vote, vote
 from yaffle.engine.calls import Failure, ask_driver
 from yaffle.model.bounds import SLACK_S, check_s
 from yaffle.model.health import Observation, Outcome

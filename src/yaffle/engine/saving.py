@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from yaffle.core import problems, retry
 from yaffle.core.cluster_status import judge
-from yaffle.core.verdict import voting
+from yaffle.core.freshness import voting
 from yaffle.engine import news
 from yaffle.engine.targets import retry_of
 from yaffle.errors import StaleEpoch

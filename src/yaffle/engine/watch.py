@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from yaffle.core.verdict import NodeMemory, conclude, observe, resettle, restart, set_mark, voting
+from yaffle.core.freshness import voting
+from yaffle.core.verdict import NodeMemory, conclude, observe, resettle, restart, set_mark
 from yaffle.engine import admission
 from yaffle.engine.bearings import Bearings
 from yaffle.engine.desk import Inputs

@@ -19,22 +19,20 @@ from tests.unit.core.build import (
     observation,
 )
 
+from yaffle.core.freshness import check_budget_us, stale_after_us, voting
 from yaffle.core.verdict import (
     Belief,
     NodeMemory,
     Track,
     Vote,
-    believed,
-    check_budget_us,
+    aged,
     conclude,
     in_grace,
     observe,
     resettle,
     restart,
     set_mark,
-    stale_after_us,
     vote,
-    voting,
 )
 from yaffle.model.health import Health, Mark
 from yaffle.model.ids import ModeKey
@@ -268,12 +266,12 @@ STALE = stale_after_us(MODES[STATUS], detection())
 def test_an_old_answer_is_no_belief(age_us: int, belief: Belief, health: str) -> None:
     down = feed(memory(), story("fff"), detection(), start_us=T0 - 20 * SECOND)
     now_us = T0 + age_us
-    assert believed(track(down), MODES[STATUS], detection(), now_us) is belief
+    assert aged(track(down), STALE, now_us).belief is belief
     assert conclude(down, detection(), now_us).health is Health(health)
 
 
 def test_a_mode_never_heard_of_has_no_age() -> None:
-    assert believed(Track(), MODES[STATUS], detection(), T0) is P
+    assert aged(Track(), STALE, T0).belief is P
 
 
 @pytest.mark.parametrize("conclude_between", [True, False], ids=["concluded", "not-concluded"])

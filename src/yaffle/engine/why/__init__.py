@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import exists, select
 
-from yaffle.core.verdict import EMPTY, voting
+from yaffle.core.freshness import voting
+from yaffle.core.verdict import EMPTY
 from yaffle.engine.queries import shown
 from yaffle.engine.queries.catalogue import worst_case
 from yaffle.engine.queries.history import decision
