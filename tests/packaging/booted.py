@@ -58,7 +58,7 @@ def missing() -> str:
     """Return what this machine lacks for a systemd of our own; empty when it can be tried."""
     if os.geteuid() != 0:
         return "needs root, for namespaces"
-    for tool in ("unshare", "nsenter", "systemctl", "systemd-sysusers", "systemd-tmpfiles"):
+    for tool in ("setpriv", "unshare", "nsenter", "systemctl", "systemd-sysusers", "systemd-tmpfiles"):
         if shutil.which(tool) is None:
             return f"there is no {tool}"
     if not interpreter():
@@ -128,7 +128,8 @@ class Booted:
         )
         with self.log.open("wb") as log:
             self._outer = subprocess.Popen(
-                ["unshare", "--pid", "--mount", "--uts", "--ipc", "--cgroup", "--fork"]
+                # Should we be killed, it goes too.
+                ["setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--mount", "--uts", "--ipc", "--cgroup", "--fork"]
                 + ["--mount-proc", "--kill-child", "sh", str(script)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
