@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from yaffle.core.outcomes import OUTCOMES, judge
 from yaffle.core.freshness import voting
+from yaffle.core.outcomes import OUTCOMES, judge
 from yaffle.core.verdict import Belief, Vote, vote
 from yaffle.engine.calls import Failure, ask_driver
 from yaffle.model.bounds import SLACK_S, check_s
