@@ -1,4 +1,4 @@
-"""`yaffle db …`: the database file itself, without a server: look, upgrade, forget what is old."""
+"""`yaffle db …`: the database itself, without a server of ours: look, upgrade, forget what is old."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from yaffle.cli.settings import Config, Database, StateDir
 if TYPE_CHECKING:
     from yaffle.config import Settings
 
-app = group("The database file: look, upgrade, forget what is old.")
+app = group("The database: look, upgrade, forget what is old.")
 
 
 @app.command("check")
@@ -52,23 +52,30 @@ def migrate(
     *,
     as_json: Json = False,
 ) -> None:
-    """Bring the database to this version's schema, after a copy; no engine may run meanwhile."""
+    """Bring the database to this version's schema.
+
+    A file is copied first, and no engine may run meanwhile; on a server's database the engines of
+    the version before go on.
+    """
     import asyncio
 
     from yaffle.engine.clock import SystemClock
-    from yaffle.store.database import open_store
+    from yaffle.store.database import open_store, prepare_server
+    from yaffle.store.dialects import place_of
     from yaffle.store.migrate import HEAD
     from yaffle.wiring import made_dir
 
     found = settings.load(config, database=database, state_dir=state_dir)
-    made_dir(found.state_dir)
-    store = open_store(
-        found.database_url, clock=SystemClock(), backup_dir=found.state_dir / "backups"
-    )
-    asyncio.run(store.close())
-    Output(as_json=as_json).say(
-        {"database": str(store.path), "schema": HEAD}, f"{store.path}: schema {HEAD}"
-    )
+    place = place_of(found.database_url)
+    if place.shared:
+        prepare_server(found.database_url, clock=SystemClock())
+    else:
+        made_dir(found.state_dir)
+        store = open_store(
+            found.database_url, clock=SystemClock(), backup_dir=found.state_dir / "backups"
+        )
+        asyncio.run(store.close())
+    Output(as_json=as_json).say({"database": str(place), "schema": HEAD}, f"{place}: schema {HEAD}")
 
 
 @app.command("prune")

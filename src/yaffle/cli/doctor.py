@@ -90,9 +90,9 @@ def _state_dir(found: Settings) -> Row:
 
 def _disk(found: Settings) -> Row:
     from yaffle.api.doctor import disk
-    from yaffle.store.dialects import database_path
+    from yaffle.store.dialects import place_of
 
-    path = database_path(found.database_url)
+    path = place_of(found.database_url).path
     folder = path.parent if path else found.state_dir
     if not folder.is_dir():
         raise ConfigError(f"{folder}: no such folder")
@@ -105,7 +105,7 @@ def _database(found: Settings) -> Row:
     from yaffle.store import doctor as store_doctor
 
     facts = store_doctor.check(found.database_url, clock=SystemClock())
-    detail = f"{facts.path}: {facts.size_bytes} bytes, schema {facts.schema}"
+    detail = f"{facts.database}: {facts.size_bytes} bytes, schema {facts.schema}"
     if facts.outbox_pending:
         detail += f", {facts.outbox_pending} messages on their way"
     if facts.problems:

@@ -45,6 +45,8 @@ HOOKED: Final = "WAITING_LIFECYCLE_COMPLETION"
 ACTIVE: Final = (READY, RUNNING)
 UNFINISHED: Final = (WAITING, READY, RUNNING, HOOKED)
 ENDED: Final = (SUCCEEDED, FAILED, CANCELLED)
+NOBODY: Final = EngineId("-")
+"""No engine: whoever asks only looks."""
 PUT_OFF_MAX_S: Final = 300
 """An action that is ready may be put off until its `lease_us`, for as long as this."""
 
@@ -181,6 +183,12 @@ def claim(
             row = conn.execute(_ACTION, {"ident": ident}).one()
             mine.append(load(ActionRow, row))
     return mine
+
+
+def any_claimable(conn: Connection, me: EngineId = NOBODY, carried: Sequence[str] = ()) -> bool:
+    """Whether `claim` would find anything: a look costs others nothing, a claim is a write."""
+    found = select(actions.c.id).where(_claimable(leases.now(conn), me, carried)).limit(1)
+    return conn.execute(found).first() is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ across a wait; it may be run again as a whole, so it touches nothing but the dat
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -23,12 +24,16 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from yaffle.ports.clock import Clock
+    from yaffle.store.dialects import Place
 
 T = TypeVar("T")
 
 TIMEOUT_S: Final = 10.0
 BUSY_TIMEOUT_S: Final = 5.0
 READERS: Final = 4
+HOLD_S: Final = 2.5
+GROUP_S: Final = 0.05
+"""How long a group of writes may go on taking more in, while other processes wait for their turn."""
 
 
 class Store:
@@ -37,13 +42,15 @@ class Store:
     def __init__(
         self,
         *,
-        path: Path | None,
+        place: Place,
         clock: Clock,
         engine: Engine,
         runner: Runner,
         lock: FileLock | None,
     ) -> None:
-        self.path = path
+        self.place = place
+        self.path = place.path
+        """SQLite's file; None for a server's database, and for one in memory."""
         self.clock = clock
         self.engine = engine
         """For tests and tools that count; work goes through `write` and `read`."""
@@ -85,7 +92,8 @@ class Store:
                 raise
             fate = "it was not begun" if job.future.cancelled() else "it may still happen"
             raise StoreUnavailable(
-                f"database {self.path}: no answer within {timeout_s:g} s, {fate}; look at the disk"
+                f"database {self.place}: no answer within {timeout_s:g} s, {fate};"
+                f" look at {'the server' if self.place.shared else 'the disk'}"
             ) from error
 
     async def close(self) -> None:
@@ -117,38 +125,69 @@ def open_store(
     runner: Literal["thread", "inline"] = "thread",
     with_engine_lock: bool = True,
     busy_timeout_s: float = BUSY_TIMEOUT_S,
+    hold_s: float = HOLD_S,
 ) -> Store:
-    """Open, and with the engine's lock also create and upgrade, the database at `url`; blocks.
+    """Open the database at `url`; blocks.
 
-    `sqlite:///path`, or `sqlite://` for one in memory, which needs the inline runner. Raises
-    Conflict while another engine holds the file, ConfigError for a URL or schema that this version
-    cannot use, StoreUnavailable when the file cannot be opened. Without the lock nothing is
-    created or changed: the file must exist and its schema be this program's.
+    A file is also created and upgraded, if `with_engine_lock`; without the lock it must exist and
+    its schema be this program's. `sqlite://`, in memory, needs the inline runner. A server's
+    database has to be there: `yaffle db migrate` (`prepare_server`) makes its tables. A writer that
+    is silent for `hold_s` in the middle of a transaction is thrown out by a server: it is frozen.
+
+    Raises Conflict while another engine holds the file, ConfigError for a URL or schema that this
+    version cannot use, StoreUnavailable when the database cannot be opened.
     """
-    path = dialects.database_path(url)
-    if path is None and runner != "inline":
+    place = dialects.place_of(url)
+    if place.in_memory and runner != "inline":
         raise ConfigError(f"database.url = {url!r}: a database in memory serves tests only")
-    lock = _claim(path, with_engine_lock=with_engine_lock)
+    lock = None if place.path is None else _claim(place.path, with_engine_lock=with_engine_lock)
+    opening = dialects.Opening(
+        place=place,
+        clock=clock,
+        connections=1 if runner == "inline" else READERS + 1,
+        busy_timeout_s=busy_timeout_s,
+        hold_s=hold_s,
+    )
     try:
-        engine = dialects.make_engine(
-            path,
-            clock=clock,
-            connections=1 if runner == "inline" else READERS + 1,
-            busy_timeout_s=busy_timeout_s,
-        )
-        _settle_schema(engine, path, lock, backup_dir=backup_dir, now_us=clock.now_us())
+        engine = dialects.make_engine(opening)
+        _settle_schema(engine, place, lock, backup_dir=backup_dir, now_us=clock.now_us())
     except BaseException:
         if lock is not None:
             lock.release()
         raise
     return Store(
-        path=path, clock=clock, engine=engine, runner=_start(runner, engine, path), lock=lock
+        place=place,
+        clock=clock,
+        engine=engine,
+        runner=_start(runner, engine, place, clock),
+        lock=lock,
     )
 
 
-def _claim(path: Path | None, *, with_engine_lock: bool) -> FileLock | None:
-    if path is None:
-        return None
+def prepare_server(url: str, *, clock: Clock) -> Place:
+    """Create or upgrade the tables of a server's database; engines of the schema before may run.
+
+    Raises ConfigError while an engine lives that could not work with the result, and as
+    `open_store` does.
+    """
+    place = dialects.place_of(url)
+    engine = dialects.make_engine(
+        dialects.Opening(
+            place=place, clock=clock, connections=1, busy_timeout_s=BUSY_TIMEOUT_S, hold_s=HOLD_S
+        )
+    )
+    try:
+        migrate.upgrade(engine, place, backup_dir=None, now_us=clock.now_us())
+    except BaseException as error:
+        if lost := dialects.unavailable(error, place):
+            raise lost from error
+        raise
+    finally:
+        engine.dispose()
+    return place
+
+
+def _claim(path: Path, *, with_engine_lock: bool) -> FileLock | None:
     if not with_engine_lock:
         if not path.exists():
             raise ConfigError(f"database.url: there is no database at {path}; start Yaffle once")
@@ -167,31 +206,38 @@ def _claim(path: Path | None, *, with_engine_lock: bool) -> FileLock | None:
 
 def _settle_schema(
     engine: Engine,
-    path: Path | None,
+    place: Place,
     lock: FileLock | None,
     *,
     backup_dir: Path | None,
     now_us: int,
 ) -> None:
     try:
-        if path is None or lock is not None:
-            migrate.upgrade(engine, path, backup_dir=backup_dir, now_us=now_us)
+        if place.in_memory or lock is not None:
+            migrate.upgrade(engine, place, backup_dir=backup_dir, now_us=now_us)
         else:
             with engine.connect() as conn, conn.begin():
-                migrate.require_head(conn, path)
+                dialects.kind_of(conn).check(conn)
+                migrate.require_usable(conn, place)
     except BaseException as error:
         engine.dispose()
-        if lost := dialects.unavailable(error, path):
+        if lost := dialects.unavailable(error, place):
             raise lost from error
         raise
 
 
-def _start(kind: Literal["thread", "inline"], engine: Engine, path: Path | None) -> Runner:
-    where = str(path or "in memory")
-    guard = _same_file(path)
+def _start(kind: Literal["thread", "inline"], engine: Engine, place: Place, clock: Clock) -> Runner:
+    guard = _same_file(place.path)
     if kind == "inline":
-        return InlineRunner(engine, where=where, guard=guard)
-    return ThreadRunner(engine, where=where, guard=guard, readers=READERS)
+        return InlineRunner(engine, where=str(place), guard=guard)
+    return ThreadRunner(
+        engine,
+        where=str(place),
+        guard=guard,
+        readers=READERS,
+        now_s=clock.monotonic_s,
+        group_s=GROUP_S if place.shared else math.inf,
+    )
 
 
 def _same_file(path: Path | None) -> Callable[[], None]:

@@ -13,8 +13,6 @@ from yaffle.store import dialects, migrate, outbox
 from yaffle.store.tables import outbox as outbox_table
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sqlalchemy import Connection
 
     from yaffle.ports.clock import Clock
@@ -26,9 +24,10 @@ T = TypeVar("T")
 class Facts:
     """What is so; `problems` says what is wrong, one sentence each, empty when nothing is."""
 
-    path: Path
+    database: str
+    """The file, or the server's URL without its password."""
     size_bytes: int
-    """Of the file and its write-ahead log."""
+    """Of the file and its write-ahead log; what a server says."""
     schema: str | None
     expected_schema: str
     outbox_pending: int | None
@@ -42,12 +41,15 @@ class Facts:
 def check(url: str, *, clock: Clock) -> Facts:
     """Look at the database at `url`; it may be older, newer, damaged or in use by an engine.
 
-    Raises ConfigError when there is no such file; everything else is a problem in the answer.
+    Raises ConfigError when there is no such file or kind of database; everything else is a problem
+    in the answer.
     """
-    path = dialects.database_path(url)
-    if path is None or not path.exists():
+    place = dialects.place_of(url)
+    if not place.shared and (place.path is None or not place.path.exists()):
         raise ConfigError(f"database.url = {url!r}: there is no such file; start Yaffle once")
-    engine = dialects.make_engine(path, clock=clock, connections=1, busy_timeout_s=5.0)
+    engine = dialects.make_engine(
+        dialects.Opening(place=place, clock=clock, connections=1, busy_timeout_s=5.0, hold_s=60.0)
+    )
     problems: list[str] = []
 
     def ask(question: Callable[[Connection], T]) -> T | None:
@@ -56,11 +58,13 @@ def check(url: str, *, clock: Clock) -> Facts:
             with engine.connect() as conn, conn.begin():
                 return question(conn)
         except dialects.ERRORS as error:
-            problems.append(str(dialects.unavailable(error, path) or f"database {path}: {error}"))
+            problems.append(str(dialects.unavailable(error, place) or f"database {place}: {error}"))
             return None
 
     try:
-        problems += [f"damaged: {line}" for line in ask(dialects.quick_check) or ()]
+        damages = ask(lambda conn: dialects.kind_of(conn).damages(conn))
+        problems += [f"damaged: {line}" for line in damages or ()]
+        size = ask(lambda conn: dialects.kind_of(conn).size_bytes(conn, place))
         schema = ask(migrate.version)
         news = ask(_news) or _News(pending=None, parked=None, oldest_us=None)
     finally:
@@ -68,8 +72,8 @@ def check(url: str, *, clock: Clock) -> Facts:
     problems += _judge(schema, news)
     age_us = None if news.oldest_us is None else clock.now_us() - news.oldest_us
     return Facts(
-        path=path,
-        size_bytes=_size(path),
+        database=str(place),
+        size_bytes=size or 0,
         schema=schema,
         expected_schema=migrate.HEAD,
         outbox_pending=news.pending,
@@ -110,8 +114,3 @@ def _count(conn: Connection, state: outbox.OutboxState) -> int:
     return conn.execute(
         select(func.count()).select_from(outbox_table).where(outbox_table.c.state == state)
     ).scalar_one()
-
-
-def _size(path: Path) -> int:
-    files = (path, path.with_name(path.name + "-wal"))
-    return sum(file.stat().st_size for file in files if file.exists())

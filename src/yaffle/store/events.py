@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import insert
+from sqlalchemy import func, insert, select
 
 from yaffle.model.operations import EMPTY
 from yaffle.store.tables import events, outbox
@@ -91,3 +91,8 @@ def append(  # noqa: PLR0913 - an event has that many parts
             )
         )
     return seq
+
+
+def newest(conn: Connection) -> int:
+    """Return the place in the order of the newest event; 0 before the first."""
+    return conn.execute(select(func.max(events.c.seq))).scalar_one() or 0

@@ -1,19 +1,21 @@
-"""Engines, their epochs, and which engine watches which cluster.
+"""Engines, their epochs, and how long each may act.
 
 The database's clock decides what has expired; a holder trusts only its own monotonic deadline,
-taken before it asked (DESIGN §3).
+taken before it asked (DESIGN §3). Who takes which watch is in `store.holdings`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from sqlalchemy import exists, insert, or_, select, update
+from sqlalchemy import exists, insert, select, update
 
+from yaffle import __version__
 from yaffle.model.ids import ClusterId, EngineId, Epoch
 from yaffle.store import counters, dialects
-from yaffle.store.tables import actions, clusters, engines, watches
+from yaffle.store.migrate import HEAD
+from yaffle.store.tables import actions, engines, watches
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -45,12 +47,6 @@ def held(conn: Connection, me: EngineId, epoch: Epoch) -> frozenset[ClusterId]:
     return frozenset(ClusterId(ident) for ident in rows.scalars())
 
 
-def any_unwatched(conn: Connection) -> bool:
-    """Whether there is a cluster that no engine has ever watched: a new one."""
-    new = select(clusters.c.id).where(clusters.c.id.not_in(select(watches.c.cluster_id)))
-    return conn.execute(new.limit(1)).first() is not None
-
-
 def register(conn: Connection, me: EngineId, *, host: str, pid: int, alone: bool) -> Epoch:
     """Enter this engine under a new epoch.
 
@@ -65,17 +61,45 @@ def register(conn: Connection, me: EngineId, *, host: str, pid: int, alone: bool
         )
     conn.execute(
         insert(engines).values(
-            id=me, host=host, pid=pid, epoch=epoch, started_us=now_us, seen_us=now_us
+            id=me,
+            host=host,
+            pid=pid,
+            epoch=epoch,
+            started_us=now_us,
+            seen_us=now_us,
+            schema=int(HEAD),
+            version=__version__,
         )
     )
     return epoch
 
 
-def renew(conn: Connection, me: EngineId, epoch: Epoch, *, lease_s: float) -> bool:
-    """Extend the engine's lease and everything it owns; False when it has expired already."""
+def alive(conn: Connection, me: EngineId, epoch: Epoch, *, lease_s: float) -> bool:
+    """Whether the engine's lease is good, by the database's clock: a thawed one finds it is not."""
+    good = exists().where(
+        engines.c.id == me,
+        engines.c.epoch == epoch,
+        engines.c.stopped_us.is_(None),
+        engines.c.seen_us > now(conn) - int(lease_s * 1_000_000),
+    )
+    return bool(conn.execute(select(good)).scalar_one())
+
+
+def renew(
+    conn: Connection,
+    me: EngineId,
+    epoch: Epoch,
+    *,
+    lease_s: float,
+    stuck: Collection[ClusterId] = (),
+) -> bool:
+    """Extend the engine's lease and everything it owns; False when it has expired already.
+
+    `stuck`: clusters whose watch stands still; their leases run out, so that others take them.
+    """
     lease_us = int(lease_s * 1_000_000)
     now_us = now(conn)
-    alive = conn.execute(
+    kept = conn.execute(
         update(engines)
         .where(
             engines.c.id == me,
@@ -85,7 +109,7 @@ def renew(conn: Connection, me: EngineId, epoch: Epoch, *, lease_s: float) -> bo
         )
         .values(seen_us=now_us)
     ).rowcount
-    if alive != 1:
+    if kept != 1:
         return False
     until = now_us + lease_us
     conn.execute(
@@ -95,7 +119,9 @@ def renew(conn: Connection, me: EngineId, epoch: Epoch, *, lease_s: float) -> bo
     )
     conn.execute(
         update(watches)
-        .where(watches.c.owner == me, watches.c.epoch == epoch)
+        .where(
+            watches.c.owner == me, watches.c.epoch == epoch, watches.c.cluster_id.not_in(stuck)
+        )
         .values(lease_us=until)
     )
     return True
@@ -103,32 +129,13 @@ def renew(conn: Connection, me: EngineId, epoch: Epoch, *, lease_s: float) -> bo
 
 def stop(conn: Connection, me: EngineId) -> None:
     """Give everything back: a clean end lets others take over at once."""
-    conn.execute(update(engines).where(engines.c.id == me).values(stopped_us=now(conn)))
-    conn.execute(update(watches).where(watches.c.owner == me).values(lease_us=0))
+    now_us = now(conn)
+    conn.execute(update(engines).where(engines.c.id == me).values(stopped_us=now_us))
+    conn.execute(
+        update(watches).where(watches.c.owner == me).values(owner="", lease_us=0, claimed_us=now_us)
+    )
     conn.execute(
         update(actions)
         .where(actions.c.owner == me, actions.c.status == "RUNNING")
         .values(lease_us=0)
     )
-
-
-def claim_watches(
-    conn: Connection, me: EngineId, epoch: Epoch, *, lease_s: float
-) -> Sequence[ClusterId]:
-    """Take every cluster that nobody watches; return all that are ours."""
-    now_us = now(conn)
-    until_us = now_us + int(lease_s * 1_000_000)
-    missing = select(clusters.c.id).where(clusters.c.id.not_in(select(watches.c.cluster_id)))
-    for ident in conn.execute(missing).scalars().all():
-        conn.execute(insert(watches).values(cluster_id=ident, claimed_us=now_us))
-    stopped = select(engines.c.id).where(engines.c.stopped_us.is_not(None))
-    conn.execute(
-        update(watches)
-        .where(
-            watches.c.owner != me,
-            or_(watches.c.lease_us < now_us, watches.c.owner.in_(stopped)),
-        )
-        .values(owner=me, epoch=epoch, lease_us=until_us, claimed_us=now_us)
-    )
-    mine = select(watches.c.cluster_id).where(watches.c.owner == me, watches.c.epoch == epoch)
-    return [ClusterId(c) for c in conn.execute(mine.order_by(watches.c.cluster_id)).scalars()]

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import inspect
+from sqlalchemy import inspect, select
 
 from yaffle.errors import ConfigError, StoreUnavailable
-from yaffle.store import dialects
-from yaffle.store.tables import metadata
+from yaffle.store import counters, dialects
+from yaffle.store.tables import engines, metadata
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
+
+    from yaffle.store.dialects import Place
 
 log = structlog.get_logger(__name__)
 
@@ -25,6 +28,8 @@ HEAD: Final = "0003"
 """The schema this program reads and writes: the newest file in `migrations/versions`."""
 
 MIGRATIONS: Final = Path(__file__).with_name("migrations")
+ALIVE_US: Final = 60_000_000
+_OURS: Final = {f"{number:04}" for number in range(1, int(HEAD) + 1)}
 
 
 def version(conn: Connection) -> str | None:
@@ -32,53 +37,108 @@ def version(conn: Connection) -> str | None:
     return MigrationContext.configure(conn).get_current_revision()
 
 
-def require_head(conn: Connection, where: object) -> None:
-    """Raise ConfigError unless the schema is exactly this program's."""
+def require_usable(conn: Connection, where: object) -> None:
+    """Raise ConfigError unless this program can work with the schema that is there.
+
+    A newer one will do if the migrations that made it say so (`oldest_program`): they only added.
+    """
     found = version(conn)
     if found == HEAD:
         return
-    _refuse_unknown(found, where, ScriptDirectory.from_config(config()))
+    if _is_newer(found) and _has_room_for_us(conn):
+        log.info("database schema is newer, and compatible", database=str(where), schema=found)
+        return
+    _refuse_unknown(found, where)
     raise ConfigError(
         f"database {where}: its schema is {found or 'missing'}, this program needs {HEAD};"
-        " run `yaffle db migrate`, or start the engine, which does it"
+        " run `yaffle db migrate`"
     )
 
 
 def upgrade(
     engine: Engine,
-    path: Path | None,
+    place: Place,
     *,
     backup_dir: Path | None,
     now_us: int,
     migrations: Path = MIGRATIONS,
 ) -> None:
-    """Bring the schema to the newest in one transaction; an older one is copied first.
+    """Bring the schema to the newest; an older file is copied first.
 
-    The copy lies in `backup_dir`, or beside the database. A failing migration changes nothing.
+    The copy lies in `backup_dir`, or beside the database. A failing migration changes nothing,
+    except on MariaDB, where every DDL statement commits. Raises ConfigError while an engine lives
+    that could not work with the result.
     """
-    where = path or "in memory"
-    with engine.connect() as conn, conn.begin():
-        found = version(conn)
-        strange = found is None and bool(inspect(conn).get_table_names())
     scripts = ScriptDirectory.from_config(config(migrations=migrations))
     head = scripts.get_current_head()
-    if found == head:
+    with engine.connect() as conn, conn.begin():
+        kind = dialects.kind_of(conn)
+        found = version(conn)
+        strange = found is None and bool(inspect(conn).get_table_names())
+        usable = found is not None and _is_newer(found) and _has_room_for_us(conn)
+    if found == head or usable:
         return
-    _refuse_unknown(found, where, scripts)
+    _refuse_unknown(found, place)
     if strange:
         raise ConfigError(
-            f"database {where}: it holds tables that are not Yaffle's; check database.url"
+            f"database {place}: it holds tables that are not Yaffle's; check database.url"
         )
-    if found is not None and path is not None:
-        _back_up(path, backup_dir or path.parent, f"{found}-{now_us}")
+    if found is not None and place.path is not None:
+        _back_up(place.path, backup_dir or place.path.parent, f"{found}-{now_us}")
     with engine.execution_options(**{dialects.WRITE: True}).begin() as conn:
-        if path is None:
+        kind.lock_schema(conn)
+        if found is None:
+            kind.prepare_empty(conn)
+        kind.check(conn)
+        if place.in_memory:
             # The same tables, a test says so; a simulation opens thousands of these.
             metadata.create_all(conn)
             command.stamp(config(conn, migrations=migrations), "head")
-        else:
-            command.upgrade(config(conn, migrations=migrations), "head")
-    log.info("database schema upgraded", database=str(where), before=found, after=head)
+        elif version(conn) != head:  # whoever held the lock before us may have done it
+            _climb(conn, scripts, place, migrations)
+    log.info("database schema upgraded", database=str(place), before=found, after=head)
+
+
+class _Living(NamedTuple):
+    host: str
+    pid: int
+    schema: int
+
+
+def _climb(conn: Connection, scripts: ScriptDirectory, place: Place, migrations: Path) -> None:
+    """Run what is missing, unless it would pull the ground from under an engine that lives."""
+    found = version(conn)
+    missing = list(scripts.iterate_revisions("head", found or "base"))
+    needed = max((getattr(s.module, "OLDEST_PROGRAM", 0) for s in missing), default=0)
+    if found is not None and place.shared:
+        if old := [e for e in _living(conn) if e.schema < needed]:
+            names = ", ".join(f"{e.host} (process {e.pid}, schema {e.schema:04})" for e in old)
+            raise ConfigError(
+                f"database {place}: the new schema needs programs of schema {needed:04} or newer,"
+                f" and older engines are at work: {names}; upgrade them first"
+            )
+        counters.take_turn(conn)
+    command.upgrade(config(conn, migrations=migrations), "head")
+    counters.raise_to(conn, counters.OLDEST_PROGRAM, needed)
+
+
+def _living(conn: Connection) -> Sequence[_Living]:
+    """Return the engines that have not stopped and were seen within a minute."""
+    seen = conn.execute(select(dialects.now_us())).scalar_one() - ALIVE_US
+    rows = conn.execute(
+        select(engines.c.host, engines.c.pid, engines.c.schema).where(
+            engines.c.stopped_us.is_(None), engines.c.seen_us > seen
+        )
+    )
+    return [_Living(*row) for row in rows]
+
+
+def _is_newer(found: str | None) -> bool:
+    return found is not None and found.isdecimal() and int(found) > int(HEAD)
+
+
+def _has_room_for_us(conn: Connection) -> bool:
+    return 0 < counters.oldest_program(conn) <= int(HEAD)
 
 
 def config(conn: Connection | None = None, *, migrations: Path = MIGRATIONS) -> Config:
@@ -90,13 +150,14 @@ def config(conn: Connection | None = None, *, migrations: Path = MIGRATIONS) -> 
     return settings
 
 
-def _refuse_unknown(found: str | None, where: object, scripts: ScriptDirectory) -> None:
-    known = {script.revision for script in scripts.walk_revisions()}
-    if found is not None and found not in known:
-        raise ConfigError(
-            f"database {where}: its schema {found!r} is newer than this program, which knows up to"
-            f" {HEAD}; install the newer Yaffle, or restore the copy made before the upgrade"
-        )
+def _refuse_unknown(found: str | None, where: object) -> None:
+    """Raise ConfigError for a schema that none of our migrations leads to."""
+    if found is None or found in _OURS:
+        return
+    raise ConfigError(
+        f"database {where}: its schema {found!r} is newer than this program, which knows up to"
+        f" {HEAD}; install the newer Yaffle, or restore the copy made before the upgrade"
+    )
 
 
 def _back_up(path: Path, folder: Path, suffix: str) -> None:

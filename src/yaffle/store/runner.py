@@ -2,6 +2,7 @@
 
 Invariant: a caller hears of success only after the COMMIT that holds its work returned. Jobs of one
 group are isolated by savepoints; if the transaction itself is lost, the whole group is told so.
+Every group takes its turn first: one writer at a time, of all processes (`store.counters`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from yaffle.errors import StoreUnavailable
-from yaffle.store import dialects
+from yaffle.store import counters, dialects, lost
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -25,6 +26,10 @@ T = TypeVar("T")
 QUEUE_LENGTH: Final = 10_000
 GROUP_MAX: Final = 200
 CLOSE_S: Final = 15.0
+TRIES: Final = 4
+"""How often a group is run before it is lost to others who were first."""
+READ_TRIES: Final = 2
+"""A server that was restarted has closed the connections we kept."""
 
 _WRITER_ENDED: Final = (
     "its writer has ended; if Yaffle is not stopping, see the log, and restart it"
@@ -99,79 +104,121 @@ class Work:
         self._writers = engine.execution_options(**{dialects.WRITE: True})
         self._where = where
         self._guard = guard
+        self._turn = 0
+        """The highest turn that we know to be committed."""
 
     def write(self, jobs: Callable[[], Iterable[Job[T]]]) -> int:
         """Run `jobs()` in one transaction and settle them; return how many were committed.
 
-        `jobs` is called when the write lock is held, so that whatever arrives while we wait for
-        the lock joins the group.
+        `jobs` is called when it is our turn, so that whatever arrives while we wait for it joins
+        the group.
         """
         started: list[Job[T]] = []
-        try:
-            with self._writers.connect() as conn:
-                self._write_group(conn, jobs, started)
-        except (*dialects.ERRORS, StoreUnavailable) as error:
-            if not started:
-                # Whoever waited for a lock that did not come is told now; it can ask again.
-                started.extend(job for job in jobs() if job.start())
-            self._fail_all(started, error)
-            return 0
-        except BaseException as error:
-            # Our bug: the thread dies loudly, but first nobody is left waiting.
-            self._fail_all(started, error)
-            raise
+        for tries_left in reversed(range(TRIES)):
+            try:
+                with self._writers.connect() as conn:
+                    self._write_group(conn, jobs, started)
+                break
+            except (*dialects.ERRORS, StoreUnavailable) as error:
+                if tries_left and self._worth_another(error, started):
+                    continue
+                if not started:
+                    # Whoever waited for a lock that did not come is told now; it can ask again.
+                    started.extend(job for job in jobs() if job.start())
+                self._fail_all(started, error)
+                return 0
+            except BaseException as error:
+                # Our bug: the thread dies loudly, but first nobody is left waiting.
+                self._fail_all(started, error)
+                raise
         for job in started:
             job.settle()
         return len(started)
+
+    def _worth_another(self, error: BaseException, started: Sequence[Job[T]]) -> bool:
+        """Whether nothing was done and another try may do it: a server was restarted meanwhile."""
+        return dialects.again(error) or (not started and dialects.lost_connection(error))
 
     def _write_group(
         self, conn: Connection, jobs: Callable[[], Iterable[Job[T]]], started: list[Job[T]]
     ) -> None:
         try:
             with conn.begin():
-                for job in jobs():
-                    if job.start():
-                        started.append(job)
-                        self._run(conn, job)
+                turn = counters.take_turn(conn)
+                if behind := turn <= self._turn:
+                    lost.record(conn, had=self._turn, found=turn - 1)
+                    turn = self._turn + 1
+                else:
+                    self._run_all(conn, jobs, started)
                 self._guard()
         except dialects.ERRORS as error:
             if not dialects.may_reuse(error):
                 conn.invalidate()
             raise
+        self._turn = turn
+        if behind:
+            raise StoreUnavailable(
+                f"database {self._where}: it went back to an older state; a global stop is set:"
+                " look at `yaffle status`"
+            )
+
+    def _run_all(
+        self, conn: Connection, jobs: Callable[[], Iterable[Job[T]]], started: list[Job[T]]
+    ) -> None:
+        if started:  # once more, and nobody else joins
+            for job in started:
+                self._run(conn, job)
+            return
+        for job in jobs():
+            if job.start():
+                started.append(job)
+                self._run(conn, job)
 
     def _run(self, conn: Connection, job: Job[T]) -> None:
         error = job.run_in_savepoint(conn)
-        if error is not None and (lost := dialects.unavailable(error, self._where)):
-            raise lost from error
-        if not dialects.in_transaction(conn):
+        if error is not None and dialects.again(error):
+            raise error
+        if error is not None and (away := dialects.unavailable(error, self._where)):
+            raise away from error
+        if not dialects.kind_of(conn).in_transaction(conn):
             raise StoreUnavailable(
                 f"database {self._where}: it dropped the transaction by itself; it is tried again"
             )
 
     def _fail_all(self, jobs: Sequence[Job[T]], error: BaseException) -> None:
         for job in jobs:
-            lost = dialects.unavailable(error, self._where) or StoreUnavailable(str(error))
-            lost.__cause__ = error
-            job.fail(lost)
+            away = dialects.unavailable(error, self._where) or StoreUnavailable(str(error))
+            away.__cause__ = error
+            job.fail(away)
 
     def read(self, job: Job[T]) -> None:
         """Run one job on a consistent snapshot that refuses writes, and settle it."""
         if not job.start():
             return
         try:
-            with self._readers.connect() as conn, conn.begin():
-                dialects.stop_when(conn, job.late)
-                try:
-                    result = job.work(conn)
-                finally:
-                    dialects.stop_when(conn, None)
+            result = self._read(job)
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is the caller's to see
-            lost = None
+            away = None
             if not dialects.writes_in_read(error):
-                lost = dialects.unavailable(error, self._where)
-            job.fail(lost or error)
+                away = dialects.unavailable(error, self._where)
+            job.fail(away or error)
         else:
             job.future.set_result(result)
+
+    def _read(self, job: Job[T]) -> T:
+        for tries_left in reversed(range(READ_TRIES)):
+            try:
+                with self._readers.connect() as conn, conn.begin():
+                    kind = dialects.kind_of(conn)
+                    kind.stop_when(conn, job.late)
+                    try:
+                        return job.work(conn)
+                    finally:
+                        kind.stop_when(conn, None)
+            except dialects.ERRORS as error:
+                if not tries_left or not dialects.lost_connection(error):
+                    raise
+        raise AssertionError("the last try has returned or raised")
 
 
 class InlineRunner:
@@ -199,9 +246,18 @@ class ThreadRunner:
     """One writer thread with group commit, a few reader threads, two bounded queues."""
 
     def __init__(
-        self, engine: Engine, *, where: str, guard: Callable[[], None], readers: int
+        self,
+        engine: Engine,
+        *,
+        where: str,
+        guard: Callable[[], None],
+        readers: int,
+        now_s: Callable[[], float],
+        group_s: float,
     ) -> None:
         self._engine = engine
+        self._now_s = now_s
+        self._group_s = group_s
         self._work = Work(engine, where=where, guard=guard)
         self._where = where
         self._writes: queue.Queue[AnyJob | None] = queue.Queue(QUEUE_LENGTH)
@@ -254,8 +310,11 @@ class ThreadRunner:
                     job.fail(StoreUnavailable(f"database {self._where}: {_WRITER_ENDED}"))
 
     def _drain(self, first: list[AnyJob]) -> Iterable[AnyJob]:
+        end_s = self._now_s() + self._group_s
         yield from (first.pop() for _ in first[:])
         for _ in range(GROUP_MAX - 1):
+            if self._now_s() > end_s:
+                return
             try:
                 job = self._writes.get_nowait()
             except queue.Empty:

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, Engine, func, insert, select
 
-from yaffle.store import events, tables
+from yaffle.store import dialects, events, tables
 
 CHILD = Path(__file__).with_name("child.py")
 
@@ -92,3 +92,13 @@ def keys(conn: Connection) -> Sequence[str]:
 def count(conn: Connection, table: str) -> int:
     chosen = tables.metadata.tables[table]
     return conn.execute(select(func.count()).select_from(chosen)).scalar_one()
+
+
+def opened(where: str) -> tuple[Engine, dialects.Place]:
+    """Return one connection's engine to the database at this URL, as `open_store` makes it."""
+    place = dialects.place_of(where)
+    return dialects.make_engine(
+        dialects.Opening(
+            place=place, clock=WallClock(), connections=1, busy_timeout_s=1, hold_s=2.0
+        )
+    ), place

@@ -254,6 +254,6 @@ def test_a_power_cut_is_provided_for(tmp_path):
                     for name in pragmas
                 ]
                 assert found == ["wal", 2, 1, 5000]
-            assert await store.read(lambda conn: count(conn, "counters")) == 0
+            assert await store.read(lambda conn: count(conn, "nodes")) == 0
 
     asyncio.run(scenario())

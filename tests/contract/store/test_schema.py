@@ -18,7 +18,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import insert
 from sqlalchemy.exc import IntegrityError, OperationalError
-from tests.contract.store.support import WallClock, keys, put, url
+from tests.contract.store.support import WallClock, keys, opened, put, url
 
 from yaffle.errors import ConfigError, StoreUnavailable
 from yaffle.store import dialects, doctor, migrate, tables
@@ -53,9 +53,9 @@ def query(path: Path, sql: str) -> list[tuple]:
 
 
 def upgrade(path: Path, migrations: Path, backup_dir: Path | None = None) -> None:
-    engine = dialects.make_engine(path, clock=WallClock(), connections=1, busy_timeout_s=1)
+    engine, place = opened(url(path))
     try:
-        migrate.upgrade(engine, path, backup_dir=backup_dir, now_us=7, migrations=migrations)
+        migrate.upgrade(engine, place, backup_dir=backup_dir, now_us=7, migrations=migrations)
     finally:
         engine.dispose()
 
@@ -75,9 +75,8 @@ def later(tmp_path):
 
 @pytest.mark.parametrize("where", ["file", "memory"])
 def test_migrations_build_exactly_the_tables(tmp_path, where):
-    path = tmp_path / "y.db" if where == "file" else None
-    engine = dialects.make_engine(path, clock=WallClock(), connections=1, busy_timeout_s=1)
-    migrate.upgrade(engine, path, backup_dir=None, now_us=1)
+    engine, place = opened(url(tmp_path / "y.db") if where == "file" else "sqlite://")
+    migrate.upgrade(engine, place, backup_dir=None, now_us=1)
     with engine.connect() as conn, conn.begin():
         context = MigrationContext.configure(conn, opts={"compare_type": True})
         assert compare_metadata(context, tables.metadata) == []
@@ -99,6 +98,7 @@ def test_opening_again_changes_nothing_and_copies_nothing(tmp_path):
 def test_a_newer_schema_is_refused(tmp_path):
     make(tmp_path / "y.db")
     query(tmp_path / "y.db", "UPDATE alembic_version SET version_num = '9999'")
+    query(tmp_path / "y.db", "UPDATE counters SET value = 9999 WHERE name = 'oldest_program'")
     for with_engine_lock in (True, False):
         with pytest.raises(ConfigError, match="'9999' is newer"):
             open_store(url(tmp_path / "y.db"), clock=WallClock(), with_engine_lock=with_engine_lock)
@@ -218,7 +218,7 @@ def test_the_doctor_says_what_is_wrong_with_any_file(tmp_path):
 
 def test_a_database_of_the_first_schema_keeps_its_rows_and_gets_projects(tmp_path):
     path = tmp_path / "y.db"
-    engine = dialects.make_engine(path, clock=WallClock(), connections=1, busy_timeout_s=1)
+    engine, _ = opened(url(path))
     with engine.execution_options(**{dialects.WRITE: True}).begin() as conn:
         command.upgrade(migrate.config(conn), "0001")
     engine.dispose()

@@ -29,7 +29,7 @@ DIALECTS = [
     [
         pytest.param(sqlite.dialect(), "yaffle_now_us()", id="sqlite"),
         pytest.param(postgresql.dialect(), "clock_timestamp()", id="postgresql"),
-        pytest.param(mysql.dialect(), "UTC_TIMESTAMP(6)", id="mysql"),
+        pytest.param(mysql.dialect(), "SYSDATE(6)", id="mysql"),
     ],
 )
 def test_each_database_is_asked_for_its_own_clock(dialect, words):
@@ -63,13 +63,13 @@ def test_every_object_row_says_whose_it_is():
     ],
 )
 def test_sqlite_urls_name_a_file(url, path):
-    assert dialects.database_path(url) == path
+    assert dialects.place_of(url).path == path
 
 
 @pytest.mark.parametrize(
     "url",
     [
-        "postgresql+psycopg://yaffle:secret@db/yaffle",
+        "postgresql+asyncpg://yaffle:secret@db/yaffle",
         "mysql+asyncmy://yaffle:secret@db/yaffle",
         "sqlite+aiosqlite:///y.db",
         "sqlite:///y.db?mode=memory",
@@ -78,7 +78,7 @@ def test_sqlite_urls_name_a_file(url, path):
 )
 def test_other_urls_are_refused_with_what_would_work_and_no_password(url):
     with pytest.raises(ConfigError, match="sqlite:///PATH") as caught:
-        dialects.database_path(url)
+        dialects.place_of(url)
     assert "secret" not in str(caught.value)
 
 

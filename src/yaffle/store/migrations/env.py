@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
+from yaffle.store import dialects
 from yaffle.store.tables import metadata
 
 context.configure(
@@ -12,7 +13,7 @@ context.configure(
     # SQLite cannot alter most things in place: batch mode copies the table.
     render_as_batch=True,
     # SQLite does roll back DDL once BEGIN is ours (see dialects); Alembic assumes that it cannot.
-    transactional_ddl=True,
+    transactional_ddl=dialects.kind_of(context.config.attributes["connection"]).transactional_ddl,
 )
 with context.begin_transaction():
     context.run_migrations()

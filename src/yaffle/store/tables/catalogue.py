@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, Column, ForeignKey, Index, String, Table, Text, UniqueConstraint
+from sqlalchemy import JSON, Column, ForeignKey, Index, String, Table, UniqueConstraint
 
 from yaffle.store.tables import columns
 
@@ -105,7 +105,7 @@ nodes = Table(
     columns.flag("tainted", default=False),
     columns.us_or_null("grace_us"),
     columns.us_or_null("seen_us"),
-    Column("mark_reason", Text, nullable=True),
+    columns.text_or_null("mark_reason"),
     columns.word("mark_by"),
     columns.us_or_null("mark_us"),
     columns.number("attempts", 0),

@@ -9,12 +9,14 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Float,
     Index,
     Integer,
     MetaData,
     String,
     Text,
 )
+from sqlalchemy.dialects.mysql import DOUBLE, MEDIUMTEXT
 
 from yaffle.model.rights import DEFAULT_PROJECT
 
@@ -31,6 +33,11 @@ metadata: Final = MetaData(
 SEQ: Final = BigInteger().with_variant(Integer(), "sqlite")
 """SQLite counts by itself only in a column that is spelt INTEGER; and only with its AUTOINCREMENT
 does it not give the number of a deleted last row to the next one."""
+
+TEXT: Final = Text().with_variant(MEDIUMTEXT(), "mysql", "mariadb")
+"""MariaDB's TEXT ends at 64 KB; documents may be longer."""
+FLOAT: Final = Float().with_variant(DOUBLE(), "mysql", "mariadb")
+"""MariaDB's FLOAT ends after seven digits."""
 
 
 def ident(name: str = "id") -> Column[str]:
@@ -60,7 +67,11 @@ def word_or_null(name: str) -> Column[str]:
 
 
 def text(name: str) -> Column[str]:
-    return Column(name, Text, nullable=False, default="")
+    return Column(name, TEXT, nullable=False, default="")
+
+
+def text_or_null(name: str) -> Column[str]:
+    return Column(name, TEXT, nullable=True)
 
 
 def json(name: str) -> Column[object]:

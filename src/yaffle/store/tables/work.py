@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Float, ForeignKey, Index, Integer, String, Table, Text
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, String, Table
 
 from yaffle.store.tables import columns
 
@@ -79,7 +79,7 @@ actions = Table(
     Column("lease_us", BigInteger, nullable=False, default=0),
     # A waiting action goes on by then at the latest.
     columns.us_or_null("wake_us"),
-    Column("cancel_reason", Text, nullable=True),
+    columns.text_or_null("cancel_reason"),
     columns.number("timeout_s", 3600),
     columns.us_or_null("start_us"),
     columns.us_or_null("end_us", index=True),
@@ -116,7 +116,7 @@ budgets = Table(
     columns.metadata,
     Column("scope", String(64), primary_key=True),
     Column("key", String(255), primary_key=True),
-    Column("tokens", Float, nullable=False),
+    Column("tokens", columns.FLOAT, nullable=False),
     columns.us("updated_us"),
 )
 

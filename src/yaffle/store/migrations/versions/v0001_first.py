@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
+from sqlalchemy.dialects import mysql
 
 revision = "0001"
 down_revision = None
 branch_labels = None
 depends_on = None
+
+# MariaDB's TEXT ends at 64 KB, and its FLOAT after seven digits.
+TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
+FLOAT = sa.Float().with_variant(mysql.DOUBLE(), "mysql", "mariadb")
 
 
 def upgrade() -> None:  # noqa: PLR0915 - one statement per table and index
@@ -27,7 +32,7 @@ def upgrade() -> None:  # noqa: PLR0915 - one statement per table and index
         sa.Column("incident_id", sa.String(length=36), nullable=True),
         sa.Column("cause", sa.String(length=255), nullable=False),
         sa.Column("status", sa.String(length=255), nullable=False),
-        sa.Column("status_reason", sa.Text(), nullable=False),
+        sa.Column("status_reason", TEXT, nullable=False),
         sa.Column("inputs", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("outputs", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("data", sa.JSON(none_as_null=True), nullable=False),
@@ -35,7 +40,7 @@ def upgrade() -> None:  # noqa: PLR0915 - one statement per table and index
         sa.Column("owner", sa.String(length=36), nullable=False),
         sa.Column("epoch", sa.BigInteger(), nullable=False),
         sa.Column("lease_us", sa.BigInteger(), nullable=False),
-        sa.Column("cancel_reason", sa.Text(), nullable=True),
+        sa.Column("cancel_reason", TEXT, nullable=True),
         sa.Column("timeout_s", sa.Integer(), nullable=False),
         sa.Column("start_us", sa.BigInteger(), nullable=True),
         sa.Column("end_us", sa.BigInteger(), nullable=True),
@@ -63,7 +68,7 @@ def upgrade() -> None:  # noqa: PLR0915 - one statement per table and index
         "budgets",
         sa.Column("scope", sa.String(length=64), nullable=False),
         sa.Column("key", sa.String(length=255), nullable=False),
-        sa.Column("tokens", sa.Float(), nullable=False),
+        sa.Column("tokens", FLOAT, nullable=False),
         sa.Column("updated_us", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("scope", "key", name=op.f("pk_budgets")),
     )
@@ -84,7 +89,7 @@ def upgrade() -> None:  # noqa: PLR0915 - one statement per table and index
         sa.Column("next_us", sa.BigInteger(), nullable=False),
         sa.Column("attempts", sa.Integer(), nullable=False),
         sa.Column("done_us", sa.BigInteger(), nullable=True),
-        sa.Column("last_error", sa.Text(), nullable=False),
+        sa.Column("last_error", TEXT, nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_debris")),
     )
     op.create_index(
@@ -147,7 +152,7 @@ def upgrade() -> None:  # noqa: PLR0915 - one statement per table and index
         sa.Column("incident_id", sa.String(length=36), nullable=True),
         sa.Column("action", sa.String(length=255), nullable=False),
         sa.Column("status", sa.String(length=255), nullable=False),
-        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("reason", TEXT, nullable=False),
         sa.Column("data", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("project", sa.String(length=255), nullable=False),
         sa.Column("user", sa.String(length=255), nullable=False),
@@ -173,7 +178,7 @@ def upgrade() -> None:  # noqa: PLR0915 - one statement per table and index
         sa.Column("cause", sa.String(length=255), nullable=False),
         sa.Column("hold_reason", sa.String(length=255), nullable=True),
         sa.Column("hold_numbers", sa.JSON(none_as_null=True), nullable=True),
-        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("reason", TEXT, nullable=False),
         sa.Column("first_fail_us", sa.BigInteger(), nullable=True),
         sa.Column("opened_us", sa.BigInteger(), nullable=False),
         sa.Column("decided_us", sa.BigInteger(), nullable=True),
@@ -183,7 +188,7 @@ def upgrade() -> None:  # noqa: PLR0915 - one statement per table and index
         sa.Column("acknowledged_us", sa.BigInteger(), nullable=True),
         sa.Column("acknowledged_by", sa.String(length=255), nullable=False),
         sa.Column("action_id", sa.String(length=36), nullable=True),
-        sa.Column("evidence", sa.Text(), nullable=False),
+        sa.Column("evidence", TEXT, nullable=False),
         sa.Column("open_key", sa.String(length=36), nullable=True),
         sa.Column("project", sa.String(length=255), nullable=False),
         sa.Column("user", sa.String(length=255), nullable=False),
@@ -213,7 +218,7 @@ def upgrade() -> None:  # noqa: PLR0915 - one statement per table and index
         sa.Column("attempts", sa.Integer(), nullable=False),
         sa.Column("next_us", sa.BigInteger(), nullable=False),
         sa.Column("state", sa.String(length=255), nullable=False),
-        sa.Column("last_error", sa.Text(), nullable=False),
+        sa.Column("last_error", TEXT, nullable=False),
         sa.Column("created_us", sa.BigInteger(), nullable=False),
         sa.Column("done_us", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("seq", name=op.f("pk_outbox")),
@@ -230,7 +235,7 @@ def upgrade() -> None:  # noqa: PLR0915 - one statement per table and index
         sa.Column("scope", sa.String(length=255), nullable=False),
         sa.Column("target_id", sa.String(length=36), nullable=False),
         sa.Column("owner", sa.String(length=255), nullable=False),
-        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("reason", TEXT, nullable=False),
         sa.Column("starts_us", sa.BigInteger(), nullable=False),
         sa.Column("expires_us", sa.BigInteger(), nullable=True),
         sa.Column("lifted_us", sa.BigInteger(), nullable=True),
@@ -245,7 +250,7 @@ def upgrade() -> None:  # noqa: PLR0915 - one statement per table and index
         sa.Column("name", sa.String(length=255), nullable=False),
         sa.Column("type", sa.String(length=255), nullable=False),
         sa.Column("spec", sa.JSON(none_as_null=True), nullable=False),
-        sa.Column("source", sa.Text(), nullable=False),
+        sa.Column("source", TEXT, nullable=False),
         sa.Column("warnings", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("metadata", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("project", sa.String(length=255), nullable=False),
@@ -281,7 +286,7 @@ def upgrade() -> None:  # noqa: PLR0915 - one statement per table and index
         sa.Column("node_id", sa.String(length=36), nullable=False),
         sa.Column("physical_id", sa.String(length=255), nullable=False),
         sa.Column("method", sa.String(length=255), nullable=False),
-        sa.Column("evidence", sa.Text(), nullable=False),
+        sa.Column("evidence", TEXT, nullable=False),
         sa.Column("by", sa.String(length=255), nullable=False),
         sa.Column("at_us", sa.BigInteger(), nullable=False),
         sa.Column("waived", sa.Boolean(), nullable=False),
@@ -295,7 +300,7 @@ def upgrade() -> None:  # noqa: PLR0915 - one statement per table and index
         sa.Column("id", sa.String(length=36), nullable=False),
         sa.Column("cluster_id", sa.String(length=36), nullable=False),
         sa.Column("by", sa.String(length=255), nullable=False),
-        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("reason", TEXT, nullable=False),
         sa.Column("created_us", sa.BigInteger(), nullable=False),
         sa.Column("expires_us", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_releases")),
@@ -311,7 +316,7 @@ def upgrade() -> None:  # noqa: PLR0915 - one statement per table and index
         sa.Column("max_size", sa.Integer(), nullable=False),
         sa.Column("next_index", sa.Integer(), nullable=False),
         sa.Column("status", sa.String(length=255), nullable=False),
-        sa.Column("status_reason", sa.Text(), nullable=False),
+        sa.Column("status_reason", TEXT, nullable=False),
         sa.Column("timeout_s", sa.Integer(), nullable=False),
         sa.Column("metadata", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("config", sa.JSON(none_as_null=True), nullable=False),
@@ -340,7 +345,7 @@ def upgrade() -> None:  # noqa: PLR0915 - one statement per table and index
         sa.Column("operation_id", sa.String(length=36), nullable=False),
         sa.Column("phase", sa.String(length=255), nullable=False),
         sa.Column("result", sa.String(length=255), nullable=True),
-        sa.Column("detail", sa.Text(), nullable=False),
+        sa.Column("detail", TEXT, nullable=False),
         sa.Column("data", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("epoch", sa.BigInteger(), nullable=False),
         sa.Column("intent_us", sa.BigInteger(), nullable=False),
@@ -383,9 +388,9 @@ def upgrade() -> None:  # noqa: PLR0915 - one statement per table and index
         sa.Column("profile_id", sa.String(length=36), nullable=False),
         sa.Column("physical_id", sa.String(length=255), nullable=False),
         sa.Column("status", sa.String(length=255), nullable=False),
-        sa.Column("status_reason", sa.Text(), nullable=False),
+        sa.Column("status_reason", TEXT, nullable=False),
         sa.Column("health", sa.String(length=255), nullable=False),
-        sa.Column("health_reason", sa.Text(), nullable=False),
+        sa.Column("health_reason", TEXT, nullable=False),
         sa.Column("gray", sa.Boolean(), nullable=False),
         sa.Column("health_us", sa.BigInteger(), nullable=True),
         sa.Column("backend_status", sa.String(length=255), nullable=False),
@@ -395,7 +400,7 @@ def upgrade() -> None:  # noqa: PLR0915 - one statement per table and index
         sa.Column("tainted", sa.Boolean(), nullable=False),
         sa.Column("grace_us", sa.BigInteger(), nullable=True),
         sa.Column("seen_us", sa.BigInteger(), nullable=True),
-        sa.Column("mark_reason", sa.Text(), nullable=True),
+        sa.Column("mark_reason", TEXT, nullable=True),
         sa.Column("mark_by", sa.String(length=255), nullable=False),
         sa.Column("mark_us", sa.BigInteger(), nullable=True),
         sa.Column("attempts", sa.Integer(), nullable=False),

@@ -1,0 +1,71 @@
+"""A database that lost its last commits: say stop to everybody, and let nobody act on what is left.
+
+Seen by the turn (`store.counters`): whoever has committed turn 120 and is given turn 101 knows that
+twenty turns are gone, with whatever was decided and done in them. Servers may exist that no row
+speaks of; only a person can say whether acting is safe again (`yaffle stop --lift`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import update
+
+from yaffle.model.ids import PauseId
+from yaffle.model.incident import Pause, PauseKind, PauseScope
+from yaffle.store import counters, events, leases, pauses
+from yaffle.store.tables import actions, engines, watches
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+BY: Final = "yaffle"
+
+
+def record(conn: Connection, *, had: int, found: int) -> None:
+    """Set the global stop, end every session, and take away every running action's owner.
+
+    `had`: the highest turn that this process committed; `found`: the one the database has now.
+    Epochs go up by as many as can have been given out in the turns that are gone.
+    """
+    now_us = leases.now(conn)
+    counters.raise_to(conn, counters.TURN, had + 1)
+    epoch = counters.next_epoch(conn, max(had - found, 1))
+    conn.execute(update(engines).where(engines.c.stopped_us.is_(None)).values(stopped_us=now_us))
+    conn.execute(update(watches).values(lease_us=0))
+    conn.execute(
+        update(actions)
+        .where(actions.c.status == "RUNNING")
+        .values(owner="", epoch=epoch, lease_us=0)
+    )
+    stop(conn, now_us, _sentence(had, found))
+
+
+def stop(conn: Connection, now_us: int, reason: str) -> None:
+    """Set the global stop in our own name, unless one of ours is in force."""
+    if any(p.kind is PauseKind.STOP and p.owner == BY for p in pauses.in_force(conn, now_us)):
+        return
+    pause = Pause(
+        id=PauseId(str(uuid.uuid4())),
+        kind=PauseKind.STOP,
+        scope=PauseScope.ALL,
+        target_id="",
+        owner=BY,
+        reason=reason,
+        starts_us=now_us,
+        expires_us=None,
+    )
+    pauses.add(conn, pause)
+    subject = events.Subject(otype="PAUSE", oid=pause.id, oname=pause.kind.value, user=BY)
+    events.append(
+        conn, subject, at_us=now_us, action="STOP_BEGIN", reason=reason, level=events.ERROR
+    )
+
+
+def _sentence(had: int, found: int) -> str:
+    return (
+        f"the database went back: turn {found} after {had} had been committed, so {had - found}"
+        " transactions are lost; compare nodes and backend, then lift this with `yaffle stop --lift`"
+        " (docs/runbook/database-went-back.md)"
+    )

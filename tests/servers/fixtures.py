@@ -1,0 +1,86 @@
+"""Fixtures: one private server of each kind for all tests of a process, a new database for each test.
+
+`postgresql` and `mariadb` are the shared servers: do not stop them. A test that stops, kills or
+freezes a server asks for `own_postgresql` or `own_mariadb`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.servers import mariadb as maria
+from tests.servers import postgresql as postgres
+from tests.servers.mariadb import MariaDB
+from tests.servers.postgresql import PostgreSQL
+
+Server = PostgreSQL | MariaDB
+KINDS = ("postgresql", "mariadb")
+
+
+def _started(kind: str) -> Iterator[Server]:
+    if kind == "postgresql" and postgres.programs() is None:
+        pytest.skip("no PostgreSQL server is installed (package postgresql)")
+    if kind == "mariadb" and maria.program() is None:
+        pytest.skip("no MariaDB server is installed (package mariadb-server)")
+    server: Server = PostgreSQL() if kind == "postgresql" else MariaDB()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgreSQL]:
+    """The PostgreSQL of this test process."""
+    yield from _started("postgresql")
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariaDB]:
+    """The MariaDB of this test process."""
+    yield from _started("mariadb")
+
+
+@pytest.fixture
+def own_postgresql() -> Iterator[PostgreSQL]:
+    """A PostgreSQL that the test may break."""
+    yield from _started("postgresql")
+
+
+@pytest.fixture
+def own_mariadb() -> Iterator[MariaDB]:
+    """A MariaDB that the test may break."""
+    yield from _started("mariadb")
+
+
+@pytest.fixture
+def postgres_url(postgresql: PostgreSQL) -> Iterator[str]:
+    """A new, empty database; `yaffle.store.database.prepare_server(url, clock=…)` fills it."""
+    url = postgresql.create()
+    yield url
+    postgresql.drop(url)
+
+
+@pytest.fixture
+def mariadb_url(mariadb: MariaDB) -> Iterator[str]:
+    """A new, empty database; `yaffle.store.database.prepare_server(url, clock=…)` fills it."""
+    url = mariadb.create()
+    yield url
+    mariadb.drop(url)
+
+
+@pytest.fixture(params=KINDS)
+def server_url(request: pytest.FixtureRequest) -> str:
+    """Run the test once on each server."""
+    name = "postgres_url" if request.param == "postgresql" else "mariadb_url"
+    return str(request.getfixturevalue(name))
+
+
+@pytest.fixture(params=KINDS)
+def own_server(request: pytest.FixtureRequest) -> Server:
+    """Run the test once on each server, which it may break."""
+    found = request.getfixturevalue(f"own_{request.param}")
+    assert isinstance(found, PostgreSQL | MariaDB)
+    return found
