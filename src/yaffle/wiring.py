@@ -71,6 +71,7 @@ async def service(settings: Settings) -> AsyncIterator[Service]:
         )
         kit = build_kit(settings, store, clock, prober)
         kit.metrics.probes.set_function(lambda: prober.stats.checks_per_s)
+        kit.metrics.part_up.labels("prober").set_function(lambda: float(prober.stats.up))
         box.append(Engine(kit))
         yield Service(
             settings=settings,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -13,8 +16,9 @@ from yaffle.engine.calls import Failure, ask_driver
 from yaffle.engine.halts import halted
 from yaffle.errors import StoreUnavailable
 from yaffle.model.ids import OperationId
+from yaffle.model.incident import PauseKind
 from yaffle.model.operations import EMPTY, Operation, Progress, ProgressState
-from yaffle.store import catalog, debris, outbox, prune
+from yaffle.store import catalog, debris, lost, outbox, pauses, prune
 from yaffle.store.tables import actions
 from yaffle.store.tables import outbox as outbox_table
 
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
     from yaffle.engine.kit import Kit
     from yaffle.engine.session import Session
+    from yaffle.model.incident import Pause
     from yaffle.model.operations import Target
 
 log = structlog.get_logger()
@@ -57,7 +62,7 @@ class Caretaker:
             await self._kit.clock.sleep(PACE_S)
 
     async def _measure(self) -> None:
-        def work(conn: Connection) -> tuple[int | None, int, int | None]:
+        def work(conn: Connection) -> tuple[int | None, int, int | None, Sequence[Pause]]:
             parked = conn.execute(
                 select(func.count()).where(outbox_table.c.state == outbox.OutboxState.PARKED)
             ).scalar_one()
@@ -66,14 +71,26 @@ class Caretaker:
                     actions.c.status == "READY", actions.c.lease_us == 0
                 )
             ).scalar_one()
-            return outbox.oldest_pending_us(conn), parked, ready
+            return outbox.oldest_pending_us(conn), parked, ready, pauses.in_force(conn, now_us)
 
-        oldest_us, parked, ready_us = await self._kit.store.read(work)
         now_us = self._kit.clock.now_us()
+        oldest_us, parked, ready_us, paused = await self._kit.store.read(work)
         metrics = self._kit.metrics
         metrics.queue_age.set(0 if oldest_us is None else max(0, now_us - oldest_us) / 1e6)
         metrics.ready_age.set(0 if ready_us is None else max(0, now_us - ready_us) / 1e6)
         metrics.parked.set(parked)
+        stops = [p.owner == lost.BY for p in paused if p.kind is PauseKind.STOP]
+        metrics.stops.labels("yaffle").set(stops.count(True))
+        metrics.stops.labels("person").set(stops.count(False))
+        await self._measure_room()
+
+    async def _measure_room(self) -> None:
+        """Say how much room the database file has; a folder that cannot be asked changes nothing."""
+        path = self._kit.store.path
+        if path is not None:
+            with contextlib.suppress(OSError):
+                found = await asyncio.to_thread(os.statvfs, path.parent)
+                self._kit.metrics.disk_free.set(found.f_bavail * found.f_frsize)
 
     async def _prune(self) -> None:
         """Delete what is old, in bounded transactions, until nothing old is left."""

@@ -39,6 +39,11 @@ class Engine:
         self._kit = kit
         self.session: Session | None = None
         self.watches: dict[ClusterId, Watch] = {}
+        kit.metrics.part_up.labels("engine").set_function(self._up)
+
+    def _up(self) -> float:
+        """1 while it may act."""
+        return float(self.session is not None and self.session.may_act())
 
     async def run(self) -> None:
         """Live session after session; cancel to stop cleanly."""

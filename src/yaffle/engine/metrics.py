@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 DETECT_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600)
+BLINDNESS = ("clock jump", "late loop", "no answer from anywhere")
 RECOVER_BUCKETS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 
 
@@ -53,6 +56,19 @@ class Metrics:
             "yaffle_actions_oldest_ready_seconds", "Age of the oldest unclaimed action.", []
         )
         self.blind = self._counter("yaffle_blindness", "Times the watcher was blind.", ["cause"])
+        for cause in BLINDNESS:
+            # From 0 on: the growth of a counter that begins at 1 is seen by nobody.
+            self.blind.labels(cause)
+        self.part_up = self._gauge(
+            "yaffle_part_up", "1: this part of this process can do its work, 0: not.", ["part"]
+        )
+        self.stops = self._gauge("yaffle_stops", "Global stops in force, by whom.", ["by"])
+        self.disk_free = self._gauge(
+            "yaffle_disk_free_bytes",
+            "Room where the database file lies; NaN where it is a server.",
+            [],
+        )
+        self.disk_free.set(math.nan)
         self.probes = self._gauge("yaffle_probe_rate", "URL checks per second, lately.", [])
         self.takeovers = self._counter("yaffle_takeovers", "Actions taken over half-done.", [])
 
