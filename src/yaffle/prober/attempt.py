@@ -1,6 +1,6 @@
 """One attempt: resolve, connect, shake hands, send, read; it ends in exactly one row of the table.
 
-It stands spurious events: a descriptor may be reused within one batch of events.
+It stands spurious events: a descriptor may be used again within one batch of events.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import errno
 import select
 import socket
 import ssl
-import struct
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +16,7 @@ from yaffle.prober import tls, verdict
 from yaffle.prober.connecting import NO_ADDRESS, Failure, connect_failure, forbidden, text
 from yaffle.prober.idle import IdleSocket, Owner
 from yaffle.prober.loop import now_s
-from yaffle.prober.response import Response
+from yaffle.prober.response import COMPLETE, Response
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,13 +27,12 @@ if TYPE_CHECKING:
     from yaffle.prober.rules import Rules
 
 _WRITABLE: Final = select.EPOLLOUT
-_STREAM: Final = socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
 _TROUBLE: Final = select.EPOLLERR | select.EPOLLHUP
 _READABLE: Final = select.EPOLLIN | select.EPOLLRDHUP | _TROUBLE
-_RECV_BYTES: Final = 32 * 1024
-# Closed with a reset, as HAProxy does: a whole answer was read, and a TIME_WAIT for each check
-# would use up the ports of this host within seconds.
-_NO_LINGER: Final = struct.pack("ii", 1, 0)
+_UNDER_WAY: Final = (0, errno.EINPROGRESS)
+_FIRST_BYTES: Final = 4 * 1024
+"""Nearly every answer is shorter, and room that is not asked for need not be found."""
+_MORE_BYTES: Final = 32 * 1024
 
 
 class Phase(IntEnum):
@@ -61,7 +59,11 @@ _TIMEOUTS: Final = {
 
 
 class Attempt:
-    """Bounded by the rules' timeout, which counts only the time in which we were looking."""
+    """Bounded by the rules' timeout, which counts only the time in which we were looking.
+
+    A check makes one and starts it again for every attempt, for making an object of this size
+    costs as much as reading the answer.
+    """
 
     __slots__ = (
         "_addresses",
@@ -78,7 +80,7 @@ class Attempt:
         "_sock",
         "_started",
         "_unsent",
-        "due",
+        "deadline",
         "phase",
     )
 
@@ -87,39 +89,48 @@ class Attempt:
         self._request = request
         self._rules = rules
         self._owner = owner
-        self._addresses: Sequence[Address] = ()
+        self._addresses: Sequence[Address] = request.addresses or ()
         self._next = 0
         self._failure: Failure | None = None
         self._sock: socket.SocketType | None = None
         self._response: Response | None = None
+        """None until something was received that is not a whole answer of a known kind."""
         self._reused = False
-        self._unsent = request.data
-        self._started = now_s()
-        self._lost_s = loop.lost_s
+        self._unsent = b""
+        self._started = 0.0
+        self._lost_s = 0.0
         self._extended_s = 0.0
-        self.due = 0
-        self.phase = _RESOLVE
+        self.deadline = 0.0
+        self.phase = _DONE
 
     def start(self) -> None:
         """Begin; it ends by itself."""
         loop = self._loop
+        self._started = started = now_s()
+        self._lost_s = loop.lost_s
+        self._extended_s = 0.0
+        self._next = 0
+        self._failure = None
+        self._unsent = self._request.data
+        self.deadline = started + self._rules.timeout_s
+        self.phase = _RESOLVE
         loop.attempts.add(self)
-        loop.wheel.put(self, self._started + self._rules.timeout_s)
-        if self._owner.idle is not None:
-            self._reuse(self._owner.idle)
-        else:
+        idle = self._owner.idle
+        if idle is None:
             self._find()
+        else:
+            self._reuse(idle)
 
     def abandon(self) -> None:
         """End without telling anybody: the watch is gone or the deadline has passed."""
         if self.phase is not _DONE:
-            self._leave(keep=False)
+            self._leave()
 
     def was_late(self, lost_s: float) -> None:
         """Our own loop did not look for too long."""
         self._end("X-LATE", f"not known: the prober itself was late by {lost_s:.1f} s")
 
-    def fire(self) -> None:
+    def time_up(self) -> None:
         """The timeout; time in which we did not look is given back first."""
         lost_s = self._loop.lost_s - self._lost_s
         if lost_s > 0:
@@ -128,7 +139,7 @@ class Attempt:
             if self._extended_s > self._rules.timeout_s:
                 self.was_late(self._extended_s)
                 return
-            self._loop.wheel.put(self, self._loop.now + lost_s)
+            self.deadline = self._loop.now + lost_s
             return
         response = self._response
         if response is not None and response.status >= 300:
@@ -142,7 +153,6 @@ class Attempt:
     def _find(self) -> None:
         request = self._request
         if request.addresses is not None:
-            self._addresses = request.addresses
             self._connect()
             return
         found = self._loop.resolver.ask(request.host, self._found)
@@ -178,21 +188,21 @@ class Attempt:
         self._end(failure.code, failure.what)
 
     def _open(self, family: int, address: tuple[str, int] | tuple[str, int, int, int]) -> bool:
+        loop = self._loop
+        take = loop.sockets.take_python if self._request.tls else loop.sockets.take
         try:
-            # Plain: the C type itself, for `socket.socket` adds nothing here but its cost.
-            make = socket.socket if self._request.tls else socket.SocketType
-            sock = make(family, _STREAM)
+            sock = take(family)
         except OSError as error:
             self._failed_with(connect_failure(error.errno or 0, family))
             return False
         error_number = sock.connect_ex(address)
-        if error_number not in (0, errno.EINPROGRESS):
-            sock.close()
+        if error_number not in _UNDER_WAY:
+            loop.sockets.close(sock)
             self._failed_with(connect_failure(error_number, family))
             return False
         self._sock = sock
         self.phase = _CONNECT
-        self._loop.watch(sock, self)
+        loop.handlers[sock.fileno()] = self
         return True
 
     def _failed_with(self, failure: Failure) -> None:
@@ -201,10 +211,7 @@ class Attempt:
 
     def on_event(self, mask: int) -> None:
         """Go as far as the socket lets us."""
-        sock = self._sock
-        if sock is None:
-            return
-        if self.phase is _CONNECT and not self._connected(sock, mask):
+        if self.phase is _CONNECT and not self._connected(mask):
             return
         if self.phase is _HANDSHAKE and not self._shake_hands():
             return
@@ -213,19 +220,26 @@ class Attempt:
         if mask & _READABLE and self.phase is _RECEIVE:
             self._receive()
 
-    def _connected(self, sock: socket.SocketType, mask: int) -> bool:
-        if mask & _TROUBLE:
-            number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            if number:
-                self._failed_with(connect_failure(number, sock.family))
-                self._loop.close(sock)
-                self._sock = None
-                self._connect()
-                return False
-        elif not mask & _WRITABLE:
+    def _connected(self, mask: int) -> bool:
+        sock = self._sock
+        if sock is None or (mask & _TROUBLE and not self._stands(sock)) or not mask & _WRITABLE:
             return False
-        self.phase = _HANDSHAKE if self._request.tls else _SEND
-        return not self._request.tls or self._wrap(sock)
+        if self._request.tls:
+            self.phase = _HANDSHAKE
+            return self._wrap(sock)
+        self.phase = _SEND
+        return True
+
+    def _stands(self, sock: socket.SocketType) -> bool:
+        """Trouble while connecting: go on to the next address, or pass over a stale event."""
+        number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if number:
+            self._failed_with(connect_failure(number, sock.family))
+            self._loop.close(sock)
+            self._sock = None
+            self._connect()
+        # Trouble without an error is what was left of the socket's former connection.
+        return False
 
     # --- TLS ---
 
@@ -275,57 +289,68 @@ class Attempt:
         sock = self._sock
         if sock is None:
             return False
+        unsent = self._unsent
         try:
-            sent = sock.send(self._unsent)
+            sent = sock.send(unsent)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return False
         except OSError:
             # It may have answered before it stopped listening: reading tells.
-            self._start_reading()
+            self.phase = _RECEIVE
             self._receive()
             return False
-        self._unsent = self._unsent[sent:]
-        if self._unsent:
+        if sent < len(unsent):
+            self._unsent = unsent[sent:]
             return False
-        self._start_reading()
-        return True
-
-    def _start_reading(self) -> None:
-        self._response = Response()
         self.phase = _RECEIVE
+        return True
 
     def _receive(self) -> None:
         """Read until there is nothing more for now, or the answer has ended."""
-        sock, response = self._sock, self._response
-        if sock is None or response is None:
+        sock = self._sock
+        if sock is None:
             return
         try:
-            while True:
-                data = sock.recv(_RECV_BYTES)
-                if not data:
-                    response.connection_ended()
-                    break
-                if response.feed(data):
-                    break
+            if self._response is None:
+                data = sock.recv(_FIRST_BYTES)
+                known = self._loop.heads.recall(data)
+                if known is not None:
+                    self._judge(known)
+                    return
+                response = self._response = Response()
+                ended = self._feed(response, data)
+                if ended:
+                    self._loop.heads.learn(data, response)
+            else:
+                response, ended = self._response, False
+            while not ended:
+                ended = self._feed(response, sock.recv(_MORE_BYTES))
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return
         except OSError as error:
-            self._broken(error, sock, response)
+            self._broken(error, sock)
             return
         if response.ending == "L7-CLOSED" and self._reused:
             self._start_again()
         else:
             self._judge(response)
 
-    def _broken(self, error: OSError, sock: socket.SocketType, response: Response) -> None:
-        if self._reused and response.untouched:
+    def _feed(self, response: Response, data: bytes) -> bool:
+        if data:
+            return response.feed(data)
+        response.connection_ended()
+        return True
+
+    def _broken(self, error: OSError, sock: socket.SocketType) -> None:
+        response = self._response
+        if self._reused and response is None:
             self._start_again()
-        elif response.status >= 300:
+        elif response is not None and response.status >= 300:
             self._judge(response)
         elif isinstance(error, ssl.SSLError):
             self._end(*tls.explain(error))
         elif isinstance(error, ConnectionError):
-            if response.untouched:
+            if response is None:
                 self._end("L7-RESET", "the connection was reset before an answer")
             else:
                 self._end("L7-SHORT", "the connection was reset inside the answer")
@@ -345,33 +370,41 @@ class Attempt:
         self.phase = _RESOLVE
         self._find()
 
-    def _judge(self, response: Response) -> None:
-        code, what = verdict.judge(response, self._rules.pattern)
-        keep = (
-            self._rules.keep_alive
-            and response.keeps_alive
-            and self._loop.idle_sockets < self._loop.sockets_max
-        )
-        self._end(code, what, keep=keep)
+    def _judge(self, answer: verdict.Answer) -> None:
+        code, what = verdict.judge(answer, self._rules.pattern)
+        self._part(answer)
+        self._end(code, what)
+
+    def _part(self, answer: verdict.Answer) -> None:
+        """After a whole answer the connection is kept, or at least the socket."""
+        sock, loop = self._sock, self._loop
+        if sock is None or answer.ending != COMPLETE:
+            return
+        if self._rules.keep_alive and answer.keeps_alive and loop.idle_sockets < loop.sockets_max:
+            self._owner.idle = IdleSocket(loop, self._owner, sock)
+        elif self._request.tls:
+            return
+        else:
+            loop.give_back(sock)
+        self._sock = None
 
     # --- the end ---
 
-    def _end(self, code: str, what: str, *, keep: bool = False) -> None:
+    def _end(self, code: str, what: str) -> None:
         if self.phase is _DONE:
             return
-        took_us = int((now_s() - self._started) * 1e6)
-        self._leave(keep=keep)
-        self._owner.attempt_ended(code, what, took_us)
+        self._leave()
+        # The loop's time is that of the event which ended it.
+        took_us = int((self._loop.now - self._started) * 1e6)
+        self._owner.attempt_ended(code, what, max(took_us, 0))
 
-    def _leave(self, *, keep: bool) -> None:
+    def _leave(self) -> None:
         self.phase = _DONE
-        self._loop.wheel.cancel(self)
         if self._response is not None:
             self._response.release()
-        sock, self._sock = self._sock, None
-        if sock is not None and keep:
-            self._owner.idle = IdleSocket(self._loop, self._owner, sock)
-        elif sock is not None:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
-            self._loop.close(sock)
+            self._response = None
+        if self._sock is not None:
+            self._loop.close(self._sock)
+            self._sock = None
+        self._reused = False
         self._loop.attempts.discard(self)

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 DETAIL_CHARS_MAX: Final = 400
 
-_FINAL: Final = frozenset({"X-LATE", "X-REFUSED-ADDRESS"})
-"""Trying again would not change these."""
+_FINAL: Final = frozenset({"X-LATE", "X-REFUSED-ADDRESS"}) | {
+    code for code, row in OUTCOMES.items() if row.outcome in (Outcome.PASS, Outcome.WARN)
+}
+"""Good, or such that trying again would not change it."""
 
 Report = Callable[[int, str, str, int], None]
 """Id, code, detail, µs the last attempt took."""
@@ -40,8 +42,8 @@ class State(IntEnum):
     BETWEEN = 3
 
 
-# Names of the module are looked up much faster than members of an enum.
-_RESTING, _QUEUED, _ASKING, _BETWEEN = State
+# Names of a module are looked up much faster than members of an enum.
+RESTING, QUEUED, ASKING, BETWEEN = State
 
 
 class Check:
@@ -75,7 +77,7 @@ class Check:
         self.id = ask.id
         self.url = ask.url
         self.idle: IdleSocket | None = None
-        self.state = _RESTING
+        self.state = RESTING
         self.due = 0
 
     def begin(self, patience_s: float) -> None:
@@ -83,17 +85,21 @@ class Check:
         self._left = self._rules.attempts
         self._doubt = None
         self._patience_s = patience_s
+        if self._attempt is not None or self._prepare():
+            self._ask()
+
+    def _prepare(self) -> bool:
+        """Build what every attempt needs, or end; on first use, so that a big schedule stops nobody."""
         if self._rules.fault:
             self._end("X-BUG", self._rules.fault, 0)
-            return
-        if self._request is None:
-            try:
-                # Built on first use: a big schedule must not stop the loop when it arrives.
-                self._request = build(self.url, keep_alive=self._rules.keep_alive)
-            except Unusable as error:
-                self._end(error.code, str(error), 0)
-                return
-        self._ask()
+            return False
+        try:
+            self._request = build(self.url, keep_alive=self._rules.keep_alive)
+        except Unusable as error:
+            self._end(error.code, str(error), 0)
+            return False
+        self._attempt = Attempt(self._loop, self._request, self._rules, self)
+        return True
 
     def abandon(self) -> None:
         """Stop without a report, and close everything."""
@@ -101,63 +107,60 @@ class Check:
         self._loop.leave_queue(self)
         if self._attempt is not None:
             self._attempt.abandon()
-            self._attempt = None
         if self.idle is not None:
             self.idle.drop()
-        self.state = _RESTING
+        self.state = RESTING
 
     def explain(self, what: str, took_us: int = 0) -> str:
         """Return the detail: what was asked, and `what` came of it."""
         request = self._request
         if request is None:
             return _line(f"GET {self.url[:200]}: {what}")
+        # Not `:.0f`: formatting a float costs as much as the rest of the line.
+        took = f" in {(took_us + 500) // 1000} ms" if took_us else ""
         attempts = self._rules.attempts - self._left
         tried = f", attempt {attempts} of {self._rules.attempts}" if attempts > 1 else ""
-        took = f" in {took_us / 1000:.0f} ms" if took_us else ""
         return _line(f"GET {request.shown}: {what}{took}{tried}")
 
     def _ask(self) -> None:
         if self._loop.take_place(self):
             self.place_free()
         else:
-            self.state = _QUEUED
+            self.state = QUEUED
             self._loop.wheel.put(self, self._loop.now + self._patience_s)
 
     def place_free(self) -> None:
         """There is a place: make the next attempt."""
-        self._loop.wheel.cancel(self)
-        request = self._request
-        if request is not None:
-            self.state = _ASKING
-            self._attempt = Attempt(self._loop, request, self._rules, self)
+        if self.due:
+            self._loop.wheel.cancel(self)
+        self.state = ASKING
+        if self._attempt is not None:
             self._attempt.start()
 
     def fire(self) -> None:
         """Waited long enough: for a place, or between two attempts."""
-        if self.state is _QUEUED:
+        if self.state is QUEUED:
             self._loop.leave_queue(self)
             self._end("X-LATE", f"not asked: no place within {self._patience_s:g} s", 0)
-        elif self.state is _BETWEEN:
+        elif self.state is BETWEEN:
             self._ask()
 
     def attempt_ended(self, code: str, what: str, took_us: int) -> None:
         """Report, or try again later."""
-        self._attempt = None
         self._left -= 1
-        outcome = OUTCOMES[code].outcome
-        if outcome is Outcome.PASS or outcome is Outcome.WARN or code in _FINAL:
+        if code in _FINAL:
             self._end(code, what, took_us)
             return
-        if outcome is Outcome.UNKNOWN and self._doubt is None:
+        if self._doubt is None and OUTCOMES[code].outcome is Outcome.UNKNOWN:
             self._doubt = (code, what)
         if self._left > 0:
-            self.state = _BETWEEN
+            self.state = BETWEEN
             self._loop.wheel.put(self, self._loop.now + self._rules.retry_interval_s)
         else:
             self._end(*(self._doubt or (code, what)), took_us)
 
     def _end(self, code: str, what: str, took_us: int) -> None:
-        self.state = _RESTING
+        self.state = RESTING
         self._report(self.id, code, self.explain(what, took_us), took_us)
 
 

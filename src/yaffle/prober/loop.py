@@ -7,18 +7,21 @@ ended as X-LATE, before any event or timer is believed: what we missed is unknow
 
 from __future__ import annotations
 
+import functools
 import select
-import socket
 import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Protocol
 
 from yaffle.core.addresses import AddressRules, refusal
+from yaffle.prober.heads import Heads
 from yaffle.prober.resolver import Resolver
+from yaffle.prober.sockets import Sockets
 from yaffle.prober.tls import Contexts
 from yaffle.prober.wheel import Wheel
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
 
 LATE_S: Final = 0.5
@@ -29,15 +32,13 @@ LOOK_S: Final = 0.02
 """With checks in flight we look this often: a freeze shorter than a wait would go unnoticed."""
 IDLE_S: Final = 0.25
 SOCKETS_MAX: Final = 2_000
+_REVIEW_S: Final = 1e-5
+"""Per attempt in flight: bounds what looking through their deadlines costs to 1 % of the time."""
 
 _READABLE: Final = select.EPOLLIN
-# Both directions, edge-triggered: one registration lasts the whole life of a connection.
-_BOTH_EDGES: Final = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 
-
-def now_s() -> float:
-    """Seconds that also count while the machine is suspended."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+now_s: Final = functools.partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+"""Seconds that also count while the machine is suspended."""
 
 
 class Handler(Protocol):
@@ -50,6 +51,13 @@ class Handler(Protocol):
 
 class InFlight(Protocol):
     """One attempt, as the loop sees it."""
+
+    deadline: float
+    """When its time is up, on the loop's clock."""
+
+    def time_up(self) -> None:
+        """Called at a look around after the deadline: end, or set another deadline."""
+        ...
 
     def was_late(self, lost_s: float) -> None:
         """End as X-LATE."""
@@ -74,11 +82,13 @@ class Gate:
     def refusal(self, address: str) -> str | None:
         """Return why this address may not be spoken to, or None."""
         known = self._known
-        if address not in known:
+        try:
+            return known[address]
+        except KeyError:
             if len(known) >= 50_000:
                 known.clear()
-            known[address] = refusal(self._rules, address)
-        return known[address]
+            why = known[address] = refusal(self._rules, address)
+            return why
 
 
 class Loop:
@@ -86,9 +96,13 @@ class Loop:
 
     def __init__(self) -> None:
         self.now = now_s()
+        self.wall_us = time.time_ns() // 1000
+        """When the events that are being handled were fetched, by the clock on the wall."""
         self.wheel = Wheel(self.now)
         self.epoll = select.epoll()
+        self.sockets = Sockets(self.epoll)
         self.handlers: dict[int, Handler] = {}
+        self.heads = Heads()
         self.resolver = Resolver(now_s)
         self.gate = Gate(AddressRules())
         self.tls = Contexts()
@@ -99,6 +113,7 @@ class Loop:
         self.stopping = False
         self.lost_s = 0.0
         self.lag_s_max = 0.0
+        self._review_at = 0.0
         self.on_late: Callable[[float], None] = lambda _lost_s: None
         self.handlers[self.resolver.fd] = _Collector(self.resolver)
         self.epoll.register(self.resolver.fd, _READABLE)
@@ -115,6 +130,7 @@ class Loop:
         now = now_s()
         lag_s = now - self.now - wait_s
         self.now = now
+        self.wall_us = time.time_ns() // 1000
         if lag_s > SLACK_S:
             self._lost(lag_s)
         handlers = self.handlers
@@ -122,8 +138,23 @@ class Loop:
             handler = handlers.get(fd)
             if handler is not None:
                 handler.on_event(mask)
+        if now >= self._review_at:
+            self._review(now)
         self.wheel.advance(now)
-        self._give_places()
+        if self.waiting:
+            self._give_places()
+
+    def _review(self, now: float) -> None:
+        """End what has waited too long.
+
+        Attempts in flight are few, for most are answered within a turn or two: looking through
+        them now and then costs less than a place on the wheel for each, taken and given back.
+        """
+        self._review_at = now + max(LOOK_S, len(self.attempts) * _REVIEW_S)
+        for attempt in [one for one in self.attempts if one.deadline <= now]:
+            # One before it may have ended it.
+            if attempt in self.attempts:
+                attempt.time_up()
 
     def _give_places(self) -> None:
         # Here and not where an attempt ends: one that ends at once would call the next, and so on.
@@ -139,16 +170,15 @@ class Loop:
                 attempt.was_late(lag_s)
             self.on_late(lag_s)
 
-    def watch(self, sock: socket.SocketType, handler: Handler) -> None:
-        """Tell `handler` of every edge on `sock`."""
-        fd = sock.fileno()
-        self.handlers[fd] = handler
-        self.epoll.register(fd, _BOTH_EDGES)
-
     def close(self, sock: socket.SocketType) -> None:
-        """Forget and close; epoll forgets a closed descriptor by itself."""
+        """Forget and close."""
         self.handlers.pop(sock.fileno(), None)
-        sock.close()
+        self.sockets.close(sock)
+
+    def give_back(self, sock: socket.SocketType) -> None:
+        """Forget, and let another attempt have the socket."""
+        self.handlers.pop(sock.fileno(), None)
+        self.sockets.give_back(sock)
 
     def take_place(self, waiter: Waiter) -> bool:
         """Whether there is a place for one more attempt; if not, `waiter` is called in its turn."""

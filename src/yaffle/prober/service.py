@@ -10,7 +10,6 @@ import ipaddress
 import os
 import select
 import socket
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, assert_never
 
@@ -102,7 +101,7 @@ class Service:
 
     def _seen(self, ask_id: int, code: str, detail: str, took_us: int) -> None:
         self._checks += 1
-        self._batch.append(wire.Seen(ask_id, code, detail, time.time_ns() // 1000, took_us))
+        self._batch.append(wire.Seen(ask_id, code, detail, self._loop.wall_us, took_us))
         if not self.due:
             self._loop.wheel.put(self, self._loop.now + FLUSH_S)
 
@@ -201,7 +200,7 @@ class ProbeRun:
             self._finish()
 
     def _note(self, ask_id: int, code: str, detail: str, took_us: int) -> None:
-        self._seen[ask_id] = wire.Seen(ask_id, code, detail, time.time_ns() // 1000, took_us)
+        self._seen[ask_id] = wire.Seen(ask_id, code, detail, self._loop.wall_us, took_us)
 
     def _finish(self) -> None:
         for check in self._checks:

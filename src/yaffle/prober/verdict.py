@@ -7,6 +7,7 @@ disagree the code wins, and the detail says so (contracts: process-health §3).
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Final, Protocol
 
 import re2
@@ -17,7 +18,6 @@ from yaffle.prober.response import COMPLETE
 
 if TYPE_CHECKING:
     from yaffle.core.health_json import HealthDocument
-    from yaffle.prober.response import Response
 
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _ENDINGS: Final = {
@@ -26,6 +26,44 @@ _ENDINGS: Final = {
     "L7-TOO-LARGE": "the answer is larger than the limit",
     "L7-INVALID": "not valid HTTP",
 }
+
+
+# The same few types come again and again, and taking one apart costs more than looking it up.
+_is_health_json: Final = functools.lru_cache(maxsize=256)(health_json.is_health_json)
+
+
+class Answer(Protocol):
+    """One HTTP answer, read to its end; `Response` says what the fields mean."""
+
+    @property
+    def status(self) -> int:
+        """0 where there were no whole headers."""
+        ...
+
+    @property
+    def ending(self) -> str | None:
+        """COMPLETE, or the row that says what was wrong."""
+        ...
+
+    @property
+    def content_type(self) -> str:
+        """Empty where there was none."""
+        ...
+
+    @property
+    def location(self) -> str:
+        """Empty where there was none."""
+        ...
+
+    @property
+    def body(self) -> bytes:
+        """Without transfer coding."""
+        ...
+
+    @property
+    def keeps_alive(self) -> bool:
+        """Whether its connection may be used again."""
+        ...
 
 
 class Pattern(Protocol):
@@ -53,7 +91,7 @@ def _text(why: object) -> str:
     return why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
 
 
-def judge(response: Response, pattern: Pattern | None) -> tuple[str, str]:
+def judge(response: Answer, pattern: Pattern | None) -> tuple[str, str]:
     """Return the row and what to say after the URL."""
     status = response.status
     if status and not 200 <= status < 300:
@@ -66,7 +104,7 @@ def judge(response: Response, pattern: Pattern | None) -> tuple[str, str]:
         if _matches(pattern, response.body.decode("utf-8", "replace")):
             return "L7-OK", f"{status}, the body matches"
         return "L7-PATTERN", f"{status}, but the body does not match the pattern"
-    if response.content_type and health_json.is_health_json(response.content_type):
+    if _is_health_json(response.content_type):
         return _document(status, health_json.read(response.body))
     return "L7-OK", str(status)
 
@@ -76,10 +114,10 @@ def _matches(pattern: Pattern, text: str) -> bool:
     return bool(pattern.search(text) or (text.endswith("\n") and pattern.search(text[:-1])))
 
 
-def _refusal(response: Response, status: int) -> tuple[str, str]:
+def _refusal(response: Answer, status: int) -> tuple[str, str]:
     if status in _REDIRECTS:
         return "L7-REDIRECT", f"{status}, redirects to {_shown(response.location)} (not followed)"
-    if response.ending != COMPLETE or not health_json.is_health_json(response.content_type):
+    if response.ending != COMPLETE or not _is_health_json(response.content_type):
         return "L7-STATUS", str(status)
     document = health_json.read(response.body)
     if document.status is Outcome.FAIL:

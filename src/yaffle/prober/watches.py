@@ -11,7 +11,7 @@ import math
 import random
 from typing import TYPE_CHECKING, Final
 
-from yaffle.prober.check import Check, Report, State
+from yaffle.prober.check import RESTING, Check, Report
 from yaffle.prober.rules import ready
 
 if TYPE_CHECKING:
@@ -35,12 +35,23 @@ def share(node_id: str) -> float:
 class Round:
     """One target's timer."""
 
-    __slots__ = ("_interval_s", "_loop", "_number", "_planned_s", "_share", "check", "due")
+    __slots__ = (
+        "_interval_s",
+        "_loop",
+        "_number",
+        "_planned_s",
+        "_prompt_s",
+        "_share",
+        "check",
+        "due",
+    )
 
     def __init__(self, loop: Loop, node_id: str, check: Check, interval_s: float) -> None:
         self._loop = loop
         self._interval_s = interval_s
         self._planned_s = 0.0
+        # Up to here the round that is due is surely the one that was planned, see `_catch_up`.
+        self._prompt_s = min(STALE_S, (0.5 - 2 * JITTER) * interval_s)
         self._share = share(node_id)
         self.check = check
         self.due = 0
@@ -49,18 +60,23 @@ class Round:
 
     def _plan(self) -> None:
         jitter = (2 * _chance() - 1) * JITTER
-        self._planned_s = (self._number + self._share + jitter) * self._interval_s
-        self._loop.wheel.put(self, self._planned_s)
+        self._planned_s = planned_s = (self._number + self._share + jitter) * self._interval_s
+        self._loop.wheel.put(self, planned_s)
 
     def fire(self) -> None:
         """Ask, unless the last round is still going on; then plan the next one."""
-        now = self._loop.now
-        late = now - self._planned_s > STALE_S
-        passed = math.floor(now / self._interval_s - self._share + 0.5)
-        self._number = max(self._number, passed) + 1
+        late_s = self._loop.now - self._planned_s
+        if late_s > self._prompt_s:
+            self._catch_up()
+        self._number += 1
         self._plan()
-        if not late and self.check.state is State.RESTING:
+        if late_s <= STALE_S and self.check.state is RESTING:
             self.check.begin(self._interval_s)
+
+    def _catch_up(self) -> None:
+        """Count the rounds that nobody asked as past."""
+        passed = math.floor(self._loop.now / self._interval_s - self._share + 0.5)
+        self._number = max(self._number, passed)
 
     def stop(self) -> None:
         """Leave the wheel and close everything."""

@@ -5,11 +5,11 @@ Timers never fire early and at most one slot late, as long as the loop turns.
 
 from __future__ import annotations
 
-import math
 from typing import Final, Protocol
 
 SLOT_S: Final = 0.01
 _SLOTS: Final = 4096
+_SLOTS_PER_S: Final = 100
 _MASK: Final = _SLOTS - 1
 
 
@@ -31,12 +31,14 @@ class Wheel:
 
     def __init__(self, now_s: float) -> None:
         self._slots: list[dict[Timer, None]] = [{} for _ in range(_SLOTS)]
-        self._now = int(now_s / SLOT_S)
+        self._now = int(now_s * _SLOTS_PER_S)
         self.waiting = 0
 
     def put(self, timer: Timer, at_s: float) -> None:
         """Let `timer` fire at `at_s`, or on the next tick where that is past."""
-        tick = max(math.ceil(at_s / SLOT_S), self._now + 1)
+        tick = int(at_s * _SLOTS_PER_S) + 1
+        if tick <= self._now:
+            tick = self._now + 1
         timer.due = tick
         self._slots[tick & _MASK][timer] = None
         self.waiting += 1
@@ -50,7 +52,7 @@ class Wheel:
 
     def advance(self, now_s: float) -> None:
         """Fire everything that is due at `now_s`; a timer put meanwhile waits for a later tick."""
-        last = int(now_s / SLOT_S)
+        last = int(now_s * _SLOTS_PER_S)
         first = self._now + 1
         # After a long sleep one round of the ring visits every slot there is.
         steps = min(last - self._now, _SLOTS)
@@ -61,10 +63,12 @@ class Wheel:
                 self._fire(slot, last)
 
     def _fire(self, slot: dict[Timer, None], last: int) -> None:
-        for timer in [timer for timer in slot if timer.due <= last]:
-            # One that fired before it may have cancelled this one.
+        for timer in list(slot):
+            # Later rounds of the ring wait here too; one that fired may have cancelled this one.
             if 0 < timer.due <= last:
-                self.cancel(timer)
+                del slot[timer]
+                timer.due = 0
+                self.waiting -= 1
                 timer.fire()
 
     def idle_s(self, now_s: float, longest_s: float) -> float:
