@@ -22,6 +22,10 @@ from tests.packaging.places import PACKAGING, ROOT
 
 TARGETS: Final = ("sysinit", "basic", "shutdown", "multi-user", "network-online", "time-sync")
 HOME: Final = "/opt/yaffle"
+UNSHARE: Final = (
+    "setpriv --pdeathsig KILL unshare --pid --mount --uts --ipc --cgroup --fork --mount-proc"
+    " --kill-child"
+)
 SAID: Final = "/run/said"
 """Where a drop-in may send what a unit says."""
 
@@ -58,7 +62,14 @@ def missing() -> str:
     """Return what this machine lacks for a systemd of our own; empty when it can be tried."""
     if os.geteuid() != 0:
         return "needs root, for namespaces"
-    for tool in ("setpriv", "unshare", "nsenter", "systemctl", "systemd-sysusers", "systemd-tmpfiles"):
+    for tool in (
+        "setpriv",
+        "unshare",
+        "nsenter",
+        "systemctl",
+        "systemd-sysusers",
+        "systemd-tmpfiles",
+    ):
         if shutil.which(tool) is None:
             return f"there is no {tool}"
     if not interpreter():
@@ -129,8 +140,7 @@ class Booted:
         with self.log.open("wb") as log:
             self._outer = subprocess.Popen(
                 # Should we be killed, it goes too.
-                ["setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--mount", "--uts", "--ipc", "--cgroup", "--fork"]
-                + ["--mount-proc", "--kill-child", "sh", str(script)],
+                [*UNSHARE.split(), "sh", str(script)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

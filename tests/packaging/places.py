@@ -7,3 +7,4 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGING: Final = ROOT / "packaging"
+DOCS: Final = ROOT / "docs"

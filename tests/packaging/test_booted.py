@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tests.packaging.booted import SAID, Booted, missing, until
@@ -82,7 +81,9 @@ def nodes(host: Booted) -> dict[str, str]:
 
 def pids(host: Booted) -> set[str]:
     """Return the processes of the nodes."""
-    return set(host.run("pgrep", "-f", "^/usr/bin/python3 -I -S /opt/yaffle/page.py").stdout.split())
+    return set(
+        host.run("pgrep", "-f", "^/usr/bin/python3 -I -S /opt/yaffle/page.py").stdout.split()
+    )
 
 
 def all_well(host: Booted) -> bool:
