@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -12,6 +13,8 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+
+import psutil
 
 START_S = 60.0
 STOP_S = 30.0
@@ -103,21 +106,28 @@ class Process:
 
     def freeze(self) -> None:
         """Let it hang: connections stay open and nothing answers."""
-        os.killpg(self.pid, signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
         """Let it go on."""
-        os.killpg(self.pid, signal.SIGCONT)
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Send it to all its processes; PostgreSQL's are not of one group."""
+        main = psutil.Process(self.pid)
+        for process in (main, *main.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
 
     def _end(self, number: signal.Signals) -> None:
-        running, self._running = self._running, None
-        if running is None or running.poll() is not None:
-            return
-        if number is signal.SIGKILL:
-            os.killpg(running.pid, number)
-        else:
-            running.send_signal(number)
-        running.wait(STOP_S)
+        running = self._running
+        if running is not None and running.poll() is None:
+            if number is signal.SIGKILL:
+                self._signal(number)
+            else:
+                running.send_signal(number)
+            running.wait(STOP_S)
+        self._running = None
 
     def remove(self) -> None:
         """Kill it and leave nothing behind."""

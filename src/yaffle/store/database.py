@@ -217,8 +217,8 @@ def _settle_schema(
             migrate.upgrade(engine, place, backup_dir=backup_dir, now_us=now_us)
         else:
             with engine.connect() as conn, conn.begin():
-                dialects.kind_of(conn).check(conn)
                 migrate.require_usable(conn, place)
+                dialects.kind_of(conn).check(conn)
     except BaseException as error:
         engine.dispose()
         if lost := dialects.unavailable(error, place):

@@ -36,7 +36,7 @@ does it not give the number of a deleted last row to the next one."""
 
 TEXT: Final = Text().with_variant(MEDIUMTEXT(), "mysql", "mariadb")
 """MariaDB's TEXT ends at 64 KB; documents may be longer."""
-FLOAT: Final = Float().with_variant(DOUBLE(), "mysql", "mariadb")
+FLOAT: Final = Float().with_variant(DOUBLE(asdecimal=False), "mysql", "mariadb")
 """MariaDB's FLOAT ends after seven digits."""
 
 

@@ -16,7 +16,7 @@ depends_on = None
 
 # MariaDB's TEXT ends at 64 KB, and its FLOAT after seven digits.
 TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
-FLOAT = sa.Float().with_variant(mysql.DOUBLE(), "mysql", "mariadb")
+FLOAT = sa.Float().with_variant(mysql.DOUBLE(asdecimal=False), "mysql", "mariadb")
 
 
 def upgrade() -> None:  # noqa: PLR0915 - one statement per table and index
