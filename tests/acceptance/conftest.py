@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+import os
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 from tests.acceptance.rig import Api, Server, serving
 from tests.acceptance.world import World
 
+from yaffle.engine.clock import SystemClock
+from yaffle.store.database import prepare_server
+
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def database_url(request: pytest.FixtureRequest) -> Callable[[], str]:
+    """Make a new database: a file, or what `YAFFLE_ACCEPTANCE_DATABASE` names, on a real server."""
+    kind = os.environ.get("YAFFLE_ACCEPTANCE_DATABASE", "sqlite")
+    if kind == "sqlite":
+        return lambda: ""
+    made = request.getfixturevalue(kind)
+
+    def new() -> str:
+        url: str = made.create()
+        prepare_server(url, clock=SystemClock())
+        return url
+
+    return new
+
+
+@pytest.fixture(scope="session")
+def server(
+    tmp_path_factory: pytest.TempPathFactory, database_url: Callable[[], str]
+) -> Iterator[Server]:
     """A `yaffle serve` as anybody starts it; budgets are out of the way, all else is the default."""
-    with serving(tmp_path_factory.mktemp("acceptance")) as server:
+    with serving(tmp_path_factory.mktemp("acceptance"), database=database_url()) as server:
         yield server
 
 

@@ -240,10 +240,8 @@ class Server:
     state: Path
     process: subprocess.Popen[bytes]
     root: str
-
-    @property
-    def database(self) -> Path:
-        return self.state / "yaffle.db"
+    database: str
+    """Its URL."""
 
     def log(self) -> str:
         return (self.state.parent / "serve.log").read_text(errors="replace")
@@ -278,15 +276,18 @@ def environment(state: Path, **more: str) -> dict[str, str]:
 
 
 @contextmanager
-def serving(root: Path, *flags: str, local_process: bool = True, **env: str) -> Iterator[Server]:
+def serving(
+    root: Path, *flags: str, local_process: bool = True, database: str = "", **env: str
+) -> Iterator[Server]:
     """Run a server below `root` until the block ends; its nodes die with it."""
     state = root / "state"
     state.mkdir(parents=True, exist_ok=True)
+    database = database or f"sqlite:///{state / 'yaffle.db'}"
     with (root / "serve.log").open("ab") as log:
         process = subprocess.Popen(
             [
                 *(sys.executable, "-P", "-m", "yaffle.cli", "serve", "--listen", "127.0.0.1:0"),
-                *("--state-dir", str(state), *flags),
+                *("--state-dir", str(state), "--database", database, *flags),
                 *(("--allow-local-process",) if local_process else ()),
             ],
             env=environment(state, **env),
@@ -294,7 +295,7 @@ def serving(root: Path, *flags: str, local_process: bool = True, **env: str) -> 
             stdout=log,
             stderr=subprocess.STDOUT,
         )
-        server = Server(state, process, "")
+        server = Server(state, process, "", database)
         try:
             server.root = poll(lambda: address(server), within_s=60)
             yield server

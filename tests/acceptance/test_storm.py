@@ -9,17 +9,19 @@ import collections
 import contextlib
 import os
 import random
-import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import create_engine
 from tests.acceptance.rig import UNFINISHED, Api, Server, poll, serving
 from tests.acceptance.world import World
+
+from yaffle.store.dialects import place_of
 
 SECONDS = float(os.environ.get("YAFFLE_ACCEPTANCE_STORM_S") or 20)
 SEED = int(os.environ.get("YAFFLE_ACCEPTANCE_SEED") or 1)
@@ -155,9 +157,11 @@ class Client(threading.Thread):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def place(
+    tmp_path_factory: pytest.TempPathFactory, database_url: Callable[[], str]
+) -> Iterator[World]:
     """A server of its own, for nobody else shall stand in the rain."""
-    with serving(tmp_path_factory.mktemp("storm")) as server:
+    with serving(tmp_path_factory.mktemp("storm"), database=database_url()) as server:
         api = Api(server.root)
         yield World(api, server)
         api.close()
@@ -170,9 +174,12 @@ def unfinished(api: Api) -> list[Any]:
 
 def locks(server: Server) -> list[Any]:
     """Read the locks where they are, and change nothing."""
-    with contextlib.closing(sqlite3.connect(f"file:{server.database}?mode=ro", uri=True)) as db:
-        query = "SELECT id, action, status, lock_key FROM actions WHERE lock_key IS NOT NULL"
-        return db.execute(query).fetchall()
+    engine = create_engine(place_of(server.database).url)
+    query = "SELECT id, action, status, lock_key FROM actions WHERE lock_key IS NOT NULL"
+    with contextlib.closing(engine.raw_connection()) as db:
+        cursor = db.cursor()
+        cursor.execute(query)
+        return list(cursor.fetchall())
 
 
 @pytest.mark.timeout(int(SECONDS) + 400)
