@@ -82,6 +82,7 @@ class GatedStore:
         self, store: Any, gate: Gate, weather: StoreWeather, audit: Callable[[], None]
     ) -> None:
         self._store, self._gate, self._weather, self._audit = store, gate, weather, audit
+        self.path = store.path
 
     async def write(self, work: Any, *, timeout_s: float = 10.0) -> Any:
         name = getattr(work, "__qualname__", "?").replace(".<locals>", "")

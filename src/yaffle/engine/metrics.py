@@ -70,6 +70,26 @@ class Metrics:
         )
         self.disk_free.set(math.nan)
         self.probes = self._gauge("yaffle_probe_rate", "URL checks per second, lately.", [])
+        self.watches = self._gauge("yaffle_watches_held", "Clusters that this engine watches.", [])
+        self.taken = self._counter(
+            "yaffle_watches_taken", "Watches that this engine took, by who had them.", ["from"]
+        )
+        self.coverage = self._gauge(
+            "yaffle_coverage_ratio",
+            "Share of all nodes in clusters that some engine watches; the same in every engine.",
+            [],
+        )
+        self.unwatched = self._gauge(
+            "yaffle_unwatched_longest_seconds",
+            "For how long some cluster has been watched by nobody; 0 while all are.",
+            [],
+        )
+        self.sessions_lost = self._counter(
+            "yaffle_sessions_lost", "Times this engine lost its lease and began anew.", []
+        )
+        self.database = self._gauge(
+            "yaffle_database_available", "Whether the database answered when asked last.", []
+        )
         self.takeovers = self._counter("yaffle_takeovers", "Actions taken over half-done.", [])
 
     def _counter(self, name: str, text: str, labels: list[str]) -> Counter:

@@ -19,6 +19,7 @@ from yaffle.store import leases
 
 if TYPE_CHECKING:
     from yaffle.engine.kit import Kit
+    from yaffle.model.ids import ClusterId
 
 log = structlog.get_logger()
 
@@ -46,6 +47,8 @@ class Session:
         """Of the watches that write: a thousand at once would let each other's writes time out."""
         self.looks = asyncio.Semaphore(READERS)
         """Of the watches that read their rows: those who ask over HTTP must not stand behind them."""
+        self.stuck: set[ClusterId] = set()
+        """Clusters whose watch stands still here: their leases are not renewed."""
         self._kit = kit
         self._deadline_s = deadline_s
 
@@ -67,6 +70,7 @@ class Session:
                     )
                 )
             except StoreUnavailable as error:
+                kit.metrics.database.set(0)
                 log.warning("database unavailable", error=str(error), doing="registering")
                 await kit.clock.sleep(1.0)
                 continue
@@ -110,6 +114,7 @@ class Session:
                         self.me,
                         self.epoch,
                         lease_s=kit.settings.lease,
+                        stuck=tuple(self.stuck),
                     ),
                     timeout_s=kit.settings.lease,
                 )

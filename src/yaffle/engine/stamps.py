@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from yaffle.errors import StoreUnavailable
-from yaffle.store import leases, stamps
+from yaffle.store import holdings, leases, stamps
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -69,4 +69,4 @@ class Stamps:
     def _read(self, conn: Connection) -> tuple[Mapping[ClusterId, stamps.Stamp], bool]:
         held = leases.held(conn, self._session.me, self._session.epoch)
         every = stamps.all_clusters(conn)
-        return {i: s for i, s in every.items() if i in held}, leases.any_unwatched(conn)
+        return {i: s for i, s in every.items() if i in held}, holdings.any_free(conn)

@@ -119,9 +119,7 @@ def renew(
     )
     conn.execute(
         update(watches)
-        .where(
-            watches.c.owner == me, watches.c.epoch == epoch, watches.c.cluster_id.not_in(stuck)
-        )
+        .where(watches.c.owner == me, watches.c.epoch == epoch, watches.c.cluster_id.not_in(stuck))
         .values(lease_us=until)
     )
     return True

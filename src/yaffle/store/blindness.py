@@ -1,0 +1,60 @@
+"""Which engine cannot see which cluster's nodes, for how long that keeps it from watching them.
+
+It ends by itself, so that a mended engine is asked again; one that finds itself blind once more is
+believed for twice as long, up to an hour, so that clusters are not handed to and fro.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import delete, insert, select, update
+
+from yaffle.model.ids import ClusterId, EngineId
+from yaffle.store import leases
+from yaffle.store.tables import blindness
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+FIRST_US: Final = 120_000_000
+LONGEST_US: Final = 3_600_000_000
+FORGOTTEN_US: Final = 7_200_000_000
+"""A blindness that ended so long ago makes the next one no longer."""
+
+
+def in_force(conn: Connection, now_us: int) -> Mapping[ClusterId, frozenset[EngineId]]:
+    """Return, for each cluster that somebody cannot see, who that is."""
+    found: dict[ClusterId, set[EngineId]] = {}
+    for row in conn.execute(
+        select(blindness.c.cluster_id, blindness.c.engine_id).where(blindness.c.until_us > now_us)
+    ):
+        found.setdefault(ClusterId(row.cluster_id), set()).add(EngineId(row.engine_id))
+    return {ident: frozenset(engines) for ident, engines in found.items()}
+
+
+def record(conn: Connection, me: EngineId, idents: Sequence[ClusterId]) -> None:
+    """Say that `me` cannot see the nodes of these clusters; one that is in force stays as it is."""
+    now_us = leases.now(conn)
+    conn.execute(delete(blindness).where(blindness.c.until_us < now_us - FORGOTTEN_US))
+    known = {
+        row.cluster_id: (row.since_us, row.until_us)
+        for row in conn.execute(
+            select(blindness).where(blindness.c.engine_id == me, blindness.c.cluster_id.in_(idents))
+        )
+    }
+    for ident in idents:
+        since_us, until_us = known.get(ident, (None, 0))
+        if until_us > now_us:
+            continue
+        if since_us is None:
+            values = {"since_us": now_us, "until_us": now_us + FIRST_US}
+            conn.execute(insert(blindness).values(cluster_id=ident, engine_id=me, **values))
+            continue
+        longer_us = min(2 * (until_us - since_us), LONGEST_US)
+        conn.execute(
+            update(blindness)
+            .where(blindness.c.cluster_id == ident, blindness.c.engine_id == me)
+            .values(since_us=now_us, until_us=now_us + longer_us)
+        )
