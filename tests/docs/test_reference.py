@@ -34,16 +34,42 @@ def test_the_pages_are_fresh() -> None:
     assert stale() == [], "run `make docs`"
 
 
-def test_every_reason_to_hold_has_its_page_and_every_page_its_reason() -> None:
-    assert {p.stem for p in RUNBOOK.glob("*.md")} - {"README"} == set(HoldReason)
+ALERTS = (DOCS.parent / "packaging/prometheus/alerts.yml").read_text()
+HOLD = ("see", "means", "Why Yaffle waits", "check", "How to lift it", "happens then")
+ALERT = ("see", "means", "What Yaffle does meanwhile", "check", "How to mend it", "happens then")
+
+
+def headings(page: str) -> list[str]:
+    text = (RUNBOOK / f"{page}.md").read_text()
+    return re.findall(r"^## (.*)$", text, re.MULTILINE)
+
+
+def test_every_reason_to_hold_has_its_page_and_every_page_its_reason_or_its_alert() -> None:
+    pages = {p.stem for p in RUNBOOK.glob("*.md")} - {"README"}
+    assert pages >= set(HoldReason)
+    assert {p for p in pages - set(HoldReason) if f"/runbook/{p}.md" not in ALERTS} == set()
 
 
 @pytest.mark.parametrize("reason", list(HoldReason))
-def test_a_runbook_page_says_what_to_see_and_what_to_do(reason: HoldReason) -> None:
+def test_a_page_of_a_reason_says_what_to_see_and_what_to_do(reason: HoldReason) -> None:
     text = (RUNBOOK / f"{reason.value}.md").read_text()
     assert text.startswith(f"# `{reason.value}`: ")
-    for part in ("## What you see", "## What Yaffle did", "## What you can do", "Numbers: "):
-        assert part in text
+    assert "Numbers: " in text
+    said = headings(reason.value)
+    assert [part in title for part, title in zip(HOLD, said, strict=True)] == [True] * len(HOLD)
+
+
+@pytest.mark.parametrize(
+    "page", sorted({p.stem for p in RUNBOOK.glob("*.md")} - {"README", *HoldReason})
+)
+def test_a_page_of_an_alert_says_what_to_see_and_what_to_do(page: str) -> None:
+    said = headings(page)
+    assert [part in title for part, title in zip(ALERT, said, strict=True)] == [True] * len(ALERT)
+
+
+def test_every_page_of_the_runbook_is_in_its_table() -> None:
+    table = (RUNBOOK / "README.md").read_text()
+    assert [p.name for p in RUNBOOK.glob("[a-z]*.md") if f"]({p.name})" not in table] == []
 
 
 def _leaves(model: type[BaseModel], prefix: str = "") -> list[str]:
