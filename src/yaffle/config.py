@@ -40,6 +40,10 @@ _OTHERS: Final = re.compile(
 """Variables that are no settings, and not misspelt either."""
 
 
+OFF: Final = "off"
+"""Instead of an address: do not listen."""
+
+
 class Section(BaseModel):
     """One table of the file; frozen, and strict about its keys."""
 
@@ -79,7 +83,9 @@ class DatabaseSettings(Section):
 
     url: str | None = Field(
         default=None,
-        description="Database URL. Default: sqlite file `yaffle.db` in the state directory.",
+        description="`sqlite:///PATH`, `postgresql://USER:PASSWORD@HOST/NAME` or"
+        " `mariadb://USER:PASSWORD@HOST/NAME`; what follows a `?` goes to the driver. Default: the"
+        " file `yaffle.db` in the state directory.",
     )
 
 
@@ -103,6 +109,19 @@ class EngineSettings(Section):
         default=10.0, description="Pace of planning without a policy (s)."
     )
     action_timeout: Seconds = Field(default=600.0, description="Bound of a create or delete (s).")
+    listen: str = Field(
+        default="127.0.0.1:8778",
+        description="HOST:PORT where `yaffle engine` answers `/health` and `/metrics`, and nothing"
+        " else; `off` for nowhere. Who may ask is said in the section `server`. A second engine on"
+        " one machine needs another port.",
+    )
+
+    @field_validator("listen")
+    @classmethod
+    def _host_and_port_or_off(cls, value: str) -> str:
+        if value != OFF:
+            split_address(value)
+        return value
 
 
 class BudgetSettings(Section):
@@ -252,6 +271,11 @@ class Settings(BaseSettings):
     def database_url(self) -> str:
         """The database's URL, the default filled in."""
         return self.database.url or f"sqlite:///{self.state_dir / 'yaffle.db'}"
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the database is a file of this machine, which one engine holds alone."""
+        return self.database_url.partition(":")[0].partition("+")[0].lower() == "sqlite"
 
     @classmethod
     def settings_customise_sources(

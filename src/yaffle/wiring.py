@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import structlog
 
@@ -23,10 +23,12 @@ from yaffle.engine.clock import SystemClock
 from yaffle.engine.commands import Commands
 from yaffle.engine.commands.desk import LOCAL_PROCESS
 from yaffle.engine.engine import Engine
+from yaffle.engine.home import home_of
 from yaffle.engine.jobs import hooks
 from yaffle.engine.kit import Drivers, Kit, Quotas, Signals, limits
 from yaffle.engine.metrics import Metrics
-from yaffle.errors import ConfigError
+from yaffle.engine.ticker import IDLE_S, Ticker
+from yaffle.errors import ConfigError, StoreUnavailable
 from yaffle.ports import DriverContext
 from yaffle.prober.client import ProberClient
 from yaffle.store.database import open_store
@@ -34,6 +36,7 @@ from yaffle.store.prune import Retention
 
 if TYPE_CHECKING:
     from yaffle.config import RetentionSettings, Settings
+    from yaffle.model.home import Home
     from yaffle.ports import Clock, Detector, Fencer, Notifier, Profile, UrlProber, Workflow
     from yaffle.store.database import Store
 
@@ -41,10 +44,12 @@ log = structlog.get_logger()
 
 T = TypeVar("T")
 
+OPEN_AGAIN_S: Final = 1.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """Everything that runs in one process."""
+    """Everything that runs in one process with an engine."""
 
     settings: Settings
     store: Store
@@ -52,17 +57,33 @@ class Service:
     engine: Engine
     commands: Commands
     prober: ProberClient
+    ticker: Ticker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Front:
+    """What answers requests where no engine is: it writes down what is wanted, and others do it."""
+
+    settings: Settings
+    store: Store
+    kit: Kit
+    commands: Commands
+    ticker: Ticker
+
+
+Waiting = Callable[[str], None]
+"""Told why the database cannot be opened, each time; it is tried again."""
 
 
 @asynccontextmanager
-async def service(settings: Settings) -> AsyncIterator[Service]:
-    """Open the database and build every part; `run` then makes it live. Closes what it opened."""
+async def service(settings: Settings, *, waiting: Waiting | None = None) -> AsyncIterator[Service]:
+    """Open the database and build every part; `run` then makes it live. Closes what it opened.
+
+    With `waiting` a server that is away is waited for, however long; else StoreUnavailable.
+    """
     made_dir(settings.state_dir)
     clock = SystemClock()
-    store = await asyncio.to_thread(
-        open_store, settings.database_url, clock=clock, backup_dir=settings.state_dir / "backups"
-    )
-    async with store:
+    async with await _opened(settings, clock, waiting, alone=settings.is_embedded) as store:
         box: list[Engine] = []
         prober = ProberClient(
             clock=clock,
@@ -80,7 +101,46 @@ async def service(settings: Settings) -> AsyncIterator[Service]:
             engine=box[0],
             commands=Commands(kit),
             prober=prober,
+            ticker=Ticker(kit),
         )
+
+
+@asynccontextmanager
+async def front(settings: Settings, *, waiting: Waiting | None = None) -> AsyncIterator[Front]:
+    """Open the database and build what an API without an engine needs; `waiting` as in `service`."""
+    made_dir(settings.state_dir)
+    clock = SystemClock()
+    async with await _opened(settings, clock, waiting, alone=False) as store:
+        # Never run: drivers are here for their schemas, and nobody asks them for a URL.
+        prober = ProberClient(clock=clock, on_blind=lambda _: None, rules=address_rules(settings))
+        kit = build_kit(settings, store, clock, prober)
+        yield Front(
+            settings=settings,
+            store=store,
+            kit=kit,
+            commands=Commands(kit),
+            ticker=Ticker(kit, pace_s=IDLE_S),
+        )
+
+
+async def _opened(
+    settings: Settings, clock: Clock, waiting: Waiting | None, *, alone: bool
+) -> Store:
+    while True:
+        try:
+            return await asyncio.to_thread(
+                open_store,
+                settings.database_url,
+                clock=clock,
+                backup_dir=settings.state_dir / "backups",
+                with_engine_lock=alone,
+            )
+        except StoreUnavailable as error:
+            # A file does not come back by itself, and its fault is mended before a start.
+            if waiting is None or settings.is_embedded:
+                raise
+            waiting(str(error))
+        await clock.sleep(OPEN_AGAIN_S)
 
 
 async def run(service: Service) -> None:
@@ -88,11 +148,14 @@ async def run(service: Service) -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(service.prober.run(), name="prober")
         group.create_task(service.engine.run(), name="engine")
+        if not service.kit.alone:
+            group.create_task(service.ticker.run(), name="ticker")
 
 
 def build_kit(settings: Settings, store: Store, clock: Clock, prober: UrlProber) -> Kit:
     """Return what every part of the engine is handed."""
-    drivers = load_drivers(settings, clock, prober)
+    home = home_of(settings.state_dir)
+    drivers = load_drivers(settings, clock, prober, home=home)
     return Kit(
         store=store,
         clock=clock,
@@ -105,6 +168,8 @@ def build_kit(settings: Settings, store: Store, clock: Clock, prober: UrlProber)
         host=socket.gethostname(),
         pid=os.getpid(),
         metrics=Metrics(),
+        alone=settings.is_embedded,
+        home=home,
         retention=retention(settings.retention),
         quotas=Quotas(clusters=settings.quotas.clusters, nodes=settings.quotas.nodes),
         rules=address_rules(settings),
@@ -152,7 +217,9 @@ def made_dir(path: Path) -> Path:
     return path
 
 
-def load_drivers(settings: Settings, clock: Clock, prober: UrlProber | None) -> Drivers:
+def load_drivers(
+    settings: Settings, clock: Clock, prober: UrlProber | None, *, home: Home | None = None
+) -> Drivers:
     """Build every installed driver from the same entry points that strangers' drivers use."""
 
     def context(
@@ -165,6 +232,7 @@ def load_drivers(settings: Settings, clock: Clock, prober: UrlProber | None) -> 
             allow_networks=settings.network.allow,
             deny_networks=settings.network.deny,
             prober=prober,
+            home=home,
             **extra,  # type: ignore[arg-type]
         )
 

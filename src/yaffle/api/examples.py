@@ -263,3 +263,22 @@ CHECK: Final[Example] = {
     "detail": "/var/lib/yaffle/yaffle.db: writes and reads within 4.2 ms",
     "advice": "",
 }
+REPORT: Final[Example] = {
+    "status": "ok",
+    "checks": [CHECK],
+    "engines": [
+        {
+            "id": "3d8a1c52-7f0e-4a57-9a54-0f6c41a4a1b7",
+            "host": "controller-1",
+            "pid": 4711,
+            "epoch": 12,
+            "version": "0.1.0",
+            "schema": 3,
+            "started_us": 1792000000000000,
+            "seen_s": 1.204,
+            "lease": "held",
+            "clusters": 40,
+            "blind": 0,
+        }
+    ],
+}

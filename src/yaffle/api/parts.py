@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from yaffle.engine.engine import Engine
     from yaffle.engine.kit import Kit
     from yaffle.engine.metrics import Metrics
+    from yaffle.engine.ticker import Ticker
     from yaffle.prober.client import ProberStats
 
 PREFIX = "/yaffle/v1"
@@ -41,18 +42,19 @@ class Parts:
 def parts_of(
     *,
     kit: Kit,
-    engine: Engine,
     commands: Commands,
     settings: Settings,
-    prober: Callable[[], ProberStats],
+    engine: Engine | None = None,
+    prober: Callable[[], ProberStats] | None = None,
+    ticker: Ticker | None = None,
 ) -> Parts:
-    """Return the parts of a service that runs engine and API in one process."""
+    """Return the parts of an API; `engine` and `prober` are those of the same process, if any."""
     return Parts(
         commands=commands,
         queries=Queries(kit),
-        why=Why(kit, engine.memory_of),
+        why=Why(kit) if engine is None else Why(kit, engine.memory_of),
         metrics=kit.metrics,
-        doctor=Doctor(kit=kit, engine=engine, settings=settings, prober=prober),
+        doctor=Doctor(kit=kit, settings=settings, engine=engine, prober=prober, ticker=ticker),
         server=settings.server,
         state_dir=settings.state_dir,
         public_url=settings.receivers.public_url,

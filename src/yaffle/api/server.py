@@ -27,7 +27,7 @@ STOP_S: Final = 3.0
 HEADERS_MAX: Final = 64 * 1024
 
 
-def bind(listen: str) -> socket.socket:
+def bind(listen: str, *, setting: str = "server.listen") -> socket.socket:
     """Return a listening socket; raise ConfigError naming --listen when that cannot be."""
     host, port = split_address(listen)
     try:
@@ -37,7 +37,7 @@ def bind(listen: str) -> socket.socket:
         family, kind, proto, _, address = found[0]
         sock = socket.socket(family, kind | socket.SOCK_CLOEXEC, proto)
     except OSError as error:
-        raise ConfigError(f"--listen {listen} (server.listen): {error.strerror}") from None
+        raise ConfigError(f"--listen {listen} ({setting}): {error.strerror}") from None
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
@@ -45,7 +45,7 @@ def bind(listen: str) -> socket.socket:
         sock.setblocking(False)
     except OSError as error:
         sock.close()
-        raise ConfigError(f"--listen {listen} (server.listen): {_why(error)}") from None
+        raise ConfigError(f"--listen {listen} ({setting}): {_why(error)}") from None
     return sock
 
 

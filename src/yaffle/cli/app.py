@@ -51,6 +51,8 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("serve")(serve.serve)
+app.command("engine")(serve.engine)
+app.command("api")(serve.api)
 client(app, "status")(status.status)
 client(app, "why")(nodes.why)
 app.add_typer(profiles.app, name="profile")

@@ -32,6 +32,7 @@ def load(
     database: str | None = None,
     state_dir: Path | None = None,
     listen: str | None = None,
+    engine_listen: str | None = None,
     allow_local_process: bool = False,
     token_file: Path | None = None,
     users_file: Path | None = None,
@@ -44,6 +45,7 @@ def load(
         "state_dir": state_dir,
         "server": {key: value for key, value in server.items() if value is not None} or None,
         "database": None if database is None else {"url": database},
+        "engine": None if engine_listen is None else {"listen": engine_listen},
         "local_process": {"enabled": True} if allow_local_process else None,
     }
     return load_file(config, {key: value for key, value in flags.items() if value is not None})

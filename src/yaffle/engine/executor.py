@@ -83,16 +83,22 @@ class Executor:
         room = self._kit.settings.workers - len(self._running)
         if room <= 0 or not self._session.may_act():
             return ()
+        me, carried = self._session.me, tuple(self._running)
         try:
+            # Most rings are for nothing that could be claimed; to look costs nobody a turn.
+            if not await self._kit.store.read(
+                lambda conn: actions.any_claimable(conn, me, carried)
+            ):
+                return ()
             found = await self._kit.store.write(
                 lambda conn: actions.claim(
                     conn,
-                    self._session.me,
+                    me,
                     self._session.epoch,
                     lease_s=self._kit.settings.lease,
                     limit=room,
                     spare=self._kit.settings.workers // SPARE_SHARE,
-                    carried=tuple(self._running),
+                    carried=carried,
                 )
             )
         except StoreUnavailable as error:

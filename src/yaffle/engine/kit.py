@@ -17,6 +17,7 @@ from yaffle.store.prune import Retention
 
 if TYPE_CHECKING:
     from yaffle.config import BudgetsSettings, EngineSettings
+    from yaffle.model.home import Home
     from yaffle.ports import Clock, Detector, Fencer, Notifier, Profile, Workflow
     from yaffle.store.database import Store
 
@@ -96,6 +97,8 @@ class Kit:
     host: str
     pid: int
     metrics: Metrics
+    home: Home | None = None
+    """Where the nodes live that are processes of this very machine; None: they are not told apart."""
     alone: bool = True
     """Whether the database's file lock proves that no other engine lives."""
     retention: Retention = field(default_factory=Retention)

@@ -19,9 +19,10 @@ from yaffle.engine.naming import names_of
 from yaffle.engine.step import Refused, Step, patiently, superseded
 from yaffle.errors import InvalidSpec
 from yaffle.model.bounds import POLL_MAX_S
+from yaffle.model.home import homeless
 from yaffle.model.operations import Operation, Progress, ProgressState, Promise
 from yaffle.policy.templates import fill
-from yaffle.store import journal
+from yaffle.store import catalog, journal
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -161,6 +162,7 @@ async def _again(step: Step, submit: Call) -> Progress:
         refusal = step.refusal(conn)
         if refusal is None:
             journal.submitted(conn, step.ticket, step.row, step.kit.clock.now_us())
+            _settle(conn, step)
         return refusal
 
     refusal = await patiently(step, work)
@@ -171,6 +173,18 @@ async def _again(step: Step, submit: Call) -> Progress:
         # Whether it arrived is unknown: the target will tell.
         return Progress(state=ProgressState.RUNNING, detail="submitted, no answer yet")
     return UNTRACED if answer.state is ProgressState.ABSENT else answer
+
+
+def _settle(conn: Connection, step: Step) -> None:
+    """Write down where a node lives that is bound to one machine, before its first copy can be there.
+
+    Whoever takes this action over elsewhere then knows that it cannot see the copy.
+    """
+    home, profile = step.kit.home, step.kit.drivers.profiles.get(step.target.profile_type)
+    bound = profile is not None and Promise.STAYS_AT_HOME in profile.promises
+    if home is not None and bound and homeless(step.target.attributes):
+        attributes = {**step.target.attributes, **home.stamp()}
+        catalog.set_node(conn, step.node.id, step.kit.clock.now_us(), attributes=attributes)
 
 
 async def _reconciled(step: Step, poll: Call) -> Progress | None:

@@ -133,6 +133,8 @@ class Promise(StrEnum):
     CUTS_STORAGE = "cuts_storage"
     SURVIVES_ENGINE = "survives_engine"
     """Nodes keep running when the engine dies."""
+    STAYS_AT_HOME = "stays_at_home"
+    """A node lives on the machine of the engine that made it, and no other can see it (`model.home`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

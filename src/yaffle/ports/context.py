@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from yaffle.model.home import Home
 from yaffle.ports.clock import Clock
 from yaffle.ports.detector import UrlProber
 from yaffle.ports.profile import Profile
@@ -25,6 +26,8 @@ class DriverContext:
     profiles: Mapping[str, Profile] = field(default_factory=lambda: MappingProxyType({}))
     """By type, for detectors and fencers that read through the profile."""
     prober: UrlProber | None = None
+    home: Home | None = None
+    """This machine, for drivers whose nodes live on it; None where there is only one."""
     allow_networks: tuple[str, ...] = ()
     deny_networks: tuple[str, ...] | None = None
     """CIDR texts for `core.addresses.AddressRules`; None keeps its default."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import func, select
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
 
     from yaffle.model.incident import Pause
+
+
+UNSEEN_US: Final = 60_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +77,26 @@ def _exhausted(conn: Connection) -> Sequence[tuple[str, str]]:
     rows = conn.execute(query).all()
     known = incidents.exhausted_of(conn, [row.id for row in rows])
     return [(row.name, known.get(row.id, "")) for row in rows]
+
+
+def unseen_of(conn: Connection) -> Sequence[str]:
+    """Return the nodes that are watched and of which no engine has written any observation.
+
+    A new one is given a while: its first check may not have come round.
+    """
+    bound = select(bindings.c.cluster_id).where(bindings.c.enabled)
+    held = select(watches.c.cluster_id).where(watches.c.lease_us > leases.now(conn))
+    query = (
+        select(nodes.c.id)
+        .where(
+            nodes.c.cluster_id.in_(bound),
+            nodes.c.cluster_id.in_(held),
+            nodes.c.seen_us.is_(None),
+            nodes.c.made_us < leases.now(conn) - UNSEEN_US,
+        )
+        .order_by(nodes.c.name)
+    )
+    return list(conn.execute(query).scalars())
 
 
 def names_of(conn: Connection, ids: Sequence[str]) -> Sequence[str]:

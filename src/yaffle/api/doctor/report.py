@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
@@ -31,6 +31,8 @@ class Report:
     """Every check, the worst status first named."""
 
     checks: Sequence[Check]
+    engines: Sequence[Mapping[str, object]] = ()
+    """Every engine that has been heard of lately, as plain values."""
 
     @property
     def status(self) -> Status:
@@ -40,7 +42,11 @@ class Report:
 
     def as_json(self) -> dict[str, object]:
         """Return the report as plain values."""
-        return {"status": self.status.value, "checks": [asdict(c) for c in self.checks]}
+        return {
+            "status": self.status.value,
+            "checks": [asdict(c) for c in self.checks],
+            "engines": [dict(e) for e in self.engines],
+        }
 
 
 def judged(name: str, bad: bool, detail: str, advice: str, *, worst: Status = Status.WARN) -> Check:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Protocol
+
 from fastapi import APIRouter
 from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -13,6 +15,10 @@ from yaffle.api import examples
 from yaffle.api.asking import answers
 from yaffle.api.parts import PREFIX, Parts
 from yaffle.api.reply import HealthReply, Reply
+
+if TYPE_CHECKING:
+    from yaffle.api.doctor import Doctor
+    from yaffle.engine.metrics import Metrics
 
 LINKS = (
     "policies",
@@ -57,7 +63,7 @@ def entrance(parts: Parts) -> APIRouter:
         """Return this document."""
         return Reply(request.app.openapi())
 
-    @router.get("/doctor", responses=answers({"status": "ok", "checks": [examples.CHECK]}))
+    @router.get("/doctor", responses=answers(examples.REPORT))
     async def examine() -> Response:
         """Look at everything that healing depends on, and say what to do about what is wrong."""
         report = await parts.doctor.examine()
@@ -66,7 +72,21 @@ def entrance(parts: Parts) -> APIRouter:
     return router
 
 
-def process(parts: Parts) -> APIRouter:
+class Told(Protocol):
+    """What a process says of itself."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """What it has counted."""
+        ...
+
+    @property
+    def doctor(self) -> Doctor:
+        """Knows how it is."""
+        ...
+
+
+def process(parts: Told) -> APIRouter:
     """Return /health and /metrics, which belong to this process and to no version of the API."""
     router = APIRouter(tags=["process"])
 

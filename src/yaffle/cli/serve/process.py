@@ -1,85 +1,165 @@
-"""The life of the server process: bind, open, announce, run until a signal, close in order."""
+"""The life of a server process: bind, open, announce, run until a signal, close in order.
+
+    bind ─▶ listen ─▶ open the database (a server that is away is waited for) ─▶ run ─▶ signal
+    ─▶ no new requests, those under way end ─▶ the engine gives its leases back ─▶ close the database
+
+`serve` is an API and an engine in one process, `engine` and `api` are one of them alone; all three
+live this one life.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import structlog
 
 from yaffle import wiring
-from yaffle.api.app import create_app
-from yaffle.api.doctor import Doctor
-from yaffle.api.identity import read_identity
-from yaffle.api.parts import Parts
+from yaffle.api.entrance import Entrance
+from yaffle.api.parts import Parts, parts_of
 from yaffle.api.server import address_of, bind
 from yaffle.api.server import serve as serve_http
 from yaffle.cli import address
-from yaffle.cli.serve import systemd
+from yaffle.cli.serve import standing, systemd
+from yaffle.cli.serve.standing import Announcer
+from yaffle.config import OFF
 from yaffle.engine.clock import SystemClock
-from yaffle.engine.queries import Queries
-from yaffle.engine.why import Why
 from yaffle.errors import ConfigError
 
 if TYPE_CHECKING:
-    import socket
-
-    from yaffle.config import Settings
+    from yaffle.config import ServerSettings, Settings
 
 log = structlog.get_logger()
 
 
-def run(settings: Settings) -> None:
-    """Serve until SIGTERM or SIGINT; raise what ended it otherwise."""
+class Role(Enum):
+    """Which of the commands this process runs."""
+
+    SERVE = "serve"
+    ENGINE = "engine"
+    API = "api"
+
+
+def run(settings: Settings, role: Role) -> None:
+    """Live until SIGTERM or SIGINT; raise what ended it otherwise."""
+    if role is not Role.SERVE and settings.is_embedded:
+        raise ConfigError(
+            f"database.url = {settings.database_url}: one process alone holds an SQLite file, so"
+            f" `yaffle {role.value}` cannot share it; run `yaffle serve`, which is API and engine in"
+            " one, or keep the state in PostgreSQL or MariaDB (postgresql://USER:PASSWORD@HOST/NAME)"
+        )
+    listening = _listening(settings, role)
     # Refused for being open to strangers, it leaves nothing behind.
-    read_identity(settings.server, SystemClock())
+    entrance = Entrance(listening, clock=SystemClock(), host=socket.gethostname())
     # The port first: a second server is turned away before it touches anything.
-    sock = bind(settings.server.listen)
+    setting = "engine.listen" if role is Role.ENGINE else "server.listen"
+    sock = None if listening.listen == OFF else bind(listening.listen, setting=setting)
     try:
-        asyncio.run(_live(settings, sock))
+        asyncio.run(_Life(settings, role, entrance, sock).live())
     finally:
-        sock.close()
+        if sock is not None:
+            sock.close()
 
 
-async def _live(settings: Settings, sock: socket.socket) -> None:
-    supervisor = systemd.from_here()
-    stopping = asyncio.Event()
-    with _signals(stopping):
-        async with wiring.service(settings) as service:
-            app = create_app(_parts(service, settings))
-            with _card(settings, sock):
-                async with asyncio.TaskGroup() as group:
-                    tasks = [
-                        group.create_task(wiring.run(service), name="engine"),
-                        group.create_task(serve_http(app, sock), name="api"),
-                        group.create_task(supervisor.keep(service.kit.clock), name="watchdog"),
-                    ]
-                    supervisor.tell(f"READY=1\nSTATUS=listening on {address_of(sock)}")
-                    await stopping.wait()
-                    log.info("stopping", nodes="keep running")
-                    supervisor.tell("STOPPING=1")
-                    for task in tasks:
-                        task.cancel()
-    log.info("stopped")
+def _listening(settings: Settings, role: Role) -> ServerSettings:
+    """Return where the process listens, and who may ask it there."""
+    if role is not Role.ENGINE:
+        return settings.server
+    return settings.server.model_copy(update={"listen": settings.engine.listen})
 
 
-def _parts(service: wiring.Service, settings: Settings) -> Parts:
-    kit = service.kit
-    return Parts(
+@dataclass(frozen=True, slots=True)
+class _Life:
+    settings: Settings
+    role: Role
+    entrance: Entrance
+    sock: socket.socket | None
+
+    async def live(self) -> None:
+        """Start what listens and what works; end them in the order of the module's drawing."""
+        supervisor = systemd.from_here()
+        stopping = asyncio.Event()
+        with ExitStack() as stack:
+            stack.enter_context(_signals(stopping))
+            announcer = Announcer(
+                supervisor,
+                prefix="" if self.sock is None else f"listening on {address_of(self.sock)}; ",
+                on_ready=lambda: self._leave_card(stack),
+            )
+            async with asyncio.TaskGroup() as group:
+                front = [] if self.sock is None else [serve_http(self.entrance, self.sock)]
+                asked = [group.create_task(each, name="http") for each in front]
+                work = group.create_task(self._work(announcer), name="work")
+                signs = [
+                    group.create_task(supervisor.keep(SystemClock()), name="watchdog"),
+                    group.create_task(announcer.run(), name="announcer"),
+                ]
+                await stopping.wait()
+                log.info("stopping", nodes="keep running")
+                supervisor.tell("STOPPING=1")
+                for task in (*asked, work, *signs):
+                    task.cancel()
+                    await asyncio.wait([task])
+        log.info("stopped")
+
+    async def _work(self, announcer: Announcer) -> None:
+        """Open the database, admit those who ask, and run what there is to run."""
+
+        def waiting(fault: str) -> None:
+            if self.entrance.fault != fault:
+                log.warning("waiting for the database", error=fault)
+            self.entrance.fault = fault
+            announcer.look = lambda: standing.waiting(fault)
+
+        if self.role is Role.API:
+            await self._front(announcer, waiting)
+        else:
+            await self._engine(announcer, waiting)
+
+    async def _front(self, announcer: Announcer, waiting: Callable[[str], None]) -> None:
+        async with wiring.front(self.settings, waiting=waiting) as front:
+            self.entrance.admit(
+                parts_of(
+                    kit=front.kit,
+                    commands=front.commands,
+                    settings=self.settings,
+                    ticker=front.ticker,
+                )
+            )
+            announcer.look = lambda: standing.of_api(front.ticker)
+            await front.ticker.run()
+
+    async def _engine(self, announcer: Announcer, waiting: Callable[[str], None]) -> None:
+        async with wiring.service(self.settings, waiting=waiting) as service:
+            parts = _parts(service)
+            if self.role is Role.SERVE:
+                self.entrance.admit(parts)
+            else:
+                self.entrance.admit_probes(parts)
+            announcer.look = lambda: standing.of_engine(service.engine, service.ticker)
+            await wiring.run(service)
+
+    def _leave_card(self, stack: ExitStack) -> None:
+        """Leave our address where commands on this machine look for it, if they can ask us."""
+        if self.role is not Role.ENGINE and self.sock is not None:
+            stack.enter_context(_card(self.settings, self.sock))
+
+
+def _parts(service: wiring.Service) -> Parts:
+    return parts_of(
+        kit=service.kit,
+        engine=service.engine,
         commands=service.commands,
-        queries=Queries(kit),
-        why=Why(kit, service.engine.memory_of),
-        metrics=kit.metrics,
-        doctor=Doctor(
-            kit=kit, engine=service.engine, settings=settings, prober=lambda: service.prober.stats
-        ),
-        server=settings.server,
-        state_dir=settings.state_dir,
-        public_url=settings.receivers.public_url,
+        settings=service.settings,
+        prober=lambda: service.prober.stats,
+        ticker=service.ticker,
     )
 
 

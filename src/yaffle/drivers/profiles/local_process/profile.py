@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from yaffle.drivers.profiles.local_process import spec as specs
@@ -56,7 +57,12 @@ class LocalProcess:
 
     type: ClassVar[str] = "yaffle.local.process-1.0"
     promises: ClassVar[frozenset[Promise]] = frozenset(
-        {Promise.DEDUPLICATES, Promise.CONFIRMS_DELETE, Promise.SURVIVES_ENGINE}
+        {
+            Promise.DEDUPLICATES,
+            Promise.CONFIRMS_DELETE,
+            Promise.SURVIVES_ENGINE,
+            Promise.STAYS_AT_HOME,
+        }
     )
     operations: ClassVar[Mapping[str, OperationSpec]] = OPERATIONS
     schema: ClassVar[Schema] = SCHEMA
@@ -66,6 +72,7 @@ class LocalProcess:
             names = ", ".join(sorted(context.settings))
             raise ConfigError(f"{self.type} has no settings, but was given: {names}")
         self._clock = context.clock
+        self._home = context.home
         # Absolute: it is handed to processes that run elsewhere.
         self._state_dir = context.state_dir.absolute()
         self._procfs = procfs if procfs is not None else Procfs()
@@ -78,22 +85,24 @@ class LocalProcess:
         return specs.validate(spec)
 
     async def read(self, targets: Sequence[Target], *, deadline_s: float) -> Sequence[Reading]:
-        """Say how each process is, in order."""
+        """Say how each process is, in order; of another machine's we know nothing."""
         reader = Reader(self._state_dir, self._procfs)
+        ours = [target for target in targets if not self._foreign(target)]
         try:
-            return await self._call(lambda _until_s: reader.read(targets), deadline_s)
+            found = iter(await self._call(lambda _until_s: reader.read(ours), deadline_s))
         except TimeoutError:
             late = f"no answer from this machine's disk or /proc within {deadline_s:g} s"
-            return [
-                Reading(exists=True, up=None, backend_status="unclear", detail=late)
-                for _ in targets
-            ]
+            found = iter([_unseen("unclear", late) for _ in ours])
+        return [
+            _unseen("elsewhere", why) if (why := self._foreign(target)) else next(found)
+            for target in targets
+        ]
 
     async def submit(
         self, op: Operation, *, operation_id: OperationId, deadline_s: float
     ) -> Progress:
         """Begin; where another engine holds the node's lock, try for as long as the deadline."""
-        return await self._progress(
+        return self._refused(op) or await self._progress(
             lambda until_s: self._worker.submit(op, operation_id, until_s), deadline_s, insist=True
         )
 
@@ -101,12 +110,14 @@ class LocalProcess:
         self, op: Operation, *, operation_id: OperationId, deadline_s: float
     ) -> Progress:
         """Look, and move the operation along."""
-        return await self._progress(
+        return self._refused(op) or await self._progress(
             lambda until_s: self._worker.poll(op, operation_id, until_s), deadline_s, insist=False
         )
 
     async def capture(self, target: Target, *, deadline_s: float) -> str:
         """Return the process list and the last 16 KiB of the log."""
+        if why := self._foreign(target):
+            return f"no evidence: {why}"
         try:
             folder = Folder(self._state_dir, target.node_id)
             return await self._call(lambda _until_s: capture(folder, self._procfs), deadline_s)
@@ -117,6 +128,8 @@ class LocalProcess:
 
     async def describe(self, target: Target, *, deadline_s: float) -> Mapping[str, object]:
         """Return pid, command, start and place of the present process."""
+        if why := self._foreign(target):
+            return {"unclear": why}
 
         def work(_until_s: float) -> Mapping[str, object]:
             return describe(
@@ -142,6 +155,14 @@ class LocalProcess:
         """Refuse as `inspect` does."""
         return _STRANGER
 
+    def _foreign(self, target: Target) -> str:
+        return "" if self._home is None else self._home.foreign(target.attributes)
+
+    def _refused(self, op: Operation) -> Progress | None:
+        """Return the answer for a node of another machine: nothing is done, nothing is believed."""
+        why = self._foreign(op.target)
+        return Progress(state=ProgressState.FAILED, detail=f"{op.kind}: {why}") if why else None
+
     async def _progress(
         self, work: Callable[[float], Progress], deadline_s: float, *, insist: bool
     ) -> Progress:
@@ -149,7 +170,7 @@ class LocalProcess:
             async with asyncio.timeout(deadline_s):
                 while True:
                     try:
-                        return await self._call(work, deadline_s)
+                        return self._stamped(await self._call(work, deadline_s))
                     except Busy as busy:
                         if not insist:
                             return Progress(state=ProgressState.RUNNING, detail=f"busy: {busy}")
@@ -158,11 +179,21 @@ class LocalProcess:
             late = f"busy: no answer within {deadline_s:g} s; the step may still be under way"
             return Progress(state=ProgressState.RUNNING, detail=late)
 
+    def _stamped(self, progress: Progress) -> Progress:
+        """Return it with our home among the facts: they replace what is stored of the node."""
+        if progress.attributes is None or self._home is None:
+            return progress
+        return replace(progress, attributes={**progress.attributes, **self._home.stamp()})
+
     async def _call(self, work: Callable[[float], T], deadline_s: float) -> T:
         until_s = self._clock.monotonic_s() + deadline_s * _SHARE
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(deadline_s):
             return await loop.run_in_executor(self._threads, work, until_s)
+
+
+def _unseen(status: str, detail: str) -> Reading:
+    return Reading(exists=True, up=None, backend_status=status, detail=detail)
 
 
 if TYPE_CHECKING:

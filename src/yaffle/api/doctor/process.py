@@ -1,0 +1,167 @@
+"""What can be said of this very process without asking anybody: its engine, prober, clock, doors."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from yaffle.api.doctor.report import Check, Status, judged
+from yaffle.config import is_loopback, split_address
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from yaffle.config import Settings
+    from yaffle.engine.engine import Engine
+    from yaffle.engine.kit import Kit
+    from yaffle.engine.ticker import Ticker
+    from yaffle.prober.client import ProberStats
+
+SILENT_S: Final = 5.0
+"""A database that has not answered for so long is away, whatever was not asked of it meanwhile."""
+
+
+class Process:
+    """The parts of this process; an API that stands apart has neither engine nor prober."""
+
+    def __init__(
+        self,
+        *,
+        kit: Kit,
+        settings: Settings,
+        engine: Engine | None,
+        prober: Callable[[], ProberStats] | None,
+        ticker: Ticker | None,
+    ) -> None:
+        self._kit = kit
+        self._settings = settings
+        self._engine = engine
+        self._prober = prober
+        self._ticker = ticker
+        self._wall_us = kit.clock.now_us()
+        self._mono_s = kit.clock.monotonic_s()
+
+    def vital(self) -> Iterator[Check]:
+        """Yield what a probe that comes every second wants to know."""
+        if self._engine is None:
+            yield from self._heard()
+        yield from self.session()
+        yield from self.probing(restarting=Status.WARN)
+
+    def checks(self, causes: Sequence[Check]) -> Iterator[Check]:
+        """Yield everything; `causes` are what may have ended the engine's session."""
+        yield from self.session(causes)
+        yield from self.probing()
+        yield self._clock()
+
+    def session(self, causes: Sequence[Check] = ()) -> Iterator[Check]:
+        """Yield whether our engine may act; nothing where there is none."""
+        if self._engine is None:
+            return
+        session = self._engine.session
+        if session is None:
+            why = "".join(f"; {c.name}: {c.detail}" for c in causes)
+            yield Check(
+                name="engine",
+                status=Status.FAIL,
+                detail=f"it has no session: it observes at most, and does not act{why}",
+                advice="It begins one when the database answers; see there, and in the log.",
+            )
+            return
+        left_s = session.left_s()
+        yield judged(
+            "engine",
+            left_s <= 0,
+            f"epoch {session.epoch}, lease for another {left_s:.1f} s",
+            "Its lease is over and it stops acting; it begins anew by itself. Look at the database.",
+            worst=Status.FAIL,
+        )
+
+    def probing(self, *, restarting: Status = Status.FAIL) -> Iterator[Check]:
+        """Yield how our prober is; nothing where there is none."""
+        if self._prober is None:
+            return
+        stats = self._prober()
+        detail = (
+            f"pid {stats.pid}, {stats.checks_per_s:.1f} checks/s, {stats.restarts} restarts"
+            if stats.up
+            else f"away, after {stats.restarts} restarts"
+        )
+        yield judged(
+            "prober",
+            not stats.up,
+            detail,
+            "It is restarted by itself; until then URLs are not asked. See the log if it stays away.",
+            worst=restarting,
+        )
+
+    def _heard(self) -> Iterator[Check]:
+        ticker = self._ticker
+        if ticker is None:
+            return
+        away = bool(ticker.fault) or ticker.silent_s > SILENT_S
+        yield judged(
+            "database",
+            away,
+            f"it answered last {ticker.silent_s:.0f} s ago; see the log" if away else "it answers",
+            "Requests are answered with 503 until it is back; nothing has to be restarted.",
+            worst=Status.FAIL,
+        )
+
+    def _clock(self) -> Check:
+        clock = self._kit.clock
+        moved_s = (clock.now_us() - self._wall_us) / 1e6 - (clock.monotonic_s() - self._mono_s)
+        return judged(
+            "clock",
+            abs(moved_s) > self._settings.engine.clock_jump,
+            f"moved by {moved_s:+.3f} s against the monotonic clock since the start",
+            "Something sets the clock in steps; run an NTP daemon that slews it.",
+        )
+
+    def access(self) -> Iterator[Check]:
+        """Yield who may ask this server, and for what."""
+        server = self._settings.server
+        near = "loopback" if is_loopback(split_address(server.listen)[0]) else "reachable"
+        files = (("tokens", server.token_file), ("users", server.users_file))
+        known = " and ".join(f"{what} from {path}" for what, path in files if path)
+        yield Check(
+            name="access",
+            status=Status.OK,
+            detail=f"{server.listen} ({near}), {known or 'anybody, without credentials'}",
+        )
+        yield judged(
+            "local processes",
+            self._settings.local_process.enabled and near != "loopback",
+            "on: whoever may create their profiles may run commands as this user"
+            if self._settings.local_process.enabled
+            else "off",
+            "Every admin can run commands here; listen on loopback, or switch them off.",
+        )
+
+    def notifiers(self) -> Check:
+        """Return who is told of incidents."""
+        names = ", ".join(self._kit.notify)
+        return judged(
+            "notifiers", not names, names or "none", "Nobody is told of incidents: set notifiers."
+        )
+
+
+def state_dir(path: Path) -> Check:
+    """Return whether the state directory is there, and private; asks the disk."""
+    name = "state directory"
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        return Check(
+            name=name,
+            status=Status.FAIL,
+            detail=f"{path}: {error.strerror}",
+            advice="It holds the records of local nodes: bring it back and restart.",
+        )
+    return judged(
+        name,
+        bool(mode & (stat.S_IRWXG | stat.S_IRWXO)),
+        f"{path}, mode {stat.S_IMODE(mode):04o}",
+        f"It holds commands and secrets: chmod 700 {path}",
+    )
