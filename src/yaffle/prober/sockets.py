@@ -16,7 +16,7 @@ import socket
 import struct
 from typing import Final
 
-FREE_MAX: Final = 256
+FREE_MAX: Final = 512
 """Sockets of one family that wait for their next use; each holds about 4 KB of the kernel's."""
 
 _STREAM: Final = socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
