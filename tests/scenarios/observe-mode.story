@@ -7,7 +7,7 @@ plan
 ----
 a=healthy b=healthy c=healthy
 a=unhealthy b=healthy c=healthy
-a hold observe-mode would=['RECREATE']
+a hold observe-mode would=['RECREATE'] sick=1 suspect=0 threshold=2 in_flight=0 max_in_flight=2 attempt=1 attempts_allowed=3
 
 request a by ann
 plan

@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import event, select
+from tests.sim.recheck import Recheck
 
 from yaffle.core.pauses import covering
 from yaffle.model.incident import PauseKind
@@ -35,6 +36,7 @@ class Audit:
         self.submits: dict[str, list[str]] = defaultdict(list)
         """Operation id → the kinds handed to drivers under it."""
         self.broken: list[str] = []
+        self.recheck = Recheck(stage.store.engine, self.fail)
         event.listen(stage.store.engine, "after_cursor_execute", self._saw)
 
     def _saw(self, _c: Any, _cur: Any, statement: str, *_rest: Any) -> None:
@@ -111,6 +113,7 @@ class Audit:
     # --- after every write -----------------------------------------------------------------------
 
     def written(self) -> None:
+        self.recheck()
         if not self._dirty:
             return
         self._dirty = False

@@ -28,11 +28,10 @@ class Blindness:
     references_answered: int
 
 
-def assess(memories: Iterable[NodeMemory], references: tuple[bool, ...]) -> Blindness | None:
-    """Return the numbers when nothing answers, or None when somebody does.
+def bearings(memories: Iterable[NodeMemory], references: tuple[bool, ...]) -> Blindness:
+    """Return who was asked and who answered, whatever it comes to.
 
-    `references`: one entry per configured reference target, whether it answered just now. Without
-    any, silence of all targets is enough to hold: we cannot tell a dead rack from a dead uplink.
+    `references`: one entry per configured reference target, whether it answered just now.
     """
     asked = answered = 0
     for memory in memories:
@@ -41,11 +40,24 @@ def assess(memories: Iterable[NodeMemory], references: tuple[bool, ...]) -> Blin
             continue
         asked += 1
         answered += any(seen.answered for seen in last)
-    if asked < MIN_TARGETS or answered or any(references):
-        return None
     return Blindness(
         asked=asked,
         answered=answered,
         references_asked=len(references),
         references_answered=sum(references),
     )
+
+
+def is_blind(seen: Blindness) -> bool:
+    """Whether nothing answers at all.
+
+    Without reference targets silence of all nodes is enough to hold: we cannot tell a dead rack
+    from a dead uplink.
+    """
+    return seen.asked >= MIN_TARGETS and not seen.answered and not seen.references_answered
+
+
+def assess(memories: Iterable[NodeMemory], references: tuple[bool, ...]) -> Blindness | None:
+    """Return the numbers when nothing answers, or None when somebody does."""
+    seen = bearings(memories, references)
+    return seen if is_blind(seen) else None

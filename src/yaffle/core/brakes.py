@@ -7,8 +7,9 @@ maintenance, blindness, a lost dependency or the in-flight cap: DESIGN §1.3).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,7 @@ from yaffle.model.policy import RecoveryMode, Threshold, WhenExceeded
 
 if TYPE_CHECKING:
     from yaffle.core.view import ClusterView, NodeView
+    from yaffle.model.policy import Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +33,24 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """What some nodes of a cluster have in common, as far as the brakes count them."""
+
+    health: Health
+    recovering: bool
+    planned: bool
+    """Under maintenance: what becomes of it is no storm, but its recovery is still one in flight."""
+    domain: str
+    """Empty where the policy knows no failure domains."""
+
+
+Picture = Mapping[Cell, int]
+"""How many nodes there are of each kind: all that is counted, however large the cluster is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What is counted once per cluster, plus the recoveries this very pass has decided so far."""
+    """What is counted of a picture: once per cluster, and anew after each recovery decided."""
 
     sick: int
     suspect: int
@@ -60,45 +78,76 @@ def threshold_of(limit: Threshold, capacity: int) -> int:
     return max(1, ceil(tenths * capacity / 1000))
 
 
-def counted(view: ClusterView, now_us: int) -> list[NodeView]:
-    """Return the nodes that the storm brake counts: those whose failure is not planned work."""
-    return [
-        n
-        for n in view.nodes
-        if not covering(view.pauses, PauseKind.MAINTENANCE, n.node_id, view.cluster_id, now_us)
-    ]
+def cell_of(view: ClusterView, node: NodeView, now_us: int) -> Cell:
+    """Return the kind of a node; the storm brake does not count planned work as failures."""
+    kind = PauseKind.MAINTENANCE
+    return Cell(
+        health=node.health,
+        recovering=node.recovering,
+        planned=bool(view.pauses)
+        and bool(covering(view.pauses, kind, node.node_id, view.cluster_id, now_us)),
+        domain="" if view.recovery.limits.domain is None else node.domain,
+    )
 
 
-def is_sick(node: NodeView) -> bool:
+def picture(view: ClusterView, now_us: int) -> Picture:
+    """Count the nodes of each kind."""
+    return Counter(cell_of(view, node, now_us) for node in view.nodes)
+
+
+def with_recovery(seen: Picture, cell: Cell) -> Picture:
+    """Return the picture with one node of that kind in recovery, as it is once it is admitted."""
+    after = Counter(seen)
+    after[cell] -= 1
+    after[replace(cell, recovering=True)] += 1
+    return +after
+
+
+def is_sick(node: NodeView | Cell) -> bool:
     """Sick and recovering nodes count alike, so that healing does not make room for more of it."""
     return node.health is Health.UNHEALTHY or node.recovering
 
 
-def is_suspect(node: NodeView) -> bool:
+def is_suspect(node: NodeView | Cell) -> bool:
     """Whether the node is doubted and not counted as sick already."""
     return node.health is Health.SUSPECT and not is_sick(node)
 
 
-def tally(view: ClusterView, now_us: int) -> Tally:
-    """Count the cluster once."""
-    nodes = counted(view, now_us)
-    limit = view.recovery.limits.max_unhealthy
-    domains: dict[str, tuple[int, int, int]] = {}
-    if view.recovery.limits.domain is not None:
-        for name in sorted({n.domain for n in nodes if n.domain}):
-            mine = [n for n in nodes if n.domain == name]
-            domains[name] = (
-                sum(map(is_sick, mine)),
-                sum(map(is_suspect, mine)),
-                threshold_of(limit, len(mine)),
-            )
+def tally(seen: Picture, limits: Limits, desired_capacity: int) -> Tally:
+    """Count a picture."""
+    sick: Counter[str] = Counter()
+    suspect: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for cell, count in seen.items():
+        if cell.planned:
+            continue
+        sizes[cell.domain] += count
+        sick[cell.domain] += count * is_sick(cell)
+        suspect[cell.domain] += count * is_suspect(cell)
     return Tally(
-        sick=sum(map(is_sick, nodes)),
-        suspect=sum(map(is_suspect, nodes)),
-        threshold=threshold_of(limit, view.desired_capacity),
-        in_flight=sum(n.recovering for n in view.nodes),
-        domains=domains,
+        sick=sick.total(),
+        suspect=suspect.total(),
+        threshold=threshold_of(limits.max_unhealthy, desired_capacity),
+        in_flight=sum(n for c, n in seen.items() if c.recovering),
+        domains={
+            name: (sick[name], suspect[name], threshold_of(limits.max_unhealthy, size))
+            for name, size in sorted(sizes.items())
+            if name
+        },
     )
+
+
+def numbers_of(view: ClusterView, node: NodeView, seen: Tally) -> Mapping[str, object]:
+    """Return the numbers of a recovery: of one that is decided, and of one that only would be."""
+    return {
+        "sick": seen.sick,
+        "suspect": seen.suspect,
+        "threshold": seen.threshold,
+        "in_flight": seen.in_flight,
+        "max_in_flight": view.recovery.limits.max_in_flight,
+        "attempt": node.retry.attempts + 1,
+        "attempts_allowed": view.recovery.retry.attempts,
+    }
 
 
 def _paused(kind: PauseKind) -> Callable[[ClusterView, NodeView, Tally, int], Finding | None]:
@@ -204,10 +253,11 @@ def _domain_storm(view: ClusterView, node: NodeView, seen: Tally, now_us: int) -
     )
 
 
-def _observing(view: ClusterView, _node: NodeView, _tally: Tally, _now: int) -> Finding | None:
+def _observing(view: ClusterView, node: NodeView, seen: Tally, _now: int) -> Finding | None:
     if view.recovery.mode is not RecoveryMode.OBSERVE:
         return None
-    return Finding(numbers={"would": [a.name for a in view.recovery.actions]})
+    would = [a.name for a in view.recovery.actions]
+    return Finding(numbers={"would": would, **numbers_of(view, node, seen)})
 
 
 def _in_flight(view: ClusterView, _node: NodeView, seen: Tally, _now: int) -> Finding | None:
@@ -228,7 +278,8 @@ BRAKES: Final[tuple[Brake, ...]] = (
     Brake(HoldReason.COOLING_DOWN, True, _cooling),
     Brake(HoldReason.STORM, True, _storm),
     Brake(HoldReason.DOMAIN_STORM, True, _domain_storm),
-    Brake(HoldReason.OBSERVE_MODE, True, _observing),
     Brake(HoldReason.IN_FLIGHT, False, _in_flight),
+    # The last: what it holds is exactly what would have been done.
+    Brake(HoldReason.OBSERVE_MODE, True, _observing),
 )
 """HoldReason.RATE is not here: budgets are debited in the admission's transaction (`core.budgets`)."""

@@ -10,10 +10,21 @@ never exceed the caps, whatever the number of sick nodes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from yaffle.core.brakes import BRAKES, Finding, Tally, is_sick, is_suspect, tally
+from yaffle.core.brakes import (
+    BRAKES,
+    Finding,
+    Picture,
+    Tally,
+    cell_of,
+    numbers_of,
+    picture,
+    tally,
+    with_recovery,
+)
 from yaffle.model.health import Health
 from yaffle.model.incident import Decision, Hold, HoldReason, Recover
 
@@ -42,37 +53,35 @@ def candidates(view: ClusterView) -> list[NodeView]:
     return sorted(wanted, key=lambda n: (not n.requested_by, n.name, n.node_id))
 
 
-def plan(view: ClusterView, now_us: int) -> Plan:
-    """Decide for every candidate of the cluster."""
-    counts = tally(view, now_us)
-    decisions: list[Decision] = []
+Admit = Callable[["NodeView", Decision, Picture], Decision]
+"""What becomes of a decision: itself, or the hold of a budget that says no to it."""
+
+
+def deciding(view: ClusterView, now_us: int, admit: Admit) -> Iterator[Decision]:
+    """Decide for every candidate, one after another, and yield what became of each decision.
+
+    Only a recovery that was admitted counts as in flight for the nodes after it: one that a budget
+    refused is none, and nobody is to be told that it is under way.
+    """
+    seen = picture(view, now_us)
+    counts = tally(seen, view.recovery.limits, view.desired_capacity)
     for node in candidates(view):
-        decision = _decide(view, node, counts, now_us)
+        decision = admit(node, decide(view, node, counts, now_us), seen)
         if isinstance(decision, Recover):
-            counts = _with_one_more(counts, node)
-        decisions.append(decision)
+            seen = with_recovery(seen, cell_of(view, node, now_us))
+            counts = tally(seen, view.recovery.limits, view.desired_capacity)
+        yield decision
+
+
+def plan(view: ClusterView, now_us: int) -> Plan:
+    """Decide for every candidate of the cluster where no budget is shared with others."""
+    decisions = tuple(deciding(view, now_us, lambda _node, decision, _seen: decision))
     wakes = [d.until_us for d in decisions if isinstance(d, Hold) and d.until_us is not None]
-    return Plan(decisions=tuple(decisions), wake_us=min(wakes, default=None))
+    return Plan(decisions=decisions, wake_us=min(wakes, default=None))
 
 
-def _with_one_more(counts: Tally, node: NodeView) -> Tally:
-    # An unhealthy node is counted as sick already; one that a person asked for becomes so now.
-    newly_sick = not is_sick(node)
-    was_suspect = is_suspect(node)
-    domains = dict(counts.domains)
-    if node.domain in domains:
-        sick, suspect, threshold = domains[node.domain]
-        domains[node.domain] = (sick + newly_sick, suspect - was_suspect, threshold)
-    return replace(
-        counts,
-        in_flight=counts.in_flight + 1,
-        sick=counts.sick + newly_sick,
-        suspect=counts.suspect - was_suspect,
-        domains=domains,
-    )
-
-
-def _decide(view: ClusterView, node: NodeView, counts: Tally, now_us: int) -> Decision:
+def decide(view: ClusterView, node: NodeView, counts: Tally, now_us: int) -> Decision:
+    """Return the decision about one candidate, given what is counted by now."""
     overrode: list[HoldReason] = []
     for brake in BRAKES:
         finding = brake.holds(view, node, counts, now_us)
@@ -87,7 +96,7 @@ def _decide(view: ClusterView, node: NodeView, counts: Tally, now_us: int) -> De
         cluster_id=view.cluster_id,
         ladder=view.recovery.actions,
         cause=f"requested by {node.requested_by}" if node.requested_by else node.problem,
-        numbers=_numbers(view, counts, node),
+        numbers=numbers_of(view, node, counts),
         overrode=tuple(overrode),
     )
 
@@ -125,15 +134,3 @@ def bucket(decision: Hold) -> tuple[str, ...]:
     # To the minute: what is stored must not promise an end that has passed.
     until = () if decision.until_us is None else (f"until={decision.until_us // 60_000_000}",)
     return (decision.reason.value, *parts, *until)
-
-
-def _numbers(view: ClusterView, counts: Tally, node: NodeView) -> dict[str, object]:
-    return {
-        "sick": counts.sick,
-        "suspect": counts.suspect,
-        "threshold": counts.threshold,
-        "in_flight": counts.in_flight,
-        "max_in_flight": view.recovery.limits.max_in_flight,
-        "attempt": node.retry.attempts + 1,
-        "attempts_allowed": view.recovery.retry.attempts,
-    }

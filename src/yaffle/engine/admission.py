@@ -13,22 +13,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from yaffle.core import problems, retry
-from yaffle.core.planner import plan
+from yaffle.core.blindness import is_blind
+from yaffle.core.planner import deciding
+from yaffle.core.verdict import conclude
 from yaffle.core.view import ClusterView, NodeView
 from yaffle.engine import targets
 from yaffle.engine.desk import Desk, Inputs
 from yaffle.engine.jobs.table import disturbs
+from yaffle.engine.recording import Pass
 from yaffle.engine.saving import outdated
 from yaffle.engine.scene import policy_of
 from yaffle.errors import StaleEpoch
 from yaffle.model.health import ClusterStatus, Health, NodeStatus
 from yaffle.model.ids import NodeId
-from yaffle.model.incident import Hold, Recover
 from yaffle.store import actions, catalog, leases, pauses
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from yaffle.core.verdict import NodeMemory
     from yaffle.engine.kit import Kit
     from yaffle.engine.session import Session
     from yaffle.store.records import ActionRow, NodeRow
@@ -84,27 +87,45 @@ def decide(kit: Kit, session: Session, conn: Connection, inputs: Inputs) -> Outc
         if a.node_id is not None and a.lock_key is not None
     }
     _expire_requests(conn, locks, now_us)
+    inputs = replace(inputs, memories=_as_of_now(inputs, locks, now_us))
     view = build_view(kit, conn, inputs, rows, locks, now_us)
-    planned = plan(view, now_us)
-    desk = Desk(kit, conn, inputs, rows, locks, now_us)
+    made_from = Pass(
+        view=view,
+        policy=inputs.policy,
+        policy_id=inputs.policy_id,
+        sight=inputs.blind,
+        budgets=kit.budgets,
+        now_us=now_us,
+    )
+    desk = Desk(kit, conn, inputs, rows, locks, made_from)
     more = False
-    for decision in planned.decisions:
+    for _ in deciding(view, now_us, desk.carry_out):
         if desk.written >= WRITTEN_MAX:
             more = True
             break
-        match decision:
-            case Recover():
-                desk.recover(decision)
-            case Hold():
-                desk.hold(decision)
-    wakes = [w for w in (planned.wake_us, desk.wake_us) if w is not None]
     return Outcome(
         told=desk.told,
         admitted=desk.admitted,
         held=desk.held,
-        wake_us=min(wakes, default=None),
+        wake_us=desk.wake_us,
         more=more,
     )
+
+
+def _as_of_now(
+    inputs: Inputs, locks: Mapping[NodeId, ActionRow], now_us: int
+) -> Mapping[NodeId, NodeMemory]:
+    """Let the time count that went by since the watch handed over what it believes.
+
+    Bearings were taken and a turn to write was waited for: a verdict that rested on observations
+    which are too old by now is none.
+    """
+    concerned = (
+        i for i, m in inputs.memories.items() if m.health is Health.UNHEALTHY or i in locks
+    )
+    detection = inputs.policy.detection
+    fresh = {i: conclude(inputs.memories[i], detection, now_us) for i in concerned}
+    return {**inputs.memories, **fresh}
 
 
 def _expire_requests(conn: Connection, locks: dict[NodeId, ActionRow], now_us: int) -> None:
@@ -144,7 +165,7 @@ def build_view(
         recovery=inputs.policy.recovery,
         pauses=tuple(pauses.in_force(conn, now_us)),
         released_until_us=pauses.released_until(conn, inputs.cluster.id),
-        blind=inputs.blind,
+        blind=inputs.blind if is_blind(inputs.blind) else None,
         lost=inputs.lost,
     )
 

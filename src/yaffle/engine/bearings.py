@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from yaffle.core.addresses import AddressRules, refusal
-from yaffle.core.blindness import Blindness, assess
+from yaffle.core.blindness import Blindness, bearings, is_blind
 
 if TYPE_CHECKING:
     from yaffle.core.verdict import NodeMemory
@@ -28,17 +28,16 @@ class Bearings:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def take(
-        self, memories: Iterable[NodeMemory], references: tuple[str, ...]
-    ) -> Blindness | None:
-        """Return why we may be blind, or None when something answers us."""
+    async def take(self, memories: Iterable[NodeMemory], references: tuple[str, ...]) -> Blindness:
+        """Return who answered us; `is_blind` says whether that is nobody."""
         known = list(memories)
-        if assess(known, ()) is None:
-            return None
+        silent = bearings(known, ())
+        if not is_blind(silent):
+            return silent
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(_answers(self._kit.rules, r)) for r in references]
-        found = assess(known, tuple(t.result() for t in tasks))
-        if found is not None:
+        found = bearings(known, tuple(t.result() for t in tasks))
+        if is_blind(found):
             self._kit.metrics.blind.labels("no answer from anywhere").inc()
             log.warning("blind", asked=found.asked, references=found.references_asked)
         return found

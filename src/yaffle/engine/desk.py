@@ -10,23 +10,29 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from yaffle.core import problems, retry
-from yaffle.core.budgets import Refusal
 from yaffle.core.planner import bucket
+from yaffle.core.recheck import RECORD
+from yaffle.core.record import pack as packed
 from yaffle.engine import news, spending, targets
 from yaffle.engine.naming import names_of, recover_action
 from yaffle.engine.scene import in_place_names
 from yaffle.engine.snapshot import Snapshot, pack
 from yaffle.model.health import Health, NodeStatus
 from yaffle.model.ids import ActionId, NodeId
-from yaffle.model.incident import Hold, HoldReason, IncidentState, Recover
+from yaffle.model.incident import Decision, Hold, HoldReason, IncidentState, Recover
 from yaffle.store import actions, catalog, incidents
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from yaffle.core.blindness import Blindness
+    from yaffle.core.brakes import Picture
+    from yaffle.core.budgets import Bucket, Key, Refusal
+    from yaffle.core.record import Record
     from yaffle.core.verdict import NodeMemory
+    from yaffle.core.view import NodeView
     from yaffle.engine.kit import Kit
+    from yaffle.engine.recording import Pass
     from yaffle.model.policy import HealthPolicy
     from yaffle.store.records import ActionRow, ClusterRow, IncidentRow, NodeRow
 
@@ -41,7 +47,8 @@ class Inputs:
     memories: Mapping[NodeId, NodeMemory]
     known: Mapping[NodeId, NodeRow]
     """The rows that the memories rest on."""
-    blind: Blindness | None
+    blind: Blindness
+    """Who answered us; whether that is nobody is decided with the rest."""
     lost: tuple[str, ...]
     told: Mapping[NodeId, tuple[object, ...]]
     """The last decision stored per node, so that only changes are written."""
@@ -57,37 +64,54 @@ class Desk:
         inputs: Inputs,
         rows: Mapping[NodeId, NodeRow],
         locks: Mapping[NodeId, ActionRow],
-        now_us: int,
+        made_from: Pass,
     ) -> None:
         self.kit = kit
         self.conn = conn
         self.inputs = inputs
         self.rows = rows
         self.locks = locks
-        self.now_us = now_us
+        self.made_from = made_from
+        self.now_us = made_from.now_us
         self.told: dict[NodeId, tuple[object, ...]] = {}
         self.held: dict[str, int] = {}
         self.admitted = 0
         self.written = 0
         self.wake_us: int | None = None
 
-    def recover(self, decision: Recover) -> None:
-        """Debit the budgets and insert the action, or hold."""
-        row = self.rows[decision.node_id]
-        spent = spending.spend(
-            self.kit, self.conn, row, self.inputs.policy.recovery.limits.domain, self.now_us
+    def carry_out(self, node: NodeView, decision: Decision, seen: Picture) -> Decision:
+        """Make rows of a decision and return what became of it: a budget may say no."""
+        buckets: Mapping[Key, Bucket] = {}
+        if isinstance(decision, Recover) or decision.reason is HoldReason.OBSERVE_MODE:
+            asked = self._ask_budgets(decision)
+            buckets = asked.buckets
+            if asked.refusal is not None:
+                decision = _refused(decision, asked.refusal)
+        match decision:
+            case Recover():
+                self._recover(decision, self._record(node, seen, buckets))
+            case Hold():
+                self._hold(decision, node, seen, buckets)
+        return decision
+
+    def _ask_budgets(self, decision: Decision) -> spending.Asked:
+        """Debit them; a policy that only observes asks and takes nothing."""
+        return spending.spend(
+            self.kit,
+            self.conn,
+            self.rows[decision.node_id],
+            self.inputs.policy.recovery.limits.domain,
+            self.now_us,
+            take=isinstance(decision, Recover),
         )
-        if isinstance(spent, Refusal):
-            self.hold(
-                Hold(
-                    node_id=decision.node_id,
-                    cluster_id=decision.cluster_id,
-                    reason=spent.reason,
-                    numbers=spent.numbers,
-                    until_us=spent.until_us,
-                )
-            )
-            return
+
+    def _record(self, node: NodeView, seen: Picture, buckets: Mapping[Key, Bucket]) -> Record:
+        memory = self.inputs.memories[node.node_id]
+        return self.made_from.record(node, self.rows[node.node_id], memory, seen, buckets)
+
+    def _recover(self, decision: Recover, record: Record) -> None:
+        """Insert the action with its incident and its news."""
+        row = self.rows[decision.node_id]
         self.written += 1
         memory = self.inputs.memories[row.id]
         incident = news.open_incident(
@@ -112,7 +136,7 @@ class Desk:
             attempt_us=self.now_us,
             next_attempt_us=state.next_us,
         )
-        self._store(decision, incident.id, "recover", None, decision.numbers, None)
+        self._store(decision, incident.id, record)
         news.change(
             self.kit,
             self.conn,
@@ -172,7 +196,9 @@ class Desk:
         )
         return action_id
 
-    def hold(self, decision: Hold) -> None:
+    def _hold(
+        self, decision: Hold, node: NodeView, seen: Picture, buckets: Mapping[Key, Bucket]
+    ) -> None:
         """Store the reason when it changed, and tell; the node is left alone."""
         reason = decision.reason
         self.held[reason.value] = self.held.get(reason.value, 0) + 1
@@ -189,14 +215,8 @@ class Desk:
         incident = incidents.open_of(self.conn, row.id)
         if incident is None and row.exhausted_us is None and self._is_sick(row):
             incident = self._reopen(row)
-        self._store(
-            decision,
-            incident.id if incident else None,
-            "hold",
-            reason.value,
-            decision.numbers,
-            decision.until_us,
-        )
+        record = self._record(node, seen, buckets)
+        self._store(decision, incident.id if incident else None, record)
         waiting = self.locks.get(row.id)
         if waiting is not None and waiting.status == actions.WAITING:
             actions.set_values(
@@ -249,35 +269,41 @@ class Desk:
             "acknowledge with `yaffle incident ack`",
         )
 
-    def _store(
-        self,
-        decision: Recover | Hold,
-        incident_id: str | None,
-        kind: str,
-        reason: str | None,
-        numbers: Mapping[str, object],
-        until_us: int | None,
-    ) -> None:
+    def _store(self, decision: Decision, incident_id: str | None, record: Record) -> None:
         memory = self.inputs.memories[decision.node_id]
+        hold = decision if isinstance(decision, Hold) else None
+        recover = decision if isinstance(decision, Recover) else None
         incidents.add_decision(
             self.conn,
             {
                 "cluster_id": decision.cluster_id,
                 "node_id": decision.node_id,
                 "incident_id": incident_id,
-                "kind": kind,
-                "reason": reason,
-                "numbers": dict(numbers),
+                "kind": "hold" if hold else "recover",
+                "reason": hold.reason.value if hold else None,
+                "numbers": dict(decision.numbers),
                 "inputs": {
                     "health": memory.health.value,
                     "settled": memory.settled,
                     "problem": problems.explain(memory),
-                    "overrode": [r.value for r in getattr(decision, "overrode", ())],
+                    "cause": recover.cause if recover else "",
+                    "overrode": [r.value for r in recover.overrode] if recover else [],
                     "ladder": [a.name for a in self.inputs.policy.recovery.actions],
+                    RECORD: packed(record),
                 },
                 "policy_id": self.inputs.policy_id,
                 "policy_version": self.inputs.policy.version,
                 "at_us": self.now_us,
-                "until_us": until_us,
+                "until_us": hold.until_us if hold else None,
             },
         )
+
+
+def _refused(decision: Decision, refusal: Refusal) -> Hold:
+    return Hold(
+        node_id=decision.node_id,
+        cluster_id=decision.cluster_id,
+        reason=refusal.reason,
+        numbers=refusal.numbers,
+        until_us=refusal.until_us,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlalchemy import func, select
@@ -31,16 +31,29 @@ def keys_of(node: NodeRow, domain: str | None) -> tuple[Key, ...]:
     return tuple(found)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the budgets held when they were asked, and what they said."""
+
+    buckets: Mapping[Key, Bucket]
+    refusal: Refusal | None
+
+
 def spend(
-    kit: Kit, conn: Connection, node: NodeRow, domain: str | None, now_us: int
-) -> Mapping[Key, Bucket] | Refusal:
-    """Take one token from every scope, or nothing at all and say which scope refused."""
+    kit: Kit, conn: Connection, node: NodeRow, domain: str | None, now_us: int, *, take: bool
+) -> Asked:
+    """Take one token from every scope, or nothing at all and say which scope refused.
+
+    Without `take` nothing is taken in any case: for a policy that only observes.
+    """
     buckets = {key: _bucket(kit, conn, key, node, now_us) for key in keys_of(node, domain)}
     after = debit(buckets, kit.budgets, now_us)
-    if not isinstance(after, Refusal):
+    if isinstance(after, Refusal):
+        return Asked(buckets=buckets, refusal=after)
+    if take:
         for key, bucket in after.items():
             _write(conn, key, bucket)
-    return after
+    return Asked(buckets=buckets, refusal=None)
 
 
 def give_back(kit: Kit, conn: Connection, node: NodeRow, domain: str | None, now_us: int) -> None:

@@ -10,7 +10,9 @@ import pytest
 from tests.unit.core.build import SECOND, T0, cluster, node, pause, recovery, tried
 
 from yaffle.core.blindness import Blindness
-from yaffle.core.brakes import BRAKES, Finding, Tally, tally, threshold_of
+from yaffle.core.brakes import BRAKES, Finding, Tally, picture, threshold_of
+from yaffle.core.brakes import tally as tally_of
+from yaffle.core.planner import plan
 from yaffle.core.view import ClusterView, NodeView
 from yaffle.model.incident import HoldReason
 from yaffle.model.policy import RecoveryMode, Threshold, WhenExceeded
@@ -18,6 +20,10 @@ from yaffle.model.policy import RecoveryMode, Threshold, WhenExceeded
 R = HoldReason
 BY_REASON = {brake.reason: brake for brake in BRAKES}
 SLOW = recovery(when_exceeded=WhenExceeded.SLOW)
+
+
+def tally(view: ClusterView, now_us: int) -> Tally:
+    return tally_of(picture(view, now_us), view.recovery.limits, view.desired_capacity)
 
 
 def ask(
@@ -49,7 +55,7 @@ def test_what_a_person_may_lift() -> None:
 
 
 def test_the_order_of_asking() -> None:
-    """The global stop first; what ends by itself soon before what needs a person; the caps last."""
+    """The global stop first; what ends by itself soon before what needs a person; observe mode last."""
     assert [brake.reason for brake in BRAKES] == [
         R.STOPPED,
         R.MAINTENANCE,
@@ -61,8 +67,8 @@ def test_the_order_of_asking() -> None:
         R.COOLING_DOWN,
         R.STORM,
         R.DOMAIN_STORM,
-        R.OBSERVE_MODE,
         R.IN_FLIGHT,
+        R.OBSERVE_MODE,
     ]
 
 
@@ -319,7 +325,10 @@ def test_slow_heals_one_at_a_time(reason: HoldReason, recovering: int, held: boo
 
 def test_observe_mode() -> None:
     view = cluster(node("a", "unhealthy"), how=recovery(mode=RecoveryMode.OBSERVE))
-    assert numbers(ask(R.OBSERVE_MODE, view)) == {"would": ["RECREATE"]}
+    found = dict(numbers(ask(R.OBSERVE_MODE, view)))
+    assert found.pop("would") == ["RECREATE"]
+    (recover,) = plan(replace(view, recovery=recovery()), T0).decisions
+    assert found == recover.numbers
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.core.build import CLUSTER, SECOND, T0, cluster, node, pause, recovery, tried
 
 from yaffle.core.blindness import Blindness
-from yaffle.core.planner import COUNTS, VOLATILE, Plan, bucket, plan
+from yaffle.core.planner import COUNTS, VOLATILE, Plan, bucket, deciding, plan
 from yaffle.core.view import ClusterView
 from yaffle.model.ids import NodeId
 from yaffle.model.incident import Decision, Hold, HoldReason, Recover
@@ -218,7 +218,7 @@ def test_the_first_reason_is_the_one_told() -> None:
         {"nodes": tuple(sick("a", "b", "c", retry=tried(1, next_us=T0 + 1)))},
         {"nodes": tuple(sick("a", "b", "c"))},
         {"nodes": tuple(sick("a"))},
-        {"recovery": recovery(max_in_flight=0)},
+        {"recovery": recovery(mode=RecoveryMode.OBSERVE)},
         {"recovery": recovery()},
     ):
         seen.append(decide(view)[0])
@@ -233,8 +233,8 @@ def test_the_first_reason_is_the_one_told() -> None:
         "a needs-human",
         "a cooling-down",
         "a storm",
-        "a observe-mode",
         "a in-flight",
+        "a observe-mode",
         "a recover",
     ]
 
@@ -339,3 +339,16 @@ def test_an_outdated_belief_is_counted_but_not_decided_upon() -> None:
     busy = [node(f"b{i}", "unhealthy", recovering=True, outdated=True) for i in range(2)]
     view = cluster(*busy, *sick("a"), node("o", "unhealthy", outdated=True), how=how)
     assert decide(view) == ["a in-flight"]
+
+
+def test_a_recovery_that_a_budget_refused_is_not_in_flight() -> None:
+    """Nobody is to be told that something is under way which was never begun."""
+    view = cluster(*sick("a", "b", "c"), *well(7), how=recovery(max_in_flight=1))
+
+    def refuses_the_first(who: Any, decision: Decision, _seen: Any) -> Decision:
+        if who.name != "a":
+            return decision
+        return Hold(node_id=who.node_id, cluster_id=CLUSTER, reason=R.RATE)
+
+    became = [brief(d) for d in deciding(view, T0, refuses_the_first)]
+    assert became == ["a rate", "b recover", "c in-flight"]

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from yaffle.core import retry
-from yaffle.core.budgets import Refusal
 from yaffle.engine import spending, targets
 from yaffle.engine.commands.desk import Desk, asker
 from yaffle.engine.commands.nodes import tell
@@ -118,11 +117,11 @@ class Recoveries:
             raise Conflict(f"Node {row.id} cannot be recovered now: {why}", hint="lift it first")
         policy = without_policy(self._kit.settings.default_interval)
         snapshot = Snapshot.of(policy, inputs, in_place=in_place_names(self._kit))
-        spent = spending.spend(self._kit, conn, row, None, now_us)
-        if isinstance(spent, Refusal):
-            numbers = ", ".join(f"{k} {v}" for k, v in spent.numbers.items())
+        refusal = spending.spend(self._kit, conn, row, None, now_us, take=True).refusal
+        if refusal is not None:
+            numbers = ", ".join(f"{k} {v}" for k, v in refusal.numbers.items())
             raise Conflict(
-                f"Node {row.id} cannot be recovered now: {spent.reason.value} ({numbers})",
+                f"Node {row.id} cannot be recovered now: {refusal.reason.value} ({numbers})",
                 hint="ask again later, or raise the budget",
             )
         state = retry.started(targets.retry_of(row), policy.recovery.retry, now_us)

@@ -8,6 +8,7 @@ from sqlalchemy import or_, select, true
 
 from yaffle.core.pauses import in_force
 from yaffle.engine.queries import shown
+from yaffle.engine.queries.decisions import decision
 from yaffle.engine.queries.shown import Shown
 from yaffle.errors import NotFound
 from yaffle.model.incident import Pause, PauseKind, PauseScope
@@ -153,21 +154,6 @@ def _event(row: RowMapping) -> Shown:
         "user": row["user"],
         "data": row["data"],
         **shown.times(at=row["at_us"]),
-    }
-
-
-def decision(row: RowMapping) -> Shown:
-    """Return a decision with everything that led to it."""
-    return {
-        "seq": row["seq"],
-        "kind": row["kind"],
-        "reason": row["reason"],
-        "numbers": row["numbers"],
-        "inputs": row["inputs"],
-        "policy_id": row["policy_id"],
-        "policy_version": row["policy_version"],
-        "incident_id": row["incident_id"],
-        **shown.times(at=row["at_us"], until=row["until_us"]),
     }
 
 

@@ -13,7 +13,7 @@ from yaffle.core.freshness import voting
 from yaffle.core.verdict import EMPTY
 from yaffle.engine.queries import shown
 from yaffle.engine.queries.catalogue import worst_case
-from yaffle.engine.queries.history import decision
+from yaffle.engine.queries.decisions import decision
 from yaffle.engine.queries.members import node as shown_node
 from yaffle.engine.scene import policy_of
 from yaffle.engine.why.answer import Answer, Doing, Held

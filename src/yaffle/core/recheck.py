@@ -1,0 +1,401 @@
+"""Decides once more from a stored row alone, and says where the row and the decision differ.
+
+The same functions decide as the first time (`conclude`, `decide`, `debit`), so that agreement means:
+what was stored is what was used, it suffices, and nothing else had a hand in it. Two things are
+judged by rules of their own, because the functions take them for granted: that a belief of "down"
+rests on as many failures in a row as it took then, and that the node was one to decide upon.
+
+A row without a record (from before there were any), or one of other rules, is not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from yaffle.core import problems
+from yaffle.core.blindness import Blindness, is_blind
+from yaffle.core.brakes import tally
+from yaffle.core.budgets import Bucket, BudgetLimit, Refusal, Scope, debit
+from yaffle.core.planner import candidates, decide
+from yaffle.core.record import VERSION, Believed, Heard, Record, Unreadable, picture_of, unpack
+from yaffle.core.retry import RetryState, stable
+from yaffle.core.verdict import Belief, NodeMemory, Track, conclude
+from yaffle.core.view import ClusterView, NodeView
+from yaffle.model.health import Health, Mark, Observation, Outcome
+from yaffle.model.ids import ClusterId, ModeKey, NodeId, PauseId
+from yaffle.model.incident import Decision, Hold, HoldReason, Pause, PauseKind, Recover
+from yaffle.model.policy import (
+    Detection,
+    DetectionMode,
+    Recovery,
+    RecoveryAction,
+    RecoveryMode,
+    Retry,
+    UrlOptions,
+)
+
+if TYPE_CHECKING:
+    from yaffle.core.record import Mode
+
+RECORD: Final = "record"
+"""Under this name the record lies among a decision's inputs."""
+COPIES_MAX: Final = 10_000
+"""Bounds what a damaged row can ask for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """One row of the decisions, as it was read."""
+
+    cluster_id: str
+    node_id: str
+    kind: str
+    reason: str | None
+    numbers: Mapping[str, object]
+    inputs: Mapping[str, object]
+    policy_id: str
+    policy_version: str
+    at_us: int
+    until_us: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """The row follows from what it rests on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreement:
+    """The first place where it does not."""
+
+    field: str
+    stored: object
+    recomputed: object
+
+    def __str__(self) -> str:
+        """Return it as one line."""
+        return f"{self.field} is stored as {self.stored!r} and comes to {self.recomputed!r}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotRecheckable:
+    """Nothing can be said: neither that it is right nor that it is wrong."""
+
+    why: str
+
+
+Verdict = Agreement | Disagreement | NotRecheckable
+
+
+def recheck(stored: Stored) -> Verdict:
+    """Judge one stored decision."""
+    values = stored.inputs.get(RECORD)
+    if values is None:
+        return NotRecheckable(why="it was stored without what it rests on, by an older version")
+    version = values.get("v") if isinstance(values, Mapping) else None
+    if isinstance(version, int) and version > VERSION:
+        return NotRecheckable(why=f"it was made by other rules (record {version})")
+    try:
+        record = unpack(values)
+    except Unreadable as error:
+        return Disagreement(field=RECORD, stored=str(error), recomputed="a record that can be read")
+    differences = chain(_written(stored, record), _believed(record), _decided(stored, record))
+    return next(differences, Agreement())
+
+
+def replayed(stored: Stored, mode: RecoveryMode) -> Decision | None:
+    """Return what would have been decided in that mode; None where nothing can be said."""
+    try:
+        record = unpack(stored.inputs.get(RECORD))
+    except Unreadable:
+        return None
+    record = replace(record, healing=replace(record.healing, mode=mode))
+    return again(stored, record)
+
+
+# --- what was written down ----------------------------------------------------------------------
+
+
+def _written(stored: Stored, record: Record) -> Iterator[Disagreement]:
+    """The columns repeat some of the record: they have to say the same."""
+    yield from _differing(
+        ("at_us", stored.at_us, record.now_us),
+        ("policy_id", stored.policy_id, record.policy_id),
+        ("policy_version", stored.policy_version, record.policy_version),
+    )
+
+
+def _differing(*compared: tuple[str, object, object]) -> Iterator[Disagreement]:
+    for field, was, comes in compared:
+        if plain(was) != plain(comes):
+            yield Disagreement(field=field, stored=was, recomputed=comes)
+
+
+def plain(value: object) -> object:
+    """Return a value as JSON would give it back."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    return value
+
+
+# --- the verdict ----------------------------------------------------------------------------------
+
+
+def _believed(record: Record) -> Iterator[Disagreement]:
+    was = memory_of(record.believed)
+    comes = conclude(was, detection_of(record), record.now_us)
+    yield from _differing(
+        *(
+            (f"{RECORD}.believed.{name}", getattr(was, name), getattr(comes, name))
+            for name in ("health", "settled", "gray", "grace_us", "unheard_us")
+        ),
+        (f"{RECORD}.believed.heard", dict(was.tracks), dict(comes.tracks)),
+    )
+    for heard in record.believed.heard:
+        yield from _run(heard)
+
+
+def _run(heard: Heard) -> Iterator[Disagreement]:
+    """A mode is down only after as many failures in a row as it took when it fell."""
+    down = heard.belief is Belief.DOWN
+    if down is not (heard.fell > 0):
+        yield Disagreement(
+            field=f"{RECORD}.believed.heard.{heard.mode}.belief",
+            stored=heard.belief.value,
+            recomputed=f"fell after {heard.fell} failures",
+        )
+    last = heard.last
+    failing = last is not None and last.outcome is Outcome.FAIL
+    if down and failing and heard.fails < heard.fell:
+        yield Disagreement(
+            field=f"{RECORD}.believed.heard.{heard.mode}.fails",
+            stored=heard.fails,
+            recomputed=f"at least {heard.fell}",
+        )
+
+
+def memory_of(believed: Believed) -> NodeMemory:
+    """Return the memory again, as far as a verdict depends on it."""
+    return NodeMemory(
+        node_id=NodeId(""),
+        health=believed.health,
+        settled=believed.settled,
+        gray=believed.gray,
+        grace_us=believed.grace_us,
+        unheard_us=believed.unheard_us,
+        mark=None if believed.mark is None else Mark(reason=believed.mark, by="", at_us=0),
+        tracks=MappingProxyType({h.mode: _track(h) for h in believed.heard}),
+    )
+
+
+def _track(heard: Heard) -> Track:
+    last = heard.last
+    return Track(
+        belief=heard.belief,
+        fails=heard.fails,
+        fell=heard.fell,
+        last=None
+        if last is None
+        else Observation(
+            node_id=NodeId(""),
+            mode=heard.mode,
+            outcome=last.outcome,
+            code=last.code,
+            detail=last.detail,
+            at_us=last.at_us,
+        ),
+    )
+
+
+def detection_of(record: Record) -> Detection:
+    """Return the policy's detection again, as far as a verdict depends on it."""
+    judging = record.judging
+    return Detection(
+        interval_s=judging.interval_s,
+        node_update_timeout_s=judging.node_update_timeout_s,
+        grace_ends_early=judging.grace_ends_early,
+        conditional=judging.conditional,
+        rise=1,
+        fall=1,
+        confirm_status=False,
+        modes=tuple(map(_mode, judging.modes)),
+    )
+
+
+def _mode(mode: Mode) -> DetectionMode:
+    if mode.url is None:
+        return DetectionMode(key=ModeKey(mode.key), type=mode.type)
+    timeout_s, tries, pause_s = mode.url
+    url = UrlOptions(poll_url="", timeout_s=timeout_s, retry_limit=tries, retry_interval_s=pause_s)
+    return DetectionMode(key=ModeKey(mode.key), type=mode.type, url=url)
+
+
+# --- the decision ---------------------------------------------------------------------------------
+
+
+def _decided(stored: Stored, record: Record) -> Iterator[Disagreement]:
+    memory = memory_of(record.believed)
+    view = view_of(stored, record)
+    if not candidates(view):
+        yield Disagreement(field="kind", stored=stored.kind, recomputed="nothing to decide")
+    comes = again(stored, record)
+    yield from _asked(stored, record, comes)
+    reason = comes.reason.value if isinstance(comes, Hold) else None
+    inputs = stored.inputs
+    yield from _differing(
+        ("kind", stored.kind, "hold" if isinstance(comes, Hold) else "recover"),
+        ("reason", stored.reason, reason),
+        *_numbers(stored.numbers, comes.numbers),
+        ("until_us", stored.until_us, comes.until_us if isinstance(comes, Hold) else None),
+        ("inputs.health", inputs.get("health"), memory.health.value),
+        ("inputs.settled", inputs.get("settled"), memory.settled),
+        ("inputs.problem", inputs.get("problem"), problems.explain(memory)),
+        ("inputs.ladder", inputs.get("ladder"), [a.name for a in view.recovery.actions]),
+    )
+    if isinstance(comes, Recover):
+        yield from _differing(
+            ("inputs.cause", inputs.get("cause"), comes.cause),
+            ("inputs.overrode", inputs.get("overrode"), [r.value for r in comes.overrode]),
+        )
+
+
+def _asked(stored: Stored, record: Record, comes: Decision) -> Iterator[Disagreement]:
+    """Where the brakes let a node through, the budgets were asked, its cluster's among them."""
+    through = isinstance(comes, Recover) or comes.reason is HoldReason.OBSERVE_MODE
+    asked = {(p.scope, p.key) for p in record.purses}
+    if (through or asked) and (Scope.CLUSTER.value, stored.cluster_id) not in asked:
+        yield Disagreement(
+            field=f"{RECORD}.purses", stored=len(asked), recomputed="its cluster's among them"
+        )
+
+
+def _numbers(
+    stored: Mapping[str, object], comes: Mapping[str, object]
+) -> Iterator[tuple[str, object, object]]:
+    for name in sorted(stored.keys() | comes.keys()):
+        yield f"numbers.{name}", stored.get(name), comes.get(name)
+
+
+def again(stored: Stored, record: Record) -> Decision:
+    """Return the decision that the record comes to."""
+    view = view_of(stored, record)
+    (node,) = view.nodes
+    seen = picture_of(record.nodes, record.subject.domain)
+    counts = tally(seen, view.recovery.limits, view.desired_capacity)
+    decision = decide(view, node, counts, record.now_us)
+    if isinstance(decision, Hold) and decision.reason is not HoldReason.OBSERVE_MODE:
+        return decision
+    refusal = _refused(record)
+    if refusal is None:
+        return decision
+    return Hold(
+        node_id=decision.node_id,
+        cluster_id=decision.cluster_id,
+        reason=refusal.reason,
+        numbers=refusal.numbers,
+        until_us=refusal.until_us,
+    )
+
+
+def _refused(record: Record) -> Refusal | None:
+    buckets = {
+        (Scope(p.scope), p.key): Bucket(
+            tokens=p.tokens, updated_us=p.updated_us, in_flight=p.in_flight
+        )
+        for p in record.purses
+    }
+    limits = {
+        Scope(p.scope): BudgetLimit(
+            max_in_flight=p.max_in_flight, burst=p.burst, per_hour=p.per_hour
+        )
+        for p in record.purses
+    }
+    after = debit(buckets, limits, record.now_us)
+    return after if isinstance(after, Refusal) else None
+
+
+def view_of(stored: Stored, record: Record) -> ClusterView:
+    """Return the cluster as the planner saw it, with the node decided upon as its only one."""
+    recovery = _recovery_of(record)
+    sight = Blindness(
+        asked=record.sight.asked,
+        answered=record.sight.answered,
+        references_asked=record.sight.references_asked,
+        references_answered=record.sight.references_answered,
+    )
+    return ClusterView(
+        cluster_id=ClusterId(stored.cluster_id),
+        name="",
+        desired_capacity=record.desired_capacity,
+        nodes=(_node_of(stored, record, recovery),),
+        recovery=recovery,
+        pauses=tuple(_pauses_of(record)),
+        released_until_us=record.released_until_us,
+        blind=sight if is_blind(sight) else None,
+        lost=record.lost,
+    )
+
+
+def _node_of(stored: Stored, record: Record, recovery: Recovery) -> NodeView:
+    subject, believed = record.subject, record.believed
+    state = RetryState(
+        attempts=subject.attempts, next_us=subject.next_us, exhausted_us=subject.exhausted_us
+    )
+    well_us = subject.healthy_us if believed.health is Health.HEALTHY else None
+    return NodeView(
+        node_id=NodeId(stored.node_id),
+        name="",
+        health=believed.health,
+        settled=believed.settled,
+        busy=subject.busy,
+        domain=subject.domain,
+        retry=stable(state, recovery.retry, well_us, record.now_us),
+        marked=believed.mark is not None,
+        requested_by=subject.requested_by,
+        problem=problems.diagnose(memory_of(believed)).code,
+    )
+
+
+def _recovery_of(record: Record) -> Recovery:
+    healing, tries = record.healing, record.healing.tries
+    return Recovery(
+        mode=healing.mode,
+        actions=tuple(RecoveryAction(name=name) for name in healing.actions),
+        fencing=(),
+        node_delete_timeout_s=0.0,
+        node_force_recreate=False,
+        limits=healing.limits,
+        retry=Retry(
+            attempts=tries.attempts,
+            backoff_s=0.0,
+            max_backoff_s=tries.max_backoff_s,
+            stable_after_s=tries.stable_after_s,
+        ),
+    )
+
+
+def _pauses_of(record: Record) -> Iterator[Pause]:
+    """Yield the pauses again; of those whose number alone was kept, copies that come last."""
+    last: dict[PauseKind, Pause] = {}
+    for kept in record.pauses:
+        last[kept.kind] = pause = Pause(
+            id=PauseId(kept.id),
+            kind=kept.kind,
+            scope=kept.scope,
+            target_id=kept.target_id,
+            owner=kept.owner,
+            reason=kept.reason,
+            starts_us=kept.starts_us,
+            expires_us=kept.expires_us,
+        )
+        yield pause
+    for kind, count in record.more_pauses.items():
+        if kind in last:
+            for number in range(min(count, COPIES_MAX)):
+                yield replace(last[kind], id=PauseId(f"{last[kind].id}+{number}"))
