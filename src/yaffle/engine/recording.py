@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from yaffle.core.freshness import voting
 from yaffle.core.pauses import covering
 from yaffle.core.record import (
     PAUSES_MAX,
@@ -24,7 +25,6 @@ from yaffle.core.record import (
     Tries,
     kinds,
 )
-from yaffle.core.verdict import voting
 from yaffle.model.incident import PauseKind
 
 if TYPE_CHECKING:
