@@ -176,10 +176,11 @@ def locks(server: Server) -> list[Any]:
     """Read the locks where they are, and change nothing."""
     engine = create_engine(place_of(server.database).url)
     query = "SELECT id, action, status, lock_key FROM actions WHERE lock_key IS NOT NULL"
-    with contextlib.closing(engine.raw_connection()) as db:
-        cursor = db.cursor()
-        cursor.execute(query)
-        return list(cursor.fetchall())
+    try:
+        with engine.connect() as conn:
+            return list(conn.exec_driver_sql(query))
+    finally:
+        engine.dispose()
 
 
 @pytest.mark.timeout(int(SECONDS) + 400)

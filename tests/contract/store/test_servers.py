@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 from tests.contract.store.support import WallClock, keys, put
 from tests.servers.fixtures import Server
 
@@ -171,9 +171,9 @@ def test_a_restarted_server_is_used_again_at_once(own_server: Server):
             assert await store.read(keys) == ["before"]
             await store.write(put("after"))
             await asyncio.to_thread(own_server.kill)
-            with pytest.raises(StoreUnavailable, match="tried again|cannot be reached"):
+            with pytest.raises(StoreUnavailable, match=r"tried again|cannot be reached"):
                 await store.write(put("lost"))
-            with pytest.raises(StoreUnavailable, match="tried again|cannot be reached"):
+            with pytest.raises(StoreUnavailable, match=r"tried again|cannot be reached"):
                 await store.read(keys)
             await asyncio.to_thread(own_server.start)
             assert await store.read(keys) == ["after", "before"]
@@ -334,3 +334,19 @@ def test_long_documents_and_exact_numbers_survive(shared):
             return (*row, await store.read(lambda c: c.scalar(select(tables.pauses.c.reason))))
 
     assert asyncio.run(scenario()) == (tokens, 2**53 + 1, text)
+
+
+def test_what_a_backend_says_can_be_kept_whatever_it_is(shared):
+    said = "a\0b" + "x" * 400
+
+    async def scenario() -> list[str]:
+        async with opened(shared) as store:
+            await store.write(put(said))
+            await store.write(lambda c: c.execute(_BY_KEY.values(tokens=7), {"wanted": said}))
+            return list(await store.read(keys))
+
+    [kept] = asyncio.run(scenario())
+    assert kept == "a\ufffdb" + "x" * 251 + "…"
+
+
+_BY_KEY = update(tables.budgets).where(tables.budgets.c.key == bindparam("wanted"))

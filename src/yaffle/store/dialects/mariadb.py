@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 CONNECT_S: Final = 5
 STATEMENT_S: Final = 15
+READER_HOLD_S: Final = 60
 COLLATION: Final = "utf8mb4_nopad_bin"
 """Names that differ in case, accents or a blank at the end are different, as everywhere else."""
 _CUT_MS: Final = 5000
@@ -166,7 +167,8 @@ def _session(opening: Opening) -> str:
         " sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO',"
         " tx_isolation = 'REPEATABLE-READ',"
         f" max_statement_time = {STATEMENT_S}, innodb_lock_wait_timeout = {wait_s},"
-        f" idle_transaction_timeout = {hold_s}, idle_write_transaction_timeout = {hold_s}"
+        # A reader that thinks for long about what it has read keeps nobody waiting.
+        f" idle_transaction_timeout = {READER_HOLD_S}, idle_write_transaction_timeout = {hold_s}"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, Column, ForeignKey, Index, String, Table, UniqueConstraint
+from sqlalchemy import JSON, Column, ForeignKey, Index, Table, UniqueConstraint
 
 from yaffle.store.tables import columns
 
@@ -44,7 +44,7 @@ clusters = Table(
     columns.metadata,
     columns.ident(),
     columns.word("name", None, index=True),
-    Column("profile_id", String(36), ForeignKey("profiles.id"), nullable=False, index=True),
+    Column("profile_id", columns.Words(36), ForeignKey("profiles.id"), nullable=False, index=True),
     # A stored fact, never derived from how many members happen to be well (DESIGN §2).
     columns.number("desired_capacity", 0),
     columns.number("min_size", 0),
@@ -69,8 +69,8 @@ bindings = Table(
     "bindings",
     columns.metadata,
     columns.ident(),
-    Column("cluster_id", String(36), ForeignKey("clusters.id"), nullable=False),
-    Column("policy_id", String(36), ForeignKey("policies.id"), nullable=False, index=True),
+    Column("cluster_id", columns.Words(36), ForeignKey("clusters.id"), nullable=False),
+    Column("policy_id", columns.Words(36), ForeignKey("policies.id"), nullable=False, index=True),
     columns.word("policy_type", None),
     columns.flag("enabled", default=True),
     columns.number("priority", 500),
@@ -86,10 +86,10 @@ nodes = Table(
     columns.metadata,
     columns.ident(),
     columns.word("name", None, index=True),
-    Column("cluster_id", String(36), ForeignKey("clusters.id"), nullable=True, index=True),
+    Column("cluster_id", columns.Words(36), ForeignKey("clusters.id"), nullable=True, index=True),
     columns.number("index", -1),
     columns.word("role"),
-    Column("profile_id", String(36), ForeignKey("profiles.id"), nullable=False, index=True),
+    Column("profile_id", columns.Words(36), ForeignKey("profiles.id"), nullable=False, index=True),
     columns.word("physical_id", index=True),
     # Three words, never one (DESIGN §2): the engine's, ours, the backend's.
     columns.word("status", "INIT", index=True),

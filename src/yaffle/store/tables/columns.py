@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import (
     JSON,
@@ -15,10 +15,15 @@ from sqlalchemy import (
     MetaData,
     String,
     Text,
+    TypeDecorator,
 )
 from sqlalchemy.dialects.mysql import DOUBLE, MEDIUMTEXT
 
 from yaffle.model.rights import DEFAULT_PROJECT
+
+if TYPE_CHECKING:
+    from sqlalchemy import Dialect
+    from sqlalchemy.types import TypeEngine
 
 metadata: Final = MetaData(
     naming_convention={
@@ -34,14 +39,47 @@ SEQ: Final = BigInteger().with_variant(Integer(), "sqlite")
 """SQLite counts by itself only in a column that is spelt INTEGER; and only with its AUTOINCREMENT
 does it not give the number of a deleted last row to the next one."""
 
-TEXT: Final = Text().with_variant(MEDIUMTEXT(), "mysql", "mariadb")
-"""MariaDB's TEXT ends at 64 KB; documents may be longer."""
+NUL: Final = "\0"
+
+
+class Words(TypeDecorator[str]):
+    """Text that every database can keep: what a backend says may hold anything, and be any length.
+
+    PostgreSQL takes no NUL, and only SQLite takes more than there is room for; where a word is
+    looked for, one that was cut or cleaned finds what was cut or cleaned likewise.
+    """
+
+    impl = String
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Cut to the column's length, and replace each NUL."""
+        if value is None:
+            return None
+        if NUL in value:
+            value = value.replace(NUL, "\ufffd")
+        room: int | None = getattr(self.impl_instance, "length", None)
+        return value if room is None or len(value) <= room else value[: room - 1] + "…"
+
+
+class Document(Words):
+    """Text of any length."""
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[str]:
+        """MariaDB's TEXT ends at 64 KB; documents may be longer."""
+        mysql = dialect.name in {"mysql", "mariadb"}
+        return dialect.type_descriptor(MEDIUMTEXT() if mysql else Text())
+
+
 FLOAT: Final = Float().with_variant(DOUBLE(asdecimal=False), "mysql", "mariadb")
 """MariaDB's FLOAT ends after seven digits."""
 
 
 def ident(name: str = "id") -> Column[str]:
-    return Column(name, String(36), primary_key=True)
+    return Column(name, Words(36), primary_key=True)
 
 
 def seq() -> Column[int]:
@@ -50,28 +88,28 @@ def seq() -> Column[int]:
 
 def ref(name: str, *, index: bool = False) -> Column[str]:
     """Another object's id, or empty for none; not enforced."""
-    return Column(name, String(36), nullable=False, default="", index=index)
+    return Column(name, Words(36), nullable=False, default="", index=index)
 
 
 def ref_or_null(name: str, *, index: bool = False) -> Column[str]:
-    return Column(name, String(36), nullable=True, index=index)
+    return Column(name, Words(36), nullable=True, index=index)
 
 
 def word(name: str, default: str | None = "", *, index: bool = False) -> Column[str]:
     """A name or one word of a closed enum."""
-    return Column(name, String(255), nullable=False, default=default, index=index)
+    return Column(name, Words(255), nullable=False, default=default, index=index)
 
 
 def word_or_null(name: str) -> Column[str]:
-    return Column(name, String(255), nullable=True)
+    return Column(name, Words(255), nullable=True)
 
 
 def text(name: str) -> Column[str]:
-    return Column(name, TEXT, nullable=False, default="")
+    return Column(name, Document(), nullable=False, default="")
 
 
 def text_or_null(name: str) -> Column[str]:
-    return Column(name, TEXT, nullable=True)
+    return Column(name, Document(), nullable=True)
 
 
 def json(name: str) -> Column[object]:

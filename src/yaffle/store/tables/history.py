@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, String, Table
+from sqlalchemy import BigInteger, Column, Index, Table
 
 from yaffle.store.tables import columns
 
@@ -45,7 +45,7 @@ incidents = Table(
     columns.ref_or_null("action_id"),
     columns.text("evidence"),
     # The node's id while the incident is open: one open incident per node.
-    Column("open_key", String(36), nullable=True, unique=True),
+    Column("open_key", columns.Words(36), nullable=True, unique=True),
     *columns.owner(),
 )
 
@@ -71,7 +71,7 @@ events = Table(
     "events",
     columns.metadata,
     columns.seq(),
-    Column("id", String(36), nullable=False, unique=True),
+    Column("id", columns.Words(36), nullable=False, unique=True),
     columns.us("at_us", index=True),
     columns.number("level", 20),
     columns.word("otype", None),
@@ -93,7 +93,7 @@ outbox = Table(
     columns.metadata,
     columns.seq(),
     # Stays the same on every attempt, so that receivers can deduplicate.
-    Column("id", String(36), nullable=False, unique=True),
+    Column("id", columns.Words(36), nullable=False, unique=True),
     Column("event_seq", BigInteger, nullable=False, index=True),
     columns.word("notifier", None),
     columns.word("topic", None),

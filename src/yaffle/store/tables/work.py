@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, String, Table
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table
 
 from yaffle.store.tables import columns
 
 counters = Table(
     "counters",
     columns.metadata,
-    Column("name", String(64), primary_key=True),
+    Column("name", columns.Words(64), primary_key=True),
     columns.epoch("value"),
 )
 
@@ -25,15 +25,15 @@ engines = Table(
     columns.us_or_null("stopped_us"),
     # The newest schema that this engine's program knows; no contraction while an older one lives.
     Column("schema", Integer, nullable=False, default=0, server_default="0"),
-    Column("version", String(255), nullable=False, default="", server_default=""),
+    Column("version", columns.Words(255), nullable=False, default="", server_default=""),
 )
 
 blindness = Table(
     "blindness",
     columns.metadata,
-    Column("cluster_id", String(36), primary_key=True),
+    Column("cluster_id", columns.Words(36), primary_key=True),
     # This engine could not see the cluster's nodes, and leaves it to others until then.
-    Column("engine_id", String(36), primary_key=True),
+    Column("engine_id", columns.Words(36), primary_key=True),
     columns.us("since_us"),
     columns.us("until_us"),
 )
@@ -43,7 +43,7 @@ watches = Table(
     columns.metadata,
     Column(
         "cluster_id",
-        String(36),
+        columns.Words(36),
         ForeignKey("clusters.id", ondelete="CASCADE"),
         primary_key=True,
     ),
@@ -73,7 +73,7 @@ actions = Table(
     columns.json("data"),
     # The node's id while the action is active, NULL once it has ended: the database itself refuses
     # a second active action on one node, whatever bug or race asks for it.
-    Column("lock_key", String(36), nullable=True, unique=True),
+    Column("lock_key", columns.Words(36), nullable=True, unique=True),
     columns.ref("owner"),
     columns.epoch(),
     Column("lease_us", BigInteger, nullable=False, default=0),
@@ -94,7 +94,12 @@ actions = Table(
 steps = Table(
     "steps",
     columns.metadata,
-    Column("action_id", String(36), ForeignKey("actions.id", ondelete="CASCADE"), primary_key=True),
+    Column(
+        "action_id",
+        columns.Words(36),
+        ForeignKey("actions.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
     Column("seq", Integer, primary_key=True, autoincrement=False),
     columns.number("rung", 0),
     columns.word("stage", None),
@@ -114,8 +119,8 @@ steps = Table(
 budgets = Table(
     "budgets",
     columns.metadata,
-    Column("scope", String(64), primary_key=True),
-    Column("key", String(255), primary_key=True),
+    Column("scope", columns.Words(64), primary_key=True),
+    Column("key", columns.Words(255), primary_key=True),
     Column("tokens", columns.FLOAT, nullable=False),
     columns.us("updated_us"),
 )
