@@ -8,7 +8,7 @@ and, after a moment of patience, by any other: nothing stays unwatched while an 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from yaffle.engine.kit import Kit
     from yaffle.engine.session import Session
-    from yaffle.model.ids import ClusterId
+    from yaffle.model.ids import ClusterId, EngineId
     from yaffle.store.holdings import Holding, Overview
 
 log = structlog.get_logger()
@@ -44,6 +44,8 @@ PACE_SHARE: Final = 0.05
 BATCH: Final = 8
 BATCH_SHARE: Final = 0.125
 """Of what is held; a new engine has its share after about half a lease."""
+SLOW_LEASES: Final = 10.0
+"""For so long an engine that took nothing of what should be its own is offered nothing new."""
 STOP_S: Final = 2.0
 STUCK_S: Final = 120.0
 STUCK_LEASES: Final = 3.0
@@ -58,6 +60,8 @@ class _Look:
     seen: Overview
     mine: frozenset[ClusterId]
     """What the rows say is ours, its lease over or not."""
+    plan: Mapping[ClusterId, EngineId]
+    """Who should hold what; empty where we are the only engine."""
     due: Sequence[Holding]
     """What nobody holds and should be ours."""
     left: Sequence[Holding]
@@ -78,6 +82,7 @@ class Holdings:
         self._session = session
         self._tasks: dict[ClusterId, asyncio.Task[None]] = {}
         self._free_since_s: dict[ClusterId, float] = {}
+        self._slow_until_s: dict[EngineId, float] = {}
         self._covered_s = kit.clock.monotonic_s() - COVERED_EVERY_S
 
     async def run(self) -> None:
@@ -103,7 +108,8 @@ class Holdings:
         self._find_stuck()
         stuck = self._session.stuck
         unseen = stuck | {i for i, w in self.watches.items() if w.sees_nothing}
-        look = await self._kit.store.read(lambda conn: self._look(conn, unseen))
+        slow = self._slow()
+        look = await self._kit.store.read(lambda conn: self._look(conn, unseen, slow))
         for ident in self._tasks.keys() - look.mine:
             self._stop(ident)
         self._start(group, look.mine.difference(look.surplus, (h.cluster_id for h in look.due)))
@@ -121,7 +127,7 @@ class Holdings:
 
     # --- deciding ------------------------------------------------------------------------------
 
-    def _look(self, conn: Connection, unseen: Set[ClusterId]) -> _Look:
+    def _look(self, conn: Connection, unseen: Set[ClusterId], slow: Set[EngineId]) -> _Look:
         """Read and decide; runs in a reader's thread and changes nothing here."""
         me, epoch = self._session.me, self._session.epoch
         seen = holdings.overview(conn, lease_s=self._kit.settings.lease)
@@ -129,12 +135,14 @@ class Holdings:
         # The only engine keeps what it cannot see and holds, as it always did.
         alone = not seen.live - {me}
         blind = set() if alone else unseen & mine
-        plan = {} if alone else share(self._watched(seen, blind), seen.live, seen.late)
+        late = seen.late | slow
+        plan = {} if alone else share(self._watched(seen, blind), seen.live, late)
         theirs = {h.cluster_id for h in seen.holdings if plan.get(h.cluster_id, me) != me}
         free = [h for h in seen.holdings if h.free]
         return _Look(
             seen=seen,
             mine=mine,
+            plan=plan,
             due=[h for h in free if h.cluster_id not in theirs],
             left=[h for h in free if h.cluster_id in theirs],
             surplus=sorted(mine & theirs, key=lambda i: (i not in blind, i)),
@@ -157,7 +165,17 @@ class Holdings:
         now_s = self._kit.clock.monotonic_s()
         known = self._free_since_s
         self._free_since_s = {h.cluster_id: known.get(h.cluster_id, now_s) for h in look.left}
-        return [h for h in look.left if self._patience_left_s(h) <= 0]
+        overdue = [h for h in look.left if self._patience_left_s(h) <= 0]
+        for holding in overdue:
+            end_s = now_s + SLOW_LEASES * self._kit.settings.lease
+            self._slow_until_s[look.plan[holding.cluster_id]] = end_s
+        return overdue
+
+    def _slow(self) -> Set[EngineId]:
+        """Return the engines that left lying what was theirs: to give it up again helps nobody."""
+        now_s = self._kit.clock.monotonic_s()
+        self._slow_until_s = {e: s for e, s in self._slow_until_s.items() if s > now_s}
+        return self._slow_until_s.keys() - {self._session.me}
 
     def _patience_left_s(self, holding: Holding) -> float:
         settings = self._kit.settings
@@ -264,9 +282,9 @@ class Holdings:
         """Set the gauges that only the watches know."""
         metrics = self._kit.metrics
         metrics.watches.set(len(self.watches))
-        memories = [m for w in self.watches.values() for m in w.memories.values()]
+        counts = [w.beliefs.counts for w in self.watches.values()]
         for health in Health:
-            metrics.nodes.labels(health.value).set(sum(m.health is health for m in memories))
+            metrics.nodes.labels(health.value).set(sum(c[health] for c in counts))
         held = [r for w in self.watches.values() for r in w.held]
         for reason in HoldReason:
             metrics.held.labels(reason.value).set(held.count(reason.value))
