@@ -227,6 +227,14 @@ WHY: Final[Example] = {
         }
     ],
     "watched": True,
+    "watcher": {
+        "engine_id": "3d8a1c52-7f0e-4a57-9a54-0f6c41a4a1b7",
+        "host": "controller-2",
+        "pid": 4711,
+        "here": False,
+        "since_us": 1_792_000_000_000_000,
+        "since_at": "2026-10-14T17:46:40.000000Z",
+    },
     "policy": "web-health",
     "decision": {
         "seq": 31,

@@ -145,7 +145,7 @@ def _of_coverage(found: Coverage) -> Check:
         "coverage",
         found.clusters_watched < found.clusters,
         f"{found.nodes_watched} of {found.nodes} nodes are watched ({100 * found.ratio:.4g} %)"
-        + (f"{longest}" if found.longest_s else ""),
+        f"{longest}",
         "What nobody watches is taken within a lease and a second; if it stays so, no engine acts.",
     )
 

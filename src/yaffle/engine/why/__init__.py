@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import exists, select
+from sqlalchemy import select
 
 from yaffle.core.freshness import voting
 from yaffle.core.verdict import EMPTY
@@ -21,7 +21,7 @@ from yaffle.engine.why.holds import EXPLANATIONS, advice, sentence
 from yaffle.model.health import Health
 from yaffle.model.incident import HoldReason
 from yaffle.store import actions, catalog, incidents, journal, leases
-from yaffle.store.tables import watches
+from yaffle.store.tables import engines, watches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -70,6 +70,7 @@ def _answer(
     holder = actions.lock_holder(conn, row.id)
     latest = next(iter(incidents.decisions_of(conn, row.id, 1)), None)
     decided = None if latest is None else decision(latest)
+    watcher = _watcher(kit, conn, row)
     past = incidents.listed(conn, open_only=False, node_id=row.id, limit=LAST_MAX)
     return Answer(
         now_us=now_us,
@@ -77,7 +78,8 @@ def _answer(
         since_us=row.health_us or row.created_us,
         believed=row.health_reason,
         modes=_modes(kit, conn, row, memory),
-        watched=_watched(conn, row),
+        watched=watcher is not None,
+        watcher=watcher,
         policy=policy.name if policy else "",
         decision=decided,
         held=_held(row, node, holder, decided),
@@ -108,11 +110,25 @@ def _modes(kit: Kit, conn: Connection, row: NodeRow, memory: NodeMemory | None) 
     return found
 
 
-def _watched(conn: Connection, row: NodeRow) -> bool:
-    mine = exists().where(
-        watches.c.cluster_id == row.cluster_id, watches.c.lease_us > leases.now(conn)
-    )
-    return bool(conn.execute(select(mine)).scalar_one())
+def _watcher(kit: Kit, conn: Connection, row: NodeRow) -> Shown | None:
+    """Return which engine holds the cluster's watch now; None where none does.
+
+    `here`: it is one of this very process, so that what it remembers is told as well.
+    """
+    found = conn.execute(
+        select(watches.c.owner, watches.c.claimed_us, engines.c.host, engines.c.pid)
+        .join_from(watches, engines, engines.c.id == watches.c.owner, isouter=True)
+        .where(watches.c.cluster_id == row.cluster_id, watches.c.lease_us > leases.now(conn))
+    ).one_or_none()
+    if found is None:
+        return None
+    return {
+        "engine_id": found.owner,
+        "host": found.host or "",
+        "pid": found.pid or 0,
+        "here": (found.host, found.pid) == (kit.host, kit.pid),
+        **shown.times(since=found.claimed_us),
+    }
 
 
 def _held(

@@ -79,6 +79,8 @@ class Answer:
     """Each detection mode's belief and last word; empty where no engine here remembers any."""
     watched: bool
     """Whether an engine holds the cluster's watch right now."""
+    watcher: Shown | None = None
+    """Which one: engine_id, host, pid, since when, and whether it lives in this process."""
     policy: str
     """Name of the policy in force; empty without one."""
     decision: Shown | None
@@ -94,6 +96,7 @@ class Answer:
             "believed": self.believed,
             "modes": list(self.modes),
             "watched": self.watched,
+            "watcher": None if self.watcher is None else dict(self.watcher),
             "policy": self.policy,
             "decision": self.decision,
             "held": self.held.as_json() if self.held else None,
@@ -149,6 +152,12 @@ class Answer:
             yield "No health policy is in force: nothing is detected; recoveries have to be asked for."
         if not self.watched:
             yield "No engine watches it right now: what is said here may be old. See `yaffle doctor`."
+        elif self.watcher is not None and not self.watcher["here"]:
+            yield (
+                f"The engine on {self.watcher['host']} (pid {self.watcher['pid']}) watches it since"
+                f" {str(self.watcher['since_at'])[:19]}Z; the last word of each check is known there"
+                " only, what is said here was read from the database."
+            )
 
     def _mode(self, mode: Shown) -> str:
         at_us = mode["at_us"]
