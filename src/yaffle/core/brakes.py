@@ -132,7 +132,7 @@ def tally(seen: Picture, limits: Limits, desired_capacity: int) -> Tally:
         domains={
             name: (sick[name], suspect[name], threshold_of(limits.max_unhealthy, size))
             for name, size in sorted(sizes.items())
-            if name
+            if name and limits.domain is not None
         },
     )
 

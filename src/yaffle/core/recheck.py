@@ -21,7 +21,17 @@ from yaffle.core.blindness import Blindness, is_blind
 from yaffle.core.brakes import tally
 from yaffle.core.budgets import Bucket, BudgetLimit, Refusal, Scope, debit
 from yaffle.core.planner import candidates, decide
-from yaffle.core.record import VERSION, Believed, Heard, Record, Unreadable, picture_of, unpack
+from yaffle.core.record import (
+    RECORD,
+    VERSION,
+    Believed,
+    Heard,
+    Record,
+    Stored,
+    Unreadable,
+    picture_of,
+    unpack,
+)
 from yaffle.core.retry import RetryState, stable
 from yaffle.core.verdict import Belief, NodeMemory, Track, conclude
 from yaffle.core.view import ClusterView, NodeView
@@ -41,26 +51,8 @@ from yaffle.model.policy import (
 if TYPE_CHECKING:
     from yaffle.core.record import Mode
 
-RECORD: Final = "record"
-"""Under this name the record lies among a decision's inputs."""
 COPIES_MAX: Final = 10_000
 """Bounds what a damaged row can ask for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
-    """One row of the decisions, as it was read."""
-
-    cluster_id: str
-    node_id: str
-    kind: str
-    reason: str | None
-    numbers: Mapping[str, object]
-    inputs: Mapping[str, object]
-    policy_id: str
-    policy_version: str
-    at_us: int
-    until_us: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

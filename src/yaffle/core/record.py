@@ -1,9 +1,9 @@
 """What a decision rested on, as values that a row can keep: enough to decide once more from it alone.
 
 The cluster is kept as a picture (how many nodes of which kind), not as a list: a record of ten
-thousand nodes is as long as one of three. Only what decides is kept: to change any field of a record
-so that it says something else is to change what the decision comes to. Hence no URL, parameter or
-pattern of the policy, which may hold secrets. All times are µs, UTC, of the clock that decided.
+thousand nodes is as long as one of three. Only what decides is kept, so that
+whatever is changed in a record changes what it comes to; and no URL, parameter or pattern, which
+may hold secrets. All times are µs, UTC, of the clock that decided.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from yaffle.model.policy import Conditional, Limits, ModeType, RecoveryMode
 
 VERSION: Final = 1
 """Of the record and of the rules that read it; a decision made by other rules is not judged."""
+RECORD: Final = "record"
+"""Under this name the record lies among a decision's inputs."""
 PAUSES_MAX: Final = 8
 """Pauses of one kind that are kept whole; of more only their number is."""
 
@@ -188,6 +190,22 @@ class Record:
     more_pauses: Mapping[PauseKind, int]
     purses: tuple[Purse, ...]
     """Empty where the brakes held already: then no budget was asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """One row of the decisions, without what the story around it needs."""
+
+    cluster_id: str
+    node_id: str
+    kind: str
+    reason: str | None
+    numbers: Mapping[str, object]
+    inputs: Mapping[str, object]
+    policy_id: str
+    policy_version: str
+    at_us: int
+    until_us: int | None
 
 
 class Unreadable(ValueError):

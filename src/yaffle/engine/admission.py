@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from yaffle.core import problems, retry
 from yaffle.core.blindness import is_blind
 from yaffle.core.planner import deciding
+from yaffle.core.recording import Pass
 from yaffle.core.verdict import conclude
 from yaffle.core.view import ClusterView, NodeView
 from yaffle.engine import targets
 from yaffle.engine.desk import Desk, Inputs
 from yaffle.engine.jobs.table import disturbs
-from yaffle.engine.recording import Pass
 from yaffle.engine.saving import outdated
 from yaffle.engine.scene import policy_of
 from yaffle.errors import StaleEpoch

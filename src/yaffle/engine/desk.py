@@ -6,13 +6,12 @@ One `Desk` lives for one transaction. A decision is written only when it says so
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from yaffle.core import problems, retry
 from yaffle.core.planner import bucket
-from yaffle.core.recheck import RECORD
-from yaffle.core.record import pack as packed
+from yaffle.core.recording import Past, stored
 from yaffle.engine import news, spending, targets
 from yaffle.engine.naming import names_of, recover_action
 from yaffle.engine.scene import in_place_names
@@ -29,10 +28,10 @@ if TYPE_CHECKING:
     from yaffle.core.brakes import Picture
     from yaffle.core.budgets import Bucket, Key, Refusal
     from yaffle.core.record import Record
+    from yaffle.core.recording import Pass
     from yaffle.core.verdict import NodeMemory
     from yaffle.core.view import NodeView
     from yaffle.engine.kit import Kit
-    from yaffle.engine.recording import Pass
     from yaffle.model.policy import HealthPolicy
     from yaffle.store.records import ActionRow, ClusterRow, IncidentRow, NodeRow
 
@@ -106,8 +105,10 @@ class Desk:
         )
 
     def _record(self, node: NodeView, seen: Picture, buckets: Mapping[Key, Bucket]) -> Record:
+        row = self.rows[node.node_id]
+        past = Past(retry=targets.retry_of(row), healthy_us=row.healthy_us)
         memory = self.inputs.memories[node.node_id]
-        return self.made_from.record(node, self.rows[node.node_id], memory, seen, buckets)
+        return self.made_from.record(node, past, memory, seen, buckets)
 
     def _recover(self, decision: Recover, record: Record) -> None:
         """Insert the action with its incident and its news."""
@@ -271,32 +272,9 @@ class Desk:
 
     def _store(self, decision: Decision, incident_id: str | None, record: Record) -> None:
         memory = self.inputs.memories[decision.node_id]
-        hold = decision if isinstance(decision, Hold) else None
-        recover = decision if isinstance(decision, Recover) else None
-        incidents.add_decision(
-            self.conn,
-            {
-                "cluster_id": decision.cluster_id,
-                "node_id": decision.node_id,
-                "incident_id": incident_id,
-                "kind": "hold" if hold else "recover",
-                "reason": hold.reason.value if hold else None,
-                "numbers": dict(decision.numbers),
-                "inputs": {
-                    "health": memory.health.value,
-                    "settled": memory.settled,
-                    "problem": problems.explain(memory),
-                    "cause": recover.cause if recover else "",
-                    "overrode": [r.value for r in recover.overrode] if recover else [],
-                    "ladder": [a.name for a in self.inputs.policy.recovery.actions],
-                    RECORD: packed(record),
-                },
-                "policy_id": self.inputs.policy_id,
-                "policy_version": self.inputs.policy.version,
-                "at_us": self.now_us,
-                "until_us": hold.until_us if hold else None,
-            },
-        )
+        row = stored(decision, record, memory)
+        values = {field.name: getattr(row, field.name) for field in fields(row)}
+        incidents.add_decision(self.conn, {**values, "incident_id": incident_id})
 
 
 def _refused(decision: Decision, refusal: Refusal) -> Hold:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yaffle.core.recheck import RECORD, Agreement, Disagreement, NotRecheckable, Stored, recheck
+from yaffle.core.recheck import Agreement, Disagreement, NotRecheckable, recheck
+from yaffle.core.record import Stored
 from yaffle.engine.queries import shown
 
 if TYPE_CHECKING:
@@ -78,6 +79,3 @@ def sentence(found: Shown) -> str:
                 f"This decision does NOT follow from what was stored with it: {found['why']}."
                 " That is a fault of Yaffle's or of the database: report it."
             )
-
-
-__all__ = ["RECORD", "decision", "rechecked", "sentence", "stored"]

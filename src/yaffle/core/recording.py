@@ -6,10 +6,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from yaffle.core import problems
 from yaffle.core.freshness import voting
 from yaffle.core.pauses import covering
 from yaffle.core.record import (
     PAUSES_MAX,
+    RECORD,
     VERSION,
     Answered,
     Believed,
@@ -21,11 +23,13 @@ from yaffle.core.record import (
     Purse,
     Record,
     Sight,
+    Stored,
     Subject,
     Tries,
     kinds,
+    pack,
 )
-from yaffle.model.incident import PauseKind
+from yaffle.model.incident import Hold, PauseKind, Recover
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,11 +37,20 @@ if TYPE_CHECKING:
     from yaffle.core.blindness import Blindness
     from yaffle.core.brakes import Picture
     from yaffle.core.budgets import Bucket, BudgetLimit, Key, Scope
+    from yaffle.core.retry import RetryState
     from yaffle.core.verdict import NodeMemory, Track
     from yaffle.core.view import ClusterView, NodeView
     from yaffle.model.ids import ModeKey
+    from yaffle.model.incident import Decision
     from yaffle.model.policy import Detection, DetectionMode, HealthPolicy, Recovery
-    from yaffle.store.records import NodeRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What is stored of a node; whether past tries are forgotten by now is decided with the rest."""
+
+    retry: RetryState
+    healthy_us: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +67,7 @@ class Pass:
     def record(
         self,
         node: NodeView,
-        row: NodeRow,
+        past: Past,
         memory: NodeMemory,
         seen: Picture,
         buckets: Mapping[Key, Bucket],
@@ -74,11 +87,10 @@ class Pass:
                 domain=node.domain,
                 busy=node.busy,
                 requested_by=node.requested_by,
-                # As they are stored: whether they were forgotten by now is decided, too.
-                attempts=row.attempts,
-                next_us=row.next_attempt_us,
-                exhausted_us=row.exhausted_us,
-                healthy_us=row.healthy_us,
+                attempts=past.retry.attempts,
+                next_us=past.retry.next_us,
+                exhausted_us=past.retry.exhausted_us,
+                healthy_us=past.healthy_us,
             ),
             desired_capacity=view.desired_capacity,
             nodes=kinds(seen, node.domain),
@@ -118,6 +130,32 @@ class Pass:
             ]
             more[kind] += max(0, len(found) - PAUSES_MAX)
         return tuple(kept), +more
+
+
+def stored(decision: Decision, record: Record, memory: NodeMemory) -> Stored:
+    """Return the row of a decision, with what it was made from among its inputs."""
+    hold = decision if isinstance(decision, Hold) else None
+    recover = decision if isinstance(decision, Recover) else None
+    return Stored(
+        cluster_id=decision.cluster_id,
+        node_id=decision.node_id,
+        kind="hold" if hold else "recover",
+        reason=hold.reason.value if hold else None,
+        numbers=dict(decision.numbers),
+        inputs={
+            "health": memory.health.value,
+            "settled": memory.settled,
+            "problem": problems.explain(memory),
+            "cause": recover.cause if recover else "",
+            "overrode": [r.value for r in recover.overrode] if recover else [],
+            "ladder": [a.name for a in recover.ladder] if recover else list(record.healing.actions),
+            RECORD: pack(record),
+        },
+        policy_id=record.policy_id,
+        policy_version=record.policy_version,
+        at_us=record.now_us,
+        until_us=hold.until_us if hold else None,
+    )
 
 
 def _judging(detection: Detection) -> Judging:

@@ -1,0 +1,155 @@
+"""Plays one planning pass as admission does, from memories to rows, with no database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tests.unit.core.build import CLUSTER, SECOND, T0, detection, feed, memory, recovery
+
+from yaffle.core import problems
+from yaffle.core.blindness import bearings, is_blind
+from yaffle.core.brakes import Picture
+from yaffle.core.budgets import Bucket, BudgetLimit, Key, Refusal, Scope, debit
+from yaffle.core.planner import deciding
+from yaffle.core.record import Stored
+from yaffle.core.recording import Pass, Past, stored
+from yaffle.core.retry import FRESH, RetryState, stable
+from yaffle.core.verdict import NodeMemory, conclude
+from yaffle.core.view import ClusterView, NodeView
+from yaffle.model.health import Health
+from yaffle.model.ids import NodeId
+from yaffle.model.incident import Decision, Hold, HoldReason, Pause, Recover
+from yaffle.model.policy import Detection, HealthPolicy, Recovery
+
+LIMITS: Mapping[Scope, BudgetLimit] = {
+    scope: BudgetLimit(max_in_flight=5, burst=5, per_hour=60.0) for scope in Scope
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """One node as the database and its watch know it."""
+
+    name: str
+    memory: NodeMemory
+    retry: RetryState = FRESH
+    healthy_us: int | None = None
+    busy: str = ""
+    recovering: bool = False
+    domain: str = ""
+    requested_by: str = ""
+
+
+def member(name: str, seen: Sequence[str] = ("fail",) * 3, **changed: Any) -> Member:
+    """A node that said `seen`, every 10 s until just before T0, and was healthy before."""
+    how = changed.pop("how", detection())
+    before = changed.pop("before", memory(health=Health.HEALTHY, settled=True))
+    start_us = T0 - 10 * SECOND * len(seen)
+    return Member(name=name, memory=feed(before, seen, how, start_us=start_us), **changed)
+
+
+def well(name: str, **changed: Any) -> Member:
+    return member(name, ("pass",) * 2, **changed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Everything that one pass is made from."""
+
+    members: tuple[Member, ...]
+    detection: Detection = field(default_factory=detection)
+    recovery: Recovery = field(default_factory=recovery)
+    desired: int | None = None
+    pauses: tuple[Pause, ...] = ()
+    released_until_us: int | None = None
+    lost: tuple[str, ...] = ()
+    references: tuple[bool, ...] = ()
+    answers: bool = True
+    """Whether somebody answered, whatever the memories say; silence is what blinds."""
+    buckets: Mapping[Scope, Bucket] | None = None
+    limits: Mapping[Scope, BudgetLimit] | None = None
+
+
+def _view(world: World, who: Member, seen: NodeMemory) -> NodeView:
+    well_us = who.healthy_us if seen.health is Health.HEALTHY else None
+    return NodeView(
+        node_id=NodeId(who.name),
+        name=who.name,
+        health=seen.health,
+        settled=seen.settled,
+        busy=who.busy,
+        recovering=who.recovering,
+        domain=who.domain if world.recovery.limits.domain else "",
+        retry=stable(who.retry, world.recovery.retry, well_us, T0),
+        marked=seen.mark is not None,
+        requested_by=who.requested_by,
+        problem=problems.diagnose(seen).code,
+    )
+
+
+def play(world: World) -> list[Stored]:
+    """Return the rows that one pass writes."""
+    memories = {m.name: conclude(m.memory, world.detection, T0) for m in world.members}
+    sight = bearings(memories.values(), world.references)
+    if world.answers:
+        sight = replace(sight, answered=max(1, sight.answered))
+    view = ClusterView(
+        cluster_id=CLUSTER,
+        name="c",
+        desired_capacity=len(world.members) if world.desired is None else world.desired,
+        nodes=tuple(_view(world, m, memories[m.name]) for m in world.members),
+        recovery=world.recovery,
+        pauses=world.pauses,
+        released_until_us=world.released_until_us,
+        blind=sight if is_blind(sight) else None,
+        lost=world.lost,
+    )
+    made_from = Pass(
+        view=view,
+        policy=HealthPolicy(version="1.3", detection=world.detection, recovery=world.recovery),
+        policy_id="p",
+        sight=sight,
+        budgets=world.limits or LIMITS,
+        now_us=T0,
+    )
+    return _rows(world, made_from, memories)
+
+
+def _rows(world: World, made_from: Pass, memories: Mapping[str, NodeMemory]) -> list[Stored]:
+    found: list[Stored] = []
+    members = {m.name: m for m in world.members}
+    limits = world.limits or LIMITS
+    keys: dict[Scope, Key] = {
+        Scope.GLOBAL: (Scope.GLOBAL, "all"),
+        Scope.CLUSTER: (Scope.CLUSTER, CLUSTER),
+    }
+    full = Bucket(tokens=5.0, updated_us=T0)
+    purse = {key: (world.buckets or {}).get(scope, full) for scope, key in keys.items()}
+
+    def admit(node: NodeView, decision: Decision, seen: Picture) -> Decision:
+        nonlocal purse
+        buckets: Mapping[Key, Bucket] = {}
+        if isinstance(decision, Recover) or decision.reason is HoldReason.OBSERVE_MODE:
+            buckets = purse
+            after = debit(buckets, limits, T0)
+            if isinstance(after, Refusal):
+                decision = Hold(
+                    node_id=decision.node_id,
+                    cluster_id=decision.cluster_id,
+                    reason=after.reason,
+                    numbers=after.numbers,
+                    until_us=after.until_us,
+                )
+            elif isinstance(decision, Recover):
+                purse = dict(after)
+        who = members[node.name]
+        past = Past(retry=who.retry, healthy_us=who.healthy_us)
+        record = made_from.record(node, past, memories[node.name], seen, buckets)
+        found.append(stored(decision, record, memories[node.name]))
+        return decision
+
+    for _ in deciding(made_from.view, T0, admit):
+        pass
+    return found
