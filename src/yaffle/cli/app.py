@@ -15,6 +15,7 @@ from yaffle.cli import (
     database,
     demo,
     doctor,
+    engines,
     errands,
     events,
     happenings,
@@ -71,6 +72,7 @@ client(app, "stop")(operators.stop)
 app.add_typer(outbox.app, name="outbox")
 app.command("doctor")(doctor.doctor)
 app.add_typer(services.app, name="service")
+client(app, "engines")(engines.engines)
 app.add_typer(users.app, name="user")
 app.add_typer(imports.app, name="import")
 app.add_typer(database.app, name="db")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final
 
 from yaffle.engine.clock import SystemClock
@@ -40,3 +43,21 @@ class Deadline:
 def pause(seconds: float) -> None:
     """Wait; a signal's handler ends it early by raising."""
     threading.Event().wait(max(0.0, seconds))
+
+
+_LIMIT: Final[ContextVar[Deadline | None]] = ContextVar("limit", default=None)
+
+
+@contextmanager
+def limited(deadline: Deadline) -> Iterator[None]:
+    """Let what is asked meanwhile be asked again, where the server says so, until `deadline`."""
+    token = _LIMIT.set(deadline)
+    try:
+        yield
+    finally:
+        _LIMIT.reset(token)
+
+
+def limit(otherwise_s: float) -> Deadline:
+    """Return the command's own deadline; one that begins now where it has none."""
+    return _LIMIT.get() or Deadline(otherwise_s)

@@ -53,11 +53,11 @@ def wait(
     what: str, look: Callable[[], Stand], *, timeout_s: float, later: str, quiet: bool = False
 ) -> Stand:
     """Look until the work is done; raise NotInTime after `timeout_s`, and whatever `look` raises."""
-    from yaffle.cli.pace import Deadline, pause
+    from yaffle.cli.pace import Deadline, limited, pause
 
     deadline = Deadline(timeout_s)
     try:
-        with _progress(what, quiet=quiet) as tell:
+        with _progress(what, quiet=quiet) as tell, limited(deadline):
             while not (stand := look()).done:
                 tell(stand.text)
                 if deadline.over:

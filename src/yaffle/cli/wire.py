@@ -6,13 +6,15 @@ import json
 import os
 import pwd
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 from urllib.parse import quote, urlsplit
 
 from yaffle.cli import address
+from yaffle.cli.output import note
 from yaffle.errors import ConfigError, DependencyError, YaffleError
 
 if TYPE_CHECKING:
@@ -22,11 +24,17 @@ Row = Mapping[str, object]
 """One JSON object."""
 
 TIMEOUT_S: Final = 30.0
+AGAIN_S: Final = 1.0
+AGAIN_MAX_S: Final = 10.0
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class ServerAway(DependencyError):
     """Nobody answers at the server's address."""
+
+
+class Dropped(ServerAway):
+    """It was there, and went away in the middle of the answer."""
 
 
 class Refused(YaffleError):
@@ -42,8 +50,11 @@ class Refused(YaffleError):
         *,
         hint: str = "",
         kind: str = "",
+        again_s: float | None = None,
     ) -> None:
         self.status = status  # type: ignore[misc]
+        self.again_s = again_s
+        """When the server wants to be asked again; None where it does not."""
         self.problems = problems
         self.kind = kind
         super().__init__("\n".join(problems) if problems else message, hint=hint)
@@ -96,19 +107,57 @@ class Wire:
     ) -> Answer:
         """Send one request; parts of the path but the first are quoted here.
 
-        Absent values of the query are left out, lists repeat their name.
+        Absent values of the query are left out, lists repeat their name. A read that the server
+        cannot answer right now is sent again when it says, within the command's time limit; one of
+        several servers behind the address that ends in the middle of it costs one more request.
         """
+        target = "/".join((path[0], *(quote(part, safe="") for part in path[1:])))
+        call = partial(
+            self._http.request,
+            method,
+            target,
+            params=_query(query or {}),
+            json=body,
+            headers=headers,
+        )
+        if method != "GET":
+            return self._once(call, f"{method} {target}")
+        return self._patiently(lambda: self._once(call, f"{method} {target}"))
+
+    def _patiently(self, read: Callable[[], Answer]) -> Answer:
+        from yaffle.cli.pace import limit, pause
+
+        deadline = limit(TIMEOUT_S)
+        told = dropped = False
+        while True:
+            try:
+                return read()
+            except Dropped:
+                if dropped:
+                    raise
+                dropped = True
+            except Refused as no:
+                if no.again_s is None or deadline.left_s < no.again_s:
+                    raise
+                if not told:
+                    note(f"{no}; asking again")
+                told = True
+                pause(no.again_s)
+
+    def _once(self, call: Callable[[], httpx.Response], what: str) -> Answer:
         import httpx
 
-        target = "/".join((path[0], *(quote(part, safe="") for part in path[1:])))
         try:
-            answer = self._http.request(
-                method, target, params=_query(query or {}), json=body, headers=headers
-            )
+            answer = call()
         except httpx.TimeoutException:
             raise ServerAway(
-                f"server {self.url}: no answer within {TIMEOUT_S:g} s to {method} {target};"
+                f"server {self.url}: no answer within {TIMEOUT_S:g} s to {what};"
                 " whether it was done is unknown: look before you ask again"
+            ) from None
+        except (httpx.RemoteProtocolError, httpx.ReadError) as error:
+            raise Dropped(
+                f"server {self.url}: it ended the connection in the middle of {what}"
+                f" ({str(error) or type(error).__name__}); whether it was done is unknown"
             ) from None
         except httpx.TransportError as error:
             raise ServerAway(
@@ -133,8 +182,18 @@ class Wire:
             raise Refused(
                 answer.status_code if answer.is_error else 500,
                 f"server {self.url}: HTTP {answer.status_code} and no JSON: is this a Yaffle?",
+                # What stands before the servers says so where none of them is well.
+                again_s=_again_s(answer) or (AGAIN_S if answer.status_code == 503 else None),
             )
-        raise _refused(answer.status_code, fault)
+        raise _refused(answer.status_code, fault, _again_s(answer))
+
+
+def _again_s(answer: httpx.Response) -> float | None:
+    """Return when the server wants to be asked again; None where it does not say so in seconds."""
+    after = answer.headers.get("retry-after", "")
+    if answer.status_code != 503 or not after.isdecimal():
+        return None
+    return min(max(float(after), AGAIN_S / 10), AGAIN_MAX_S)
 
 
 def _query(asked: Row) -> dict[str, list[str]]:
@@ -147,7 +206,7 @@ def _query(asked: Row) -> dict[str, list[str]]:
     return found
 
 
-def _refused(status: int, fault: Row) -> Refused:
+def _refused(status: int, fault: Row, again_s: float | None) -> Refused:
     problems = fault.get("problems")
     lines = tuple(str(p) for p in problems) if isinstance(problems, list) else ()
     message = str(fault.get("message") or fault.get("title") or f"HTTP {status}")
@@ -162,6 +221,7 @@ def _refused(status: int, fault: Row) -> Refused:
         lines,
         hint=str(fault.get("hint") or ""),
         kind=str(fault.get("type") or ""),
+        again_s=again_s,
     )
 
 

@@ -13,7 +13,7 @@ import typer
 from yaffle.cli.app import app
 
 WANTED = {
-    "serve", "demo", "status", "why", "events", "stop", "doctor",
+    "serve", "engine", "api", "demo", "status", "why", "events", "stop", "doctor",
     *(f"profile {w}" for w in ("create", "validate", "list", "show", "update", "delete")),
     *(f"profile-type {w}" for w in ("list", "show", "ops")),
     *(f"policy {w}" for w in ("validate", "check", "create", "list", "show", "update", "delete")),
@@ -36,7 +36,7 @@ WANTED = {
     "import senlin",
     *(f"db {w}" for w in ("prune", "migrate", "check")),
 }  # fmt: skip
-LOCAL = {"serve", "demo"}
+LOCAL = {"serve", "engine", "api", "demo"}
 # Not pydantic: typer itself brings that.
 HEAVY = ("httpx", "sqlalchemy", "fastapi", "structlog", "yaml", "asyncio", "rich.live")
 
