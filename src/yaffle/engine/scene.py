@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+V = TypeVar("V")
+
+SOME_MAX: Final = 200
+"""Rows that are read by their ids; more than that are read with all the others of the cluster."""
 UNWATCHED: Final = frozenset({"INIT", "CREATING", "UPDATING", "DELETING"})
 """A node that is updated may be without any copy for a while: that is no failure."""
 
@@ -42,6 +46,10 @@ class Scene:
     nodes: Mapping[NodeId, NodeRow]
     """Those that are watched: neither being made nor being deleted."""
     targets: Mapping[NodeId, Target]
+    versions: Mapping[NodeId, int]
+    """Of every member, also of those that are not watched: what changed next time is read by it."""
+    changed: frozenset[NodeId]
+    """Which of `nodes` may differ from the scene before; all of them where there was none."""
     requests: bool
     """Whether a person asked for a recovery that has not been admitted yet."""
     disturbed: bool
@@ -121,28 +129,72 @@ def stamp(conn: Connection, session: Session, cluster_id: ClusterId) -> Stamp:
     return stamps.of_cluster(conn, cluster_id)
 
 
-def load_scene(kit: Kit, conn: Connection, session: Session, cluster_id: ClusterId) -> Scene | None:
-    """Return the cluster as it is now; None once it is gone; StaleEpoch when it is not ours."""
+def load_scene(
+    kit: Kit,
+    conn: Connection,
+    session: Session,
+    cluster_id: ClusterId,
+    before: Scene | None = None,
+) -> Scene | None:
+    """Return the cluster as it is now; None once it is gone; StaleEpoch when it is not ours.
+
+    `before`: as it was read last; rows that have not changed since are taken from there.
+    """
     if not leases.holds_watch(conn, session.me, session.epoch, cluster_id):
         raise StaleEpoch(f"cluster {cluster_id} is not ours")
     cluster = catalog.cluster(conn, cluster_id)
     if cluster is None:
         return None
+    if before is not None and before.cluster.name != cluster.name:
+        before = None  # every target bears it
     policy, policy_id = policy_of(kit, conn, cluster_id)
-    rows = {n.id: n for n in catalog.nodes_of(conn, cluster_id) if n.status not in UNWATCHED}
-    profiles = {p: catalog.profile(conn, p) for p in {n.profile_id for n in rows.values()}}
+    versions = catalog.versions_of(conn, cluster_id)
+    changed = _changed(conn, cluster_id, versions, before)
+    watched = {n.id: n for n in changed if n.status not in UNWATCHED}
+    profiles = {p: catalog.profile(conn, p) for p in {n.profile_id for n in watched.values()}}
+    targets = {i: target_of(n, profiles[n.profile_id], cluster.name) for i, n in watched.items()}
     active = actions.unfinished(conn, cluster_id=cluster_id)
+    nodes: Mapping[NodeId, NodeRow] = {} if before is None else before.nodes
+    known: Mapping[NodeId, Target] = {} if before is None else before.targets
+    renewed = {n.id for n in changed}
+    kept = {i for i in nodes if i in versions and i not in renewed}
     return Scene(
         cluster=cluster,
         policy=policy,
         policy_id=policy_id,
-        nodes=MappingProxyType(rows),
-        targets=MappingProxyType(
-            {i: target_of(n, profiles[n.profile_id], cluster.name) for i, n in rows.items()}
-        ),
+        nodes=_merged(versions, kept, nodes, watched),
+        targets=_merged(versions, kept, known, targets),
+        versions=versions,
+        changed=frozenset(watched),
         requests=any(
             a.status == actions.WAITING and a.lock_key is not None and a.action == "NODE_RECOVER"
             for a in active
         ),
         disturbed=bool(active),
     )
+
+
+def _changed(
+    conn: Connection,
+    cluster_id: ClusterId,
+    versions: Mapping[NodeId, int],
+    before: Scene | None,
+) -> Sequence[NodeRow]:
+    """Return the rows of the members that are new or have another version than `before`."""
+    if before is None:
+        return catalog.nodes_of(conn, cluster_id)
+    idents = [i for i, version in versions.items() if before.versions.get(i) != version]
+    if len(idents) > SOME_MAX:
+        return catalog.nodes_of(conn, cluster_id)
+    return catalog.some_nodes(conn, idents)
+
+
+def _merged(
+    order: Iterable[NodeId],
+    kept: Container[NodeId],
+    old: Mapping[NodeId, V],
+    new: Mapping[NodeId, V],
+) -> Mapping[NodeId, V]:
+    """Return what is kept of the old with the new, in the order of the members."""
+    found = {i: new[i] if i in new else old[i] for i in order if i in new or i in kept}
+    return MappingProxyType(found)

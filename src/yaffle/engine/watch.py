@@ -8,22 +8,22 @@ stop acting; what was missed meanwhile is settled again afterwards (DESIGN §3).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import structlog
 
+from yaffle.core.blindness import MIN_TARGETS
 from yaffle.core.freshness import voting
-from yaffle.core.verdict import NodeMemory, conclude, observe, resettle, restart, set_mark
 from yaffle.engine import admission
 from yaffle.engine.bearings import Bearings
+from yaffle.engine.beliefs import Beliefs
 from yaffle.engine.desk import Inputs
 from yaffle.engine.kit import Bell
 from yaffle.engine.look import ask, never_made, usable
-from yaffle.engine.saving import OUTLIVED, Saved, save
+from yaffle.engine.saving import save
 from yaffle.engine.scene import Scene, Stamp, load_scene, stamp
-from yaffle.engine.targets import mark_of, memory_of
 from yaffle.errors import StaleEpoch, StoreUnavailable
 from yaffle.model.bounds import JITTER
 from yaffle.model.health import Health, Observation, Outcome
@@ -32,6 +32,7 @@ from yaffle.ports import StreamingDetector
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from yaffle.core.verdict import NodeMemory
     from yaffle.engine.kit import Kit
     from yaffle.engine.session import Session
     from yaffle.model.ids import ClusterId, NodeId
@@ -44,6 +45,8 @@ SLICE = 100
 """Observations that are folded before others have their turn."""
 SAVED_MAX = 200
 """Beliefs that one transaction writes; the lease has to be renewed in between."""
+REST_S_MAX = 5.0
+"""How long a watch whose nodes are all well, and stored as such, may go without looking at itself."""
 
 
 class Watch:
@@ -51,23 +54,24 @@ class Watch:
 
     def __init__(self, kit: Kit, session: Session, cluster_id: ClusterId) -> None:
         self.cluster_id = cluster_id
-        self.memories: dict[NodeId, NodeMemory] = {}
-        self.seen: set[NodeId] = set()
+        self.beliefs = Beliefs()
         self._kit = kit
         self._session = session
         self._bell = Bell()
         self._scene: Scene | None = None
         self._stamp: Stamp = ()
-        self._saved: dict[NodeId, Saved] = {}
-        self._graces: dict[NodeId, int | None] = {}
         self._told: dict[NodeId, tuple[object, ...]] = {}
         self._bearings = Bearings(kit)
         self._unplanned = True
         self._wake_us: int | None = None
         self._store_lost = False
         self._stale = True
-        self._heard = True
-        """Whether anything was seen, read or missed since beliefs were last looked through."""
+        self._resting = False
+        """Whether we sleep for as long as no verdict changes."""
+        self.turned_s = kit.clock.monotonic_s()
+        """When this watch last came round to saving and planning; one that stands still is given up."""
+        self._blind = False
+        """Whether nobody answered us, references included, when many were about to be judged."""
 
     async def run(self) -> None:
         """Watch until the cluster is gone or no longer ours; other questions are a new round."""
@@ -76,7 +80,7 @@ class Watch:
                 await self._round()
                 # A new round asks at once: with the counts of the one before, `fall` looks would
                 # lie closer together than is printed.
-                self.memories = {i: resettle(m) for i, m in self.memories.items()}
+                self.beliefs.resettle()
         finally:
             self._release_streams()
 
@@ -87,11 +91,20 @@ class Watch:
 
     def blind(self, cause: str) -> None:
         """Something was missed: counts begin again, grace and health stay."""
-        self.memories = {i: resettle(m) for i, m in self.memories.items()}
-        self._heard = True
+        self.beliefs.resettle()
         log.info("resettling", cluster=self.cluster_id, cause=cause)
         self._unplanned = True
         self._bell.ring()
+
+    @property
+    def memories(self) -> Mapping[NodeId, NodeMemory]:
+        """What is remembered of each node."""
+        return self.beliefs.memories
+
+    @property
+    def seen(self) -> set[NodeId]:
+        """The nodes of which anything has been observed."""
+        return self.beliefs.seen
 
     @property
     def held(self) -> Sequence[str]:
@@ -99,9 +112,15 @@ class Watch:
         return [str(t[1]) for t in self._told.values() if t[0] == "hold"]
 
     @property
+    def sees_nothing(self) -> bool:
+        """Whether another engine had better look: nothing answers us, or nothing can be asked."""
+        known = len(self.memories)
+        return self._blind or 0 < known == self.beliefs.counts[Health.UNKNOWN]
+
+    @property
     def never_seen(self) -> int:
         """How many watched nodes have not had a single observation."""
-        return sum(i not in self.seen for i in self.memories) if self._modes() else 0
+        return len(self.memories) - len(self.seen) if self._modes() else 0
 
     def _modes(self) -> tuple[DetectionMode, ...]:
         return voting(self._scene.policy.detection) if self._scene else ()
@@ -168,7 +187,7 @@ class Watch:
             seen = await ask(kit, targets, mode, interval_s) if targets else ()
             found = await self._confirmed(scene, mode, seen)
             for first in range(0, len(found), SLICE):
-                self.take(found[first : first + SLICE])
+                self._fold(found[first : first + SLICE])
                 # Ten clusters of a thousand at once would make the loop late, hence us blind.
                 await asyncio.sleep(0)
             pause_s = interval_s * kit.rng.uniform(1 - JITTER, 1 + JITTER)
@@ -190,31 +209,21 @@ class Watch:
         return [second.get(o.node_id, o) for o in seen]
 
     def take(self, seen: Sequence[Observation]) -> None:
-        """Fold observations; the sink of every detector. Never blocks, never raises."""
+        """Fold observations; the sink of streaming detectors. Never blocks, never raises."""
+        self._fold([one for one in map(usable, seen) if one is not None])
+
+    def _fold(self, seen: Iterable[Observation]) -> None:
         scene = self._scene
         if scene is None:
             return
-        now_us = self._kit.clock.now_us()
-        changed = False
-        self._heard = True
-        for said in seen:
-            one = usable(said)
-            before = None if one is None else self.memories.get(one.node_id)
-            if one is None or before is None:
-                continue
-            self.seen.add(one.node_id)
-            self._kit.metrics.observations.labels(
-                one.mode.partition(":")[2], one.outcome.value
-            ).inc()
-            after = observe(before, one, scene.policy.detection, now_us)
-            self.memories[one.node_id] = after
-            changed |= (after.health, after.settled, after.gray) != (
-                before.health,
-                before.settled,
-                before.gray,
-            )
-        if changed:
+        known = [one for one in seen if one.node_id in self.memories]
+        for (mode, outcome), count in Counter((o.mode, o.outcome) for o in known).items():
+            counter = self._kit.metrics.observations
+            counter.labels(mode.partition(":")[2], outcome.value).inc(count)
+        if self.beliefs.take(known, scene.policy.detection, self._kit.clock.now_us()):
             self._unplanned = True
+            self._bell.ring()
+        elif self._resting and self.beliefs.is_unsaved:
             self._bell.ring()
 
     # --- tending -------------------------------------------------------------------------------
@@ -222,15 +231,12 @@ class Watch:
     async def _tend(self) -> None:
         """Save, plan, wait; returns when the scene needs another round."""
         while True:
+            self.turned_s = self._kit.clock.monotonic_s()
             try:
                 if not await self._refresh(tending=True):
                     return
-                # Where nothing is asked, time alone changes nothing: a cluster without a policy is
-                # looked through when its rows have changed, and not every second.
-                if self._heard or self._modes():
-                    self._heard = False
-                    self._age()
-                    await self._save()
+                self._age()
+                await self._save()
                 await self._plan()
                 self._found_store()
                 wait_s = self._patience_s()
@@ -240,9 +246,10 @@ class Watch:
                 return
             except StoreUnavailable as error:
                 log.warning("cannot act", cluster=self.cluster_id, error=str(error))
-                self._store_lost = self._unplanned = self._heard = True
+                self._store_lost = self._unplanned = True
                 wait_s = RETRY_S
             await self._bell.wait(wait_s)
+            self._resting = False
 
     def _found_store(self) -> None:
         """The database is back: what we believed while it was away is asked again."""
@@ -251,10 +258,17 @@ class Watch:
             self.blind("database outage")
 
     def _patience_s(self) -> float:
+        scene, now_us = self._scene, self._kit.clock.now_us()
         poll_s = self._kit.settings.poll
-        if self._wake_us is None:
+        if self._wake_us is not None:
+            return min(poll_s, max((self._wake_us - now_us) / 1e6, 0.01))
+        busy = scene is None or scene.requests or scene.disturbed or self._unplanned
+        if busy or self._stale or self._store_lost or self.beliefs.is_unsaved:
             return poll_s
-        return min(poll_s, max((self._wake_us - self._kit.clock.now_us()) / 1e6, 0.01))
+        self._resting = True
+        due_us = self.beliefs.due_us
+        due_s = REST_S_MAX if due_us is None else (due_us - now_us) / 1e6
+        return min(REST_S_MAX, max(due_s, poll_s))
 
     async def _refresh(self, *, tending: bool = False) -> bool:
         """Read the cluster again; False when this round (or, outside one, this watch) is over."""
@@ -302,73 +316,36 @@ class Watch:
         """
         now = stamp(conn, self._session, self.cluster_id)
         if self._scene is None or now != self._stamp:
-            return now, load_scene(self._kit, conn, self._session, self.cluster_id)
+            return now, load_scene(self._kit, conn, self._session, self.cluster_id, self._scene)
         return now, self._scene
 
     def _adopt(self, scene: Scene) -> None:
-        """Take over rows that users or executors changed: new nodes, graces, marks."""
-        now_us = self._kit.clock.now_us()
-        detection = scene.policy.detection
-        if self._scene is not None and self._scene.disturbed and not scene.disturbed:
+        """Take over rows that users or executors changed."""
+        before = self._scene
+        if before is not None and before.disturbed and not scene.disturbed:
             self._unplanned = True  # an action has ended: what was left to it is ours again
-        if self._scene is not None and self._scene.policy != scene.policy:
+        if before is not None and before.policy != scene.policy:
             self._unplanned = True  # what is done has changed, though not what is asked
         self._scene = scene
-        fresh: dict[NodeId, NodeMemory] = {}
-        for ident, row in scene.nodes.items():
-            memory = self.memories.get(ident)
-            if memory is None:
-                memory = memory_of(row, detection, now_us)
-                self._saved[ident] = Saved.of_row(row)
-            elif row.grace_us is not None and row.grace_us != self._graces.get(ident):
-                memory = restart(memory, row.grace_us)
-                self._unplanned = True
-            saved = self._saved.get(ident)
-            if (
-                saved is not None
-                and saved.health != row.health
-                and memory.health is not Health.INITIALIZING
-            ):
-                # A recovery's end wrote its own word: ours has to be written again if it differs.
-                self._saved[ident] = replace(saved, health=row.health)
-            self._graces[ident] = row.grace_us
-            if memory.mark != mark_of(row):
-                memory = set_mark(memory, mark_of(row), detection, now_us)
-                self._unplanned = True
-            fresh[ident] = memory
-        gone = self.memories.keys() - fresh.keys()
-        for ident in gone:
-            for index in (self._saved, self._graces, self._told):
-                index.pop(ident, None)
-            self.seen.discard(ident)
-        self.memories = fresh
-        self._heard = True
+        now_us = self._kit.clock.now_us()
+        if self.beliefs.adopt(scene.nodes, scene.changed, scene.policy.detection, now_us):
+            self._unplanned = True
+        for ident in self._told.keys() - scene.nodes.keys():
+            del self._told[ident]
         self._unplanned |= scene.requests
 
     def _age(self) -> None:
         """Let time pass: observations grow stale, grace ends."""
         scene = self._scene
-        if scene is None:
-            return
-        now_us = self._kit.clock.now_us()
-        for ident, memory in self.memories.items():
-            after = conclude(memory, scene.policy.detection, now_us)
-            if after.health is not memory.health or after.settled != memory.settled:
-                self._unplanned = True
-            self.memories[ident] = after
+        if scene is not None and self.beliefs.age(scene.policy.detection, self._kit.clock.now_us()):
+            self._unplanned = True
 
     async def _save(self) -> None:
         """Write every belief that changed since it was last written."""
         scene = self._scene
         if scene is None:
             return
-        changed = {
-            i: m
-            for i, m in self.memories.items()
-            if Saved.of_memory(m) != self._saved.get(i) or self._outlived(scene, i, m)
-        }
-        if not changed:
-            return
+        changed = self.beliefs.unsaved(disturbed=scene.disturbed)
         idents = sorted(changed)
         for first in range(0, len(idents), SAVED_MAX):
             some = {i: changed[i] for i in idents[first : first + SAVED_MAX]}
@@ -378,31 +355,27 @@ class Watch:
                         self._kit, self._session, conn, scene, some
                     )
                 )
-            self._saved.update(saved)
-
-    def _outlived(self, scene: Scene, ident: NodeId, memory: NodeMemory) -> bool:
-        """Whether a healthy node still bears the status that an action left, which ended later."""
-        if scene.disturbed or memory.health is not Health.HEALTHY:
-            return False
-        return scene.nodes[ident].status in OUTLIVED
+            self.beliefs.stored(saved)
 
     async def _plan(self) -> None:
         """Ask the planner, in the transaction that admits; nothing to decide costs nothing."""
         scene = self._scene
         now_us = self._kit.clock.now_us()
         due = self._wake_us is not None and now_us >= self._wake_us
-        sick = [m for m in self.memories.values() if m.health is Health.UNHEALTHY]
-        if scene is None or not (sick or scene.requests):
+        if scene is None or not (self.beliefs.sick or scene.requests):
             self._unplanned, self._wake_us, self._told = False, None, {}
+            self._blind = False
             return
         if not scene.requests:
-            self._told = {i: t for i, t in self._told.items() if self._undecided(i)}
+            self._told = {i: t for i, t in self._told.items() if i in self.beliefs.sick}
         if not (self._unplanned or due or scene.disturbed):
             return
         if not self._session.may_act():
             return
         self._unplanned = False
         blind = await self._bearings.take(self.memories.values(), scene.policy.reference_targets)
+        heard = blind is None or bool(blind.answered or blind.references_answered)
+        self._blind = blind is not None and blind.asked >= MIN_TARGETS and not heard
         inputs = Inputs(
             cluster=scene.cluster,
             policy=scene.policy,
@@ -430,7 +403,3 @@ class Watch:
             self._kit.signals.actions.ring()
         if outcome.told:
             self._kit.signals.outbox.ring()
-
-    def _undecided(self, ident: NodeId) -> bool:
-        memory = self.memories.get(ident)
-        return memory is not None and memory.health is Health.UNHEALTHY

@@ -133,7 +133,24 @@ def nodes_of(
     return [load(NodeRow, r) for r in conn.execute(query)]
 
 
+def versions_of(conn: Connection, cluster_id: ClusterId) -> Mapping[NodeId, int]:
+    """Return the version of every member, in the order of creation; each change of a row adds one."""
+    rows = conn.execute(_VERSIONS, {"ident": cluster_id})
+    return {row[0]: row[1] for row in rows}
+
+
+def some_nodes(conn: Connection, idents: Sequence[NodeId]) -> Sequence[NodeRow]:
+    """Return the nodes with these ids that there are, in no order."""
+    return [load(NodeRow, r) for r in conn.execute(_SOME_NODES, {"idents": idents})]
+
+
 # Built once: to build one anew costs more than to carry it out.
+_VERSIONS: Final = (
+    select(nodes.c.id, nodes.c.version)
+    .where(nodes.c.cluster_id == bindparam("ident"))
+    .order_by(nodes.c.created_us, nodes.c.index, nodes.c.id)
+)
+_SOME_NODES: Final = select(nodes).where(nodes.c.id.in_(bindparam("idents", expanding=True)))
 _NODE: Final = select(nodes).where(nodes.c.id == bindparam("ident"))
 _CLUSTER: Final = select(clusters).where(clusters.c.id == bindparam("ident"))
 _PROFILE: Final = select(profiles).where(profiles.c.id == bindparam("ident"))
