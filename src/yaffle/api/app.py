@@ -13,7 +13,16 @@ from yaffle.api.gate import Gate
 from yaffle.api.identity import read_identity
 from yaffle.api.parts import PREFIX, Parts
 from yaffle.api.rights import has_row
-from yaffle.api.routes import catalogue, clusters, history, imports, nodes, operators, system
+from yaffle.api.routes import (
+    catalogue,
+    clusters,
+    engines,
+    history,
+    imports,
+    nodes,
+    operators,
+    system,
+)
 from yaffle.engine.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -49,6 +58,7 @@ def build(parts: Parts) -> FastAPI:
         history.history(parts),
         operators.maintenance(parts),
         operators.stop(parts),
+        engines.engines(parts),
         imports.imports(parts),
     ):
         app.include_router(router, prefix=PREFIX)

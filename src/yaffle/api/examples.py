@@ -265,6 +265,41 @@ WHY: Final[Example] = {
     "bound": ["detect + prepare + fence + recover <= 689.5 s"],
     "lines": ["web-1 (cluster web) is unhealthy since 2026-10-14T17:46:40Z (12 s)."],
 }
+ENGINE: Final[Example] = {
+    "id": "3d8a1c52-7f0e-4a57-9a54-0f6c41a4a1b7",
+    "host": "controller-1",
+    "pid": 4711,
+    "epoch": 12,
+    "version": "0.1.0",
+    "schema": 3,
+    "state": "live",
+    "watches": 40,
+    "nodes": 1600,
+    "blind_for": [
+        {
+            "cluster_id": CLUSTER["id"],
+            "cluster": "web",
+            "since_us": 1_792_000_000_000_000,
+            "since_at": "2026-10-14T17:46:40.000000Z",
+            "until_us": 1_792_000_120_000_000,
+            "until_at": "2026-10-14T17:48:40.000000Z",
+        }
+    ],
+    "started_us": 1_791_990_000_000_000,
+    "started_at": "2026-10-14T15:00:00.000000Z",
+    "seen_us": 1_792_000_000_000_000,
+    "seen_at": "2026-10-14T17:46:40.000000Z",
+    "stopped_us": None,
+    "stopped_at": None,
+}
+COVERED: Final[Example] = {
+    "ratio": 1.0,
+    "clusters": 80,
+    "clusters_watched": 80,
+    "nodes": 3200,
+    "nodes_watched": 3200,
+    "longest_unwatched_s": 0.0,
+}
 CHECK: Final[Example] = {
     "name": "database",
     "status": "ok",

@@ -33,6 +33,7 @@ _OWN: Final[Mapping[str, Mapping[str, Needs]]] = {
     "": {"GET": READ},
     "/openapi.json": {"GET": READ},
     "/doctor": {"GET": ADMIN},
+    "/engines": {"GET": ADMIN},
     "/policies": {"GET": READ},
     "/policies/validate": {"POST": READ},
     "/policies/{policy}": {"GET": READ, "PUT": WRITE},

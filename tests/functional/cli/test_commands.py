@@ -42,6 +42,7 @@ from tests.functional.cli.support import (
         pytest.param(("maintenance", "list"), "", "maintenance", id="maintenance-list"),
         pytest.param(("stop", "--show"), "nothing is stopped", "stops", id="stop-show"),
         pytest.param(("outbox", "list"), "", "messages", id="outbox-list"),
+        pytest.param(("engines",), "live", "coverage", id="engines"),
         pytest.param(("outbox", "redeliver"), "0 messages", "redelivered", id="redeliver"),
     ],
 )

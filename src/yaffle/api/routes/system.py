@@ -31,6 +31,7 @@ LINKS = (
     "actions",
     "outbox",
     "doctor",
+    "engines",
     "openapi.json",
 )
 HEALTH = {

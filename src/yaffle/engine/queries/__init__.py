@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from yaffle.engine.details import details_of
 from yaffle.engine.queries.catalogue import Catalogue
+from yaffle.engine.queries.fleet import Fleet
 from yaffle.engine.queries.history import History
 from yaffle.engine.queries.incidents import Incidents
 from yaffle.engine.queries.members import Members
@@ -45,6 +46,8 @@ class Queries:
         incidents = Incidents(kit)
         self.incidents = incidents.incidents
         self.incident = incidents.incident
+
+        self.engines = Fleet(kit).engines
 
         history = History(kit)
         self.events = history.events
