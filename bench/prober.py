@@ -1,151 +1,38 @@
 """URL checks: CPU per check of the prober and of HAProxy's httpchk, new connections, in one run.
 
-    python bench/prober.py [--rate 4000] [--seconds 10] [--rounds 3]
+    python bench/prober.py [--seconds 6] [--rounds 3] [--rate 4000 ...] [--unlike]
 
-Both sides ask the same local responder, a process of its own, at the same rate; only the CPU of the
-asking process counts (/proc/PID/stat), divided by what the responder counted. The cost falls with
-the rate, so the rate is printed. HAProxy runs with one thread. Use an optimised Python (a
-distribution's, say): the one in use is named. Target: at most 1.3 times HAProxy.
+Both sides ask the same local responder, a process of its own, with as many nodes at the same pace;
+only the CPU of the asking process counts, divided by what the responder answered. The cost falls
+with the rate, so the rate is printed. HAProxy runs with one thread. Then: memory per node, and how
+exactly each side keeps a node's interval, with our deliberate jitter off. Target: at most HAProxy's CPU.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import mmap
+import contextlib
 import os
-import platform
-import select
 import shutil
-import signal
 import socket
 import statistics
-import struct
 import subprocess
 import sys
-import sysconfig
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from yaffle.engine.clock import SystemClock
-from yaffle.model.ids import NodeId
-from yaffle.model.policy import UrlOptions
-from yaffle.ports.detector import UrlTarget
-from yaffle.prober.client import ProberClient
+from _measure import Cost, Sample, comparable, median_us, rss_bytes, shown
+from _prober import WARM_UP_S, ask
+from _python import described, system_python
+from _responder import Responder
 
-WARM_UP_S = 3.0
-ANSWER = (
-    b"HTTP/1.1 200 OK\r\nServer: bench\r\nContent-Type: text/plain\r\n"
-    b"Content-Length: 2\r\nConnection: close\r\n\r\nok"
-)
+from yaffle.prober import wire
 
-
-class Responder:
-    """A forked epoll server that counts its answers where both processes see them."""
-
-    def __init__(self) -> None:
-        self._count = mmap.mmap(-1, 8)
-        listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
-        listener.setblocking(False)
-        self.port = listener.getsockname()[1]
-        self._pid = os.fork()
-        if self._pid == 0:
-            self._serve(listener)
-        listener.close()
-
-    @property
-    def answers(self) -> int:
-        return struct.unpack("Q", self._count[:8])[0]
-
-    def stop(self) -> None:
-        os.kill(self._pid, signal.SIGKILL)
-        os.waitpid(self._pid, 0)
-
-    def _serve(self, listener: socket.socket) -> None:
-        poll = select.epoll()
-        poll.register(listener.fileno(), select.EPOLLIN)
-        open_socks: dict[int, socket.socket] = {}
-        answers = 0
-        while True:
-            for fd, _ in poll.poll():
-                if fd == listener.fileno():
-                    try:
-                        while True:
-                            sock, _ = listener.accept()
-                            sock.setblocking(False)
-                            open_socks[sock.fileno()] = sock
-                            poll.register(sock.fileno(), select.EPOLLIN)
-                    except BlockingIOError:
-                        continue
-                sock = open_socks.pop(fd)
-                try:
-                    if sock.recv(4096):
-                        sock.send(ANSWER)
-                        answers += 1
-                except OSError:
-                    pass
-                sock.close()
-            self._count[:8] = struct.pack("Q", answers)
-
-
-def cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def rss_mb(pid: int) -> float:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-class Sample:
-    """CPU of one process over a stretch of time, per answer of the responder."""
-
-    def __init__(self, pid: int, responder: Responder) -> None:
-        self._pid, self._responder = pid, responder
-        self._cpu, self._answers, self._at = cpu_s(pid), responder.answers, time.monotonic()
-
-    def end(self) -> tuple[float, float, float]:
-        """µs CPU a check, checks a second, MB."""
-        answers = self._responder.answers - self._answers
-        took = time.monotonic() - self._at
-        return (
-            (cpu_s(self._pid) - self._cpu) / max(answers, 1) * 1e6,
-            answers / took,
-            rss_mb(self._pid),
-        )
-
-
-async def ours(responder: Responder, rate: int, seconds: float) -> tuple[float, float, float]:
-    blind: list[str] = []
-    bad: dict[str, int] = {}
-
-    def sink(results) -> None:
-        for result in results:
-            if result.code != "L7-OK":
-                bad[result.code] = bad.get(result.code, 0) + 1
-
-    client = ProberClient(clock=SystemClock(), on_blind=blind.append)
-    url = f"http://127.0.0.1:{responder.port}/health"
-    targets = [UrlTarget(node_id=NodeId(f"node-{n}"), url=url) for n in range(rate)]
-    client.schedule("bench", targets, UrlOptions(poll_url=url), interval_s=1.0, sink=sink)
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(client.run())
-        await asyncio.sleep(WARM_UP_S)
-        sample = Sample(client.stats.pid, responder)
-        await asyncio.sleep(seconds)
-        result = sample.end()
-        running.cancel()
-    if blind or bad:
-        print(f"    note: not all passed: {bad} {blind}")
-    return result
-
-
-def haproxy(responder: Responder, rate: int, seconds: float) -> tuple[float, float, float]:
-    with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder, "haproxy.cfg")
-        config.write_text(
-            f"""
+TARGET = 1.0
+CONFIG = """
 global
     nbthread 1
     maxconn 4000
@@ -159,10 +46,36 @@ frontend unused
     bind unix@{folder}/unused.sock
 backend checked
     option httpchk
+    {state}
     http-check send meth GET uri /health ver HTTP/1.1 hdr Host localhost
     http-check expect status 200
-    server-template node {rate} 127.0.0.1:{responder.port} check inter 1s
+    server-template node {nodes} 127.0.0.1:{port} check inter {interval_ms}ms
 """
+# The prober as it is, except that a node's rounds do not move about within the interval.
+STEADY = """
+import sys
+from yaffle.prober import watches
+watches.JITTER = 0.0
+from yaffle.prober.__main__ import main
+main(int(sys.argv[1]), int(sys.argv[2]))
+"""
+
+
+@contextlib.contextmanager
+def haproxy(
+    responder: Responder, *, nodes: int, interval_s: float, state: str = ""
+) -> Iterator[int]:
+    """A private HAProxy that checks `nodes` servers; its process id."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder, "haproxy.cfg")
+        config.write_text(
+            CONFIG.format(
+                folder=folder,
+                nodes=nodes,
+                port=responder.port,
+                interval_ms=int(interval_s * 1000),
+                state=state,
+            )
         )
         child = subprocess.Popen(
             ["haproxy", "-db", "-f", str(config)],
@@ -170,49 +83,138 @@ backend checked
             stderr=subprocess.DEVNULL,
         )
         try:
-            time.sleep(WARM_UP_S)
-            sample = Sample(child.pid, responder)
-            time.sleep(seconds)
-            return sample.end()
+            yield child.pid
         finally:
             child.kill()
             child.wait()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rate", type=int, default=4000, help="checks a second")
-    parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--rounds", type=int, default=3)
-    args = parser.parse_args()
-    optimised = "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
-    print(
-        f"Python {platform.python_version()} ({sys.executable}, "
-        f"profile-guided: {'yes' if optimised else 'not known'}), "
-        f"{args.rate} checks/s, new connections"
+@contextlib.contextmanager
+def steady_prober(responder: Responder, *, nodes: int, interval_s: float) -> Iterator[int]:
+    """The prober without its jitter, spoken to directly; its process id."""
+    ours, theirs = socket.socketpair()
+    child = subprocess.Popen(
+        [sys.executable, "-c", STEADY, str(theirs.fileno()), str(os.getpid())],
+        pass_fds=(theirs.fileno(),),
     )
-    with_haproxy = shutil.which("haproxy") is not None
-    if not with_haproxy:
-        print("haproxy is not installed: only our side is measured")
-    responder = Responder()
-    mine, theirs = [], []
+    theirs.close()
+    asks = [
+        wire.Ask(n, f"node-{n}", f"http://127.0.0.1:{responder.port}/node{n}")
+        for n in range(1, nodes + 1)
+    ]
+    options = wire.Options(True, "", 1, 3.0, 1.0, False)
+    # Results must be read, or they would be dropped and told.
+    reader = threading.Thread(target=_drain, args=(ours,), daemon=True)
+    reader.start()
+    ours.sendall(wire.frame(wire.Configure([], [], "", 2_000)))
+    ours.sendall(wire.frame(wire.Schedule("bench", options, interval_s, asks)))
     try:
-        for _ in range(args.rounds):
-            mine.append(asyncio.run(ours(responder, args.rate, args.seconds)))
-            print("  yaffle   {:6.1f} µs/check  {:6.0f}/s  {:5.1f} MB".format(*mine[-1]))
-            if with_haproxy:
-                theirs.append(haproxy(responder, args.rate, args.seconds))
-                print("  haproxy  {:6.1f} µs/check  {:6.0f}/s  {:5.1f} MB".format(*theirs[-1]))
+        yield child.pid
     finally:
-        responder.stop()
-    ours_us = statistics.median(one[0] for one in mine)
-    if theirs:
-        theirs_us = statistics.median(one[0] for one in theirs)
+        child.kill()
+        child.wait()
+        reader.join(5)
+        ours.close()
+
+
+def _drain(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while sock.recv(1 << 20):
+            pass
+
+
+def one_pace(nodes: int, interval_s: float, args: argparse.Namespace) -> bool | None:
+    """Alternate both sides at one pace; whether the target was met, None if it cannot be said."""
+    ours: list[Cost] = []
+    theirs: list[Cost] = []
+    kind = "no two heads alike" if args.unlike else "heads with a date"
+    print(f"{nodes} nodes every {interval_s:g} s ({nodes / interval_s:.0f} checks/s), {kind}")
+    with Responder(unlike=args.unlike) as responder:
+        for _ in range(args.rounds):
+            ours.append(ask(responder, nodes=nodes, interval_s=interval_s, seconds=args.seconds))
+            print(shown("yaffle", ours[-1]), flush=True)
+            if args.alone:
+                continue
+            with haproxy(responder, nodes=nodes, interval_s=interval_s) as pid:
+                time.sleep(WARM_UP_S + interval_s)
+                sample = Sample(pid, responder.answers)
+                time.sleep(args.seconds)
+                theirs.append(sample.end())
+            print(shown("haproxy", theirs[-1]), flush=True)
+    if not theirs:
+        print(f"  median {median_us(ours):.1f} µs")
+        return None
+    ratio = median_us(ours) / median_us(theirs)
+    print(
+        f"  median: yaffle {median_us(ours):.1f} µs, haproxy {median_us(theirs):.1f} µs: "
+        f"{ratio:.2f} x"
+    )
+    if not comparable(ours, theirs):
+        print("  one side did not keep its rate: this machine is too busy to say")
+        return None
+    return ratio <= TARGET
+
+
+def precision(nodes: int, interval_s: float, args: argparse.Namespace) -> None:
+    """Memory per node and the deviation of a node's gaps from the interval, both sides."""
+    print(
+        f"{nodes} nodes every {interval_s:g} s: memory per node, and how steady a node's gaps are"
+    )
+    sides = [("yaffle", steady_prober, b"/node", {})]
+    if not args.alone:
+        state = {"state": "http-check send-state"}
+        sides.append(("haproxy", haproxy, b"name=checked/node", state))
+    for name, start, mark, more in sides:
+        with Responder() as small, start(small, nodes=1, interval_s=interval_s, **more) as pid:
+            time.sleep(interval_s + 1)
+            base = rss_bytes(pid)
+        with Responder(mark=mark) as responder:
+            with start(responder, nodes=nodes, interval_s=interval_s, **more) as pid:
+                time.sleep(WARM_UP_S + 3 * interval_s)
+                per_node = (rss_bytes(pid) - base) / nodes
+            off_ms = _deviations_ms(responder, interval_s)
         print(
-            f"median: yaffle {ours_us:.1f} µs, haproxy {theirs_us:.1f} µs: {ours_us / theirs_us:.2f} ×"
+            f"  {name:<10} {per_node:7.0f} bytes a node beyond {base / 1e6:.1f} MB; "
+            f"gap off by {statistics.median(off_ms):.1f} ms (median), "
+            f"{statistics.quantiles(off_ms, n=100)[98]:.1f} ms (p99) of {len(off_ms)}"
         )
+
+
+def _deviations_ms(responder: Responder, interval_s: float) -> list[float]:
+    last: dict[int, float] = {}
+    off: list[float] = []
+    for node, at_s in responder.arrivals():
+        if node in last:
+            off.append(abs(at_s - last[node] - interval_s) * 1000)
+        last[node] = at_s
+    return off
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rate", type=int, nargs="*", help="checks a second, one node for each")
+    parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--unlike", action="store_true", help="no two answers have the same head")
+    args = parser.parse_args()
+    system_python()
+    print(described())
+    args.alone = shutil.which("haproxy") is None
+    if args.alone:
+        print("haproxy is not installed: only our side is measured")
     else:
-        print(f"median: yaffle {ours_us:.1f} µs a check")
+        version = subprocess.check_output(["haproxy", "-v"], text=True).splitlines()[0]
+        print(version.partition(" - ")[0])
+    paces = [(rate, 1.0) for rate in args.rate or ()] or [(1000, 1.0), (4000, 1.0), (10_000, 5.0)]
+    met = [one_pace(nodes, interval_s, args) for nodes, interval_s in paces]
+    if not args.rate:
+        precision(10_000, 5.0, args)
+    if args.alone:
+        return
+    verdict = "met" if all(met) else "MISSED" if False in met else "not known"
+    print(f"target <= {TARGET:g} x HAProxy at every pace: {verdict}")
+    sys.exit(0 if all(met) else 1)
 
 
 if __name__ == "__main__":
