@@ -6,7 +6,6 @@ Rows are read with sqlite3 alone and processes through /proc, never through the 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import multiprocessing
 import os
@@ -21,6 +20,7 @@ from typing import Any
 
 import pytest
 from tests.chaos import engine_child
+from tests.chaos.diary import Diaries, Life, is_alive
 
 MINUTES = float(os.environ.get("YAFFLE_CHAOS_MINUTES") or 0)
 long = pytest.mark.skipif(MINUTES == 0, reason="long: run by `make chaos MINUTES=1`")
@@ -86,16 +86,6 @@ properties:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Life:
-    """One stretch of a node's diary: a process from its start to its last beat."""
-
-    pid: int
-    start_us: int
-    last_us: int
-    crashed: bool = False
-
-
 @dataclass
 class Lab:
     """One installation on this machine."""
@@ -110,13 +100,14 @@ class Lab:
     )
     state: Path = field(init=False)
     diary: Path = field(init=False)
+    diaries: Diaries = field(init=False)
     process: Any = None
     frozen: bool = False
 
     def __post_init__(self) -> None:
         self.state = self.root / "state"
         self.diary = self.root / "diary"
-        self.diary.mkdir(parents=True, exist_ok=True)
+        self.diaries = Diaries(self.diary)
 
     # --- the engine ----------------------------------------------------------------------------
 
@@ -241,54 +232,24 @@ class Lab:
             return conn.execute(sql, values).fetchall()
 
     def lives(self, name: str) -> list[Life]:
-        """Return the lives of a node, oldest first."""
-        found: dict[int, Life] = {}
-        path = self.diary / f"{name}.diary"
-        for line in path.read_text().splitlines() if path.exists() else ():
-            word, pid_text, at_text = line.split()
-            pid, at_us = int(pid_text), int(at_text)
-            before = found.get(pid)
-            if word == "start":
-                found[pid] = Life(pid, at_us, at_us)
-            elif before is not None:
-                found[pid] = Life(pid, before.start_us, at_us, word == "crash")
-        return sorted(found.values(), key=lambda one: one.start_us)
+        """As `Diaries.lives`."""
+        return self.diaries.lives(name)
 
     def violations(self) -> list[str]:
-        """Return every line that says that two copies ran at once."""
-        lines = [
-            f"{path.stem}: {line}"
-            for path in sorted(self.diary.glob("*.diary"))
-            for line in path.read_text().splitlines()
-            if line.startswith("violation")
-        ]
-        for path in self.diary.glob("*.diary"):
-            lives = self.lives(path.stem)
-            lines += [
-                f"{path.stem}: pid {a.pid} beats after pid {b.pid} has started"
-                for a, b in itertools.pairwise(lives)
-                if a.last_us > b.start_us
-            ]
-        return lines
+        """As `Diaries.violations`."""
+        return self.diaries.violations()
 
     def pid(self, name: str) -> int:
         """Return the pid of a node's last life."""
         return self.lives(name)[-1].pid
 
     def manner(self, name: str, *lines: str) -> None:
-        """Say how a node behaves from its next start on."""
-        (self.diary / f"{name}.crashes").unlink(missing_ok=True)
-        (self.diary / f"{name}.manner").write_text("\n".join(lines))
+        """As `Diaries.manner`."""
+        self.diaries.manner(name, *lines)
 
     def signal(self, name: str, number: int) -> int | None:
-        """Send a signal to the node's living process; return its pid, None when there is none."""
-        lives = self.lives(name)
-        if not lives or not is_alive(lives[-1].pid):
-            return None
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(lives[-1].pid, number)
-            return lives[-1].pid
-        return None
+        """As `Diaries.signal`."""
+        return self.diaries.signal(name, number)
 
     def leftovers(self) -> list[str]:
         """Return living processes that belong to this lab, and files that should be gone."""
@@ -332,15 +293,6 @@ class Lab:
                     f"\n{self.log()[-3000:]}"
                 )
             time.sleep(0.05)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether that process can still act; a zombie cannot."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in {"Z", "X"}
 
 
 def now_us() -> int:

@@ -22,6 +22,7 @@ class Receiver:
     port: int = 0
     broken: bool = False
     accepted: dict[str, dict[str, object]] = field(default_factory=dict)
+    arrived_us: dict[str, int] = field(default_factory=dict)
     forged: list[str] = field(default_factory=list)
     refused: int = 0
 
@@ -30,14 +31,18 @@ class Receiver:
         """The notifier's section."""
         return {
             "type": "webhook",
-            "url": f"http://127.0.0.1:{self.port}/hook",
+            "url": self.url(),
             "secret": SECRET,
             "timeout": 3,
         }
 
+    def url(self, host: str = "127.0.0.1") -> str:
+        """Return where to send to."""
+        return f"http://{host}:{self.port}/hook"
+
 
 @contextlib.contextmanager
-def receiving() -> Iterator[Receiver]:
+def receiving(host: str = "127.0.0.1") -> Iterator[Receiver]:
     """Serve on a free port until the block ends."""
     state = Receiver()
 
@@ -53,6 +58,7 @@ def receiving() -> Iterator[Receiver]:
                 try:
                     ident = verify(SECRET.encode(), dict(self.headers), body, now_s=time.time())
                     state.accepted[ident] = json.loads(body)
+                    state.arrived_us.setdefault(ident, time.time_ns() // 1000)
                 except BadSignature as error:
                     state.forged.append(str(error))
                     status = 400
@@ -70,7 +76,7 @@ def receiving() -> Iterator[Receiver]:
         def handle_error(self, request: object, client_address: object) -> None:
             pass
 
-    server = Server(("127.0.0.1", 0), Handler)
+    server = Server((host, 0), Handler)
     state.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()

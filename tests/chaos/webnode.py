@@ -1,13 +1,15 @@
 """A small web node whose diary survives it, so that two copies at once leave a trace.
 
-`webnode.py PORT NAME DIARY_DIR`: takes an exclusive flock on `NAME.lock` for life (a stopped process
-keeps it), appends `start|beat|violation|crash PID TIME_US` to `NAME.diary`, answers 200 to anything.
-Manners, read from `NAME.manner` at start: `ignore-term`, `crash N` (ends at once, N times over all
-starts), `die-after SECONDS`. Knows nothing of Yaffle.
+`webnode.py PORT NAME DIARY_DIR [ADDRESS]`: takes an exclusive flock on `NAME.lock` for life (a stopped
+process keeps it), appends `start|beat|violation|crash PID TIME_US` to `NAME.diary`, and to `NAME.made`
+at each start `PID TIME_US OPERATION`, answers 200 to anything. Manners, read from `NAME.manner` at
+start: `ignore-term`, `crash N` (ends at once, N times over all starts), `die-after SECONDS`, `slow
+SECONDS` (before it serves). Of Yaffle it knows only which operation has started it.
 """
 
 import fcntl
 import os
+import resource
 import signal
 import socket
 import sys
@@ -20,6 +22,9 @@ BEAT_S = 0.1
 def main() -> None:
     """Serve until killed."""
     port, name, folder = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    # Whoever started us may have been short of disk; the evidence must be written all the same.
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (unlimited, unlimited))
     diary = os.open(f"{folder}/{name}.diary", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     lock = os.open(f"{folder}/{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
 
@@ -31,14 +36,19 @@ def main() -> None:
     except BlockingIOError:
         note("violation")
     note("start")
+    operation = os.environ.get("YAFFLE_OPERATION_ID", "-")
+    made = os.open(f"{folder}/{name}.made", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.write(made, f"{os.getpid()} {time.time_ns() // 1000} {operation}\n".encode())
     manners = manners_of(f"{folder}/{name}.manner")
     if "ignore-term" in manners:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if crashes_now(f"{folder}/{name}.crashes", int(manners.get("crash", "0"))):
         note("crash")
         os._exit(3)
+    time.sleep(float(manners.get("slow", "0")))
     life_s = float(manners.get("die-after", "inf"))
-    serve(port, note, time.monotonic() + life_s)
+    address = sys.argv[4] if len(sys.argv) > 4 else "127.0.0.1"
+    serve(address, port, note, time.monotonic() + life_s)
 
 
 def manners_of(path: str) -> dict[str, str]:
@@ -63,11 +73,11 @@ def crashes_now(path: str, times: int) -> bool:
     return True
 
 
-def serve(port: int, note, until_s: float) -> None:  # type: ignore[no-untyped-def]
+def serve(address: str, port: int, note, until_s: float) -> None:  # type: ignore[no-untyped-def]
     """Answer, and write a beat whenever it is quiet."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", port))
+        listener.bind((address, port))
         listener.listen(64)
         listener.settimeout(BEAT_S)
         beat_s = 0.0

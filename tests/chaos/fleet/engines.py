@@ -1,0 +1,294 @@
+"""Real `yaffle engine` and `yaffle api` processes, and what can be done to one of them from outside.
+
+What was done to an engine, and since when, is kept as its conditions: the judge goes by them when it
+asks who could have watched at a time, and never by what an engine says of itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from tests.chaos.fleet.proxy import Mode, Network, Proxy
+from tests.chaos.fleet.space import Space
+from tests.chaos.lab import now_us
+
+START_S = 60.0
+END_S = 30.0
+FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """From `at_us` on the engine was so; `able` to hold a watch and to write."""
+
+    at_us: int
+    word: str
+    able: bool
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return the environment without any setting of this machine."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("YAFFLE_", "OS_", "NOTIFY_"))}
+    return {**kept, "PYTHONUNBUFFERED": "1", **more}
+
+
+@dataclass
+class Program:
+    """One process of the program: `role` is `engine` or `api`."""
+
+    name: str
+    role: str
+    root: Path
+    settings: Mapping[str, object]
+    source: Path | None = None
+    """A tree of sources to run instead of the installed one: a planted bug."""
+    space: Space | None = None
+    steppable: bool = False
+    """Whether its wall clock can be stepped."""
+    process: subprocess.Popen[bytes] | None = None
+    _mark: int = 0
+
+    @property
+    def log_path(self) -> Path:
+        return self.root / f"{self.name}.log"
+
+    @property
+    def offset_path(self) -> Path:
+        return self.root / f"{self.name}.offset"
+
+    def log(self) -> str:
+        """Everything that processes of this name have said."""
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def said(self) -> str:
+        """Return what the present process, or the last one, has said."""
+        return self.log()[self._mark :]
+
+    def launch(self) -> None:
+        """Start it; does not wait."""
+        command = [
+            "setpriv",
+            "--pdeathsig",
+            "KILL",
+            sys.executable,
+            "-P",
+            "-m",
+            "yaffle.cli",
+            self.role,
+        ]
+        command += ["--config", str(write_toml(self.root / f"{self.name}.toml", self.settings))]
+        more = {"PYTHONPATH": str(self.source)} if self.source else {}
+        if self.steppable:
+            self.offset_path.write_text("+0\n")
+            more |= {
+                "LD_PRELOAD": str(FAKETIME),
+                "FAKETIME_TIMESTAMP_FILE": str(self.offset_path),
+                "FAKETIME_CACHE_DURATION": "1",
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                "DONT_FAKE_MONOTONIC": "1",
+                "FAKETIME_DONT_RESET": "1",
+            }
+        if self.space is not None:
+            command = self.space.enter(command)
+        self._mark = len(self.log())
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                env=environment(**more),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.root,
+            )
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def end(self, number: signal.Signals) -> int:
+        """End it and return how it ended."""
+        if self.process is None:
+            return 0
+        for one in self.own_processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.send_signal(signal.SIGCONT)
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        code = self.process.wait(END_S)
+        self.process = None
+        return code
+
+    def own_processes(self) -> Sequence[psutil.Process]:
+        """Return it and the children that are it: not the nodes it has started."""
+        if not self.alive:
+            return ()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            main = psutil.Process(self.pid)
+            return (main, *(c for c in main.children() if _is_prober(c)))
+        return ()
+
+
+def _is_prober(child: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return any("prober" in word for word in child.cmdline())
+    return False
+
+
+@dataclass
+class Engine(Program):
+    """A `yaffle engine` behind a proxy of its own to the database."""
+
+    network: Network = field(kw_only=True)
+    database: Proxy = field(kw_only=True)
+    node_ports: range = field(kw_only=True)
+    conditions: list[Condition] = field(default_factory=list)
+    epochs_of: dict[int, int] = field(default_factory=dict)
+    """Pid → when it was started (µs); rows name an engine by its pid."""
+
+    def _note(self, word: str, *, able: bool) -> None:
+        self.conditions.append(Condition(now_us(), word, able))
+
+    @property
+    def able(self) -> bool:
+        """Whether it can watch and write, as far as what was done to it goes."""
+        return bool(self.conditions) and self.conditions[-1].able
+
+    def start(self) -> None:
+        """Start it; it is able once `ready` has returned."""
+        self.launch()
+        self.epochs_of[self.pid] = now_us()
+        self._note("started", able=False)
+
+    def ready(self) -> None:
+        """Wait for its session."""
+        until_s = time.monotonic() + START_S
+        while "session began" not in self.said():
+            assert self.alive, f"{self.name} ended:\n{self.said()[-3000:]}"
+            assert time.monotonic() < until_s, f"{self.name}: no session:\n{self.said()[-3000:]}"
+            time.sleep(0.05)
+        self._note("ready", able=True)
+
+    # --- harm ------------------------------------------------------------------------------------
+
+    def kill(self) -> None:
+        """kill -9."""
+        self._note("killed", able=False)
+        self.end(signal.SIGKILL)
+
+    def quit(self) -> int:
+        """SIGTERM: it gives everything back."""
+        self._note("quit", able=False)
+        return self.end(signal.SIGTERM)
+
+    def freeze(self) -> None:
+        """SIGSTOP, the prober too."""
+        self._note("frozen", able=False)
+        for one in self.own_processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        for one in self.own_processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.send_signal(signal.SIGCONT)
+        self._note("thawed", able=False)
+
+    def cut_database(self, mode: Mode) -> None:
+        """Harm its way to the database, and to that alone."""
+        self._note(f"database {mode}", able=mode in {Mode.OPEN, Mode.SLOW})
+        self.network.turn(self.database, mode)
+
+    def mend_database(self) -> None:
+        """Open the way again; `recovered` says when it is able."""
+        self.network.turn(self.database, Mode.OPEN)
+        self._note("database mended", able=False)
+
+    def cut_nodes(self) -> None:
+        """Drop what it sends to the nodes."""
+        assert self.space is not None
+        self._note("cut off from nodes", able=False)
+        self.space.drop(self.node_ports)
+
+    def mend_nodes(self) -> None:
+        """Let it reach the nodes again."""
+        assert self.space is not None
+        self.space.restore()
+        self._note("nodes mended", able=False)
+
+    def step_clock(self, seconds: float) -> None:
+        """Step its wall clock; seen within a second. It stays able."""
+        fresh = self.offset_path.with_suffix(".new")
+        fresh.write_text(f"{seconds:+g}\n")
+        fresh.replace(self.offset_path)
+        self._note(f"clock {seconds:+g} s", able=self.able)
+
+    def fill_disk(self) -> None:
+        """Let every write of it to a file fail; what it starts is not harmed."""
+        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        self._note("disk full", able=self.able)
+
+    def free_disk(self) -> None:
+        """Let it write again."""
+        no_limit = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, no_limit)
+        self._note("disk free", able=self.able)
+
+    def recovered(self) -> None:
+        """Say that it has been seen at work since it was mended."""
+        self._note("recovered", able=True)
+
+    def able_throughout(self, begin_us: int, end_us: int) -> bool:
+        """Whether nothing kept it from working at any time of that stretch."""
+        states = [c for c in self.conditions if c.at_us <= begin_us][-1:]
+        states += [c for c in self.conditions if begin_us < c.at_us <= end_us]
+        return bool(states) and states[0].at_us <= begin_us and all(c.able for c in states)
+
+    def able_at(self, at_us: int) -> bool:
+        """Whether it was able at that moment."""
+        return self.able_throughout(at_us, at_us)
+
+
+def write_toml(path: Path, settings: Mapping[str, object]) -> Path:
+    """Write settings as TOML: JSON's numbers, texts and lists are TOML's too."""
+    lines: list[str] = []
+
+    def table(name: str, values: Mapping[str, object]) -> None:
+        plain = {k: v for k, v in values.items() if not isinstance(v, Mapping)}
+        if name:
+            lines.append(f"[{name}]")
+        lines.extend(f"{key} = {json.dumps(value)}" for key, value in plain.items())
+        for key, value in values.items():
+            if isinstance(value, Mapping):
+                table(f"{name}.{key}" if name else key, value)
+
+    table("", settings)
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def wait(what: Callable[[], object], bound_s: float, why: str) -> None:
+    """Poll until `what` is true."""
+    until_s = time.monotonic() + bound_s
+    while not what():
+        assert time.monotonic() < until_s, f"not within {bound_s:g} s: {why}"
+        time.sleep(0.05)
+
+
+__all__ = ["Condition", "Engine", "Mode", "Program", "environment", "wait", "write_toml"]
