@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import and_, false, or_, select
 
 from yaffle.errors import MultipleChoices, NotFound
+from yaffle.store import dialects
 from yaffle.store.catalog import is_prefix
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Listing:
 
     def keys(self, conn: Connection, after: Key | None, limit: int | None) -> Sequence[Key]:
         """Return the keys that follow `after`, at most `limit` and at most KEYS_MAX."""
-        query = select(*self._columns).where(*self.where).order_by(*self._ordering)
+        query = select(*self._columns).where(*self.where).order_by(*self._ordering(conn))
         if after is not None:
             query = query.where(_beyond(self.order, after))
         most = KEYS_MAX if limit is None else min(limit, KEYS_MAX)
@@ -52,16 +53,17 @@ class Listing:
     def _columns(self) -> tuple[Column[object], ...]:
         return (*(column for column, _ in self.order), self.table.c.id)
 
-    @property
-    def _ordering(self) -> list[ColumnElement[object]]:
-        return [_directed(column, descends) for column, descends in self.order]
+    def _ordering(self, conn: Connection) -> list[ColumnElement[object]]:
+        says_where = dialects.kind_of(conn).nulls_are_largest
+        return [_directed(column, descends, says_where) for column, descends in self.order]
 
 
-def _directed(column: Column[object], descends: bool) -> ColumnElement[object]:
-    """Say where nulls go only where there may be some: indexes know the plain order."""
-    if not column.nullable:
-        return column.desc() if descends else column.asc()
-    return column.desc().nulls_last() if descends else column.asc().nulls_first()
+def _directed(column: Column[object], descends: bool, says_where: bool) -> ColumnElement[object]:
+    """Say where nulls go only where the database would put them elsewhere: indexes know no more."""
+    ordered = column.desc() if descends else column.asc()
+    if not (column.nullable and says_where):
+        return ordered
+    return ordered.nulls_last() if descends else ordered.nulls_first()
 
 
 def _beyond(order: Sequence[tuple[Column[object], bool]], after: Key) -> ColumnElement[bool]:

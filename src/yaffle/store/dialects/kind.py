@@ -53,6 +53,8 @@ class Kind(Protocol):
 
     transactional_ddl: bool
     """Whether a migration that fails leaves nothing behind."""
+    nulls_are_largest: bool
+    """Whether nulls come last in a plain order; we want them first."""
 
     def make_engine(self, opening: Opening) -> Engine:
         """Return an engine that opens connections as asked, each ready for `begin`."""

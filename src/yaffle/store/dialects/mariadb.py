@@ -72,6 +72,7 @@ class MariaDB:
     """As `Kind`."""
 
     transactional_ddl = False
+    nulls_are_largest = False
 
     def make_engine(self, opening: Opening) -> Engine:
         """As `Kind.make_engine`; the URL's query goes to the driver (`?ssl_ca=/etc/…`)."""

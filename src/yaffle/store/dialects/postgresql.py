@@ -59,6 +59,7 @@ class PostgreSQL:
     """As `Kind`."""
 
     transactional_ddl = True
+    nulls_are_largest = True
 
     def make_engine(self, opening: Opening) -> Engine:
         """As `Kind.make_engine`; the URL's query goes to libpq (`?sslmode=verify-full`)."""

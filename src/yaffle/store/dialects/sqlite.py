@@ -46,6 +46,7 @@ class SQLite:
     """As `Kind`."""
 
     transactional_ddl = True
+    nulls_are_largest = False
 
     def make_engine(self, opening: Opening) -> Engine:
         """As `Kind.make_engine`."""
