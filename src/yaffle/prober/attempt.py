@@ -116,10 +116,12 @@ class Attempt:
         self.phase = _RESOLVE
         loop.attempts.add(self)
         idle = self._owner.idle
-        if idle is None:
-            self._find()
-        else:
+        if idle is not None:
             self._reuse(idle)
+        elif self._request.addresses is not None:
+            self._connect()
+        else:
+            self._find()
 
     def abandon(self) -> None:
         """End without telling anybody: the watch is gone or the deadline has passed."""
@@ -235,7 +237,7 @@ class Attempt:
         number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if number:
             self._failed_with(connect_failure(number, sock.family))
-            self._loop.close(sock)
+            self._loop.sockets.close(sock)
             self._sock = None
             self._connect()
         # Trouble without an error is what was left of the socket's former connection.
@@ -362,7 +364,7 @@ class Attempt:
     def _start_again(self) -> None:
         """A kept connection that was closed meanwhile says nothing about the node."""
         if self._sock is not None:
-            self._loop.close(self._sock)
+            self._loop.sockets.close(self._sock)
         self._sock = None
         self._response = None
         self._reused = False
@@ -385,7 +387,7 @@ class Attempt:
         elif self._request.tls:
             return
         else:
-            loop.give_back(sock)
+            loop.sockets.give_back(sock)
         self._sock = None
 
     # --- the end ---
@@ -404,7 +406,7 @@ class Attempt:
             self._response.release()
             self._response = None
         if self._sock is not None:
-            self._loop.close(self._sock)
+            self._loop.sockets.close(self._sock)
             self._sock = None
         self._reused = False
         self._loop.attempts.discard(self)

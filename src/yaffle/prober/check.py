@@ -85,7 +85,14 @@ class Check:
         self._left = self._rules.attempts
         self._doubt = None
         self._patience_s = patience_s
-        if self._attempt is not None or self._prepare():
+        attempt = self._attempt
+        if attempt is None and not self._prepare():
+            return
+        if attempt is not None and self._loop.has_place():
+            # What `_ask` would do, but most checks come this way.
+            self.state = ASKING
+            attempt.start()
+        else:
             self._ask()
 
     def _prepare(self) -> bool:
@@ -123,11 +130,13 @@ class Check:
         return _line(f"GET {request.shown}: {what}{took}{tried}")
 
     def _ask(self) -> None:
-        if self._loop.take_place(self):
+        loop = self._loop
+        if loop.has_place():
             self.place_free()
         else:
             self.state = QUEUED
-            self._loop.wheel.put(self, self._loop.now + self._patience_s)
+            loop.waiting[self] = None
+            loop.wheel.put(self, loop.now + self._patience_s)
 
     def place_free(self) -> None:
         """There is a place: make the next attempt."""

@@ -42,7 +42,7 @@ class IdleSocket:
 
     def drop(self) -> None:
         """Close it."""
-        self._loop.close(self.take())
+        self._loop.sockets.close(self.take())
 
     def take(self) -> socket.SocketType:
         """Hand over the socket for another attempt."""

@@ -21,7 +21,6 @@ from yaffle.prober.tls import Contexts
 from yaffle.prober.wheel import Wheel
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
 
 LATE_S: Final = 0.5
@@ -100,8 +99,8 @@ class Loop:
         """When the events that are being handled were fetched, by the clock on the wall."""
         self.wheel = Wheel(self.now)
         self.epoll = select.epoll()
-        self.sockets = Sockets(self.epoll)
         self.handlers: dict[int, Handler] = {}
+        self.sockets = Sockets(self.epoll, self.handlers)
         self.heads = Heads()
         self.resolver = Resolver(now_s)
         self.gate = Gate(AddressRules())
@@ -170,22 +169,9 @@ class Loop:
                 attempt.was_late(lag_s)
             self.on_late(lag_s)
 
-    def close(self, sock: socket.SocketType) -> None:
-        """Forget and close."""
-        self.handlers.pop(sock.fileno(), None)
-        self.sockets.close(sock)
-
-    def give_back(self, sock: socket.SocketType) -> None:
-        """Forget, and let another attempt have the socket."""
-        self.handlers.pop(sock.fileno(), None)
-        self.sockets.give_back(sock)
-
-    def take_place(self, waiter: Waiter) -> bool:
-        """Whether there is a place for one more attempt; if not, `waiter` is called in its turn."""
-        if len(self.attempts) < self.sockets_max and not self.waiting:
-            return True
-        self.waiting[waiter] = None
-        return False
+    def has_place(self) -> bool:
+        """Whether there is a place for one more attempt; who finds none waits in `waiting`."""
+        return len(self.attempts) < self.sockets_max and not self.waiting
 
     def leave_queue(self, waiter: Waiter) -> None:
         """No longer wait for a place."""

@@ -14,7 +14,10 @@ import ctypes
 import select
 import socket
 import struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from yaffle.prober.loop import Handler
 
 FREE_MAX: Final = 512
 """Sockets of one family that wait for their next use; each holds about 4 KB of the kernel's."""
@@ -36,10 +39,11 @@ _connect.restype = ctypes.c_int
 class Sockets:
     """Every socket of the prober's checks; registered with `epoll` for as long as it lives."""
 
-    __slots__ = ("_epoll", "_free")
+    __slots__ = ("_epoll", "_free", "_handlers")
 
-    def __init__(self, epoll: select.epoll) -> None:
+    def __init__(self, epoll: select.epoll, handlers: dict[int, Handler]) -> None:
         self._epoll = epoll
+        self._handlers = handlers
         self._free: dict[int, list[socket.SocketType]] = {}
 
     def take(self, family: int) -> socket.SocketType:
@@ -64,14 +68,19 @@ class Sockets:
         return sock
 
     def give_back(self, sock: socket.SocketType) -> None:
-        """End the connection with a reset; the socket may be lent again."""
-        free = self._free.setdefault(sock.family, [])
-        if len(free) < FREE_MAX and _connect(sock.fileno(), _UNSPEC, len(_UNSPEC)) == 0:
+        """End the connection with a reset, tell nobody of it; the socket may be lent again."""
+        fd = sock.fileno()
+        free = self._free.get(sock.family)
+        if free is None:
+            free = self._free[sock.family] = []
+        if len(free) < FREE_MAX and _connect(fd, _UNSPEC, 16) == 0:
+            self._handlers.pop(fd, None)
             free.append(sock)
         else:
             self.close(sock)
 
     def close(self, sock: socket.SocketType) -> None:
         """End the connection with a reset, and the socket; epoll forgets it by itself."""
+        self._handlers.pop(sock.fileno(), None)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         sock.close()

@@ -53,10 +53,12 @@ class Wheel:
     def advance(self, now_s: float) -> None:
         """Fire everything that is due at `now_s`; a timer put meanwhile waits for a later tick."""
         last = int(now_s * _SLOTS_PER_S)
+        if last <= self._now:
+            return
         first = self._now + 1
         # After a long sleep one round of the ring visits every slot there is.
         steps = min(last - self._now, _SLOTS)
-        self._now = max(self._now, last)
+        self._now = last
         for tick in range(first, first + steps):
             slot = self._slots[tick & _MASK]
             if slot:
@@ -75,7 +77,8 @@ class Wheel:
         """How long nothing is due, counted from `now_s` and at most `longest_s`."""
         if not self.waiting:
             return longest_s
-        for tick in range(self._now + 1, self._now + 1 + int(longest_s / SLOT_S)):
-            if self._slots[tick & _MASK]:
+        first, slots = self._now + 1, self._slots
+        for tick in range(first, first + int(longest_s * _SLOTS_PER_S)):
+            if slots[tick & _MASK]:
                 return max(0.0, min(tick * SLOT_S - now_s, longest_s))
         return longest_s

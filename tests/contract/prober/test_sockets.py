@@ -157,7 +157,7 @@ def test_an_ended_attempt_leaves_nothing_behind(loop: Loop) -> None:
 
 def test_free_sockets_are_bounded() -> None:
     epoll = select.epoll()
-    sockets = Sockets(epoll)
+    sockets = Sockets(epoll, {})
     lent = [sockets.take(socket.AF_INET) for _ in range(FREE_MAX + 5)]
     for sock in lent:
         sockets.give_back(sock)
