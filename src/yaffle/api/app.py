@@ -55,6 +55,7 @@ def build(parts: Parts) -> FastAPI:
         clusters.clusters(parts),
         nodes.nodes(parts),
         history.incidents(parts),
+        history.decisions(parts),
         history.history(parts),
         operators.maintenance(parts),
         operators.stop(parts),

@@ -213,6 +213,46 @@ MESSAGE: Final[Example] = {
     "created_us": 1_792_000_000_000_000,
     "created_at": "2026-10-14T17:46:40.000000Z",
 }
+DECISION: Final[Example] = {
+    "seq": 31,
+    "cluster_id": NODE["cluster_id"],
+    "node_id": NODE["id"],
+    "node": "web-1",
+    "kind": "hold",
+    "reason": "storm",
+    "numbers": {"sick": 2, "suspect": 0, "threshold": 1, "capacity": 3, "in_flight": 0},
+    "inputs": {"health": "unhealthy", "settled": True, "ladder": ["RECREATE"], "record": {"v": 1}},
+    "policy_id": "5b2f7c58-30d6-4f6f-8a3d-0e0d9fd5e9a1",
+    "policy_version": "1.3",
+    "incident_id": "2f0f7d0c-7a3e-4d0c-8a7a-6f6f1c6c8b01",
+    "at_us": 1_792_000_000_000_000,
+    "at": "2026-10-14T17:46:40.000000Z",
+    "until_us": None,
+    "until_at": None,
+    "recheck": {"agrees": True, "why": ""},
+}
+RECHECK: Final[Example] = {
+    "checked": 31,
+    "agreed": 30,
+    "not_recheckable": 0,
+    "disagreed": [
+        {
+            "seq": 17,
+            "node_id": NODE["id"],
+            "node": "web-1",
+            "kind": "recover",
+            "reason": None,
+            "at_us": 1_792_000_000_000_000,
+            "at": "2026-10-14T17:46:40.000000Z",
+            "agrees": False,
+            "why": "numbers.sick is stored as 1 and comes to 2",
+            "field": "numbers.sick",
+            "stored": 1,
+            "recomputed": 2,
+        }
+    ],
+    "last": 31,
+}
 WHY: Final[Example] = {
     "node": {"id": NODE["id"], "name": "web-1", "cluster": "web", "health": "unhealthy"},
     "believed": "The backend says that it is not running. exited 137",
@@ -236,20 +276,7 @@ WHY: Final[Example] = {
         "since_at": "2026-10-14T17:46:40.000000Z",
     },
     "policy": "web-health",
-    "decision": {
-        "seq": 31,
-        "kind": "hold",
-        "reason": "storm",
-        "numbers": {"sick": 2, "suspect": 0, "threshold": 1, "capacity": 3, "in_flight": 0},
-        "inputs": {"health": "unhealthy", "settled": True, "ladder": ["RECREATE"]},
-        "policy_id": "5b2f7c58-30d6-4f6f-8a3d-0e0d9fd5e9a1",
-        "policy_version": "1.3",
-        "incident_id": "2f0f7d0c-7a3e-4d0c-8a7a-6f6f1c6c8b01",
-        "at_us": 1_792_000_000_000_000,
-        "at": "2026-10-14T17:46:40.000000Z",
-        "until_us": None,
-        "until_at": None,
-    },
+    "decision": DECISION,
     "held": {
         "reason": "storm",
         "sentence": "2 of 3 nodes are sick and 0 suspected; the brake holds above 1.",

@@ -47,6 +47,8 @@ _OWN: Final[Mapping[str, Mapping[str, Needs]]] = {
     "/incidents": {"GET": READ},
     "/incidents/{incident}": {"GET": READ},
     "/incidents/{incident}/acknowledge": {"POST": WRITE},
+    "/decisions": {"GET": READ},
+    "/decisions/check": {"GET": READ},
     "/events": {"GET": READ},
     "/actions": {"GET": READ},
     "/outbox": {"GET": READ},

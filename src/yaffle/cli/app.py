@@ -13,11 +13,13 @@ from yaffle.cli import (
     care,
     clusters,
     database,
+    decisions,
     demo,
     doctor,
     engines,
     errands,
     events,
+    explaining,
     happenings,
     imports,
     incidents,
@@ -56,6 +58,7 @@ app.command("engine")(serve.engine)
 app.command("api")(serve.api)
 client(app, "status")(status.status)
 client(app, "why")(nodes.why)
+app.command("explain")(explaining.explain)
 app.add_typer(profiles.app, name="profile")
 app.add_typer(kinds.profile_types, name="profile-type")
 app.add_typer(policies.app, name="policy")
@@ -67,6 +70,8 @@ app.add_typer(actions.app, name="action")
 app.add_typer(happenings.app, name="event")
 client(app, "events")(events.events)
 app.add_typer(incidents.app, name="incident")
+app.add_typer(decisions.app, name="decision")
+app.add_typer(decisions.app, name="decisions", hidden=True)
 app.add_typer(operators.app, name="maintenance")
 client(app, "stop")(operators.stop)
 app.add_typer(outbox.app, name="outbox")

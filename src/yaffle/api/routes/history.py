@@ -1,4 +1,4 @@
-"""What happened, over HTTP: incidents, events, actions, and news on its way."""
+"""What happened, over HTTP: incidents, decisions, events, actions, and news on its way."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from yaffle.api.asking import By, Limit, NodeWord, Word, answers
 from yaffle.api.bodies import ByBody, RedeliverBody
 from yaffle.api.parts import Parts
 from yaffle.api.reply import Reply
+from yaffle.engine.queries.decisions import Which
 
 OpenOnly = Annotated[bool, Query(alias="open", description="Only those that have not ended.")]
-After = Annotated[int, Query(ge=0, le=2**62, description="Only events with a larger `seq`.")]
+After = Annotated[int, Query(ge=0, le=2**62, description="Only those with a larger `seq`.")]
+Within = Annotated[
+    float | None, Query(gt=0, le=1e9, description="Only those of the last so many seconds.")
+]
 State = Annotated[
     Literal["pending", "parked", "accepted"] | None, Query(description="Only messages so far.")
 ]
@@ -43,6 +47,38 @@ def incidents(parts: Parts) -> APIRouter:
         who = by.who(body.by if body else None)
         await parts.commands.acknowledge(incident, by=who)
         return Reply({"incident": await parts.queries.incident(by.who(), incident)})
+
+    return router
+
+
+def decisions(parts: Parts) -> APIRouter:
+    """Return the routes of decisions."""
+    router = APIRouter(prefix="/decisions", tags=["decisions"])
+
+    @router.get("", responses=answers({"decisions": [examples.DECISION], "last": 31}))
+    async def list_decisions(
+        by: By,
+        after: After = 0,
+        within_s: Within = None,
+        node: NodeWord = None,
+        limit: Limit = 100,
+    ) -> Response:
+        """List decisions in their order, with all they were made from and whether that agrees."""
+        which = Which(after=after, within_s=within_s, node=node, limit=limit)
+        found = await parts.queries.decisions(by.who(), which)
+        return Reply({"decisions": found, "last": found[-1]["seq"] if found else after})
+
+    @router.get("/check", responses=answers({"check": examples.RECHECK}))
+    async def check_decisions(
+        by: By,
+        after: After = 0,
+        within_s: Within = None,
+        node: NodeWord = None,
+        limit: Limit = 100,
+    ) -> Response:
+        """Decide so many once more from what is stored; `last` is where to go on."""
+        which = Which(after=after, within_s=within_s, node=node, limit=limit)
+        return Reply({"check": await parts.queries.check(by.who(), which)})
 
     return router
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from yaffle.engine.details import details_of
 from yaffle.engine.queries.catalogue import Catalogue
 from yaffle.engine.queries.fleet import Fleet
+from yaffle.engine.queries.decisions import Decisions
 from yaffle.engine.queries.history import History
 from yaffle.engine.queries.incidents import Incidents
 from yaffle.engine.queries.members import Members
@@ -48,12 +49,14 @@ class Queries:
         self.incident = incidents.incident
 
         self.engines = Fleet(kit).engines
+        decided = Decisions(kit)
+        self.decisions = decided.decisions
+        self.check = decided.check
 
         history = History(kit)
         self.events = history.events
         self.actions = history.actions
         self.action = history.action
-        self.decisions = history.decisions
         self.pauses = history.pauses
         self.pause = history.pause
         self.outbox = history.outbox

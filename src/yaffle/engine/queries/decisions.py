@@ -2,17 +2,100 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from sqlalchemy import or_, select
 
 from yaffle.core.recheck import Agreement, Disagreement, NotRecheckable, recheck
 from yaffle.core.record import Stored
 from yaffle.engine.queries import shown
+from yaffle.store import catalog
+from yaffle.store.tables import clusters, decisions, nodes
 
 if TYPE_CHECKING:
-    from sqlalchemy import RowMapping
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection, RowMapping, Select
 
     from yaffle.core.recheck import Verdict
+    from yaffle.engine.kit import Kit
     from yaffle.engine.queries.shown import Shown
+    from yaffle.model.rights import Who
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Which:
+    """Which decisions: later than number `after`, no older than `within_s`, about `node`."""
+
+    after: int = 0
+    within_s: float | None = None
+    node: str | None = None
+    limit: int = 100
+
+
+class Decisions:
+    """Reads what was decided, in its order."""
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def decisions(self, who: Who, which: Which) -> Sequence[Shown]:
+        """Return decisions whole, each with whether it comes to the same once more."""
+        rows = await self._rows(who, which)
+        return [decision(row) for row in rows]
+
+    async def check(self, who: Who, which: Which) -> Shown:
+        """Decide so many once more; name those that do not come to the same."""
+        rows = await self._rows(who, which)
+        found = [(row, rechecked(recheck(stored(row)))) for row in rows]
+        return {
+            "checked": len(found),
+            "agreed": sum(one["agrees"] is True for _, one in found),
+            "not_recheckable": sum(one["agrees"] is None for _, one in found),
+            "disagreed": [_brief(row, one) for row, one in found if one["agrees"] is False],
+            "last": found[-1][0]["seq"] if found else which.after,
+        }
+
+    async def _rows(self, who: Who, which: Which) -> Sequence[RowMapping]:
+        now_us = self._kit.clock.now_us()
+
+        def work(conn: Connection) -> Sequence[RowMapping]:
+            query = _query(conn, who, which, now_us)
+            return conn.execute(query).mappings().all()
+
+        return await self._kit.store.read(work)
+
+
+def _query(conn: Connection, who: Who, which: Which, now_us: int) -> Select[tuple[object, ...]]:
+    query = (
+        select(decisions, nodes.c.name.label("node_name"))
+        .outerjoin(nodes, nodes.c.id == decisions.c.node_id)
+        .where(decisions.c.seq > which.after)
+        .order_by(decisions.c.seq)
+        .limit(which.limit)
+    )
+    if who.scope is not None:
+        mine = select(clusters.c.id).where(clusters.c.project == who.scope)
+        query = query.where(or_(nodes.c.project == who.scope, decisions.c.cluster_id.in_(mine)))
+    if which.within_s is not None:
+        query = query.where(decisions.c.at_us >= now_us - int(which.within_s * 1e6))
+    if which.node is not None:
+        found = catalog.find_node(conn, which.node, who.scope)
+        query = query.where(decisions.c.node_id == found.id)
+    return query
+
+
+def _brief(row: RowMapping, found: Shown) -> Shown:
+    return {
+        "seq": row["seq"],
+        "node_id": row["node_id"],
+        "node": row["node_name"] or "",
+        "kind": row["kind"],
+        "reason": row["reason"],
+        **shown.times(at=row["at_us"]),
+        **found,
+    }
 
 
 def stored(row: RowMapping) -> Stored:
@@ -38,6 +121,7 @@ def decision(row: RowMapping) -> Shown:
         "seq": row["seq"],
         "cluster_id": row["cluster_id"],
         "node_id": row["node_id"],
+        "node": row.get("node_name") or "",
         "kind": row["kind"],
         "reason": row["reason"],
         "numbers": row["numbers"],
@@ -71,11 +155,11 @@ def sentence(found: Shown) -> str:
     """Return what `why` says of it in one line."""
     match found["agrees"]:
         case True:
-            return "Recomputed from what was stored with it, this decision comes to the same."
+            return "Decided once more from what is stored, it comes to the same."
         case None:
-            return f"Whether this decision was right cannot be recomputed: {found['why']}."
+            return f"It cannot be decided once more: {found['why']}."
         case _:
             return (
-                f"This decision does NOT follow from what was stored with it: {found['why']}."
-                " That is a fault of Yaffle's or of the database: report it."
+                f"Decided once more from what is stored, it does NOT come to the same: {found['why']}."
+                " That is a fault of Yaffle's, or of the database: please report it."
             )

@@ -1,4 +1,4 @@
-"""What happened and what is on its way: events, actions, decisions, pauses, news."""
+"""What happened and what is on its way: events, actions, pauses, news."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from sqlalchemy import or_, select, true
 
 from yaffle.core.pauses import in_force
 from yaffle.engine.queries import shown
-from yaffle.engine.queries.decisions import decision
 from yaffle.engine.queries.shown import Shown
 from yaffle.errors import NotFound
 from yaffle.model.incident import Pause, PauseKind, PauseScope
-from yaffle.store import catalog, incidents
+from yaffle.store import catalog
 from yaffle.store.actions import get as get_action
 from yaffle.store.records import ActionRow, load
 from yaffle.store.tables import actions, clusters, events, nodes, outbox, pauses
@@ -72,15 +71,6 @@ class History:
         if row is None or who.scope not in {None, row.project}:
             raise NotFound(f"action {ident!r}: there is none")
         return shown.action(row)
-
-    async def decisions(self, who: Who, node: str, *, limit: int = 100) -> Sequence[Shown]:
-        """Return the decisions about a node, the latest first."""
-
-        def work(conn: Connection) -> Sequence[Shown]:
-            found = catalog.find_node(conn, node, who.scope)
-            return [decision(row) for row in incidents.decisions_of(conn, found.id, limit)]
-
-        return await self._kit.store.read(work)
 
     async def pauses(self, who: Who, kind: PauseKind, *, history: bool = False) -> Sequence[Shown]:
         """Return pauses of a kind: those that hold or will, or all that ever were."""

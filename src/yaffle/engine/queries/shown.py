@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from yaffle.model.incident import HoldReason
+from yaffle.store import lost
 
 if TYPE_CHECKING:
     from yaffle.store.records import ActionRow, IncidentRow, PolicyRow, StepRow
@@ -57,14 +58,20 @@ def hold(
     return {
         "reason": reason,
         "numbers": dict(numbers or {}),
-        "runbook": runbook(reason),
+        "runbook": runbook(reason, numbers),
         **times(until=until_us),
     }
 
 
-def runbook(reason: str) -> str:
-    """Return the page about a hold reason, from the top of the repository."""
-    return f"docs/runbook/{HoldReason(reason).value}.md"
+def runbook(reason: str, numbers: Mapping[str, object] | None = None) -> str:
+    """Return the page about a hold reason, from the top of the repository.
+
+    A stop that nobody gave but Yaffle itself is another story, and has a page of its own.
+    """
+    page = HoldReason(reason).value
+    if page == HoldReason.STOPPED and numbers and numbers.get("owner") == lost.BY:
+        page = "database-went-back"
+    return f"docs/runbook/{page}.md"
 
 
 def action(row: ActionRow) -> Shown:

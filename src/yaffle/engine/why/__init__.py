@@ -175,7 +175,7 @@ def _told(
             incident=str(incident)[:8] if incident else "ID",
         ),
         numbers=numbers,
-        runbook=shown.runbook(reason.value),
+        runbook=shown.runbook(reason.value, numbers),
         until_us=until_us,
     )
 

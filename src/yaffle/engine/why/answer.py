@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Final
 
 from yaffle.core.verdict import Belief
+from yaffle.engine.queries.decisions import sentence
 from yaffle.engine.queries.shown import Shown, iso
 from yaffle.model.health import Health
 
@@ -22,7 +24,13 @@ class Held:
     advice: str
     numbers: Mapping[str, object]
     runbook: str
+    """The page about the reason, from the top of the repository."""
     until_us: int | None
+
+    @property
+    def page(self) -> str:
+        """Return the page's name, by which it is found with no network."""
+        return PurePosixPath(self.runbook).stem
 
     def as_json(self) -> Shown:
         """Return it under the names of the fields."""
@@ -113,6 +121,7 @@ class Answer:
             *self._state(),
             *self._belief(),
             *self._decided(),
+            *self._rechecked(),
             *self._under_way(),
             *self._history(),
             *self._prospect(),
@@ -176,13 +185,22 @@ class Answer:
                 left_s = (held.until_us - self.now_us) / 1e6
                 yield f"That ends by itself at {_short(held.until_us)} (in {duration(left_s)})."
             yield f"What you can do: {held.advice}"
-            yield f"More about it: {held.runbook}"
+            yield f"More about it: `yaffle explain {held.page}` ({held.runbook})"
         elif self.decision is not None and self.decision["kind"] == "recover":
             inputs = self.decision["inputs"]
             ladder = inputs.get("ladder") if isinstance(inputs, Mapping) else None
             names = ", ".join(map(str, ladder)) if isinstance(ladder, list) else ""
             numbers = _numbers(self.decision["numbers"])
             yield f"Last decided at {self.decision['at']}: recover it with {names}{numbers}."
+
+    def _rechecked(self) -> Iterator[str]:
+        """Say whether the decision that was just told is one that follows from its own record."""
+        decided = self.decision
+        if decided is None or (self.held is None and decided["kind"] != "recover"):
+            return
+        found = decided.get("recheck")
+        if isinstance(found, Mapping):
+            yield sentence(dict(found))
 
     def _under_way(self) -> Iterator[str]:
         if self.doing is None:
