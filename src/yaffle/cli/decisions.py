@@ -68,9 +68,7 @@ def check(api: Api, output: Output, node: Node = None, since: Since = None) -> N
     disagreed: list[Row] = []
     after = 0
     while True:
-        answer = api.get(
-            "decisions", "check", after=after, within_s=since, node=node, limit=PAGE
-        )
+        answer = api.get("decisions", "check", after=after, within_s=since, node=node, limit=PAGE)
         found = inner(answer, "check")
         for name in counts:
             counts[name] += int(str(found.get(name)))
@@ -86,7 +84,9 @@ def check(api: Api, output: Output, node: Node = None, since: Since = None) -> N
 def _line(row: Row) -> str:
     what = f"{row.get('kind')} {row.get('reason') or ''}".strip()
     node = row.get("node") or row.get("node_id")
-    return clean(f"{row.get('seq')}  {clock_time(row.get('at_us'))}  {node} {what}: {row.get('why')}")
+    return clean(
+        f"{row.get('seq')}  {clock_time(row.get('at_us'))}  {node} {what}: {row.get('why')}"
+    )
 
 
 def _sum(counts: dict[str, int]) -> str:

@@ -136,7 +136,7 @@ def test_a_held_node_says_what_you_can_do_and_when_it_ends() -> None:
         "It is left alone (cooling-down): It rests after try 1 of 3.",
         "That ends by itself at 2026-11-18T11:08:10Z (in 1 min 30 s).",
         "What you can do: Wait.",
-        "More about it: docs/runbook/cooling-down.md",
+        "More about it: `yaffle explain cooling-down` (docs/runbook/cooling-down.md)",
         "Tries used: 1 of 3; it rests until T.",
         "At worst, by policy heal: detect + prepare + fence + recover <= 53.2 s.",
     )

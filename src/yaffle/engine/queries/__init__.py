@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from yaffle.engine.details import details_of
 from yaffle.engine.queries.catalogue import Catalogue
-from yaffle.engine.queries.fleet import Fleet
 from yaffle.engine.queries.decisions import Decisions
+from yaffle.engine.queries.fleet import Fleet
 from yaffle.engine.queries.history import History
 from yaffle.engine.queries.incidents import Incidents
 from yaffle.engine.queries.members import Members
