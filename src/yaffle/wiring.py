@@ -9,7 +9,7 @@ import random
 import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -28,6 +28,7 @@ from yaffle.engine.jobs import hooks
 from yaffle.engine.kit import Drivers, Kit, Quotas, Signals, limits
 from yaffle.engine.metrics import Metrics
 from yaffle.engine.ticker import IDLE_S, Ticker
+from yaffle.engine.timekeeping import keep_time
 from yaffle.errors import ConfigError, StoreUnavailable
 from yaffle.ports import DriverContext
 from yaffle.prober.client import ProberClient
@@ -128,7 +129,7 @@ async def _opened(
 ) -> Store:
     while True:
         try:
-            return await asyncio.to_thread(
+            store = await asyncio.to_thread(
                 open_store,
                 settings.database_url,
                 clock=clock,
@@ -140,6 +141,11 @@ async def _opened(
             if waiting is None or settings.is_embedded:
                 raise
             waiting(str(error))
+        else:
+            # Nothing is written down by a clock that is not everybody's; the ticker asks again.
+            with suppress(StoreUnavailable):
+                await keep_time(store, clock)
+            return store
         await clock.sleep(OPEN_AGAIN_S)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from yaffle.engine.timekeeping import keep_time
 from yaffle.errors import StoreUnavailable, YaffleError
 from yaffle.model.bounds import CALL_GRACE_S
 from yaffle.model.ids import EngineId, Epoch
@@ -58,8 +59,10 @@ class Session:
         while True:
             # A new name each time: an answer that was lost may have left the last one registered.
             me = EngineId(kit.new_id())
-            asked_s = kit.clock.monotonic_s()
             try:
+                # What is judged from now on rests on times that others wrote.
+                await keep_time(kit.store, kit.clock)
+                asked_s = kit.clock.monotonic_s()
                 epoch = await kit.store.write(
                     lambda conn, me=me: leases.register(  # type: ignore[misc]
                         conn,

@@ -8,11 +8,13 @@ waiter writes for nothing would move the number for everybody else, and so on fo
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from yaffle.engine.timekeeping import EVERY_S, keep_time
 from yaffle.errors import StoreUnavailable
 from yaffle.store import actions, counters, events, outbox
 
@@ -53,6 +55,7 @@ class Ticker:
         self._seen: _Seen | None = None
         self.heard_s = kit.clock.monotonic_s()
         """When the database answered last, by the monotonic clock."""
+        self._timed_s = self.heard_s - EVERY_S
         self.fault = ""
         """Why it does not answer now; empty while it does."""
 
@@ -85,9 +88,18 @@ class Ticker:
             log.info("database back", after_s=round(self.silent_s, 1))
             self.fault = ""
         self.heard_s = self._kit.clock.monotonic_s()
+        await self._keep_time()
         if now is not None:
             self._seen = now
             self._ring(before, now)
+
+    async def _keep_time(self) -> None:
+        """Go by the database's clock, which everybody who shares it does."""
+        if self.heard_s - self._timed_s < EVERY_S:
+            return
+        self._timed_s = self.heard_s
+        with contextlib.suppress(StoreUnavailable):  # the next look says so
+            await keep_time(self._kit.store, self._kit.clock)
 
     def _read(self, conn: Connection, before: _Seen | None) -> _Seen | None:
         """Return what there is; None where nobody has written since."""

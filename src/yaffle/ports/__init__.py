@@ -5,7 +5,7 @@ called. Drivers turn what they expect (`OSError`, timeouts, error answers) into 
 that escapes is a bug of the driver, logged with its traceback and treated as unknown.
 """
 
-from yaffle.ports.clock import Clock
+from yaffle.ports.clock import Clock, SteeredClock
 from yaffle.ports.context import DriverContext
 from yaffle.ports.detector import Detector, Sink, StreamingDetector, UrlProber, UrlResult, UrlTarget
 from yaffle.ports.fencer import Fencer
@@ -24,6 +24,7 @@ __all__ = [
     "Notifier",
     "Profile",
     "Sink",
+    "SteeredClock",
     "StreamingDetector",
     "UrlProber",
     "UrlResult",

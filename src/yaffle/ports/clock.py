@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Clock(Protocol):
@@ -18,4 +18,25 @@ class Clock(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Wait; the only sleep in the engine and the drivers."""
+        ...
+
+
+@runtime_checkable
+class SteeredClock(Protocol):
+    """A clock whose `now_us` is kept with another one than the machine's."""
+
+    def steer(self, now_us: int, at_s: float) -> None:
+        """It was `now_us` at `at_s` of the monotonic clock; from now on the time is counted so."""
+        ...
+
+    def offset_us(self) -> int:
+        """How far `now_us` is ahead of the machine's own clock; 0 while nobody has steered it."""
+        ...
+
+    def monotonic_s(self) -> float:
+        """As a `Clock`."""
+        ...
+
+    def now_us(self) -> int:
+        """As a `Clock`."""
         ...

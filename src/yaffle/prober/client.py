@@ -22,6 +22,7 @@ import structlog
 
 from yaffle.core.addresses import AddressRules
 from yaffle.errors import ProberUnavailable
+from yaffle.ports.clock import SteeredClock
 from yaffle.ports.detector import UrlProber, UrlResult, UrlTarget
 from yaffle.prober import wire
 
@@ -193,7 +194,10 @@ class ProberClient:
             raise ProberUnavailable("the prober did not answer in time") from None
         finally:
             del self._probes[request_id]
-        return [_result(targets[one.id], one) for one in sorted(seen, key=lambda one: one.id)]
+        apart_us = self._apart_us()
+        return [
+            _result(targets[one.id], one, apart_us) for one in sorted(seen, key=lambda one: one.id)
+        ]
 
     def _forget(self, watch_id: str) -> _Watch | None:
         watch = self._watches.pop(watch_id, None)
@@ -315,13 +319,18 @@ class ProberClient:
 
     def _deliver(self, batch: list[wire.Seen]) -> None:
         by_watch: dict[int, tuple[_Watch, list[UrlResult]]] = {}
+        apart_us = self._apart_us()
         for seen in batch:
             watch, target = self._by_id.get(seen.id, (None, None))
             if watch is not None and target is not None:
                 _, results = by_watch.setdefault(id(watch), (watch, []))
-                results.append(_result(target, seen))
+                results.append(_result(target, seen, apart_us))
         for watch, results in by_watch.values():
             watch.sink(results)
+
+    def _apart_us(self) -> int:
+        """How far our wall clock is ahead of the machine's, by which the child says when it saw."""
+        return self._clock.offset_us() if isinstance(self._clock, SteeredClock) else 0
 
     def _hear_pong(self, pong: wire.Pong) -> None:
         self._silent = 0
@@ -372,12 +381,12 @@ def _schedule(watch_id: str, watch: _Watch) -> wire.Schedule:
     return wire.Schedule(watch_id, _options(watch.options), watch.interval_s, asks)
 
 
-def _result(target: UrlTarget, seen: wire.Seen) -> UrlResult:
+def _result(target: UrlTarget, seen: wire.Seen, apart_us: int) -> UrlResult:
     return UrlResult(
         node_id=target.node_id,
         code=seen.code,
         detail=seen.detail,
-        at_us=seen.at_us,
+        at_us=seen.at_us + apart_us,
         took_us=seen.took_us,
     )
 
