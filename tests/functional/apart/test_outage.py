@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.functional.apart.fleet import Fleet, ask, fleet_on, get, health, ready
+from tests.functional.apart.fleet import Fleet, address_of, ask, fleet_on, get, health, ready
 from tests.functional.cli.support import (
     POLICY,
     Running,
@@ -91,11 +91,15 @@ def _survived(
         fleet.stop(member)
 
 
-def test_it_can_be_ended_while_it_waits(tmp_path: Path) -> None:
-    with fleet_on("postgresql://nobody@127.0.0.1:1/none", tmp_path / "state") as fleet:
-        members = [fleet.start(role) for role in ("engine", "api", "serve")]
-        for member in members:
+def test_it_can_be_asked_how_it_is_and_ended_while_it_waits(tmp_path: Path) -> None:
+    with fleet_on("mariadb://nobody@127.0.0.1:1/none", tmp_path / "state") as fleet:
+        members = {role: fleet.start(role) for role in ("engine", "serve", "api")}
+        for member in members.values():
             member.line("waiting for the database")
+        done = run_here("doctor", "--json", "--server", address_of(members["api"]))
+        server = {c["name"]: c for c in done.json["checks"]}["server"]
+        assert (server["status"], "the database is away" in server["detail"]) == ("fail", True)
+        for member in members.values():
             fleet.stop(member)
 
 
@@ -105,16 +109,3 @@ def test_a_database_without_tables_is_a_fault_to_mend(postgres_url: str, tmp_pat
         assert member.end() == 2
         assert "yaffle db migrate" in member.text
         fleet.members.remove(member)
-
-
-def test_a_client_is_told_to_ask_again(tmp_path: Path) -> None:
-    with fleet_on("mariadb://nobody@127.0.0.1:1/none", tmp_path / "state") as fleet:
-        api = fleet.start("api")
-        api.line("waiting for the database")
-        card = {"YAFFLE_STATE_DIR": str(fleet.state_dir)}
-        wait_for((fleet.state_dir / "server.json").exists)
-        done = run_here("doctor", "--json", env=card)
-        server = {c["name"]: c for c in done.json["checks"]}["server"]
-        assert (server["status"], "the database is away" in server["detail"]) == ("fail", True)
-        refused = run_here("policy", "create", "care", "-", given=POLICY, env=card)
-        assert (refused.code, "the database is away" in refused.err) == (5, True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 from urllib.parse import quote
 
@@ -45,6 +46,7 @@ class UrlDetector:
             raise ConfigError("the URL detector needs the prober, which is switched off")
         self._prober: UrlProber = context.prober
         self._clock = context.clock
+        self._home = context.home
 
     def watch(
         self,
@@ -63,7 +65,7 @@ class UrlDetector:
 
         self._prober.schedule(
             watch_id,
-            [_ask(target, options) for target in targets],
+            [_ask(self._near(target), options) for target in targets],
             options,
             interval_s=interval_s,
             sink=pass_on,
@@ -78,12 +80,24 @@ class UrlDetector:
     ) -> Sequence[Observation]:
         """See `ports.StreamingDetector`."""
         options = _options(mode)
-        asks = [_ask(target, options) for target in targets]
+        asks = [_ask(self._near(target), options) for target in targets]
         try:
             results = await self._prober.probe(asks, options, deadline_s=deadline_s)
         except ProberUnavailable as error:
             results = [self._not_asked(ask, str(error)) for ask in asks]
         return [observe(result, mode, options) for result in results]
+
+    def _near(self, target: Target) -> Target:
+        """Return the target; without its address where that means this machine to us, and is not.
+
+        The loopback of another machine's node is nobody's, or a stranger's, here: left out, the
+        address is a value that is missing, which says nothing of the node.
+        """
+        loopback = _is_loopback(_text(target.attributes.get("node_ip")))
+        if self._home is None or not loopback or not self._home.foreign(target.attributes):
+            return target
+        known = {k: v for k, v in target.attributes.items() if k not in {"node_ip", "port"}}
+        return replace(target, attributes=known)
 
     def _not_asked(self, ask: UrlTarget, why: str) -> UrlResult:
         return UrlResult(
@@ -159,6 +173,13 @@ def _is_ipv6(value: str) -> bool:
         return ipaddress.ip_address(value).version == 6 and "%" not in value
     except ValueError:
         return False
+
+
+def _is_loopback(value: str) -> bool:
+    try:
+        return ipaddress.ip_address(value).is_loopback
+    except ValueError:
+        return value == "localhost"
 
 
 def _ask(target: Target, options: UrlOptions) -> UrlTarget:
