@@ -125,3 +125,17 @@ class Serving:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait(20)
+
+
+def yaffle(*words: str, folder: Path, **env: str) -> str:
+    """Run a command without a server, which has to succeed, and return its output."""
+    done = subprocess.run(
+        [*YAFFLE, *words],
+        env=environment(YAFFLE_STATE_DIR=str(folder / "state"), **env),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    return done.stdout
