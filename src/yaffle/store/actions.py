@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import (
@@ -32,7 +33,7 @@ from yaffle.store.records import ActionRow, load
 from yaffle.store.tables import actions, engines, nodes
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import BindParameter, ColumnElement, Connection, Select
 
 WAITING: Final = "WAITING"
 READY: Final = "READY"
@@ -52,9 +53,17 @@ PUT_OFF_MAX_S: Final = 300
 
 
 # Built once: to build one anew costs more than to carry it out.
+_INSERT: Final = insert(actions)
 _ACTION: Final = select(actions).where(actions.c.id == bindparam("ident"))
 _SET: Final = update(actions).where(actions.c.id == bindparam("ident"))
 _HOLDER: Final = select(actions).where(actions.c.lock_key == bindparam("key"))
+_LOCKS: Final = (
+    select(actions)
+    .where(
+        actions.c.lock_key.in_(select(nodes.c.id).where(nodes.c.cluster_id == bindparam("ident")))
+    )
+    .order_by(actions.c.created_us, actions.c.id)
+)
 _HELD: Final = select(actions.c.lock_key, actions.c.parent_id).where(
     actions.c.id == bindparam("ident")
 )
@@ -62,6 +71,9 @@ _OPEN_PARTS: Final = (
     select(actions.c.id)
     .where(actions.c.parent_id == bindparam("ident"), actions.c.status.in_(UNFINISHED))
     .limit(1)
+)
+_WAKE: Final = update(actions).where(
+    actions.c.id == bindparam("ident"), actions.c.status == bindparam("old_status")
 )
 _WAITS: Final = (
     select(actions.c.id, actions.c.status, actions.c.action)
@@ -77,7 +89,7 @@ _WAITS: Final = (
 
 def add(conn: Connection, values: Mapping[str, object]) -> None:
     """Insert an action; the database refuses a second lock on the same node."""
-    conn.execute(insert(actions).values(**values))
+    conn.execute(_INSERT, dict(values))
 
 
 def get(conn: Connection, action_id: ActionId) -> ActionRow | None:
@@ -88,22 +100,21 @@ def get(conn: Connection, action_id: ActionId) -> ActionRow | None:
 
 def unfinished(conn: Connection, **equal: object) -> Sequence[ActionRow]:
     """Return the actions that have not ended, oldest first, filtered by column values."""
-    query = select(actions).where(actions.c.status.in_(UNFINISHED))
-    for name, value in equal.items():
-        query = query.where(actions.c[name] == value)
-    rows = conn.execute(query.order_by(actions.c.created_us, actions.c.id))
+    rows = conn.execute(_unfinished(tuple(equal)), equal)
     return [load(ActionRow, r) for r in rows]
+
+
+@lru_cache(maxsize=64)
+def _unfinished(names: tuple[str, ...]) -> Select[tuple[object, ...]]:
+    query = select(actions).where(actions.c.status.in_(UNFINISHED))
+    for name in names:
+        query = query.where(actions.c[name] == bindparam(name))
+    return query.order_by(actions.c.created_us, actions.c.id)
 
 
 def locks_in(conn: Connection, cluster_id: ClusterId) -> Sequence[ActionRow]:
     """Return the actions that hold members of a cluster, whichever cluster they were asked for in."""
-    members = select(nodes.c.id).where(nodes.c.cluster_id == cluster_id)
-    rows = conn.execute(
-        select(actions)
-        .where(actions.c.lock_key.in_(members))
-        .order_by(actions.c.created_us, actions.c.id)
-    )
-    return [load(ActionRow, r) for r in rows]
+    return [load(ActionRow, r) for r in conn.execute(_LOCKS, {"ident": cluster_id})]
 
 
 _URGENT: Final = or_(
@@ -113,27 +124,52 @@ _URGENT: Final = or_(
 """Recoveries, and what is over in one transaction."""
 
 
-def _claimable(now_us: int, me: EngineId, carried: Sequence[str]) -> ColumnElement[bool]:
+def _claimable() -> ColumnElement[bool]:
+    """Return the condition; its parameters are those of `_claiming`."""
+    now, me = bindparam("now", type_=BigInteger), bindparam("me", type_=actions.c.owner.type)
     stopped = select(engines.c.id).where(engines.c.stopped_us.is_not(None))
     orphaned = and_(
         actions.c.status == RUNNING,
         actions.c.owner != me,
-        or_(actions.c.lease_us < now_us, actions.c.owner.in_(stopped)),
+        or_(actions.c.lease_us < now, actions.c.owner.in_(stopped)),
     )
+    carried: BindParameter[Sequence[str]] = bindparam("carried", expanding=True)
     dropped = and_(actions.c.status == RUNNING, actions.c.owner == me, actions.c.id.not_in(carried))
     # Put off; but a clock that was set back must not put anything off for longer than was meant.
-    put_off = actions.c.lease_us.between(now_us + 1, now_us + PUT_OFF_MAX_S * 1_000_000)
+    far = bindparam("far", type_=BigInteger)
+    put_off = and_(actions.c.lease_us > now, actions.c.lease_us <= far)
     # What waits is never to wait for longer than it may take: a clock that was set back wakes it.
     longest_us = actions.c.timeout_s * literal(1_000_000, BigInteger)
     awake = and_(
         actions.c.status.in_((WAITING, HOOKED)),
         actions.c.lock_key.is_not(None),
         or_(
-            actions.c.wake_us <= now_us,
-            and_(actions.c.status == WAITING, actions.c.wake_us > now_us + longest_us),
+            actions.c.wake_us <= now,
+            and_(actions.c.status == WAITING, actions.c.wake_us > now + longest_us),
         ),
     )
     return or_(and_(actions.c.status == READY, ~put_off), orphaned, dropped, awake)
+
+
+_RANK: Final = case((_URGENT, 0), else_=1)
+_CLAIMABLE: Final = (
+    select(actions.c.id, actions.c.epoch, actions.c.owner, actions.c.status, _RANK)
+    .where(_claimable())
+    .order_by(_RANK, actions.c.created_us, actions.c.id)
+    .limit(bindparam("most"))
+)
+_ANY_CLAIMABLE: Final = select(actions.c.id).where(_claimable()).limit(1)
+_CLAIM: Final = update(actions).where(
+    actions.c.id == bindparam("ident"),
+    actions.c.epoch == bindparam("old_epoch"),
+    actions.c.owner == bindparam("old_owner"),
+    actions.c.status == bindparam("old_status"),
+)
+
+
+def _claiming(now_us: int, me: EngineId, carried: Sequence[str]) -> dict[str, object]:
+    far_us = now_us + PUT_OFF_MAX_S * 1_000_000
+    return {"now": now_us, "far": far_us, "me": me, "carried": carried}
 
 
 def claim(
@@ -154,32 +190,21 @@ def claim(
     in a commit whose answer got lost, or dropped: nobody else would ever take it.
     """
     now_us = leases.now(conn)
-    lease_until_us = now_us + int(lease_s * 1_000_000)
-    rank = case((_URGENT, 0), else_=1)
-    found = conn.execute(
-        select(actions.c.id, actions.c.epoch, actions.c.owner, actions.c.status, rank)
-        .where(_claimable(now_us, me, carried))
-        .order_by(rank, actions.c.created_us, actions.c.id)
-        .limit(limit)
-    ).all()
+    found = conn.execute(_CLAIMABLE, {**_claiming(now_us, me, carried), "most": limit}).all()
+    ours = {
+        "status": RUNNING,
+        "owner": me,
+        "epoch": epoch,
+        "lease_us": now_us + int(lease_s * 1_000_000),
+        "updated_us": now_us,
+    }
     mine: list[ActionRow] = []
     for ident, old_epoch, owner, status, ordinary in found:
         if ordinary and len(mine) >= limit - spare:
             break
         # Compare and set: whoever changed the row since we read it has it.
-        changed = conn.execute(
-            update(actions)
-            .where(
-                actions.c.id == ident,
-                actions.c.epoch == old_epoch,
-                actions.c.owner == owner,
-                actions.c.status == status,
-            )
-            .values(
-                status=RUNNING, owner=me, epoch=epoch, lease_us=lease_until_us, updated_us=now_us
-            )
-        ).rowcount
-        if changed == 1:
+        read = {"ident": ident, "old_epoch": old_epoch, "old_owner": owner, "old_status": status}
+        if conn.execute(_CLAIM, {**ours, **read}).rowcount == 1:
             row = conn.execute(_ACTION, {"ident": ident}).one()
             mine.append(load(ActionRow, row))
     return mine
@@ -187,8 +212,8 @@ def claim(
 
 def any_claimable(conn: Connection, me: EngineId = NOBODY, carried: Sequence[str] = ()) -> bool:
     """Whether `claim` would find anything: a look costs others nothing, a claim is a write."""
-    found = select(actions.c.id).where(_claimable(leases.now(conn), me, carried)).limit(1)
-    return conn.execute(found).first() is not None
+    asked = _claiming(leases.now(conn), me, carried)
+    return conn.execute(_ANY_CLAIMABLE, asked).first() is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,11 +301,8 @@ def wake(conn: Connection, parent_id: ActionId, now_us: int) -> None:
     """
     if has_open_parts(conn, parent_id):
         return
-    conn.execute(
-        update(actions)
-        .where(actions.c.id == parent_id, actions.c.status == WAITING)
-        .values(status=READY, wake_us=None, updated_us=now_us)
-    )
+    ready = {"status": READY, "wake_us": None, "updated_us": now_us}
+    conn.execute(_WAKE, {**ready, "ident": parent_id, "old_status": WAITING})
 
 
 def promote(conn: Connection, key: str, now_us: int) -> None:
@@ -293,11 +315,8 @@ def promote(conn: Connection, key: str, now_us: int) -> None:
     if waiting is None:
         return
     on = waiting.status == WAITING and waiting.action != "NODE_RECOVER"
-    conn.execute(
-        update(actions)
-        .where(actions.c.id == waiting.id)
-        .values(status=READY if on else waiting.status, lock_key=key, updated_us=now_us)
-    )
+    status = READY if on else waiting.status
+    set_values(conn, waiting.id, now_us, status=status, lock_key=key)
 
 
 def lock_holder(conn: Connection, node_id: NodeId) -> ActionRow | None:

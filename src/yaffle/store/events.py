@@ -35,6 +35,10 @@ class Subject:
     domain: str = ""
 
 
+# Built once: to build one anew costs more than to carry it out.
+_INSERT: Final = insert(events)
+_INSERT_NOTICE: Final = insert(outbox)
+
 INFO: Final = 20
 ERROR: Final = 40
 
@@ -56,39 +60,41 @@ def append(  # noqa: PLR0913 - an event has that many parts
     `level` is a number of the logging module (10 debug … 50 critical), as in Senlin's events.
     """
     inserted = conn.execute(
-        insert(events).values(
-            id=str(uuid.uuid4()),
-            at_us=at_us,
-            level=level,
-            otype=subject.otype,
-            oid=subject.oid,
-            oname=subject.oname,
-            cluster_id=subject.cluster_id,
-            node_id=subject.node_id,
-            incident_id=subject.incident_id,
-            action=action,
-            status=status,
-            reason=reason,
-            data=dict(data),
-            project=subject.project,
-            user=subject.user,
-            domain=subject.domain,
-        )
+        _INSERT,
+        {
+            "id": str(uuid.uuid4()),
+            "at_us": at_us,
+            "level": level,
+            "otype": subject.otype,
+            "oid": subject.oid,
+            "oname": subject.oname,
+            "cluster_id": subject.cluster_id,
+            "node_id": subject.node_id,
+            "incident_id": subject.incident_id,
+            "action": action,
+            "status": status,
+            "reason": reason,
+            "data": dict(data),
+            "project": subject.project,
+            "user": subject.user,
+            "domain": subject.domain,
+        },
     )
     key = inserted.inserted_primary_key
     assert key is not None  # noqa: S101 - an insert of one row always has it
     seq = int(key[0])
     for notifier, topic, body in notify:
         conn.execute(
-            insert(outbox).values(
-                id=str(uuid.uuid4()),
-                event_seq=seq,
-                notifier=notifier,
-                topic=topic,
-                body=dict(body),
-                next_us=at_us,
-                created_us=at_us,
-            )
+            _INSERT_NOTICE,
+            {
+                "id": str(uuid.uuid4()),
+                "event_seq": seq,
+                "notifier": notifier,
+                "topic": topic,
+                "body": dict(body),
+                "next_us": at_us,
+                "created_us": at_us,
+            },
         )
     return seq
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 
 from yaffle.errors import NotFound
 from yaffle.model.ids import IncidentId, NodeId
@@ -17,15 +17,21 @@ from yaffle.store.tables import decisions, incidents, proofs
 if TYPE_CHECKING:
     from sqlalchemy import Connection, RowMapping
 
+# Built once: to build one anew costs more than to carry it out.
+_INSERT: Final = insert(incidents)
+_SET: Final = update(incidents).where(incidents.c.id == bindparam("ident"))
+_OPEN: Final = select(incidents).where(incidents.c.open_key == bindparam("node"))
+_INSERT_DECISION: Final = insert(decisions)
+
 
 def add(conn: Connection, values: Mapping[str, object]) -> None:
     """Insert an incident; the database refuses a second open one for the same node."""
-    conn.execute(insert(incidents).values(**values))
+    conn.execute(_INSERT, dict(values))
 
 
 def open_of(conn: Connection, node_id: NodeId) -> IncidentRow | None:
     """Return the node's open incident."""
-    row = conn.execute(select(incidents).where(incidents.c.open_key == node_id)).one_or_none()
+    row = conn.execute(_OPEN, {"node": node_id}).one_or_none()
     return None if row is None else load(IncidentRow, row)
 
 
@@ -88,12 +94,12 @@ def listed(
 
 def set_values(conn: Connection, incident_id: IncidentId, **values: object) -> None:
     """Change columns of an incident."""
-    conn.execute(update(incidents).where(incidents.c.id == incident_id).values(**values))
+    conn.execute(_SET, {**values, "ident": incident_id})
 
 
 def add_decision(conn: Connection, values: Mapping[str, object]) -> None:
     """Store a decision with everything needed to recompute it."""
-    conn.execute(insert(decisions).values(**values))
+    conn.execute(_INSERT_DECISION, dict(values))
 
 
 def decisions_of(conn: Connection, node_id: NodeId, limit: int) -> Sequence[RowMapping]:

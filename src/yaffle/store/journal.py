@@ -31,6 +31,8 @@ _STEP: Final = select(steps).where(_MINE)
 _STEPS: Final = select(steps).where(steps.c.action_id == bindparam("ident")).order_by(steps.c.seq)
 _SET: Final = update(steps).where(_MINE)
 _INSERT: Final = insert(steps)
+_PROOF: Final = select(proofs.c.id).where(proofs.c.id == bindparam("ident"))
+_INSERT_PROOF: Final = insert(proofs)
 
 
 def of_action(conn: Connection, action_id: ActionId) -> Sequence[StepRow]:
@@ -123,19 +125,20 @@ def add_proof(
     waived: bool,
 ) -> None:
     """Keep why we were sure, or who waived it; once, however often it is written."""
-    if conn.execute(select(proofs.c.id).where(proofs.c.id == ident)).one_or_none() is not None:
+    if conn.execute(_PROOF, {"ident": ident}).one_or_none() is not None:
         return
     conn.execute(
-        insert(proofs).values(
-            id=ident,
-            incident_id=incident_id,
-            action_id=action_id,
-            node_id=node_id,
-            physical_id=physical_id,
-            method=proof.method,
-            evidence=proof.evidence,
-            by=proof.by,
-            at_us=proof.at_us,
-            waived=waived,
-        )
+        _INSERT_PROOF,
+        {
+            "id": ident,
+            "incident_id": incident_id,
+            "action_id": action_id,
+            "node_id": node_id,
+            "physical_id": physical_id,
+            "method": proof.method,
+            "evidence": proof.evidence,
+            "by": proof.by,
+            "at_us": proof.at_us,
+            "waived": waived,
+        },
     )
