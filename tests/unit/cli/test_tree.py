@@ -13,7 +13,7 @@ import typer
 from yaffle.cli.app import app
 
 WANTED = {
-    "serve", "engine", "api", "demo", "status", "why", "events", "stop", "doctor",
+    "serve", "engine", "api", "engines", "demo", "status", "why", "events", "stop", "doctor",
     *(f"profile {w}" for w in ("create", "validate", "list", "show", "update", "delete")),
     *(f"profile-type {w}" for w in ("list", "show", "ops")),
     *(f"policy {w}" for w in ("validate", "check", "create", "list", "show", "update", "delete")),

@@ -22,7 +22,7 @@ RECENT_US: Final = 600_000_000
 """An engine that was lost longer ago than this is history: its work has long been taken over."""
 LISTED_MAX: Final = 10
 OFFSET_S: Final = 1.0
-"""A clock that far from the database's makes every time in the history doubtful."""
+"""A clock that far from the database's makes the logs of two machines hard to compare."""
 
 
 class Lease(StrEnum):
@@ -135,7 +135,8 @@ def checks_of(fleet: Fleet, *, host_us: int, took_s: float) -> Iterator[Check]:
         "clock offset",
         abs(offset_s) > OFFSET_S + took_s,
         f"{offset_s:+.3f} s against the database's clock (asked within {took_s * 1000:.0f} ms)",
-        "Run an NTP daemon on both machines: leases do not suffer, but times in the history do.",
+        "Yaffle goes by the database's clock, so nothing is judged wrongly; but logs of the two"
+        " machines do not fit together. Run an NTP daemon on both.",
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from yaffle.api.doctor.report import Check, Status, judged
 from yaffle.config import is_loopback, split_address
+from yaffle.ports.clock import SteeredClock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from yaffle.engine.engine import Engine
     from yaffle.engine.kit import Kit
     from yaffle.engine.ticker import Ticker
+    from yaffle.ports import Clock
     from yaffle.prober.client import ProberStats
 
 SILENT_S: Final = 5.0
@@ -39,7 +41,7 @@ class Process:
         self._engine = engine
         self._prober = prober
         self._ticker = ticker
-        self._wall_us = kit.clock.now_us()
+        self._wall_us = _machine_us(kit.clock)
         self._mono_s = kit.clock.monotonic_s()
 
     def vital(self) -> Iterator[Check]:
@@ -111,7 +113,7 @@ class Process:
 
     def _clock(self) -> Check:
         clock = self._kit.clock
-        moved_s = (clock.now_us() - self._wall_us) / 1e6 - (clock.monotonic_s() - self._mono_s)
+        moved_s = (_machine_us(clock) - self._wall_us) / 1e6 - (clock.monotonic_s() - self._mono_s)
         return judged(
             "clock",
             abs(moved_s) > self._settings.engine.clock_jump,
@@ -145,6 +147,11 @@ class Process:
         return judged(
             "notifiers", not names, names or "none", "Nobody is told of incidents: set notifiers."
         )
+
+
+def _machine_us(clock: Clock) -> int:
+    """Return the time by the machine's own clock, whoever else's ours is kept with."""
+    return clock.now_us() - (clock.offset_us() if isinstance(clock, SteeredClock) else 0)
 
 
 def state_dir(path: Path) -> Check:
