@@ -13,12 +13,14 @@ import structlog
 from sqlalchemy import func, select
 
 from yaffle.engine.calls import Failure, ask_driver
+from yaffle.engine.duty import is_ours
 from yaffle.engine.halts import halted
 from yaffle.errors import StoreUnavailable
 from yaffle.model.ids import OperationId
 from yaffle.model.incident import PauseKind
 from yaffle.model.operations import EMPTY, Operation, Progress, ProgressState
 from yaffle.store import catalog, debris, lost, outbox, pauses, prune
+from yaffle.store.duties import Duty
 from yaffle.store.tables import actions
 from yaffle.store.tables import outbox as outbox_table
 
@@ -52,9 +54,12 @@ class Caretaker:
         while True:
             try:
                 await self._measure()
-                if self._session.may_act():
+                ours = self._session.may_act() and await is_ours(
+                    self._kit, self._session, Duty.UPKEEP
+                )
+                if ours:
                     await self._sweep()
-                if self._kit.clock.monotonic_s() >= next_prune_s:
+                if ours and self._kit.clock.monotonic_s() >= next_prune_s:
                     next_prune_s = self._kit.clock.monotonic_s() + PRUNE_EVERY_S
                     await self._prune()
             except StoreUnavailable as error:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from yaffle.engine.calls import Failure, ask_driver
+from yaffle.engine.duty import is_ours
 from yaffle.errors import StoreUnavailable
 from yaffle.model.operations import Delivery
 from yaffle.store import outbox
+from yaffle.store.duties import Duty
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,6 +73,9 @@ class Postman:
             ]
 
         try:
+            # One carries for all: two would send everything twice, and overtake each other.
+            if not await is_ours(self._kit, self._session, Duty.OUTBOX):
+                return ()
             found = await self._kit.store.read(work)
         except StoreUnavailable as error:
             log.warning("cannot read the outbox", error=str(error))

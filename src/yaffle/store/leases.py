@@ -15,7 +15,7 @@ from yaffle import __version__
 from yaffle.model.ids import ClusterId, EngineId, Epoch
 from yaffle.store import counters, dialects
 from yaffle.store.migrate import HEAD
-from yaffle.store.tables import actions, engines, watches
+from yaffle.store.tables import actions, duties, engines, watches
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -122,6 +122,9 @@ def renew(
         .where(watches.c.owner == me, watches.c.epoch == epoch, watches.c.cluster_id.not_in(stuck))
         .values(lease_us=until)
     )
+    conn.execute(
+        update(duties).where(duties.c.owner == me, duties.c.epoch == epoch).values(lease_us=until)
+    )
     return True
 
 
@@ -132,6 +135,7 @@ def stop(conn: Connection, me: EngineId) -> None:
     conn.execute(
         update(watches).where(watches.c.owner == me).values(owner="", lease_us=0, claimed_us=now_us)
     )
+    conn.execute(update(duties).where(duties.c.owner == me).values(owner="", lease_us=0))
     conn.execute(
         update(actions)
         .where(actions.c.owner == me, actions.c.status == "RUNNING")

@@ -14,8 +14,9 @@ from tests.contract.store.support import HandClock
 from yaffle.engine.clock import SystemClock
 from yaffle.errors import StaleEpoch
 from yaffle.model.ids import ClusterId, EngineId
-from yaffle.store import blindness, coverage, holdings, leases, tables
+from yaffle.store import blindness, coverage, duties, holdings, leases, tables
 from yaffle.store.database import open_store, prepare_server
+from yaffle.store.duties import Duty
 from yaffle.store.holdings import Holding
 
 LEASE_S = 1000.0
@@ -206,3 +207,26 @@ def test_thousands_are_taken_at_once(unit: Unit) -> None:
     unit(many)
     ours = registered(unit, A)
     assert len(take(unit, A, ours, list(look(unit).holdings))) == 1203
+
+
+def test_a_duty_has_one_holder(unit: Unit) -> None:
+    ours, theirs = registered(unit, A), registered(unit, B)
+
+    def whose(me: EngineId, epoch: Any) -> str:
+        return str(unit(lambda c: duties.holder(c, me, epoch, Duty.OUTBOX)).value)
+
+    def taken(me: EngineId, epoch: Any) -> bool:
+        return bool(unit(lambda c: duties.take(c, me, epoch, Duty.OUTBOX, lease_s=LEASE_S)))
+
+    assert whose(A, ours) == "nobodys"
+    assert taken(A, ours)
+    assert not taken(B, theirs)
+    assert (whose(A, ours), whose(B, theirs)) == ("ours", "anothers")
+    assert whose(A, theirs) == "anothers", "another session's is not ours"
+    unit(lambda c: c.execute(update(tables.duties).values(lease_us=leases.now(c) - 1_000_000)))
+    assert whose(A, ours) == whose(B, theirs) == "nobodys"
+    unit(lambda c: leases.renew(c, A, ours, lease_s=LEASE_S))
+    assert whose(B, theirs) == "anothers"
+    unit(lambda c: leases.stop(c, A))
+    assert not taken(A, ours), "who has ended takes nothing"
+    assert taken(B, theirs)

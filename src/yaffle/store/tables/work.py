@@ -38,6 +38,15 @@ blindness = Table(
     columns.us("until_us"),
 )
 
+duties = Table(
+    "duties",
+    columns.metadata,
+    Column("name", columns.Words(64), primary_key=True),
+    columns.ref("owner"),
+    columns.epoch(),
+    Column("lease_us", BigInteger, nullable=False, default=0),
+)
+
 watches = Table(
     "watches",
     columns.metadata,

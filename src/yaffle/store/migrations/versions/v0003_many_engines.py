@@ -18,7 +18,7 @@ OLDEST_PROGRAM = 3
 
 
 def upgrade() -> None:
-    """Add columns and one table; every write takes its turn from now on."""
+    """Add columns and two tables; every write takes its turn from now on."""
     op.add_column("engines", sa.Column("schema", sa.Integer(), nullable=False, server_default="0"))
     op.add_column(
         "engines", sa.Column("version", sa.String(255), nullable=False, server_default="")
@@ -30,6 +30,14 @@ def upgrade() -> None:
         sa.Column("since_us", sa.BigInteger(), nullable=False),
         sa.Column("until_us", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("cluster_id", "engine_id", name=op.f("pk_blindness")),
+    )
+    op.create_table(
+        "duties",
+        sa.Column("name", sa.String(length=64), nullable=False),
+        sa.Column("owner", sa.String(length=36), nullable=False),
+        sa.Column("epoch", sa.BigInteger(), nullable=False),
+        sa.Column("lease_us", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_duties")),
     )
     counters = sa.table("counters", sa.column("name"), sa.column("value"))
     op.bulk_insert(
