@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+from tests.chaos.fleet.evidence import CUT_OFF, State
 from tests.chaos.fleet.proxy import Mode, Network, Proxy
 from tests.chaos.fleet.space import Space
 from tests.chaos.lab import now_us
@@ -26,15 +27,6 @@ from tests.chaos.lab import now_us
 START_S = 60.0
 END_S = 30.0
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """From `at_us` on the engine was so; `able` to hold a watch and to write."""
-
-    at_us: int
-    word: str
-    able: bool
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -157,23 +149,23 @@ class Engine(Program):
     network: Network = field(kw_only=True)
     database: Proxy = field(kw_only=True)
     node_ports: range = field(kw_only=True)
-    conditions: list[Condition] = field(default_factory=list)
-    epochs_of: dict[int, int] = field(default_factory=dict)
-    """Pid → when it was started (µs); rows name an engine by its pid."""
+    conditions: list[State] = field(default_factory=list)
+    pids: set[int] = field(default_factory=set)
+    """Of all its processes; rows name an engine by its pid."""
 
-    def _note(self, word: str, *, able: bool) -> None:
-        self.conditions.append(Condition(now_us(), word, able))
+    def _note(self, word: str, *, able: bool | None) -> None:
+        self.conditions.append(State(now_us(), word, able))
 
     @property
-    def able(self) -> bool:
-        """Whether it can watch and write, as far as what was done to it goes."""
-        return bool(self.conditions) and self.conditions[-1].able
+    def harmed(self) -> bool:
+        """Whether something was done to it that still keeps it from working."""
+        return not self.conditions or self.conditions[-1].able is False
 
     def start(self) -> None:
-        """Start it; it is able once `ready` has returned."""
+        """Start it; does not wait."""
         self.launch()
-        self.epochs_of[self.pid] = now_us()
-        self._note("started", able=False)
+        self.pids.add(self.pid)
+        self._note("started", able=None)
 
     def ready(self) -> None:
         """Wait for its session."""
@@ -182,7 +174,6 @@ class Engine(Program):
             assert self.alive, f"{self.name} ended:\n{self.said()[-3000:]}"
             assert time.monotonic() < until_s, f"{self.name}: no session:\n{self.said()[-3000:]}"
             time.sleep(0.05)
-        self._note("ready", able=True)
 
     # --- harm ------------------------------------------------------------------------------------
 
@@ -208,61 +199,47 @@ class Engine(Program):
         for one in self.own_processes():
             with contextlib.suppress(psutil.NoSuchProcess):
                 one.send_signal(signal.SIGCONT)
-        self._note("thawed", able=False)
+        self._note("thawed", able=None)
 
     def cut_database(self, mode: Mode) -> None:
         """Harm its way to the database, and to that alone."""
-        self._note(f"database {mode}", able=mode in {Mode.OPEN, Mode.SLOW})
+        self._note(f"database {mode}", able=None if mode is Mode.SLOW else False)
         self.network.turn(self.database, mode)
 
     def mend_database(self) -> None:
-        """Open the way again; `recovered` says when it is able."""
+        """Open the way again."""
         self.network.turn(self.database, Mode.OPEN)
-        self._note("database mended", able=False)
+        self._note("database mended", able=None)
 
     def cut_nodes(self) -> None:
         """Drop what it sends to the nodes."""
         assert self.space is not None
-        self._note("cut off from nodes", able=False)
+        self._note(CUT_OFF, able=False)
         self.space.drop(self.node_ports)
 
     def mend_nodes(self) -> None:
         """Let it reach the nodes again."""
         assert self.space is not None
         self.space.restore()
-        self._note("nodes mended", able=False)
+        self._note("nodes mended", able=None)
 
     def step_clock(self, seconds: float) -> None:
         """Step its wall clock; seen within a second. It stays able."""
         fresh = self.offset_path.with_suffix(".new")
         fresh.write_text(f"{seconds:+g}\n")
         fresh.replace(self.offset_path)
-        self._note(f"clock {seconds:+g} s", able=self.able)
+        self._note(f"clock {seconds:+g} s", able=None)
 
     def fill_disk(self) -> None:
         """Let every write of it to a file fail; what it starts is not harmed."""
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-        self._note("disk full", able=self.able)
+        self._note("disk full", able=None)
 
     def free_disk(self) -> None:
         """Let it write again."""
         no_limit = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, no_limit)
-        self._note("disk free", able=self.able)
-
-    def recovered(self) -> None:
-        """Say that it has been seen at work since it was mended."""
-        self._note("recovered", able=True)
-
-    def able_throughout(self, begin_us: int, end_us: int) -> bool:
-        """Whether nothing kept it from working at any time of that stretch."""
-        states = [c for c in self.conditions if c.at_us <= begin_us][-1:]
-        states += [c for c in self.conditions if begin_us < c.at_us <= end_us]
-        return bool(states) and states[0].at_us <= begin_us and all(c.able for c in states)
-
-    def able_at(self, at_us: int) -> bool:
-        """Whether it was able at that moment."""
-        return self.able_throughout(at_us, at_us)
+        self._note("disk free", able=None)
 
 
 def write_toml(path: Path, settings: Mapping[str, object]) -> Path:
@@ -291,4 +268,4 @@ def wait(what: Callable[[], object], bound_s: float, why: str) -> None:
         time.sleep(0.05)
 
 
-__all__ = ["Condition", "Engine", "Mode", "Program", "environment", "wait", "write_toml"]
+__all__ = ["Engine", "Mode", "Program", "environment", "wait", "write_toml"]

@@ -1,0 +1,65 @@
+"""One fleet for each kind of database, shared by the scenarios of one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.chaos.fleet.lab import Fleet, fleet
+from tests.chaos.fleet.space import missing
+from tests.chaos.lab import policy
+from tests.chaos.receiver import receiving
+from tests.servers.fixtures import KINDS, Server
+from tests.servers.mariadb import MariaDB
+from tests.servers.mariadb import program as mariadb_program
+from tests.servers.postgresql import PostgreSQL
+from tests.servers.postgresql import programs as postgresql_programs
+
+LEASE_S = 4.0
+DOCUMENT = policy(
+    # A second grace would be seen: nothing could be healed for a minute after a takeover.
+    grace=60,
+    actions="[{name: RECREATE, timeout: 20}]",
+    max_unhealthy="100%",
+    in_flight=10,
+    attempts=1000,
+    max_backoff=1,
+    stable_after=1,
+)
+
+
+def own_server(kind: str) -> Server:
+    """Return a server that is not started yet; skips where there is none."""
+    if kind == "postgresql":
+        if postgresql_programs() is None:
+            pytest.skip("no PostgreSQL server is installed (package postgresql)")
+        return PostgreSQL()
+    if mariadb_program() is None:
+        pytest.skip("no MariaDB server is installed (package mariadb-server)")
+    return MariaDB()
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def shared(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Fleet]:
+    """Three engines, four clusters, one database server that may be broken."""
+    server = own_server(request.param)
+    try:
+        server.start()
+        with (
+            receiving("0.0.0.0") as receiver,
+            fleet(
+                tmp_path_factory.mktemp("fleet"),
+                server,
+                receiver,
+                engines=3,
+                lease=LEASE_S,
+                clusters={"k": 2, "l": 2, "m": 2},
+                document=DOCUMENT,
+                spaces=not missing(),
+            ) as made,
+        ):
+            yield made
+    finally:
+        server.remove()

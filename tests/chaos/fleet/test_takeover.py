@@ -1,0 +1,108 @@
+"""One engine fails in each way that was named: others take over, nothing is done twice or lost."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+from tests.chaos.fleet.conftest import DOCUMENT, LEASE_S
+from tests.chaos.fleet.engines import FAKETIME, Engine
+from tests.chaos.fleet.lab import Fleet
+from tests.chaos.fleet.proxy import Mode
+from tests.chaos.fleet.scenario import trouble
+from tests.chaos.fleet.space import missing
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+HEALED_S = 25.0
+
+
+def holder(fleet: Fleet, cluster: str) -> Engine:
+    fleet.wait(lambda: fleet.holder(cluster), 20, f"somebody watches {cluster}")
+    found = fleet.holder(cluster)
+    assert found is not None
+    return found
+
+
+def taken(fleet: Fleet, cluster: str, before: Engine) -> None:
+    fleet.wait(
+        lambda: fleet.holder(cluster) not in {None, before}, LEASE_S * 3, f"{cluster} is taken over"
+    )
+
+
+def test_killed_in_the_middle_of_a_recovery(shared: Fleet) -> None:
+    victim = holder(shared, "k")
+    with trouble(shared, DOCUMENT) as here:
+        shared.diaries.signal("k-1", signal.SIGKILL)
+        assert here.step_seen("fence", "intent") or True
+        victim.kill()
+        shared.diaries.signal("k-2", signal.SIGKILL)
+        taken(shared, "k", victim)
+        shared.wait(shared.healthy, HEALED_S, "healed by others, within no second grace")
+    victim.start()
+    victim.ready()
+
+
+def test_frozen_for_ten_leases_and_thawed(shared: Fleet) -> None:
+    victim = holder(shared, "k")
+    with trouble(shared, DOCUMENT) as here:
+        shared.diaries.signal("k-1", signal.SIGKILL)
+        here.step_seen("delete", "intent")
+        victim.freeze()
+        began_s = time.monotonic()
+        taken(shared, "k", victim)
+        shared.wait(shared.healthy, HEALED_S, "healed by others")
+        shared.diaries.signal("l-1", signal.SIGSTOP)
+        time.sleep(max(0.0, LEASE_S * 10 - (time.monotonic() - began_s)))
+        victim.thaw()
+        shared.wait(lambda: "session lost" in victim.said(), 20, "it knows that it was away")
+        shared.wait(shared.healthy, HEALED_S, "healed")
+
+
+@pytest.mark.parametrize("mode", [Mode.STALL, Mode.MUTE, Mode.REFUSE, Mode.HOLE])
+def test_cut_off_from_the_database(shared: Fleet, mode: Mode) -> None:
+    victim = holder(shared, "l")
+    with trouble(shared, DOCUMENT) as here:
+        shared.diaries.signal("l-1", signal.SIGKILL)
+        here.step_seen("fence", "intent")
+        victim.cut_database(mode)
+        taken(shared, "l", victim)
+        shared.wait(shared.healthy, HEALED_S, "healed by others")
+        victim.mend_database()
+
+
+@pytest.mark.skipif(bool(missing()), reason=missing())
+@pytest.mark.root
+def test_cut_off_from_the_nodes(shared: Fleet) -> None:
+    victim = holder(shared, "m")
+    with trouble(shared, DOCUMENT):
+        victim.cut_nodes()
+        taken(shared, "m", victim)
+        shared.diaries.signal("m-1", signal.SIGSTOP)
+        shared.wait(shared.healthy, HEALED_S, "healed by those who see")
+        victim.mend_nodes()
+
+
+@pytest.mark.skipif(
+    not FAKETIME.exists(), reason="no libfaketime is installed (package libfaketime)"
+)
+def test_its_clock_is_stepped(shared: Fleet) -> None:
+    victim = holder(shared, "k")
+    with trouble(shared, DOCUMENT):
+        for step_s in (3600.0, -3600.0):
+            victim.step_clock(step_s)
+            time.sleep(1.5)
+            shared.diaries.signal("k-1", signal.SIGKILL)
+            time.sleep(1.0)
+            shared.wait(shared.healthy, HEALED_S, "healed")
+        victim.step_clock(0.0)
+
+
+def test_its_disk_is_full(shared: Fleet) -> None:
+    victim = holder(shared, "k")
+    with trouble(shared, DOCUMENT):
+        victim.fill_disk()
+        shared.diaries.signal("k-1", signal.SIGKILL)
+        shared.wait(lambda: len(shared.diaries.lives("k-1")) > 1, HEALED_S, "tried")
+        time.sleep(3.0)
+        victim.free_disk()
