@@ -14,6 +14,9 @@ from tests.servers import postgresql as postgres
 from tests.servers.mariadb import MariaDB
 from tests.servers.postgresql import PostgreSQL
 
+from yaffle.engine.clock import SystemClock
+from yaffle.store.database import prepare_server
+
 Server = PostgreSQL | MariaDB
 KINDS = ("postgresql", "mariadb")
 
@@ -69,6 +72,42 @@ def mariadb_url(mariadb: MariaDB) -> Iterator[str]:
     url = mariadb.create()
     yield url
     mariadb.drop(url)
+
+
+@pytest.fixture(scope="session")
+def _postgres_template(postgresql: PostgreSQL) -> str:
+    url = postgresql.create()
+    prepare_server(url, clock=SystemClock())
+    return url
+
+
+@pytest.fixture
+def postgres_ready(postgresql: PostgreSQL, _postgres_template: str) -> Iterator[str]:
+    """A new database that has our tables, copied rather than migrated."""
+    url = postgresql.create(like=_postgres_template)
+    yield url
+    postgresql.drop(url)
+
+
+@pytest.fixture(scope="session")
+def _mariadb_tables(mariadb: MariaDB) -> str:
+    url = mariadb.create()
+    prepare_server(url, clock=SystemClock())
+    return url
+
+
+@pytest.fixture
+def mariadb_ready(mariadb: MariaDB, _mariadb_tables: str) -> Iterator[str]:
+    """A database that has our tables, as the migrations leave them; emptied for the next test."""
+    yield _mariadb_tables
+    mariadb.empty(_mariadb_tables)
+
+
+@pytest.fixture(params=KINDS)
+def ready_url(request: pytest.FixtureRequest) -> str:
+    """Run the test once on each server, in a database that has our tables."""
+    name = "postgres_ready" if request.param == "postgresql" else "mariadb_ready"
+    return str(request.getfixturevalue(name))
 
 
 @pytest.fixture(params=KINDS)

@@ -75,10 +75,11 @@ class PostgreSQL(Process):
         """Return the URL of one database."""
         return f"postgresql://postgres@127.0.0.1:{self.port}/{name}"
 
-    def create(self) -> str:
-        """Make a new, empty database and return its URL."""
+    def create(self, like: str = "") -> str:
+        """Make a new database, empty or a copy of the one at a URL, and return its URL."""
         name = f"yaffle_{next(_NUMBERS)}"
-        self.sql(f"CREATE DATABASE {name}")
+        template = f" TEMPLATE {like.rpartition('/')[2]}" if like else ""
+        self.sql(f"CREATE DATABASE {name}{template}")
         return self.url(name)
 
     def drop(self, url: str) -> None:

@@ -122,6 +122,8 @@ class MariaDB:
         got = conn.execute(text("SELECT GET_LOCK(:name, 60)"), {"name": _SCHEMA_LOCK}).scalar_one()
         if got != 1:
             raise ConfigError("another migration of this database did not end within 60 s")
+        # What was seen before the wait is of no use after another's migration.
+        conn.exec_driver_sql("COMMIT")
 
     def in_transaction(self, conn: Connection) -> bool:
         """As `Kind.in_transaction`: the server says so with every answer."""
