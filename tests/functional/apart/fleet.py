@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -90,6 +89,20 @@ def get(member: Running, path: str) -> httpx.Response:
     return httpx.get(address_of(member) + path, timeout=20, verify=False)
 
 
+def act(member: Running, node: str, body: dict[str, Any]) -> str:
+    """Ask for an action of a node; return its id."""
+    url = f"{address_of(member)}/v1/nodes/{node}/actions"
+    answer = httpx.post(url, json=body, timeout=20, verify=False)
+    assert answer.status_code == 202, answer.text
+    return answer.headers["location"].rpartition("/")[2]
+
+
+def of_action(member: Running, ident: str) -> dict[str, Any]:
+    """Return an action with its times."""
+    rows = get(member, "/yaffle/v1/actions?limit=20").json()["actions"]
+    return next(row for row in rows if row["id"] == ident)
+
+
 def health(member: Running) -> tuple[int, dict[str, Any]]:
     """Return status and checks of its `/health`."""
     answer = get(member, "/health")
@@ -115,10 +128,3 @@ def settled(member: Running, holds: Callable[[Any], object], *words: str) -> Any
 
 def _if(holds: Callable[[Any], object], found: Any) -> Any:
     return found if holds(found) else None
-
-
-def elapsed(work: Callable[[], object]) -> float:
-    """Return how long it takes (s)."""
-    began = time.monotonic()
-    work()
-    return time.monotonic() - began

@@ -5,12 +5,23 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.functional.apart.fleet import Fleet, address_of, ask, fleet_on, get, ready, settled
+from tests.functional.apart.fleet import (
+    Fleet,
+    act,
+    address_of,
+    ask,
+    fleet_on,
+    get,
+    of_action,
+    ready,
+    settled,
+)
 from tests.functional.cli.support import POLICY, Running, living, profile_document, swept, wait_for
 
 ORDERS = {
@@ -58,13 +69,12 @@ def _started_at_once(one: Running, other: Running, node: str) -> None:
     """An action that one API wrote down begins on an engine in well under a second."""
     waits = []
     for _ in range(5):
-        ask(one, "node", "check", node)
-        newest = ask(other, "action", "list", "--sort", "created_at:desc", "--limit", "1", "--json")
-        ident = newest.json["actions"][0]["id"]
-        row = get(other, "/yaffle/v1/actions?limit=20").json()["actions"]
-        mine = next(a for a in row if a["id"] == ident)
-        waits.append((mine["start_us"] - mine["created_us"]) / 1e6)
-    print("request to start (s):", sorted(waits))
+        began = time.monotonic()
+        ident = act(one, node, {"check": {}})
+        wait_for(lambda: of_action(other, ident)["status"] == "SUCCEEDED", every_s=0.02)  # noqa: B023
+        row = of_action(other, ident)
+        waits.append((row["start_us"] - row["created_us"]) / 1e6)
+        print(f"request to start {waits[-1]:.3f} s, to its end {time.monotonic() - began:.3f} s")
     assert sorted(waits)[len(waits) // 2] < 0.5
     assert max(waits) < 2.0
 
@@ -90,9 +100,13 @@ def _healed(api: Running, mark: str) -> None:
     victim = min(before)
     os.kill(victim, signal.SIGKILL)
     wait_for(lambda: len(living(mark)) == 2 and victim not in living(mark), within_s=40)
+
+    def over() -> bool:
+        incidents = get(api, "/yaffle/v1/incidents").json()["incidents"]
+        return [i["state"] for i in incidents] == ["recovered"]
+
+    wait_for(over, within_s=40)
     _healthy(api)
-    incidents = ask(api, "incident", "list", "--json").json["incidents"]
-    assert [i["state"] for i in incidents] == ["recovered"]
 
 
 def _engines_show_no_more_than_probes(engine: Running) -> None:
