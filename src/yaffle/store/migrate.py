@@ -72,31 +72,43 @@ def upgrade(
     scripts = ScriptDirectory.from_config(config(migrations=migrations))
     head = scripts.get_current_head()
     with engine.connect() as conn, conn.begin():
-        kind = dialects.kind_of(conn)
         found = version(conn)
-        strange = found is None and bool(inspect(conn).get_table_names())
-        usable = found is not None and _is_newer(found) and _has_room_for_us(conn)
-    if found == head or usable:
-        return
-    _refuse_unknown(found, place)
-    if strange:
-        raise ConfigError(
-            f"database {place}: it holds tables that are not Yaffle's; check database.url"
-        )
-    if found is not None and place.path is not None:
-        _back_up(place.path, backup_dir or place.path.parent, f"{found}-{now_us}")
+        if found == head:
+            return
+        if place.path is not None and _has_to_climb(conn, place):
+            _back_up(place.path, backup_dir or place.path.parent, f"{found}-{now_us}")
     with engine.execution_options(**{dialects.WRITE: True}).begin() as conn:
+        kind = dialects.kind_of(conn)
         kind.lock_schema(conn)
-        if found is None:
+        if version(conn) == head:  # whoever held the lock before us has done it
+            return
+        if not _has_to_climb(conn, place):
+            if version(conn) is not None:
+                return
             kind.prepare_empty(conn)
         kind.check(conn)
         if place.in_memory:
             # The same tables, a test says so; a simulation opens thousands of these.
             metadata.create_all(conn)
             command.stamp(config(conn, migrations=migrations), "head")
-        elif version(conn) != head:  # whoever held the lock before us may have done it
+        else:
             _climb(conn, scripts, place, migrations)
     log.info("database schema upgraded", database=str(place), before=found, after=head)
+
+
+def _has_to_climb(conn: Connection, place: Place) -> bool:
+    """Say whether there is an older schema of ours; raise ConfigError for what is not ours at all."""
+    found = version(conn)
+    if found is None:
+        if inspect(conn).get_table_names():
+            raise ConfigError(
+                f"database {place}: it holds tables that are not Yaffle's; check database.url"
+            )
+        return False
+    if _is_newer(found) and _has_room_for_us(conn):
+        return False
+    _refuse_unknown(found, place)
+    return True
 
 
 class _Living(NamedTuple):

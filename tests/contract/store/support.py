@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import pytest
 from sqlalchemy import Connection, Engine, func, insert, select
 
 from yaffle.store import dialects, events, tables
@@ -102,3 +103,15 @@ def opened(where: str) -> tuple[Engine, dialects.Place]:
             place=place, clock=WallClock(), connections=1, busy_timeout_s=1, hold_s=2.0
         )
     ), place
+
+
+def place(request: pytest.FixtureRequest, folder: Path) -> str:
+    """Return the URL of a new database of the kind that a fixture's parameter names."""
+    match request.param:
+        case "memory":
+            return "sqlite://"
+        case "postgresql" | "mariadb":
+            name = "postgres_ready" if request.param == "postgresql" else "mariadb_ready"
+            return str(request.getfixturevalue(name))
+        case _:
+            return url(folder / "y.db")

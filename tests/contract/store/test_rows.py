@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from sqlalchemy import insert, select, update
-from tests.contract.store.support import HandClock, count, tell
+from tests.contract.store.support import HandClock, count, place, tell
 
 from yaffle.store import counters, outbox, prune, tables
 from yaffle.store.database import open_store
@@ -16,10 +16,10 @@ DAY_US = 86_400_000_000
 NOW_US = 1000 * DAY_US
 
 
-@pytest.fixture(params=["memory", "file"])
+@pytest.fixture(params=["memory", "file", "postgresql", "mariadb"])
 def unit(request, tmp_path):
-    """Run a unit of work on a database in memory, and on one that the migrations made."""
-    where = "sqlite://" if request.param == "memory" else f"sqlite:///{tmp_path / 'y.db'}"
+    """Run a unit of work on a database in memory, and on each kind that the migrations make."""
+    where = place(request, tmp_path)
     store = open_store(where, clock=HandClock(NOW_US), runner="inline")
 
     def run(work: Callable):

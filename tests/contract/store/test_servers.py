@@ -39,18 +39,11 @@ asyncio.run(main())
 """
 
 
-@pytest.fixture
-def shared(server_url: str) -> str:
-    """A database with our tables, on each kind of server."""
-    prepare_server(server_url, clock=WallClock())
-    return server_url
-
-
 def opened(url: str) -> Store:
     return open_store(url, clock=WallClock(), hold_s=HOLD_S)
 
 
-def test_writers_of_two_processes_lose_no_update(shared):
+def test_writers_of_two_processes_lose_no_update(ready_url):
     """Each reads and then writes, as units of work do; without turns most of this would be lost."""
 
     def grow(conn):
@@ -70,18 +63,18 @@ def test_writers_of_two_processes_lose_no_update(shared):
         asyncio.run(scenario())
 
     async def first() -> None:
-        async with opened(shared) as store:
+        async with opened(ready_url) as store:
             await store.write(put("sum"))
 
     asyncio.run(first())
-    threads = [threading.Thread(target=work, args=(shared,)) for _ in range(3)]
+    threads = [threading.Thread(target=work, args=(ready_url,)) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
 
     async def last() -> float:
-        async with opened(shared) as store:
+        async with opened(ready_url) as store:
             return await store.read(
                 lambda c: c.execute(
                     select(tables.budgets.c.tokens).where(tables.budgets.c.key == "sum")
@@ -105,23 +98,23 @@ def holder(url: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_a_frozen_writer_is_thrown_out_and_its_work_undone(shared):
+def test_a_frozen_writer_is_thrown_out_and_its_work_undone(ready_url):
     async def scenario() -> tuple[float, object]:
-        async with opened(shared) as store:
+        async with opened(ready_url) as store:
             began = time.monotonic()
             await store.write(put("of the next one"))
             return time.monotonic() - began, await store.read(keys)
 
-    with holder(shared):
+    with holder(ready_url):
         waited_s, found = asyncio.run(scenario())
     assert found == ["of the next one"]
     # MariaDB looks at its idle sessions about once a second.
     assert waited_s < HOLD_S + 2.5
 
 
-def test_a_reader_sees_one_moment_and_cannot_write(shared):
+def test_a_reader_sees_one_moment_and_cannot_write(ready_url):
     async def scenario() -> None:
-        async with opened(shared) as store:
+        async with opened(ready_url) as store:
             gate, inside = threading.Event(), threading.Event()
 
             def twice(conn):
@@ -142,14 +135,14 @@ def test_a_reader_sees_one_moment_and_cannot_write(shared):
     asyncio.run(scenario())
 
 
-def test_the_clock_is_the_servers_and_goes_on_within_a_transaction(shared):
+def test_the_clock_is_the_servers_and_goes_on_within_a_transaction(ready_url):
     def twice(conn):
         first = leases.now(conn)
         time.sleep(0.05)
         return first, leases.now(conn)
 
     async def scenario() -> tuple[int, int]:
-        async with opened(shared) as store:
+        async with opened(ready_url) as store:
             return await store.write(twice)
 
     before_us = time.time_ns() // 1000
@@ -213,9 +206,9 @@ def forget(conn, turns: int) -> None:
     )
 
 
-def test_a_database_that_went_back_is_stopped_and_every_hold_on_it_ends(shared):
+def test_a_database_that_went_back_is_stopped_and_every_hold_on_it_ends(ready_url):
     async def scenario() -> None:
-        async with opened(shared) as store:
+        async with opened(ready_url) as store:
             for number in range(10):
                 await store.write(put(f"{number}"))
             epoch = await store.write(
@@ -264,9 +257,11 @@ def test_two_who_migrate_at_once_take_turns(server_url):
     asyncio.run(opened(server_url).close())
 
 
-def test_a_newer_schema_that_only_added_is_worked_with(shared):
+def test_a_newer_schema_that_only_added_is_worked_with(server_url):
+    prepare_server(server_url, clock=WallClock())
+
     async def later(oldest: int) -> None:
-        async with opened(shared) as store:
+        async with opened(server_url) as store:
             await store.write(
                 lambda c: c.exec_driver_sql("UPDATE alembic_version SET version_num = '0099'")
             )
@@ -279,11 +274,11 @@ def test_a_newer_schema_that_only_added_is_worked_with(shared):
             )
 
     asyncio.run(later(int(migrate.HEAD)))
-    asyncio.run(opened(shared).close())
-    prepare_server(shared, clock=WallClock())
+    asyncio.run(opened(server_url).close())
+    prepare_server(server_url, clock=WallClock())
     asyncio.run(later(99))
     with pytest.raises(ConfigError, match="'0099' is newer than this program"):
-        opened(shared)
+        opened(server_url)
 
 
 def test_a_password_is_shown_nowhere(server_url):
@@ -293,11 +288,11 @@ def test_a_password_is_shown_nowhere(server_url):
     assert "s3cret" not in str(caught.value)
 
 
-def test_names_that_differ_in_case_accents_or_blanks_are_different(shared):
+def test_names_that_differ_in_case_accents_or_blanks_are_different(ready_url):
     names = ["a", "A", "ä", "a "]
 
     async def scenario() -> list[str]:
-        async with opened(shared) as store:
+        async with opened(ready_url) as store:
             for name in names:
                 await store.write(
                     lambda c, name=name: c.execute(
@@ -309,7 +304,7 @@ def test_names_that_differ_in_case_accents_or_blanks_are_different(shared):
     assert sorted(asyncio.run(scenario())) == sorted(names)
 
 
-def test_long_documents_and_exact_numbers_survive(shared):
+def test_long_documents_and_exact_numbers_survive(ready_url):
     text = "ünï " * 50_000
     tokens = 16_777_217.123456789
 
@@ -324,7 +319,7 @@ def test_long_documents_and_exact_numbers_survive(shared):
         )
 
     async def scenario() -> tuple[object, ...]:
-        async with opened(shared) as store:
+        async with opened(ready_url) as store:
             await store.write(work)
             row = await store.read(
                 lambda c: c.execute(
@@ -336,11 +331,11 @@ def test_long_documents_and_exact_numbers_survive(shared):
     assert asyncio.run(scenario()) == (tokens, 2**53 + 1, text)
 
 
-def test_what_a_backend_says_can_be_kept_whatever_it_is(shared):
+def test_what_a_backend_says_can_be_kept_whatever_it_is(ready_url):
     said = "a\0b" + "x" * 400
 
     async def scenario() -> list[str]:
-        async with opened(shared) as store:
+        async with opened(ready_url) as store:
             await store.write(put(said))
             await store.write(lambda c: c.execute(_BY_KEY.values(tokens=7), {"wanted": said}))
             return list(await store.read(keys))

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import event, text
-from sqlalchemy.exc import IntegrityError, OperationalError
-from tests.contract.store.support import HandClock, WallClock, count, keys, put, tell, url
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from tests.contract.store.support import HandClock, WallClock, count, keys, place, put, tell, url
 
 from yaffle.errors import NotFound, StoreUnavailable
 from yaffle.store import dialects
@@ -22,11 +22,11 @@ def store_at(path: Path, runner: str = "thread", **options) -> Store:
     return open_store(url(path), clock=WallClock(), runner=runner, **options)
 
 
-@pytest.fixture(params=["thread", "inline", "memory"])
+@pytest.fixture(params=["thread", "inline", "memory", "postgresql", "mariadb"])
 def store(request, tmp_path) -> Store:
-    if request.param == "memory":
-        return open_store("sqlite://", clock=WallClock(), runner="inline")
-    return store_at(tmp_path / "y.db", request.param)
+    inline = request.param in {"inline", "memory"}
+    runner = "inline" if inline else "thread"
+    return open_store(place(request, tmp_path), clock=WallClock(), runner=runner)
 
 
 def test_concurrent_writers_share_commits(tmp_path):
@@ -96,7 +96,7 @@ def test_an_event_and_its_news_are_written_together_or_not_at_all(store):
 def test_a_reader_is_refused_to_write(store):
     async def scenario() -> None:
         async with store:
-            with pytest.raises(OperationalError, match="readonly"):
+            with pytest.raises(DBAPIError, match=r"(?i)read.?only"):
                 await store.read(put("a"))
             await store.write(put("b"))
             assert await store.read(keys) == ["b"]
@@ -107,7 +107,7 @@ def test_a_reader_is_refused_to_write(store):
 def test_wrong_sql_is_a_bug_and_not_an_absent_database(store):
     async def scenario() -> None:
         async with store:
-            with pytest.raises(OperationalError, match="no such table"):
+            with pytest.raises(DBAPIError, match=r"no such table|does not exist|doesn't exist"):
                 await store.write(lambda conn: conn.execute(text("SELECT * FROM nowhere")))
 
     asyncio.run(scenario())
@@ -116,7 +116,7 @@ def test_wrong_sql_is_a_bug_and_not_an_absent_database(store):
 def test_a_unit_that_ends_the_transaction_itself_breaks_nothing(store):
     async def scenario() -> None:
         async with store:
-            with pytest.raises(StoreUnavailable, match="dropped the transaction"):
+            with pytest.raises(StoreUnavailable, match="tried again"):
                 await store.write(lambda conn: conn.exec_driver_sql("ROLLBACK"))
             assert await store.write(put("a")) == "a"
 
