@@ -21,9 +21,9 @@ ALTER ROLE yaffle IN DATABASE yaffle SET idle_in_transaction_session_timeout = '
 ALTER ROLE yaffle IN DATABASE yaffle SET statement_timeout = '60s';
 
 -- For `pg_dump` alone: it reads everything and writes nothing. It takes longer than a minute.
-CREATE ROLE yaffle_backup LOGIN NOSUPERUSER CONNECTION LIMIT 2 PASSWORD :'password';
-GRANT CONNECT ON DATABASE yaffle TO yaffle_backup;
-GRANT pg_read_all_data TO yaffle_backup;
+CREATE ROLE yafflebackup LOGIN NOSUPERUSER CONNECTION LIMIT 2 PASSWORD :'password';
+GRANT CONNECT ON DATABASE yaffle TO yafflebackup;
+GRANT pg_read_all_data TO yafflebackup;
 
 \connect yaffle
 REVOKE ALL ON SCHEMA public FROM PUBLIC;

@@ -89,7 +89,7 @@ def test_postgresql_as_packaged(prepared: PostgreSQL, tmp_path: Path) -> None:
     with pytest.raises(psycopg.OperationalError):
         connected(prepared, "yaffle", "postgres")
     # Who makes backups reads, and does not write.
-    with connected(prepared, "yaffle_backup") as conn:
+    with connected(prepared, "yafflebackup") as conn:
         assert conn.execute("SELECT count(*) FROM counters").fetchone()
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             conn.execute("UPDATE counters SET value = 0")

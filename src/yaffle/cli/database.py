@@ -78,6 +78,45 @@ def migrate(
     Output(as_json=as_json).say({"database": str(place), "schema": HEAD}, f"{place}: schema {HEAD}")
 
 
+@app.command("restored")
+def restored(
+    config: Config = None,
+    database: Database = None,
+    state_dir: StateDir = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Say that the database is a restored copy: nothing is healed until `yaffle stop --lift`.
+
+    Before the first engine starts on it: the copy does not know what was done after it was made.
+    """
+    import asyncio
+
+    found = settings.load(config, database=database, state_dir=state_dir)
+    place = asyncio.run(_restored(found))
+    Output(as_json=as_json).say(
+        {"database": place, "stopped": True},
+        f"{place}: all healing is stopped; compare nodes and backend, then `yaffle stop --lift`",
+    )
+
+
+async def _restored(found: Settings) -> str:
+    from yaffle.engine.clock import SystemClock
+    from yaffle.errors import ConfigError
+    from yaffle.store import lost
+    from yaffle.store.database import open_store
+    from yaffle.store.dialects import place_of
+
+    path = place_of(found.database_url).path
+    if path is not None and not path.exists():
+        raise ConfigError(f"database.url: there is no copy at {path}; put it there first")
+    async with open_store(
+        found.database_url, clock=SystemClock(), backup_dir=found.state_dir / "backups"
+    ) as store:
+        await store.write(lost.restored)
+        return str(store.place)
+
+
 @app.command("prune")
 def prune(
     config: Config = None,

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 BY: Final = "yaffle"
+EPOCHS_MAX: Final = 1_000_000
+"""More than can have been given out between a backup and its restoring."""
+RESTORED: Final = (
+    "the database was restored from a copy, and what was done since the copy is not in it; compare"
+    " nodes and backend, then lift this with `yaffle stop --lift`"
+    " (docs/runbook/database-went-back.md)"
+)
 
 
 def record(conn: Connection, *, had: int, found: int) -> None:
@@ -29,9 +36,18 @@ def record(conn: Connection, *, had: int, found: int) -> None:
     `had`: the highest turn that this process committed; `found`: the one the database has now.
     Epochs go up by as many as can have been given out in the turns that are gone.
     """
-    now_us = leases.now(conn)
     counters.raise_to(conn, counters.TURN, had + 1)
-    epoch = counters.next_epoch(conn, max(had - found, 1))
+    _take_away(conn, epochs=max(had - found, 1), reason=_sentence(had, found))
+
+
+def restored(conn: Connection) -> None:
+    """The same for a copy that was put in place while nobody ran who could have seen the turns."""
+    _take_away(conn, epochs=EPOCHS_MAX, reason=RESTORED)
+
+
+def _take_away(conn: Connection, *, epochs: int, reason: str) -> None:
+    now_us = leases.now(conn)
+    epoch = counters.next_epoch(conn, epochs)
     conn.execute(update(engines).where(engines.c.stopped_us.is_(None)).values(stopped_us=now_us))
     conn.execute(update(watches).values(lease_us=0))
     conn.execute(
@@ -39,7 +55,7 @@ def record(conn: Connection, *, had: int, found: int) -> None:
         .where(actions.c.status == "RUNNING")
         .values(owner="", epoch=epoch, lease_us=0)
     )
-    stop(conn, now_us, _sentence(had, found))
+    stop(conn, now_us, reason)
 
 
 def stop(conn: Connection, now_us: int, reason: str) -> None:

@@ -1,0 +1,160 @@
+"""Backing up under load and restoring, by the very commands of the how-to, on every database."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.docs.pages import DOCS, blocks
+from tests.packaging.nodes import POLICY, all_well, cluster_of_two, healths, living
+from tests.packaging.serving import Serving, until, yaffle
+
+PAGE = DOCS / "howto/back-up-and-move.md"
+TOOLS = {
+    "sqlite": ("sqlite3",),
+    "postgresql": ("pg_dump", "pg_restore"),
+    "mariadb": ("mariadb-dump", "mariadb"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the facts are, and how the how-to's commands are made to speak of it."""
+
+    kind: str
+    url: str
+    words: Mapping[str, str]
+
+    def follow(self, what: str) -> None:
+        """Run the commands that the how-to shows for `what` of this kind of database."""
+        [text] = [b.text for b in blocks(PAGE) if b.word(what) == self.kind]
+        for sample, ours in self.words.items():
+            text = text.replace(sample, ours)
+        assert "example.org" not in text
+        assert "/var/lib" not in text
+        done = subprocess.run(
+            ["sh", "-e", "-c", text], capture_output=True, text=True, timeout=100, check=False
+        )
+        assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
+
+
+@pytest.fixture(params=list(TOOLS))
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    kind = str(request.param)
+    for tool in TOOLS[kind]:
+        if shutil.which(tool) is None:
+            pytest.skip(f"there is no {tool}")
+    backup = {"/backup/": f"{tmp_path}/backup-"}
+    if kind == "sqlite":
+        state = tmp_path / "state"
+        return Place(
+            kind=kind,
+            url=f"sqlite:///{state}/yaffle.db",
+            words={**backup, "/var/lib/yaffle/": f"{state}/"},
+        )
+    url = str(request.getfixturevalue("postgres_url" if kind == "postgresql" else "mariadb_url"))
+    user, port, name = re.fullmatch(r"\w+://(\w+)@127\.0\.0\.1:(\d+)/(\w+)", url).groups()  # type: ignore[union-attr]
+    if kind == "postgresql":
+        words = {
+            "postgresql://yafflebackup@db.example.org/yaffle": url,
+            "postgresql://yaffle@db.example.org/yaffle": url,
+        }
+    else:
+        words = {
+            "--host=db.example.org": f"--protocol=tcp --host=127.0.0.1 --port={port}",
+            "--user=yafflebackup": f"--user={user}",
+            "--user=yaffle ": f"--user={user} ",
+            " yaffle >": f" {name} >",
+            " yaffle <": f" {name} <",
+        }
+    yaffle("db", "migrate", "--database", url, folder=tmp_path)
+    return Place(kind=kind, url=url, words={**words, **backup})
+
+
+@contextmanager
+def load(server: Serving) -> Iterator[list[int]]:
+    """Have somebody write all the time; the exit codes are what comes of it."""
+    codes: list[int] = []
+    over = threading.Event()
+
+    def write() -> None:
+        while not over.is_set():
+            done = server.cli("policy", "create", f"p{len(codes)}", "-", given=POLICY)
+            codes.append(done.returncode)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield codes
+    finally:
+        over.set()
+        thread.join(60)
+
+
+def unwell(server: Serving) -> dict[str, str]:
+    """Return what the doctor finds not to be well, and its words."""
+    checks = json.loads(server.cli("doctor", "--json").stdout)["checks"]
+    return {c["name"]: c["detail"] for c in checks if c["status"] != "ok"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_backup_under_load_is_restored_and_nothing_is_healed_by_it(
+    place: Place, tmp_path: Path
+) -> None:
+    env = {"YAFFLE_DATABASE__URL": place.url}
+    with (
+        Serving(tmp_path, "--allow-local-process", env=env) as server,
+        cluster_of_two(server) as mark,
+    ):
+        with load(server) as codes:
+            until(lambda: len(codes) > 1)
+            place.follow("backup")
+            until(lambda: len(codes) > 3)
+        assert set(codes) == {0}
+
+        # What the copy does not know: one node more.
+        server.ok("cluster", "scale-out", "web", "--count", "1")
+        until(lambda: all_well(server, 3))
+        known = living(mark)
+        server.end()
+
+        place.follow("restore")
+        yaffle("db", "check", "--database", place.url, folder=tmp_path)
+        yaffle("db", "restored", "--database", place.url, folder=tmp_path)
+        server.start()
+
+        # Well, but for the stop; the third node runs, and no row speaks of it.
+        until(lambda: all_well(server))
+        until(lambda: list(unwell(server)) == ["healing"])
+        assert "restored from a copy" in unwell(server)["healing"]
+        assert living(mark) == known
+
+        # A node fails: it is seen, and held, because nobody has compared yet.
+        name = min(healths(server))
+        [victim] = [pid for pid in known if name in command_of(pid)]
+        os.kill(victim, signal.SIGKILL)
+        until(lambda: healths(server)[name] == "unhealthy")
+        until(lambda: "stopped" in server.ok("why", name))
+        assert living(mark) == known - {victim}
+
+        # The person has compared.
+        server.ok("stop", "--lift")
+        until(lambda: all_well(server))
+        until(lambda: unwell(server) == {})
+        assert len(living(mark)) == 3
+
+
+def command_of(pid: int) -> list[str]:
+    """Return a process's command; its node's name is one of the words."""
+    return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
