@@ -32,6 +32,8 @@ TIMEOUT_S: Final = 10.0
 BUSY_TIMEOUT_S: Final = 5.0
 READERS: Final = 4
 HOLD_S: Final = 2.5
+MIGRATION_TRIES: Final = 3
+"""Whoever looks while another migrates may be told to look again."""
 GROUP_S: Final = 0.05
 """How long a group of writes may go on taking more in, while other processes wait for their turn."""
 
@@ -177,7 +179,13 @@ def prepare_server(url: str, *, clock: Clock) -> Place:
         )
     )
     try:
-        migrate.upgrade(engine, place, backup_dir=None, now_us=clock.now_us())
+        for tries_left in reversed(range(MIGRATION_TRIES)):
+            try:
+                migrate.upgrade(engine, place, backup_dir=None, now_us=clock.now_us())
+                break
+            except dialects.ERRORS as error:
+                if not tries_left or not dialects.again(error):
+                    raise
     except BaseException as error:
         if lost := dialects.unavailable(error, place):
             raise lost from error

@@ -29,7 +29,8 @@ CLOSE_S: Final = 15.0
 TRIES: Final = 4
 """How often a group is run before it is lost to others who were first."""
 READ_TRIES: Final = 2
-"""A server that was restarted has closed the connections we kept."""
+"""A server that was restarted has closed the connections we kept, and a migration that runs
+meanwhile changes tables under a snapshot."""
 
 _WRITER_ENDED: Final = (
     "its writer has ended; if Yaffle is not stopping, see the log, and restart it"
@@ -216,7 +217,8 @@ class Work:
                     finally:
                         kind.stop_when(conn, None)
             except dialects.ERRORS as error:
-                if not tries_left or not dialects.lost_connection(error):
+                again = dialects.lost_connection(error) or dialects.again(error)
+                if not tries_left or not again:
                     raise
         raise AssertionError("the last try has returned or raised")
 
