@@ -37,6 +37,7 @@ PATIENCE_S: Final = 0.5
 PATIENCE_SHARE: Final = 0.125
 """Of a lease: for how long what has run out is left to the engine that should have it."""
 GIVEN_POLLS: Final = 2
+GIVEN_SHARE: Final = 0.5
 """What was given up, or is new, is left to it for so many polls: it need not have seen it yet."""
 SOON_S: Final = 0.02
 PACE_SHARE: Final = 0.05
@@ -181,8 +182,9 @@ class Holdings:
         settings = self._kit.settings
         waited_s = self._kit.clock.monotonic_s() - self._free_since_s[holding.cluster_id]
         # When a lease runs out is known to all beforehand; that something was given up is not.
-        patience_s = PATIENCE_S if holding.lease_us else GIVEN_POLLS * settings.poll
-        return min(patience_s, settings.lease * PATIENCE_SHARE) - waited_s
+        if holding.lease_us:
+            return min(PATIENCE_S, settings.lease * PATIENCE_SHARE) - waited_s
+        return min(GIVEN_POLLS * settings.poll, settings.lease * GIVEN_SHARE) - waited_s
 
     def _wait_s(self, look: _Look) -> float:
         """Return when to look again: also at the very moment when another engine's lease is over."""
