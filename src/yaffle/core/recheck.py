@@ -258,12 +258,15 @@ def _decided(stored: Stored, record: Record) -> Iterator[Disagreement]:
 
 
 def _asked(stored: Stored, record: Record, comes: Decision) -> Iterator[Disagreement]:
-    """Where the brakes let a node through, the budgets were asked, its cluster's among them."""
+    """Where the brakes let a node through, the budgets were asked: its cluster's and everybody's."""
     through = isinstance(comes, Recover) or comes.reason is HoldReason.OBSERVE_MODE
-    asked = {(p.scope, p.key) for p in record.purses}
-    if (through or asked) and (Scope.CLUSTER.value, stored.cluster_id) not in asked:
+    asked = {p.scope: p.key for p in record.purses}
+    complete = asked.get(Scope.CLUSTER) == stored.cluster_id and Scope.GLOBAL in asked
+    if (through or asked) and not complete:
         yield Disagreement(
-            field=f"{RECORD}.purses", stored=len(asked), recomputed="its cluster's among them"
+            field=f"{RECORD}.purses",
+            stored=sorted(asked),
+            recomputed="its cluster's and the global one among them",
         )
 
 
