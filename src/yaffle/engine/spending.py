@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import func, select
+from sqlalchemy import String, bindparam, func, insert, select, update
 
 from yaffle.core.budgets import Bucket, Key, Refusal, Scope, debit, refill
 from yaffle.store.tables import actions, budgets, nodes
@@ -13,10 +14,17 @@ from yaffle.store.tables import actions, budgets, nodes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import Connection, Select
 
     from yaffle.engine.kit import Kit
     from yaffle.store.records import NodeRow
+
+
+# Built once: to build one anew costs more than to carry it out.
+_MINE: Final = (budgets.c.scope == bindparam("which")) & (budgets.c.key == bindparam("name"))
+_BUCKET: Final = select(budgets.c.tokens, budgets.c.updated_us).where(_MINE)
+_SET: Final = update(budgets).where(_MINE)
+_INSERT: Final = insert(budgets)
 
 
 def keys_of(node: NodeRow, domain: str | None) -> tuple[Key, ...]:
@@ -66,11 +74,7 @@ def give_back(kit: Kit, conn: Connection, node: NodeRow, domain: str | None, now
 
 def _bucket(kit: Kit, conn: Connection, key: Key, node: NodeRow, now_us: int) -> Bucket:
     scope, name = key
-    row = conn.execute(
-        select(budgets.c.tokens, budgets.c.updated_us).where(
-            budgets.c.scope == scope.value, budgets.c.key == name
-        )
-    ).one_or_none()
+    row = conn.execute(_BUCKET, {"which": scope.value, "name": name}).one_or_none()
     in_flight = _in_flight(conn, scope, name, node)
     if row is None:
         return Bucket(
@@ -80,39 +84,36 @@ def _bucket(kit: Kit, conn: Connection, key: Key, node: NodeRow, now_us: int) ->
 
 
 def _in_flight(conn: Connection, scope: Scope, name: str, node: NodeRow) -> int:
+    attribute, value = "", name
+    if scope in {Scope.DOMAIN, Scope.HOST}:
+        attribute = name.split("=", 1)[0] if scope is Scope.DOMAIN else "host"
+        value = str(node.attributes.get(attribute, ""))
+    return int(conn.execute(_counting(scope, attribute), {"name": value}).scalar_one())
+
+
+@lru_cache(maxsize=64)
+def _counting(scope: Scope, attribute: str) -> Select[int]:
+    """Return the query for the recoveries in flight; built once for each kind of scope."""
     query = select(func.count()).where(
         actions.c.action == "NODE_RECOVER", actions.c.status.in_(("READY", "RUNNING"))
     )
+    name = bindparam("name", type_=String)
     match scope:
         case Scope.GLOBAL:
-            pass
+            return query
         case Scope.PROJECT:
-            query = query.where(actions.c.project == name)
+            return query.where(actions.c.project == name)
         case Scope.CLUSTER:
-            query = query.where(actions.c.cluster_id == name)
+            return query.where(actions.c.cluster_id == name)
         case Scope.DOMAIN | Scope.HOST:
-            attribute = name.split("=", 1)[0] if scope is Scope.DOMAIN else "host"
-            value = str(node.attributes.get(attribute, ""))
-            query = query.join(nodes, nodes.c.id == actions.c.node_id).where(
-                _attribute_is(attribute, value)
+            return query.join(nodes, nodes.c.id == actions.c.node_id).where(
+                nodes.c.attributes[attribute].as_string() == name
             )
-    return int(conn.execute(query).scalar_one())
-
-
-def _attribute_is(attribute: str, value: str) -> ColumnElement[bool]:
-    condition: ColumnElement[bool] = nodes.c.attributes[attribute].as_string() == value
-    return condition
 
 
 def _write(conn: Connection, key: Key, bucket: Bucket) -> None:
     scope, name = key
-    where = (budgets.c.scope == scope.value, budgets.c.key == name)
-    changed = conn.execute(
-        budgets.update().where(*where).values(tokens=bucket.tokens, updated_us=bucket.updated_us)
-    ).rowcount
+    held = {"tokens": bucket.tokens, "updated_us": bucket.updated_us}
+    changed = conn.execute(_SET, {**held, "which": scope.value, "name": name}).rowcount
     if changed == 0:
-        conn.execute(
-            budgets.insert().values(
-                scope=scope.value, key=name, tokens=bucket.tokens, updated_us=bucket.updated_us
-            )
-        )
+        conn.execute(_INSERT, {**held, "scope": scope.value, "key": name})

@@ -126,6 +126,8 @@ def nodes_of(
     conn: Connection, cluster_id: ClusterId | None = None, project: str | None = None
 ) -> Sequence[NodeRow]:
     """Return the nodes of a cluster, of a project, or all of them, in the order of creation."""
+    if cluster_id is not None and project is None:
+        return [load(NodeRow, r) for r in conn.execute(_MEMBERS, {"ident": cluster_id})]
     query = select(nodes).order_by(nodes.c.created_us, nodes.c.index, nodes.c.id)
     query = query.where(*_mine(nodes, project))
     if cluster_id is not None:
@@ -149,6 +151,27 @@ _VERSIONS: Final = (
     select(nodes.c.id, nodes.c.version)
     .where(nodes.c.cluster_id == bindparam("ident"))
     .order_by(nodes.c.created_us, nodes.c.index, nodes.c.id)
+)
+_MEMBERS: Final = (
+    select(nodes)
+    .where(nodes.c.cluster_id == bindparam("ident"))
+    .order_by(nodes.c.created_us, nodes.c.index, nodes.c.id)
+)
+_STATUSES: Final = (
+    select(nodes.c.status, func.count())
+    .where(nodes.c.cluster_id == bindparam("ident"))
+    .group_by(nodes.c.status)
+)
+_SET_CLUSTER: Final = update(clusters).where(clusters.c.id == bindparam("ident"))
+_BOUND: Final = (
+    select(policies)
+    .join(bindings, bindings.c.policy_id == policies.c.id)
+    .where(
+        bindings.c.cluster_id == bindparam("ident"),
+        bindings.c.enabled,
+        bindings.c.policy_type.startswith("senlin.policy.health"),
+    )
+    .limit(1)
 )
 _SOME_NODES: Final = select(nodes).where(nodes.c.id.in_(bindparam("idents", expanding=True)))
 _NODE: Final = select(nodes).where(nodes.c.id == bindparam("ident"))
@@ -188,9 +211,7 @@ def set_node(conn: Connection, node_id: NodeId, now_us: int, **values: object) -
 
 def set_cluster(conn: Connection, cluster_id: ClusterId, now_us: int, **values: object) -> None:
     """Change columns of a cluster."""
-    conn.execute(
-        update(clusters).where(clusters.c.id == cluster_id).values(**values, updated_us=now_us)
-    )
+    conn.execute(_SET_CLUSTER, {**values, "updated_us": now_us, "ident": cluster_id})
 
 
 def remove_node(conn: Connection, node_id: NodeId) -> None:
@@ -217,24 +238,10 @@ def bindings_of(conn: Connection, cluster_id: ClusterId) -> Sequence[BindingRow]
 
 def statuses_of(conn: Connection, cluster_id: ClusterId) -> Mapping[str, int]:
     """Return how many members of a cluster are in each status."""
-    rows = conn.execute(
-        select(nodes.c.status, func.count())
-        .where(nodes.c.cluster_id == cluster_id)
-        .group_by(nodes.c.status)
-    )
-    return {row[0]: row[1] for row in rows}
+    return {row[0]: row[1] for row in conn.execute(_STATUSES, {"ident": cluster_id})}
 
 
 def bound_policy(conn: Connection, cluster_id: ClusterId) -> PolicyRow | None:
     """Return the enabled health policy of a cluster (a singleton type), or None."""
-    row = conn.execute(
-        select(policies)
-        .join(bindings, bindings.c.policy_id == policies.c.id)
-        .where(
-            bindings.c.cluster_id == cluster_id,
-            bindings.c.enabled,
-            bindings.c.policy_type.startswith("senlin.policy.health"),
-        )
-        .limit(1)
-    ).one_or_none()
+    row = conn.execute(_BOUND, {"ident": cluster_id}).one_or_none()
     return None if row is None else load(PolicyRow, row)

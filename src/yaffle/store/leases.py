@@ -7,9 +7,9 @@ taken before it asked (DESIGN §3). Who takes which watch is in `store.holdings`
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import exists, insert, select, update
+from sqlalchemy import BigInteger, bindparam, exists, insert, select, update
 
 from yaffle import __version__
 from yaffle.model.ids import ClusterId, EngineId, Epoch
@@ -20,21 +20,25 @@ from yaffle.store.tables import actions, duties, engines, watches
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+# Built once: to build one anew costs more than to carry it out.
+_NOW: Final = select(dialects.now_us())
+_HOLDS: Final = select(watches.c.cluster_id).where(
+    watches.c.cluster_id == bindparam("cluster"),
+    watches.c.owner == bindparam("me"),
+    watches.c.epoch == bindparam("mine"),
+    watches.c.lease_us > bindparam("now", type_=BigInteger),
+)
+
 
 def now(conn: Connection) -> int:
     """Return the database's own time (µs UTC)."""
-    return conn.execute(select(dialects.now_us())).scalar_one()
+    return conn.execute(_NOW).scalar_one()
 
 
 def holds_watch(conn: Connection, me: EngineId, epoch: Epoch, cluster_id: ClusterId) -> bool:
     """Whether `me` still watches the cluster under `epoch`, by the database's clock."""
-    mine = exists().where(
-        watches.c.cluster_id == cluster_id,
-        watches.c.owner == me,
-        watches.c.epoch == epoch,
-        watches.c.lease_us > now(conn),
-    )
-    return bool(conn.execute(select(mine)).scalar_one())
+    asked = {"cluster": cluster_id, "me": me, "mine": epoch, "now": now(conn)}
+    return conn.execute(_HOLDS, asked).first() is not None
 
 
 def held(conn: Connection, me: EngineId, epoch: Epoch) -> frozenset[ClusterId]:

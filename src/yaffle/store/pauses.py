@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import func, insert, or_, select, update
+from sqlalchemy import BigInteger, bindparam, func, insert, or_, select, update
 
 from yaffle.model.ids import ClusterId, PauseId
 from yaffle.model.incident import Pause, PauseKind, PauseScope
@@ -13,6 +13,19 @@ from yaffle.store.tables import pauses, releases
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, RowMapping
+
+# Built once: it is asked before every step of every recovery.
+_IN_FORCE: Final = (
+    select(pauses)
+    .where(
+        pauses.c.lifted_us.is_(None),
+        or_(
+            pauses.c.expires_us.is_(None),
+            pauses.c.expires_us > bindparam("now", type_=BigInteger),
+        ),
+    )
+    .order_by(pauses.c.starts_us, pauses.c.id)
+)
 
 
 def add(conn: Connection, pause: Pause) -> None:
@@ -33,15 +46,7 @@ def add(conn: Connection, pause: Pause) -> None:
 
 def in_force(conn: Connection, now_us: int) -> Sequence[Pause]:
     """Return every pause that is neither lifted nor expired, future ones included."""
-    rows = conn.execute(
-        select(pauses)
-        .where(
-            pauses.c.lifted_us.is_(None),
-            or_(pauses.c.expires_us.is_(None), pauses.c.expires_us > now_us),
-        )
-        .order_by(pauses.c.starts_us, pauses.c.id)
-    ).mappings()
-    return [_pause(r) for r in rows]
+    return [_pause(r) for r in conn.execute(_IN_FORCE, {"now": now_us}).mappings()]
 
 
 def _pause(row: RowMapping) -> Pause:
