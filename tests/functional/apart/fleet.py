@@ -35,8 +35,9 @@ class Fleet:
         member = Running(
             role,
             *("--listen", "127.0.0.1:0", "--database", self.url),
-            *("--state-dir", str(self.state_dir), "--allow-local-process"),
+            "--allow-local-process",
             env={
+                "YAFFLE_STATE_DIR": str(self.state_dir),
                 "YAFFLE_ENGINE__LEASE": str(LEASE_S),
                 # Far too slow to be what notices anything in these tests.
                 "YAFFLE_ENGINE__POLL": "8",
