@@ -1,6 +1,7 @@
 """Judges a finished history from rows, diaries and the operator's own notes, each rule by itself.
 
 No rule asks the code under test what it thinks: thresholds, budgets and reasons are computed again.
+One does, of purpose: whether each decision follows from its own row (`_recomputes`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from dataclasses import dataclass
 from tests.chaos.lab import Lab
 from tests.chaos.operator import Deed
 from tests.chaos.receiver import Receiver
+
+from yaffle.core.recheck import Agreement, recheck
+from yaffle.engine.queries.decisions import stored
 
 SECOND = 1_000_000
 ENDED = {"recovered", "already-healthy", "exhausted", "superseded"}
@@ -241,6 +245,15 @@ def _false_hold(history: History) -> Iterator[str]:
             yield f"{history.names[one['node_id']]} held for {one['reason']}, untrue: {numbers}"
 
 
+def _recomputes(history: History) -> Iterator[str]:
+    """Every decision comes to the same once more, from its row alone."""
+    for one in history.decisions:
+        row = {**dict(one), "numbers": json.loads(one["numbers"])}
+        found = recheck(stored({**row, "inputs": json.loads(one["inputs"])}))
+        if not isinstance(found, Agreement):
+            yield f"decision {one['seq']} ({one['kind']} {one['reason']}): {found}"
+
+
 # --- was it true? ------------------------------------------------------------------------------
 
 Truth = Callable[[History, sqlite3.Row, dict[str, object]], bool]
@@ -377,4 +390,5 @@ RULES: tuple[Callable[[History], Iterator[str]], ...] = (
     _failure_without_incident,
     _untold,
     _false_hold,
+    _recomputes,
 )

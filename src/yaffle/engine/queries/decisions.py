@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import or_, select
 
@@ -14,7 +14,7 @@ from yaffle.store import catalog
 from yaffle.store.tables import clusters, decisions, nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sqlalchemy import Connection, RowMapping, Select
 
@@ -98,7 +98,7 @@ def _brief(row: RowMapping, found: Shown) -> Shown:
     }
 
 
-def stored(row: RowMapping) -> Stored:
+def stored(row: Mapping[str, Any] | RowMapping) -> Stored:
     """Return a row as the checker takes it; what was damaged to be no object is an empty one."""
     numbers, inputs = row["numbers"], row["inputs"]
     return Stored(
