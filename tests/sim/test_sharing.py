@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import select
 from tests.sim.stage import SETTINGS, Life, Stage, policy, stage
 
-from yaffle.core.outcomes import OUTCOMES
-from yaffle.model.health import Observation, Outcome
+from yaffle.core.outcomes import OUTCOMES, judge
+from yaffle.model.health import Observation
 from yaffle.store import blindness, coverage
 from yaffle.store.tables import actions, watches
 from yaffle.testing import Fault, Rule, run_virtual
@@ -224,7 +224,7 @@ class Silent:
     """A detector whose network is gone: every question is asked, nothing ever answers."""
 
     def __init__(self, inner: Any) -> None:
-        self.inner, self.cut = inner, False
+        self.inner, self.cut, self.code = inner, False, "L4-TIMEOUT"
 
     async def check(self, targets: Any, mode: Any, *, deadline_s: float) -> Any:
         seen = await self.inner.check(targets, mode, deadline_s=deadline_s)
@@ -233,9 +233,9 @@ class Silent:
         return [
             replace(
                 one,
-                outcome=Outcome.FAIL,
-                code="L4-TIMEOUT",
-                detail=OUTCOMES["L4-TIMEOUT"].sentence,
+                outcome=judge(self.code),
+                code=self.code,
+                detail=OUTCOMES[self.code].sentence,
                 answered=False,
             )
             for one in seen
@@ -243,13 +243,13 @@ class Silent:
         ]
 
 
-def cut(life: Life) -> Silent:
+def cut(life: Life, code: str = "L4-TIMEOUT") -> Silent:
     """Cut one engine off from the nodes, and from nothing else."""
     detectors: Any = life.kit.drivers.detectors
     found = detectors["NODE_STATUS_POLL_URL"]
     if not isinstance(found, Silent):
         found = detectors["NODE_STATUS_POLL_URL"] = Silent(found)
-    found.cut = True
+    found.cut, found.code = True, code
     return found
 
 
@@ -277,6 +277,36 @@ def test_who_cannot_see_the_nodes_hands_them_over_until_it_is_mended() -> None:
         await s.until(settled(s, [2, 2]), 200, "and it is asked again, in the end")
 
     play(story, engines=2, clusters=4, size=3)
+
+
+def test_who_cannot_even_ask_hands_over_until_one_can() -> None:
+    """Each engine looks for itself: that the one before knew nothing says nothing of the next."""
+
+    async def story(s: Stage) -> None:
+        for life in s.living[:2]:
+            cut(life, "X-LOCAL")
+
+        async def with_the_third() -> bool:
+            return set((await holders(s)).values()) == {s.living[2]} and await s.all_well()
+
+        await s.until(with_the_third, 100, "the one that can ask has them all")
+        assert not s.world.acts
+
+    play(story, engines=3, clusters=6)
+
+
+def test_a_cluster_that_nobody_asks_about_is_not_handed_round() -> None:
+    async def story(s: Stage) -> None:
+        for n in range(4):
+            await s.commands.create_cluster(f"plain{n}", "profile-c0", 2, by="sim")
+        await s.clock.sleep(60)
+        before = await owners(s)
+        assert await counts(s) == [2, 3]
+        await s.clock.sleep(200)
+        assert await owners(s) == before
+        assert not await s.store.read(lambda c: blindness.in_force(c, s.clock.now_us()))
+
+    play(story, engines=2, clusters=1)
 
 
 def test_where_all_are_blind_nothing_is_handed_round() -> None:

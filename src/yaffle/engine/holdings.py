@@ -113,10 +113,11 @@ class Holdings:
         look = await self._kit.store.read(lambda conn: self._look(conn, unseen, slow))
         for ident in self._tasks.keys() - look.mine:
             self._stop(ident)
-        self._start(group, look.mine.difference(look.surplus, (h.cluster_id for h in look.due)))
+        moving = self._moving(look) if self._session.may_act() else ()
+        self._start(group, look.mine.difference(moving, (h.cluster_id for h in look.due)))
         if not self._session.may_act():
             return self._kit.settings.poll
-        giving = await self._stopped(look)
+        giving = await self._stopped(moving)
         taking = [h for h in (*look.due, *self._overdue(look)) if not self._hangs(h.cluster_id)]
         if giving or taking or look.blind:
             taken = await self._kit.store.write(
@@ -231,17 +232,19 @@ class Holdings:
             del self._tasks[ident]
             self._session.stuck.discard(ident)
 
-    async def _stopped(self, look: _Look) -> Sequence[ClusterId]:
-        """Stop the next few of those that others should have; return those that stand still now."""
+    def _moving(self, look: _Look) -> Sequence[ClusterId]:
+        """Return the next few of those that others should have; all that we cannot see."""
         unseen = sum(i in look.blind for i in look.surplus)
-        share_of_mine = ceil(len(look.mine) * BATCH_SHARE)
-        some = look.surplus[: max(BATCH, share_of_mine, unseen)]
-        for ident in some:
+        return look.surplus[: max(BATCH, ceil(len(look.mine) * BATCH_SHARE), unseen)]
+
+    async def _stopped(self, moving: Sequence[ClusterId]) -> Sequence[ClusterId]:
+        """Stop these watches; return those that stand still now."""
+        for ident in moving:
             if ident in self._tasks:
                 self._stop(ident)
-        if tasks := {self._tasks[i] for i in some if i in self._tasks}:
+        if tasks := {self._tasks[i] for i in moving if i in self._tasks}:
             await asyncio.wait(tasks, timeout=STOP_S)
-        return [i for i in some if not self._hangs(i)]
+        return [i for i in moving if not self._hangs(i)]
 
     def _hangs(self, ident: ClusterId) -> bool:
         """Whether a watch that was told to stop has not."""

@@ -16,7 +16,7 @@ import structlog
 
 from yaffle.engine.timekeeping import EVERY_S, keep_time
 from yaffle.errors import StoreUnavailable
-from yaffle.store import actions, counters, events, outbox
+from yaffle.store import actions, counters, events, holdings, outbox
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -42,6 +42,8 @@ class _Seen:
     """Number of the newest event."""
     work: bool
     """Whether some action waits to be taken up."""
+    free: bool
+    """Whether some cluster is watched by nobody."""
     mail: bool
     """Whether some message is due."""
 
@@ -111,6 +113,7 @@ class Ticker:
             turn=turn,
             news=events.newest(conn),
             work=actions.any_claimable(conn),
+            free=holdings.any_free(conn),
             mail=bool(outbox.due(conn, now_us=now_us, limit=1)),
         )
 
@@ -118,6 +121,8 @@ class Ticker:
         bells = self._kit.signals
         if now.work:
             bells.actions.ring()
+        if now.free:
+            bells.watches.ring()
         if now.mail:
             bells.outbox.ring()
         if before is None or before.news != now.news:

@@ -114,8 +114,13 @@ class Watch:
     @property
     def sees_nothing(self) -> bool:
         """Whether another engine had better look: nothing answers us, or nothing can be asked."""
+        if self._blind:
+            return True
         known = len(self.memories)
-        return self._blind or 0 < known == self.beliefs.counts[Health.UNKNOWN]
+        if not self._modes() or not 0 < known == self.beliefs.counts[Health.UNKNOWN]:
+            return False
+        # What another engine found before us is not for us to repeat: we have to have looked.
+        return all(m.settled for m in self.memories.values())
 
     @property
     def never_seen(self) -> int:

@@ -20,6 +20,9 @@ from yaffle.store.tables import actions, duties, engines, watches
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+FORGOTTEN_US: Final = 86_400_000_000
+"""An engine that was not heard of for so long is taken for stopped."""
+
 # Built once: to build one anew costs more than to carry it out.
 _NOW: Final = select(dialects.now_us())
 _HOLDS: Final = select(watches.c.cluster_id).where(
@@ -59,6 +62,12 @@ def register(conn: Connection, me: EngineId, *, host: str, pid: int, alone: bool
     """
     epoch = counters.next_epoch(conn)
     now_us = now(conn)
+    # Whoever was killed never said good-bye; after a day it is history, which is pruned.
+    conn.execute(
+        update(engines)
+        .where(engines.c.stopped_us.is_(None), engines.c.seen_us < now_us - FORGOTTEN_US)
+        .values(stopped_us=now_us)
+    )
     if alone:
         conn.execute(
             update(engines).where(engines.c.stopped_us.is_(None)).values(stopped_us=now_us)
