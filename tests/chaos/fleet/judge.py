@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.chaos.fleet import rules_acts, rules_care
+from tests.chaos.fleet import rules_acts, rules_care, rules_decided
 from tests.chaos.fleet.evidence import Deed, History
 from tests.chaos.fleet.lab import Fleet
 from tests.chaos.fleet.observer import Observer
@@ -13,8 +13,8 @@ from yaffle.model.bounds import DECIDE_S
 from yaffle.policy import parse
 from yaffle.policy.arithmetic import arithmetic
 
-RULES = (*rules_acts.RULES, *rules_care.RULES)
-TABLES = ("actions", "steps", "proofs", "incidents", "events", "outbox")
+RULES = (*rules_acts.RULES, *rules_care.RULES, *rules_decided.RULES)
+TABLES = ("actions", "steps", "proofs", "incidents", "decisions", "events", "outbox")
 SHOWN = 40
 """Faults of one history that are printed; more would hide the first."""
 
@@ -35,7 +35,7 @@ def history_of(
     fleet: Fleet, observer: Observer, deeds: Sequence[Deed], *, document: str
 ) -> History:
     """Gather what is known, once everything is calm again."""
-    order = {"events": "seq", "outbox": "seq", "steps": "action_id, seq"}
+    order = {"decisions": "seq", "events": "seq", "outbox": "seq", "steps": "action_id, seq"}
     return History(
         lease_s=fleet.lease,
         detect_s=printed_detect_s(document),

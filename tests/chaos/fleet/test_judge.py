@@ -33,6 +33,13 @@ def at(seconds: float) -> int:
     return T0 + int(seconds * SECOND)
 
 
+DECISION: Row = {
+    "seq": 1, "cluster_id": CLUSTER, "node_id": NODE, "kind": "recover", "reason": None,
+    "numbers": "{}", "inputs": "{}", "policy_id": "", "policy_version": "", "at_us": T0,
+    "until_us": None,
+}  # fmt: skip
+
+
 def look(number: int, *, owner: str = A, worker: str = A, **over: object) -> Look:
     """One look a tenth of a second after the other; both engines renew all the time."""
     now_us = at(number / 10)
@@ -209,7 +216,8 @@ BROKEN: dict[str, tuple[str, Callable[[], History]]] = {
         ),
     ),
     "one operation, two steps": (
-        "done_twice", lambda: clean(tables=tables(steps=(step(0, 1), step(1, 1, operation_id="operation-0")))),
+        "done_twice",
+        lambda: clean(tables=tables(steps=(step(0, 1), step(1, 1, operation_id="operation-0")))),
     ),
     "fenced twice": (
         "done_twice",
@@ -308,6 +316,9 @@ BROKEN: dict[str, tuple[str, Callable[[], History]]] = {
     "a forged message": ("untold", lambda: clean(forged=("bad",))),
     "an end that nobody was told": (
         "silent_incidents", lambda: clean(tables=tables(events=EVENTS[:2])),
+    ),
+    "a decision without what it was made from": (
+        "decided_otherwise", lambda: clean(tables=tables(decisions=[DECISION])),
     ),
 }  # fmt: skip
 
