@@ -35,7 +35,7 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "PYTHONUNBUFFERED": "1", **more}
 
 
-@dataclass
+@dataclass(eq=False)
 class Program:
     """One process of the program: `role` is `engine` or `api`."""
 
@@ -142,7 +142,7 @@ def _is_prober(child: psutil.Process) -> bool:
     return False
 
 
-@dataclass
+@dataclass(eq=False)
 class Engine(Program):
     """A `yaffle engine` behind a proxy of its own to the database."""
 

@@ -56,6 +56,7 @@ class Fleet:
     http: httpx.Client = field(init=False)
     clusters: dict[str, str] = field(default_factory=dict)
     """Name → id."""
+    sizes: dict[str, int] = field(default_factory=dict)
 
     @property
     def database(self) -> str:
@@ -163,6 +164,7 @@ class Fleet:
         }  # fmt: skip
         made = self.ask("POST", "/v1/clusters", {"cluster": wanted})["cluster"]
         self.clusters[name] = str(made["id"])
+        self.sizes[name] = size
         if policy_name:
             self.wait(lambda: self._attached(name, policy_name), 60, "the cluster is made")
         return str(made["id"])
@@ -239,15 +241,21 @@ class Fleet:
             for row in reversed(self.rows("select * from events order by seq desc limit 40")):
                 what = f"{row['oname']} {row['action']} {row['status']} {str(row['reason'])[:120]}"
                 lines.append(f"{row['at_us'] / 1e6:.3f} {what}")
-            lines += [str(dict(r)) for r in self.rows("select * from actions where end_us is null")]
-        for program in (*self.engines.values(), self.api):
-            lines.append(f"--- {program.name}, alive={program.alive}\n{program.log()[-1500:]}")
+            for row in self.rows("select * from actions where end_us is null"):
+                kept = ("action", "node_id", "status", "owner", "epoch", "lease_us")
+                lines.append(str({k: row[k] for k in kept}))
+        lines += [
+            f"--- {program.name}, alive={program.alive}\n{program.log()[-1500:]}"
+            for program in (*self.engines.values(), self.api)
+        ]
         return "\n".join(lines)
 
     # --- ending ------------------------------------------------------------------------------------
 
     def end(self) -> None:
         """Leave no process behind."""
+        if hasattr(self, "http"):
+            self.http.close()
         for program in (*self.engines.values(), *([self.api] if hasattr(self, "api") else [])):
             program.end(signal.SIGKILL)
         for pid in self.diaries.processes():

@@ -31,7 +31,7 @@ def missing() -> str:
     for program in ("ip", "nft", "nsenter"):
         if shutil.which(program) is None:
             return f"no {program} is installed"
-    done = _run("unshare", "-n", "true")
+    done = _run("unshare", "-n", "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_nonlocal_bind")
     return "" if done.returncode == 0 else f"namespaces are refused: {done.stderr.strip()}"
 
 
@@ -85,6 +85,8 @@ def space() -> Iterator[Space]:
         ["ip", "-n", name, "link", "set", theirs, "up"],
         ["ip", "-n", name, "link", "set", "lo", "up"],
         ["ip", "-n", name, "route", "add", "default", "via", gateway],
+        # Whether a port is free is tried by binding it, and the nodes' address is not in there.
+        ["ip", "netns", "exec", name, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_nonlocal_bind"],
     ]
     try:
         for step in steps:

@@ -14,7 +14,7 @@ from tests.chaos.fleet.scenario import trouble
 from tests.chaos.fleet.space import missing
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-HEALED_S = 25.0
+HEALED_S = 60.0
 
 
 def holder(fleet: Fleet, cluster: str) -> Engine:

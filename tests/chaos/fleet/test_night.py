@@ -1,0 +1,81 @@
+"""Nights at random: engines, nodes, networks and the database fail together, then it is calm and clean.
+
+`make chaos MINUTES=60 SEED=42`: rounds of a minute on one fleet after the other, on each database;
+what failed is printed with its seed and the piece of history that breaks a rule.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+from tests.chaos.fleet.conftest import DOCUMENT, LEASE_S, own_server
+from tests.chaos.fleet.lab import Fleet, fleet
+from tests.chaos.fleet.mischief import Mischief
+from tests.chaos.fleet.scenario import trouble
+from tests.chaos.fleet.space import missing
+from tests.chaos.lab import MINUTES
+from tests.chaos.receiver import receiving
+from tests.servers.fixtures import KINDS
+
+SHORT_S = 10.0
+ROUND_S = 60.0
+ROUNDS_PER_FLEET = 5
+HEALED_S = 90.0
+PACES = ((0.3, 1.5), (1.0, 4.0), (4.0, 14.0))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(int(MINUTES * 60) + 600)
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_fails(kind: str, tmp_path: Path) -> None:
+    seed = int(os.environ.get("YAFFLE_CHAOS_SEED") or 0) or random.SystemRandom().randrange(10**6)
+    until_s = time.monotonic() + MINUTES * 60
+    number = 0
+    while number == 0 or time.monotonic() < until_s:
+        rng = random.Random(f"{seed}/{number}")
+        with_servers(kind, tmp_path / str(number), rng, f"seed {seed}, fleet {number}", until_s)
+        number += 1
+
+
+def with_servers(kind: str, root: Path, rng: random.Random, label: str, until_s: float) -> None:
+    """One server and one fleet for some rounds."""
+    root.mkdir()
+    server = own_server(kind)
+    try:
+        server.start()
+        with (
+            receiving("0.0.0.0") as receiver,
+            fleet(
+                root, server, receiver,
+                engines=rng.choice([2, 3]) if MINUTES else 2,
+                lease=LEASE_S,
+                clusters={"k": 3, "l": 2, "m": 2},
+                document=DOCUMENT,
+                spaces=not missing(),
+            ) as made,
+        ):  # fmt: skip
+            for turn in range(ROUNDS_PER_FLEET):
+                one_round(made, random.Random(f"{label}/{turn}"), f"{kind}, {label}, round {turn}")
+                if time.monotonic() >= until_s:
+                    return
+    finally:
+        server.remove()
+
+
+def one_round(made: Fleet, rng: random.Random, label: str) -> None:
+    """A stretch of mischief, calm, judgement."""
+    began_s = time.monotonic()
+    pace_s = rng.choice(PACES) if MINUTES else PACES[0]
+    try:
+        with trouble(made, DOCUMENT, healed_s=HEALED_S) as here:
+            hand = Mischief(here, rng, pace_s)
+            hand.act(ROUND_S if MINUTES else SHORT_S)
+            hand.calm()
+    except AssertionError as error:
+        raise AssertionError(f"{label}\n{error}") from error
+    done = len(here.deeds)
+    print(f"{label}: clean, {done} deeds, {time.monotonic() - began_s:.0f} s", flush=True)
