@@ -31,6 +31,8 @@ LOOK_S: Final = 0.02
 """With checks in flight we look this often: a freeze shorter than a wait would go unnoticed."""
 IDLE_S: Final = 0.25
 SOCKETS_MAX: Final = 2_000
+EVENTS_MAX: Final = 512
+"""Handled at a time, about 10 ms of work, so that timers have their turn too."""
 _REVIEW_S: Final = 1e-5
 """Per attempt in flight: bounds what looking through their deadlines costs to 1 % of the time."""
 
@@ -125,7 +127,7 @@ class Loop:
     def turn(self) -> None:
         """Wait for events or the next timer, then handle both: events first."""
         wait_s = self.wheel.idle_s(self.now, LOOK_S if self.attempts else IDLE_S)
-        events = self.epoll.poll(wait_s, 8192)
+        events = self.epoll.poll(wait_s, EVENTS_MAX)
         now = now_s()
         lag_s = now - self.now - wait_s
         self.now = now
@@ -137,7 +139,8 @@ class Loop:
             handler = handlers.get(fd)
             if handler is not None:
                 handler.on_event(mask)
-        if now >= self._review_at:
+        # Not while there are more events: one of them may be the answer that is missed.
+        if now >= self._review_at and len(events) < EVENTS_MAX:
             self._review(now)
         self.wheel.advance(now)
         if self.waiting:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yaffle.prober.wheel import SLOT_S, Wheel
+from yaffle.prober.wheel import FIRES_MAX, SLOT_S, Wheel
 
 
 class Alarm:
@@ -69,5 +69,46 @@ def test_a_timer_may_cancel_and_put_others_while_firing() -> None:
         wheel.put(timer, 0.05)
     wheel.advance(0.06)
     assert fired == ["first", "again"]
-    wheel.advance(0.07)
+    wheel.advance(0.06 + SLOT_S)
     assert fired == ["first", "again", "again"]
+
+
+class Putting:
+    """Puts itself again while it fires, `again_s` after its time."""
+
+    def __init__(self, wheel: Wheel, at_s: float, again_s: float) -> None:
+        self.due, self.times = 0, 0
+        self._wheel, self._at_s, self._again_s = wheel, at_s, again_s
+        wheel.put(self, at_s)
+
+    def fire(self) -> None:
+        self.times += 1
+        if self.times == 1:
+            self._wheel.put(self, self._at_s + self._again_s)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(1, 3 * FIRES_MAX), min_size=1, max_size=4),
+    st.floats(-1, 0.2),
+    st.sampled_from([0.1, 30.0, 60.0, 200.0]),
+)
+def test_too_many_at_once_fire_a_few_at_a_time_and_all(
+    crowds: list[int], again_s: float, late_s: float
+) -> None:
+    wheel = Wheel(0.0)
+    timers = [
+        Putting(wheel, 0.05 + number / 40, again_s)
+        for number, crowd in enumerate(crowds)
+        for _ in range(crowd)
+    ]
+    before, now_s = 0, 0.05 + late_s
+    for _ in range(2 * sum(crowds) // FIRES_MAX + 8):
+        wheel.advance(now_s)
+        fired = sum(timer.times for timer in timers)
+        assert fired - before <= FIRES_MAX
+        # What is left over is told to the loop, which must not go to sleep over it.
+        assert fired == 2 * len(timers) or wheel.idle_s(now_s, 0.25) < 0.25
+        before, now_s = fired, now_s + SLOT_S
+    assert {timer.times for timer in timers} == {2}
+    assert wheel.waiting == 0
