@@ -22,6 +22,7 @@ from yaffle.core.brakes import tally
 from yaffle.core.budgets import Bucket, BudgetLimit, Refusal, Scope, debit
 from yaffle.core.planner import candidates, decide
 from yaffle.core.record import (
+    PAUSES_MAX,
     RECORD,
     VERSION,
     Believed,
@@ -119,6 +120,9 @@ def _written(stored: Stored, record: Record) -> Iterator[Disagreement]:
         ("policy_id", stored.policy_id, record.policy_id),
         ("policy_version", stored.policy_version, record.policy_version),
     )
+    for kind, count in record.more_pauses.items():
+        if sum(p.kind is kind for p in record.pauses) != PAUSES_MAX:
+            yield Disagreement(field=f"{RECORD}.more_pauses.{kind}", stored=count, recomputed=0)
 
 
 def _differing(*compared: tuple[str, object, object]) -> Iterator[Disagreement]:
@@ -390,7 +394,6 @@ def _pauses_of(record: Record) -> Iterator[Pause]:
             expires_us=kept.expires_us,
         )
         yield pause
-    for kind, count in record.more_pauses.items():
-        if kind in last:
-            for number in range(min(count, COPIES_MAX)):
-                yield replace(last[kind], id=PauseId(f"{last[kind].id}+{number}"))
+    for kind, pause in last.items():
+        for number in range(min(record.more_pauses.get(kind, 0), COPIES_MAX)):
+            yield replace(pause, id=PauseId(f"{pause.id}+{number}"))
