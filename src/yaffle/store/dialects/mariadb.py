@@ -32,9 +32,8 @@ COLLATION: Final = "utf8mb4_nopad_bin"
 _CUT_MS: Final = 5000
 _SCHEMA_LOCK: Final = "yaffle schema"
 
-_AGAIN: Final = {1213, 1205, 1305, 1020, 1412}
-"""Deadlock (on Galera: another node's writer was first), lock wait, and the savepoint that either
-took along; 1020, 1412: a row or a table has changed since the snapshot."""
+_AGAIN: Final = {1213, 1305, 1020, 1412}
+"""Deadlock (on Galera: another node's writer was first), and the savepoint that it took along; 1020, 1412: a row or a table has changed since the snapshot."""
 _READ_ONLY: Final = {1792}
 _ADVICE: Final[dict[int, str]] = {
     0: "the connection is closed; it is tried again",
@@ -52,6 +51,7 @@ _ADVICE: Final[dict[int, str]] = {
     1130: "it does not let this host in; check the user's host part",
     1142: "the user may not do this; see packaging/mariadb",
     1180: "the commit failed; look at the server's log",
+    1205: "another writer did not finish in time; look at the server's process list",
     1290: "it only takes reads now; check database.url or finish the fail-over",
     1317: "the statement was interrupted; it is tried again",
     1836: "it only takes reads now; check database.url or finish the fail-over",
