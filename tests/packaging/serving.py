@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import httpx
+from tests.functional.cli.support import Done, run_here
 
 YAFFLE: Final = (sys.executable, "-P", "-m", "yaffle.cli")
 
@@ -91,25 +92,17 @@ class Serving:
 
         until(measured)
 
-    def cli(self, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    def cli(self, *words: str, given: str = "") -> Done:
         """Run a command that finds this server by its state directory."""
-        return subprocess.run(
-            [*YAFFLE, *words],
-            env=self.env,
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        own = {k: v for k, v in self.env.items() if k.startswith("YAFFLE_")}
+        return run_here(*words, env=own, given=given)
 
     def ok(self, *words: str, given: str = "") -> str:
         """Run a command that has to succeed, and return its output."""
         done = self.cli(*words, given=given)
-        assert done.returncode == 0, (
-            f"{words}: {done.stdout}{done.stderr}\n{self.log.read_text()[-3000:]}"
-        )
-        return done.stdout
+        said = f"{words}: {done.out}{done.err}\n{self.log.read_text()[-3000:]}"
+        assert done.code == 0, said
+        return done.out
 
     def end(self, number: int = signal.SIGTERM) -> int:
         """End it and return its code."""

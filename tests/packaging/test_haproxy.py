@@ -1,4 +1,4 @@
-"""The sample for HAProxy, with a real one before two real servers: one dies, requests go on."""
+"""The sample for HAProxy, with a real one before two real `yaffle api`: one dies, requests go on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.packaging.places import PACKAGING
-from tests.packaging.serving import Serving, until
+from tests.packaging.serving import Serving, until, yaffle
 
 SAMPLE = PACKAGING / "haproxy/haproxy.cfg"
 HOST = "yaffle.example.org"
@@ -51,18 +51,20 @@ def certificate(folder: Path) -> Path:
 class Balanced:
     """Two servers and a proxy."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, database: str) -> None:
+        yaffle("db", "migrate", "--database", database, folder=folder)
         tokens = folder / "tokens"
         tokens.write_text(f"tests:{TOKEN}\n")
         tokens.chmod(0o600)
         env = {
+            "YAFFLE_DATABASE__URL": database,
             "YAFFLE_SERVER__TOKEN_FILE": str(tokens),
             "YAFFLE_SERVER__ALLOWED_HOSTS": f'["{HOST}"]',
         }
         self.servers = []
         for name in ("one", "two"):
             (folder / name).mkdir()
-            self.servers.append(Serving(folder / name, env=env))
+            self.servers.append(Serving(folder / name, command="api", env=env))
         self.port = free_port()
         self.pem = certificate(folder)
         self.config = folder / "haproxy.cfg"
@@ -92,8 +94,8 @@ class Balanced:
 
 
 @contextmanager
-def balanced(folder: Path) -> Iterator[Balanced]:
-    found = Balanced(folder)
+def balanced(folder: Path, database: str) -> Iterator[Balanced]:
+    found = Balanced(folder, database)
     with found.servers[0], found.servers[1]:
         found.write()
         with found.log.open("wb") as log:
@@ -134,8 +136,8 @@ def test_haproxy_accepts_the_sample(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_one_of_two_dies_and_requests_go_on(tmp_path: Path) -> None:
-    with balanced(tmp_path) as world, world.client() as client:
+def test_one_of_two_dies_and_requests_go_on(postgres_url: str, tmp_path: Path) -> None:
+    with balanced(tmp_path, postgres_url) as world, world.client() as client:
         # Who is not signed in is not let in, although every request comes from loopback.
         assert client.get("/v1/clusters", headers={"Authorization": ""}).status_code == 401
         # No process's numbers are mixed with another's.
