@@ -11,7 +11,6 @@ from tests.chaos.fleet.observer import Observer
 
 from yaffle.model.bounds import DECIDE_S
 from yaffle.policy import parse
-from yaffle.policy.arithmetic import arithmetic
 
 RULES = (*rules_acts.RULES, *rules_care.RULES, *rules_decided.RULES)
 TABLES = ("actions", "steps", "proofs", "incidents", "decisions", "events", "outbox")
@@ -26,7 +25,8 @@ def faults(history: History) -> list[str]:
 
 def printed_detect_s(document: str) -> float:
     """Return what the policy is printed to take until a failure is decided on."""
-    found = arithmetic(parse(document))
+    found = parse(document).arithmetic
+    assert found is not None
     assert found.detect_s is not None
     return found.detect_s + DECIDE_S
 

@@ -6,6 +6,7 @@ What is late is noted: a busy machine excuses a takeover, and never a doubled ef
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,6 +42,9 @@ class Observer:
     sights: list[Sight] = field(default_factory=list)
     late: list[tuple[int, int]] = field(default_factory=list)
     era: int = 0
+    _turn: int = -1
+    """Nothing is written without moving it, so while it stands there is nothing to read."""
+    _last: Look | None = None
     _known: dict[tuple[str, str], Row] = field(default_factory=dict)
     _open: dict[str, set[str]] = field(default_factory=dict)
     _pids: dict[int, str | None] = field(default_factory=dict)
@@ -50,6 +54,7 @@ class Observer:
     def went_back(self) -> None:
         """Compare no later row with an earlier one: the database is put back to an older state."""
         self.era += 1
+        self._turn = -1
         self._known.clear()
         self._open.clear()
 
@@ -68,19 +73,25 @@ class Observer:
                     self._reader.close()
                     self._reader = None
                 self.looks.append(Look(at_us, None, era=era))
+                self._turn = -1
                 continue
             if era != self.era:
                 continue
             self.looks.append(look)
-            self._compare(found)
+            self._last = look
+            if found:
+                self._compare(found)
         if self._reader is not None:
             self._reader.close()
 
     def _look(
         self, reader: Reader, at_us: int, era: int
     ) -> tuple[Look, Mapping[str, Sequence[Row]]]:
-        db_us = reader.now_us()
+        db_us, turn = reader.moment()
+        if turn == self._turn and self._last is not None and self._last.era == era:
+            return dataclasses.replace(self._last, at_us=at_us, db_us=db_us), {}
         with reader.snapshot():
+            _, turn = reader.moment()
             watches = reader.rows(
                 "select c.id, w.owner, w.epoch, w.lease_us from clusters c"
                 " left join watches w on w.cluster_id = c.id"
@@ -111,6 +122,7 @@ class Observer:
             bool(stops),
             era,
         )
+        self._turn = turn
         return look, found
 
     def _rows(self, reader: Reader, table: str) -> Sequence[Row]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from tests.chaos.fleet.evidence import SECOND, Change, History, Look, Session
+from tests.chaos.fleet.evidence import SECOND, Change, History, Look, Row, Session
 
 WRITE_US = 1_500_000
 """A write that began within the lease may be seen so much later: a group waits for its turn."""
@@ -40,49 +40,69 @@ def done_twice(history: History) -> Iterator[str]:
 
 
 def old_hand(history: History) -> Iterator[str]:
-    """Nobody writes about an action, under an older epoch, after somebody had it under a newer one."""
-    newest: dict[tuple[int, str], tuple[int, int]] = {}
+    """Nobody writes a step of an action that somebody else had, before and after."""
+    epochs = _epochs(history)
     for change in history.changes:
-        if change.table not in {"steps", "actions"}:
+        if change.table != "steps" or change.look == 0:
             continue
-        look = history.looks[change.look]
-        action = str(change.after["action_id" if change.table == "steps" else "id"])
-        epoch = int(change.after["epoch"] or 0)
-        known, since = newest.get((look.era, action), (0, -1))
-        if epoch < known and since < change.look and _written(change):
+        action, epoch = str(change.after["action_id"]), int(change.after["epoch"])
+        before, after = (_at(epochs.get(action, ()), change.look - n) for n in (1, 0))
+        if before == after and before not in {None, epoch}:
             yield (
-                f"action {action}: {change.table} {change.key} written under epoch {epoch} at"
-                f" {look.at_us / SECOND:.3f}, after epoch {known}"
+                f"step {change.key} {change.after['stage']} {change.after['phase']} written under"
+                f" epoch {epoch} at {history.looks[change.look].at_us / SECOND:.3f}, while the action"
+                f" was carried out under epoch {before}"
             )
-        if epoch > known:
-            newest[look.era, action] = (epoch, change.look)
 
 
-def _written(change: Change) -> bool:
-    """Whether somebody carried it on; that it was asked for, given up or ended is no act."""
-    return change.table == "steps" or change.after["status"] == "RUNNING"
+def _epochs(history: History) -> Mapping[str, Sequence[tuple[int, int | None]]]:
+    """Return, for each action, from which look on it was carried out under which epoch."""
+    found: dict[str, list[tuple[int, int | None]]] = {}
+    era = -1
+    for change in history.changes:
+        look = history.looks[change.look]
+        if look.era != era:  # what is known of an action may be older than what was known before
+            era = look.era
+            for known in found.values():
+                known.append((change.look, None))
+        if change.table == "actions":
+            running = change.after["status"] == "RUNNING"
+            epoch = int(change.after["epoch"]) if running else None
+            found.setdefault(str(change.after["id"]), []).append((change.look, epoch))
+    return found
+
+
+def _at(epochs: Sequence[tuple[int, int | None]], look: int) -> int | None:
+    return next((epoch for since, epoch in reversed(epochs) if since <= look), None)
 
 
 def acted_without_lease(history: History) -> Iterator[str]:
-    """A step is begun or handed over only by an engine whose lease was good about then."""
+    """An action is taken, a step is begun or handed over, only under a lease that was good about then."""
     for change in history.changes:
-        if change.table != "steps" or change.look == 0 or not _begun(change):
+        if change.look == 0 or not (what := _begun(change)):
             continue
         before, after = history.looks[change.look - 1], history.looks[change.look]
         epoch = int(change.after["epoch"])
         lease_us = int(history.lease_s * SECOND)
         if _dead(before, epoch, lease_us) and _dead(after, epoch, lease_us):
-            yield (
-                f"step {change.key} {change.after['stage']} {change.after['phase']} by epoch {epoch}"
-                f" at {after.at_us / SECOND:.3f}, whose lease was over"
-            )
+            yield f"{what} by epoch {epoch} at {after.at_us / SECOND:.3f}, whose lease was over"
 
 
-def _begun(change: Change) -> bool:
+def _begun(change: Change) -> str:
+    """Return what was begun, if it was."""
     before, after = change.before, change.after
-    if before is None:
-        return True
-    return bool(before["submitted_us"] != after["submitted_us"])
+    if change.table == "steps":
+        if before is None or before["submitted_us"] != after["submitted_us"]:
+            return f"step {change.key} {after['stage']} {after['phase']}"
+    elif (
+        change.table == "actions" and after["status"] == "RUNNING" and _hand(before) != _hand(after)
+    ):
+        return f"action {change.key} taken"
+    return ""
+
+
+def _hand(row: Row | None) -> object:
+    return None if row is None else (row["owner"], row["epoch"])
 
 
 def _dead(look: Look, epoch: int, lease_us: int) -> bool:

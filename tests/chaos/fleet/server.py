@@ -50,9 +50,10 @@ class Reader:
             cursor.execute(sql, values or None)
             return list(cursor.fetchall()) if cursor.description else []
 
-    def now_us(self) -> int:
-        """Return the server's clock."""
-        return int(self.rows(NOW[self.kind])[0]["now_us"])
+    def moment(self) -> tuple[int, int]:
+        """Return the server's clock (µs) and whose turn it is: every write moves that."""
+        found = self.rows(f"{NOW[self.kind]}, value from counters where name = 'turn'")[0]
+        return int(found["now_us"]), int(found["value"])
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:

@@ -72,7 +72,7 @@ def wrote(number: int, table: str, row: Row, before: Row | None = None) -> Chang
 
 
 ACTION_ROW: Row = {
-    "id": ACTION, "node_id": NODE, "status": "RUNNING", "epoch": 1, "end_us": None,
+    "id": ACTION, "node_id": NODE, "status": "RUNNING", "owner": A, "epoch": 1, "end_us": None,
     "created_us": at(2), "action": "NODE_RECOVER",
 }  # fmt: skip
 NODE_ROW: Row = {
@@ -186,6 +186,14 @@ CLEAN: dict[str, Callable[[], History]] = {
             wrote(41, "steps", step(2, 2)),
         )
     ),
+    "an older engine takes over from a younger one": lambda: clean(
+        changes=with_changes(
+            wrote(40, "actions", {**ACTION_ROW, "owner": B, "epoch": 2}),
+            wrote(41, "steps", step(2, 2)),
+            wrote(44, "actions", ACTION_ROW),
+            wrote(46, "steps", step(3, 1)),
+        )
+    ),
     "grace begins with a new life": lambda: clean(
         changes=with_changes(
             wrote(71, "nodes", {**NODE_ROW, "grace_us": at(7), "physical_id": "q"}, NODE_ROW)
@@ -232,18 +240,15 @@ BROKEN: dict[str, tuple[str, Callable[[], History]]] = {
             )
         ),
     ),
-    "the action itself goes back to an old epoch": (
-        "old_hand",
-        lambda: clean(
-            changes=with_changes(
-                wrote(40, "actions", {**ACTION_ROW, "epoch": 2}),
-                wrote(45, "actions", ACTION_ROW),
-            )
-        ),
-    ),
     "a step begun long after the lease": (
         "acted_without_lease",
         lambda: killed(100, taken=138, changes=with_changes(wrote(137, "steps", step(2, 1)))),
+    ),
+    "an action taken long after the lease": (
+        "acted_without_lease",
+        lambda: killed(
+            100, taken=138, changes=with_changes(wrote(137, "actions", ACTION_ROW, None))
+        ),
     ),
     "a step handed over by an engine that had stopped": (
         "acted_without_lease",

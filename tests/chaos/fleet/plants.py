@@ -1,0 +1,141 @@
+"""Bugs to plant in a copy of the sources; in a real fleet a rule of the judge has to find each."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaffle
+
+SOURCES = Path(yaffle.__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """In one file, one text for another; the text must be there once."""
+
+    path: str
+    old: str
+    new: str
+
+    def fits(self) -> bool:
+        """Whether there is exactly one place for it."""
+        return (SOURCES / self.path).read_text().count(self.old) == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plant:
+    """One bug, what happens to the fleet, and the rule that has to be broken."""
+
+    name: str
+    trouble: str
+    rule: str
+    edits: Sequence[Edit]
+
+
+PLANTS = (
+    Plant(
+        "whoever was frozen goes on as if nothing had been",
+        "freeze",
+        "old_hand",
+        (
+            Edit(
+                "engine/session.py",
+                "        return self.left_s() > need_s\n",
+                "        return True\n",
+            ),
+            Edit(
+                "store/leases.py",
+                "            engines.c.seen_us > now_us - lease_us,\n",
+                "",
+            ),
+            Edit(
+                "store/actions.py",
+                "        or action.owner != ticket.engine_id\n"
+                "        or action.epoch != ticket.epoch\n",
+                "",
+            ),
+        ),
+    ),
+    Plant(
+        "nobody takes what a dead engine held",
+        "kill",
+        "uncovered",
+        (
+            Edit(
+                "store/holdings.py",
+                "free=row.owner not in running or row.lease_us < now_us,",
+                "free=row.owner not in running,",
+            ),
+        ),
+    ),
+    Plant(
+        "grace begins anew with each owner",
+        "kill",
+        "grace_begun_again",
+        (
+            Edit(
+                "store/holdings.py",
+                "    _add_rows(conn, [w.cluster_id for w in wanted], now_us)\n",
+                "    _add_rows(conn, [w.cluster_id for w in wanted], now_us)\n"
+                "    conn.execute(\n"
+                "        update(nodes)\n"
+                "        .where(nodes.c.cluster_id.in_([w.cluster_id for w in wanted]))\n"
+                "        .values(grace_us=now_us, version=nodes.c.version + 1)\n"
+                "    )\n",
+            ),
+        ),
+    ),
+    Plant(
+        "news is taken for told before it is",
+        "mute receiver",
+        "untold",
+        (
+            Edit(
+                "engine/postman.py",
+                "            delivery, said = await self._send(due)\n",
+                '            await self._settle(due, Delivery.ACCEPTED, "")\n'
+                "            delivery, said = await self._send(due)\n",
+            ),
+        ),
+    ),
+    Plant(
+        "a database that went back stops nobody",
+        "go back",
+        "acted_blindly",
+        (Edit("store/lost.py", "    stop(conn, now_us, reason)\n", ""),),
+    ),
+    Plant(
+        "to fence and to delete kill nothing",
+        "stop a node",
+        "two_copies",
+        (
+            Edit(
+                "drivers/profiles/local_process/plans.py",
+                '        "CREATE": (Phase.VACANT, *_START),',
+                '        "CREATE": _START,',
+            ),
+            Edit(
+                "drivers/profiles/local_process/plans.py",
+                "(Phase.ASK, Phase.KILL, Phase.REMOVE)",
+                "(Phase.REMOVE,)",
+            ),
+            Edit(
+                "drivers/profiles/local_process/plans.py",
+                '        "KILL": (Phase.KILL,),',
+                '        "KILL": (),',
+            ),
+        ),
+    ),
+)
+
+
+def planted(plant: Plant, root: Path) -> Path:
+    """Return a tree of sources with the bug in it."""
+    shutil.copytree(SOURCES, root / "yaffle", ignore=shutil.ignore_patterns("__pycache__"))
+    for edit in plant.edits:
+        path = root / "yaffle" / edit.path
+        path.write_text(path.read_text().replace(edit.old, edit.new))
+    return root
