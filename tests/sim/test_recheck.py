@@ -113,6 +113,19 @@ def test_spent_budgets_agree() -> None:
     assert words(rows) >= {"recover", "rate", "in-flight"}
 
 
+async def all_at_once(s: Stage) -> None:
+    """The policy would allow six; the installation allows three, also in a single pass."""
+    s.max_in_flight = 6
+    await fall(s, *range(6))
+
+
+def test_one_pass_keeps_to_what_is_shared() -> None:
+    rows = night(all_at_once, seed=7, limits={"max_unhealthy": "100%", "max_in_flight": 6}, fall=1)
+    held = [r for r in rows if r["reason"] == "in-flight"]
+    assert {r["numbers"]["scope"] for r in held} == {"global"}
+    assert {r["numbers"]["in_flight"] for r in held} == {3}
+
+
 async def nothing_but_looking(s: Stage) -> None:
     await fall(s, 0, 1)
 

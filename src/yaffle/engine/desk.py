@@ -72,6 +72,7 @@ class Desk:
         self.locks = locks
         self.made_from = made_from
         self.now_us = made_from.now_us
+        self._purse = spending.Purse(kit, conn, made_from.now_us)
         self.told: dict[NodeId, tuple[object, ...]] = {}
         self.held: dict[str, int] = {}
         self.admitted = 0
@@ -95,14 +96,9 @@ class Desk:
 
     def _ask_budgets(self, decision: Decision) -> spending.Asked:
         """Debit them; a policy that only observes asks and takes nothing."""
-        return spending.spend(
-            self.kit,
-            self.conn,
-            self.rows[decision.node_id],
-            self.inputs.policy.recovery.limits.domain,
-            self.now_us,
-            take=isinstance(decision, Recover),
-        )
+        domain = self.inputs.policy.recovery.limits.domain
+        row = self.rows[decision.node_id]
+        return self._purse.ask(row, domain, take=isinstance(decision, Recover))
 
     def _record(self, node: NodeView, seen: Picture, buckets: Mapping[Key, Bucket]) -> Record:
         row = self.rows[node.node_id]

@@ -117,7 +117,7 @@ class Recoveries:
             raise Conflict(f"Node {row.id} cannot be recovered now: {why}", hint="lift it first")
         policy = without_policy(self._kit.settings.default_interval)
         snapshot = Snapshot.of(policy, inputs, in_place=in_place_names(self._kit))
-        refusal = spending.spend(self._kit, conn, row, None, now_us, take=True).refusal
+        refusal = spending.Purse(self._kit, conn, now_us).ask(row, None, take=True).refusal
         if refusal is not None:
             numbers = ", ".join(f"{k} {v}" for k, v in refusal.numbers.items())
             raise Conflict(
