@@ -32,6 +32,10 @@ READ_TRIES: Final = 2
 """A server that was restarted has closed the connections we kept, and a migration that runs
 meanwhile changes tables under a snapshot."""
 
+_SAVEPOINT: Final = "SAVEPOINT job"
+_UNDO: Final = "ROLLBACK TO SAVEPOINT job"
+_KEEP: Final = "RELEASE SAVEPOINT job"
+
 _WRITER_ENDED: Final = (
     "its writer has ended; if Yaffle is not stopping, see the log, and restart it"
 )
@@ -56,8 +60,15 @@ class Job(Generic[T]):
     def run_in_savepoint(self, conn: Connection) -> BaseException | None:
         """Do the work so that its failure undoes only itself; return the failure."""
         try:
-            with conn.begin_nested():
+            # Not `begin_nested`, which compiles its statements each time: a fifth of a job's CPU.
+            conn.exec_driver_sql(_SAVEPOINT)
+            try:
                 self._outcome = (self.work(conn),)
+            except BaseException:
+                if not conn.invalidated:
+                    conn.exec_driver_sql(_UNDO)
+                raise
+            conn.exec_driver_sql(_KEEP)
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is the caller's to see
             self._outcome = error
             return error
