@@ -4,12 +4,31 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING, Literal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal, TextIO, cast
 
 import structlog
 
 if TYPE_CHECKING:
     from structlog.typing import Processor
+
+
+class Lossy:
+    """Standard error that loses lines rather than raises: a full disk must not end the healing."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        """Write as much as there is room for."""
+        with suppress(OSError):
+            self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush what can be."""
+        with suppress(OSError):
+            self._file.flush()
 
 
 def configure(level: str, style: Literal["auto", "json", "text"]) -> None:
@@ -36,10 +55,10 @@ def configure(level: str, style: Literal["auto", "json", "text"]) -> None:
     structlog.configure(
         processors=[*shared, *ending],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(cast("TextIO", Lossy(sys.stderr))),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(cast("TextIO", Lossy(sys.stderr)))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
