@@ -33,7 +33,8 @@ _CUT_MS: Final = 5000
 _SCHEMA_LOCK: Final = "yaffle schema"
 
 _AGAIN: Final = {1213, 1305, 1020, 1412}
-"""Deadlock (on Galera: another node's writer was first), and the savepoint that it took along; 1020, 1412: a row or a table has changed since the snapshot."""
+"""Deadlock (on Galera: another node's writer was first), and the savepoint that it took along; 1020,
+1412: a row or a table has changed since the snapshot."""
 _READ_ONLY: Final = {1792}
 _ADVICE: Final[dict[int, str]] = {
     0: "the connection is closed; it is tried again",
