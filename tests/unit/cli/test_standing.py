@@ -45,8 +45,10 @@ def test_each_change_is_told_once(supervisor: socket.socket, tmp_path: Path) -> 
         announcer._tell(now, late=False)
     assert said(supervisor) == [
         "STATUS=listening on h:1; opening the database",
-        "READY=1\nSTATUS=listening on h:1; waiting for the database:"
-        " database postgresql://h/y: connection refused",
+        (
+            "READY=1\nSTATUS=listening on h:1; waiting for the database:"
+            " database postgresql://h/y: connection refused"
+        ),
         "STATUS=listening on h:1; acting under epoch 3, watching 2 clusters",
     ]
     assert started == [True]
