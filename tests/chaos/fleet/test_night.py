@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,17 +32,30 @@ PACES = ((0.3, 1.5), (1.0, 4.0), (4.0, 14.0))
 @pytest.mark.slow
 @pytest.mark.timeout(int(MINUTES * 60) + 600)
 @pytest.mark.parametrize("kind", KINDS)
-def test_whatever_fails(kind: str, tmp_path: Path) -> None:
+def test_whatever_fails(kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def say(line: str) -> None:
+        if MINUTES:
+            with capfd.disabled():
+                print(line, flush=True)
+
     seed = int(os.environ.get("YAFFLE_CHAOS_SEED") or 0) or random.SystemRandom().randrange(10**6)
     until_s = time.monotonic() + MINUTES * 60
     number = 0
     while number == 0 or time.monotonic() < until_s:
         rng = random.Random(f"{seed}/{number}")
-        with_servers(kind, tmp_path / str(number), rng, f"seed {seed}, fleet {number}", until_s)
+        label = f"{kind}, YAFFLE_CHAOS_SEED={seed}, fleet {number}"
+        one_fleet(kind, tmp_path / str(number), rng, label, until_s, say)
         number += 1
 
 
-def with_servers(kind: str, root: Path, rng: random.Random, label: str, until_s: float) -> None:
+def one_fleet(
+    kind: str,
+    root: Path,
+    rng: random.Random,
+    label: str,
+    until_s: float,
+    say: Callable[[str], None],
+) -> None:
     """One server and one fleet for some rounds."""
     root.mkdir()
     server = own_server(kind)
@@ -59,15 +73,15 @@ def with_servers(kind: str, root: Path, rng: random.Random, label: str, until_s:
             ) as made,
         ):  # fmt: skip
             for turn in range(ROUNDS_PER_FLEET):
-                one_round(made, random.Random(f"{label}/{turn}"), f"{kind}, {label}, round {turn}")
+                say(one_round(made, random.Random(f"{label}/{turn}"), f"{label}, round {turn}"))
                 if time.monotonic() >= until_s:
                     return
     finally:
         server.remove()
 
 
-def one_round(made: Fleet, rng: random.Random, label: str) -> None:
-    """A stretch of mischief, calm, judgement."""
+def one_round(made: Fleet, rng: random.Random, label: str) -> str:
+    """A stretch of mischief, calm, judgement; return a line of it."""
     began_s = time.monotonic()
     pace_s = rng.choice(PACES) if MINUTES else PACES[0]
     try:
@@ -78,4 +92,4 @@ def one_round(made: Fleet, rng: random.Random, label: str) -> None:
     except AssertionError as error:
         raise AssertionError(f"{label}\n{error}") from error
     done = len(here.deeds)
-    print(f"{label}: clean, {done} deeds, {time.monotonic() - began_s:.0f} s", flush=True)
+    return f"{label}: clean, {done} deeds, {time.monotonic() - began_s:.0f} s"
