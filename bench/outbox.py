@@ -5,6 +5,7 @@
 Both sides write the same bytes to the same file system, one after the other, in the same run. Raw is
 one thread that appends one message and calls fdatasync, again and again; ours is N producers that
 each wait until their event and its outbox row are on disk (one transaction each, commits in groups).
+CPU per event counts everything, producers included: it holds on a busy machine, where rates do not.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import asyncio
 import json
 import logging
 import os
-import platform
+import resource
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 import structlog
+from _python import described, system_python
 
 from yaffle.engine.clock import SystemClock
 from yaffle.store import events
@@ -49,8 +51,14 @@ def raw(folder: Path, seconds: float) -> float:
     return count / took
 
 
-async def ours(folder: Path, producers: int, seconds: float) -> float:
-    """Events with one message each, durable when counted, a second."""
+def cpu_s() -> float:
+    """Of this whole process so far."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+async def ours(folder: Path, producers: int, seconds: float) -> tuple[float, float]:
+    """Events with one message each, durable when counted, a second; and CPU µs of each."""
     clock = SystemClock()
     url = f"sqlite:///{folder}/outbox-{producers}.db"
     store = await asyncio.to_thread(open_store, url, clock=clock)
@@ -71,11 +79,11 @@ async def ours(folder: Path, producers: int, seconds: float) -> float:
 
     async with store:
         await store.write(work)
-        count, began = 0, time.monotonic()
+        count, began, cpu = 0, time.monotonic(), cpu_s()
         async with asyncio.TaskGroup() as group:
             for _ in range(producers):
                 group.create_task(produce(began + seconds))
-        return count / (time.monotonic() - began)
+        return count / (time.monotonic() - began), (cpu_s() - cpu) / count * 1e6
 
 
 def main() -> None:
@@ -85,18 +93,22 @@ def main() -> None:
     options.add_argument("--dir", type=Path, default=None, help="where to write; default: here")
     chosen = options.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    print(f"Python {platform.python_version()}, {os.cpu_count()} cores")
+    system_python()
+    print(described())
     with tempfile.TemporaryDirectory(prefix="tmp-outbox-", dir=chosen.dir or Path.cwd()) as place:
         folder = Path(place)
         before = raw(folder, chosen.seconds)
-        rates = {n: asyncio.run(ours(folder, n, chosen.seconds)) for n in PRODUCERS}
+        found = {n: asyncio.run(ours(folder, n, chosen.seconds)) for n in PRODUCERS}
         after = raw(folder, chosen.seconds)
     # The faster of the two, so that a disk that was busy for a moment does not flatter us.
     disk = max(before, after)
     print(f"raw append + fdatasync       {disk:8.0f} /s  (before {before:.0f}, after {after:.0f})")
-    for producers, rate in rates.items():
-        print(f"events + outbox, {producers:4d} waiting {rate:8.0f} /s  ratio {rate / disk:.2f}")
-    best = max(rates.values())
+    for producers, (rate, cpu_us) in found.items():
+        print(
+            f"events + outbox, {producers:4d} waiting {rate:8.0f} /s  ratio {rate / disk:.2f}"
+            f"  {cpu_us:5.0f} µs CPU an event"
+        )
+    best = max(rate for rate, _ in found.values())
     verdict = "met" if best / disk >= TARGET else "MISSED"
     print(f"best ratio {best / disk:.2f}, target >= {TARGET}: {verdict}")
     sys.exit(0 if best / disk >= TARGET else 1)
