@@ -115,13 +115,9 @@ async def front(settings: Settings, *, waiting: Waiting | None = None) -> AsyncI
         # Never run: drivers are here for their schemas, and nobody asks them for a URL.
         prober = ProberClient(clock=clock, on_blind=lambda _: None, rules=address_rules(settings))
         kit = build_kit(settings, store, clock, prober)
-        yield Front(
-            settings=settings,
-            store=store,
-            kit=kit,
-            commands=Commands(kit),
-            ticker=Ticker(kit, pace_s=IDLE_S),
-        )
+        ticker = Ticker(kit, pace_s=IDLE_S)
+        kit.metrics.database.set_function(lambda: float(not ticker.fault))
+        yield Front(settings=settings, store=store, kit=kit, commands=Commands(kit), ticker=ticker)
 
 
 async def _opened(

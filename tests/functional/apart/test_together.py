@@ -132,6 +132,16 @@ def test_a_file_is_refused_with_the_reason(role: str, tmp_path: Path) -> None:
     assert not (tmp_path / "state").exists()
 
 
+def test_an_engine_is_not_open_to_strangers(tmp_path: Path) -> None:
+    member = Running(
+        *("engine", "--listen", "0.0.0.0:0", "--state-dir", str(tmp_path / "state")),
+        *("--database", "postgresql://nobody@127.0.0.1:1/none"),
+    )
+    assert member.end() == 2
+    assert "server.token_file" in member.text
+    assert not (tmp_path / "state").exists()
+
+
 def test_a_second_engine_on_the_same_port_is_told_which_setting(
     postgres_url: str, tmp_path: Path
 ) -> None:

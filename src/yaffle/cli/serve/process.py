@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from yaffle.config import ServerSettings, Settings
 
 log = structlog.get_logger()
+
+
+NOWHERE: Final = "127.0.0.1:0"
+"""Stands for the address of a process that does not listen."""
 
 
 class Role(Enum):
@@ -60,7 +64,8 @@ def run(settings: Settings, role: Role) -> None:
     entrance = Entrance(listening, clock=SystemClock(), host=socket.gethostname())
     # The port first: a second server is turned away before it touches anything.
     setting = "engine.listen" if role is Role.ENGINE else "server.listen"
-    sock = None if listening.listen == OFF else bind(listening.listen, setting=setting)
+    silent = role is Role.ENGINE and settings.engine.listen == OFF
+    sock = None if silent else bind(listening.listen, setting=setting)
     try:
         asyncio.run(_Life(settings, role, entrance, sock).live())
     finally:
@@ -72,7 +77,8 @@ def _listening(settings: Settings, role: Role) -> ServerSettings:
     """Return where the process listens, and who may ask it there."""
     if role is not Role.ENGINE:
         return settings.server
-    return settings.server.model_copy(update={"listen": settings.engine.listen})
+    listen = settings.engine.listen
+    return settings.server.model_copy(update={"listen": NOWHERE if listen == OFF else listen})
 
 
 @dataclass(frozen=True, slots=True)
