@@ -223,6 +223,15 @@ class Engine(Program):
         self.space.restore()
         self._note("nodes mended", able=None)
 
+    def mend(self) -> None:
+        """Undo whatever was done to it; it runs."""
+        self.thaw()
+        self.mend_database()
+        if self.space is not None:
+            self.mend_nodes()
+        self.step_clock(0.0)
+        self.free_disk()
+
     def step_clock(self, seconds: float) -> None:
         """Step its wall clock; seen within a second. It stays able."""
         fresh = self.offset_path.with_suffix(".new")

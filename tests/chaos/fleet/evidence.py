@@ -14,8 +14,6 @@ from typing import Any
 from tests.chaos.diary import Made
 
 SECOND = 1_000_000
-LATE_US = 50_000
-"""A sleeper of the observer that wakes up later than this tells of a machine that is too busy."""
 Row = Mapping[str, Any]
 
 
@@ -126,7 +124,7 @@ class History:
     changes: Sequence[Change] = ()
     sights: Sequence[Sight] = ()
     late: Sequence[tuple[int, int]] = ()
-    """(when, by how much): the observer's sleeper was late (µs)."""
+    """(when, by how much): the machine kept the fleet's processes waiting for a processor (µs)."""
     deeds: Sequence[Deed] = ()
     engines: Mapping[str, Sequence[State]] = field(default_factory=dict)
     pids: Mapping[int, str] = field(default_factory=dict)
@@ -140,7 +138,7 @@ class History:
     """What was left in the end: actions, steps, proofs, incidents, events, outbox."""
 
     def late_s(self, begin_us: int, end_us: int) -> float:
-        """By how much the observer itself came late in that stretch, in all."""
+        """For how long the fleet's processes waited for a processor in that stretch, in all."""
         first = bisect.bisect_left(self.late, (begin_us, 0))
         last = bisect.bisect_right(self.late, (end_us, 2**62))
         return sum(by for _, by in self.late[first:last]) / SECOND

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 from tests.chaos.diary import Diaries, is_alive
 from tests.chaos.fleet.engines import FAKETIME, Engine, Program, wait
 from tests.chaos.fleet.proxy import Network, network
@@ -229,6 +230,23 @@ class Fleet:
         """Wait until everything is well, told and covered."""
         self.wait(self.healthy, bound_s, "everything is healthy")
         self.wait(self.told, bound_s, "everything is told")
+
+    def workers(self) -> Sequence[int]:
+        """Return the pids of the engines and of the database's processes."""
+        pids = [e.pid for e in self.engines.values() if e.alive]
+        with contextlib.suppress(psutil.NoSuchProcess, AssertionError):
+            main = psutil.Process(self.server.pid)
+            pids += [main.pid, *(c.pid for c in main.children())]
+        return pids
+
+    def mend(self) -> None:
+        """Undo whatever was done to engines and network; after a failed scenario others go on."""
+        for engine in self.engines.values():
+            if engine.alive:
+                engine.mend()
+            else:
+                engine.start()
+        self.receiver.broken = False
 
     def story(self) -> str:
         """Return what was written and said last, for a failure's message."""

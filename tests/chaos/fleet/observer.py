@@ -1,21 +1,22 @@
 """Looks at a fleet ten times a second, from outside: the database's rows and this machine's processes.
 
 Two threads, because a database that hangs must not keep us from seeing a second copy of a node.
-What is late is noted: a busy machine excuses a takeover, and never a doubled effect.
+How long the fleet waits for a processor is noted: a busy machine excuses a late takeover, and never
+a doubled effect.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.chaos.diary import Diaries, state_of
-from tests.chaos.fleet.evidence import LATE_US, Change, Holder, Look, Session, Sight
+from tests.chaos.fleet.evidence import Change, Holder, Look, Session, Sight
 from tests.chaos.fleet.server import ERRORS, Reader, Row
 from tests.chaos.lab import now_us
 
@@ -37,6 +38,8 @@ class Observer:
 
     connect: Callable[[], Reader]
     diaries: Diaries
+    workers: Callable[[], Sequence[int]]
+    """Pids of the engines and of the database's processes."""
     looks: list[Look] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     sights: list[Sight] = field(default_factory=list)
@@ -48,6 +51,7 @@ class Observer:
     _known: dict[tuple[str, str], Row] = field(default_factory=dict)
     _open: dict[str, set[str]] = field(default_factory=dict)
     _pids: dict[int, str | None] = field(default_factory=dict)
+    _waits: dict[str, int] = field(default_factory=dict)
     _reader: Reader | None = None
     _end: threading.Event = field(default_factory=threading.Event)
 
@@ -157,18 +161,27 @@ class Observer:
     # --- processes ---------------------------------------------------------------------------------
 
     def read_processes(self) -> None:
-        """Look at the processes until told to end, and note how late we are."""
+        """Look at the processes until told to end, and note how the machine lets them wait."""
         last: Mapping[str, tuple[tuple[int, str], ...]] = {}
         while not self._end.is_set():
-            began_s = time.monotonic()
             self._end.wait(PACE_S)
-            late_us = int((time.monotonic() - began_s - PACE_S) * 1e6)
-            if late_us > LATE_US:
-                self.late.append((now_us(), late_us))
+            if waited_us := self._waited_us():
+                self.late.append((now_us(), waited_us))
             seen = self._processes()
             if seen != last:
                 self.sights.append(Sight(now_us(), seen))
                 last = seen
+
+    def _waited_us(self) -> int:
+        """Return for how long the fleet's threads have waited for a processor since the last time."""
+        total_ns = 0
+        for pid in (os.getpid(), *self.workers()):
+            for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+                with suppress(OSError, IndexError):
+                    waited_ns = int(path.read_text().split()[1])
+                    total_ns += waited_ns - self._waits.get(path.parts[4], waited_ns)
+                    self._waits[path.parts[4]] = waited_ns
+        return total_ns // 1000
 
     def _processes(self) -> Mapping[str, tuple[tuple[int, str], ...]]:
         pids = {int(e.name) for e in Path("/proc").iterdir() if e.name.isdigit()}
@@ -200,9 +213,13 @@ class Observer:
 
 
 @contextmanager
-def observing(connect: Callable[[], Reader], diaries: Diaries) -> Iterator[Observer]:
+def observing(
+    connect: Callable[[], Reader],
+    diaries: Diaries,
+    workers: Callable[[], Sequence[int]] = tuple,
+) -> Iterator[Observer]:
     """Look on until the block ends."""
-    made = Observer(connect, diaries)
+    made = Observer(connect, diaries, workers)
     threads = [
         threading.Thread(target=work, name=work.__name__, daemon=True)
         for work in (made.read_rows, made.read_processes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,9 +10,8 @@ from tests.chaos.fleet.evidence import CUT_OFF, SECOND, History, Holder, Look, R
 
 ALLOWED_S = 1.0
 """A takeover takes a lease and this; what the machine itself was late comes on top."""
-LATE_FACTOR = 2.0
 BUSY_S = 2.0
-"""Where the observer itself was late by more in all, nothing can be said of a second."""
+"""Where the machine kept them waiting for more in all, nothing can be said of a second."""
 NEAR_US = 3 * SECOND
 PACE_US = 100_000
 
@@ -43,26 +43,31 @@ def _orphans(
     orphans: dict[str, _Orphan] = {}
     floor_us = 0
     for look in history.looks:
+        present = held(look) if look.db_us is not None else {}
+        found = {k: _orphaned(history, look, look.db_us or 0, h) for k, h in present.items()}
+        for key in [k for k in orphans if found.get(k) is None]:
+            yield from _verdict(history, f"{what} {key}", orphans.pop(key), look.at_us)
         if look.db_us is None:
-            # While the database is away nobody can take anything.
-            orphans.clear()
-            floor_us = look.at_us + PACE_US
-            continue
-        present = held(look)
-        for key in orphans.keys() - present.keys():
-            del orphans[key]
-        for key, holder in present.items():
-            found = _orphaned(history, look, look.db_us, holder)
-            if found is None:
-                orphans.pop(key, None)
-                continue
-            known = orphans.setdefault(key, found)
-            span = Span(max(known.since_us, floor_us), look.at_us)
-            if _too_long(history, span, known.extra_s) and history.anybody(
-                span.begin_us, span.end_us
-            ):
-                yield f"{what} {key}: nobody able has it: {known.why}, {span}"
-                orphans[key] = _Orphan(look.at_us, known.why, known.extra_s)
+            floor_us = look.at_us + PACE_US  # while it is away nobody can take anything
+        for key, orphan in found.items():
+            if orphan is not None and key not in orphans:
+                since_us = max(orphan.since_us, floor_us)
+                orphans[key] = dataclasses.replace(orphan, since_us=since_us)
+    for key, orphan in orphans.items():
+        yield from _verdict(history, f"{what} {key}", orphan, history.looks[-1].at_us)
+
+
+def _verdict(history: History, label: str, orphan: _Orphan, end_us: int) -> Iterator[str]:
+    """Say so where it took too long, and somebody able was there all the time that it may take."""
+    span = Span(orphan.since_us, end_us)
+    late_s = history.late_s(span.begin_us, span.end_us)
+    allowed_s = history.lease_s + orphan.extra_s + ALLOWED_S + late_s
+    if span.s <= allowed_s or late_s > BUSY_S * max(1.0, span.s / allowed_s):
+        return
+    # Whoever could have taken it may have failed, and another one after it.
+    due_us = span.begin_us + int(allowed_s * SECOND)
+    if history.anybody(span.begin_us, due_us):
+        yield f"{label}: nobody able had it, for {orphan.why}, {span}; {late_s:.2f} s of it excused"
 
 
 def _orphaned(history: History, look: Look, db_us: int, holder: Holder) -> _Orphan | None:
@@ -76,13 +81,6 @@ def _orphaned(history: History, look: Look, db_us: int, holder: Holder) -> _Orph
         return _Orphan(unable[0].at_us, f"{name} was {unable[0].word}", extra_s)
     # Able, and yet its lease has run out: nobody would act on a failure now.
     return _Orphan(holder.lease_us, f"{name}'s lease is over") if holder.lease_us < db_us else None
-
-
-def _too_long(history: History, span: Span, extra_s: float) -> bool:
-    late_s = history.late_s(span.begin_us, span.end_us)
-    if late_s > BUSY_S:
-        return False
-    return span.s > history.lease_s + extra_s + ALLOWED_S + LATE_FACTOR * late_s
 
 
 def grace_begun_again(history: History) -> Iterator[str]:
@@ -130,8 +128,7 @@ def lost_failures(history: History) -> Iterator[str]:
     for name, span in _dark(history):
         ids = known.get(name, {})
         for calm in history.calm(span):
-            late_s = history.late_s(calm.begin_us, calm.end_us)
-            if calm.s < bound_s + LATE_FACTOR * late_s:
+            if calm.s < bound_s + history.late_s(calm.begin_us, calm.end_us):
                 continue
             # A node may be made anew under the same name; what is gone is nobody's failure.
             there = [i for i, life in ids.items() if _covers(life, calm, bound_s)]

@@ -92,11 +92,15 @@ def trouble(fleet: Fleet, document: str, *, healed_s: float = HEALED_S) -> Itera
         return Reader(fleet.server, fleet.database)
 
     fleet.receiver.forged.clear()
-    with observing(connect, fleet.diaries) as observer:
+    with observing(connect, fleet.diaries, fleet.workers) as observer:
         fleet.wait(lambda: observer.looks and observer.looks[0].db_us, 30, "the observer looks on")
         made = Trouble(fleet, observer)
-        yield made
-        fleet.settle(healed_s)
+        try:
+            yield made
+            fleet.settle(healed_s)
+        except AssertionError:
+            fleet.mend()
+            raise
     found = faults(history := history_of(fleet, observer, made.deeds, document=document))
     if found:
         raise AssertionError("\n".join([*found, "--- what was done", *told(history)]))
