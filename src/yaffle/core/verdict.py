@@ -67,6 +67,7 @@ class Track:
 
 
 EMPTY: Final = Track()
+UNSEEN: Final[Mapping[ModeKey, Track]] = MappingProxyType({})
 STALE: Final = Track(belief=Belief.UNKNOWN)
 """A track whose last observation counts no more, neither for a verdict nor as a sign of life."""
 
@@ -79,7 +80,7 @@ class NodeMemory:
     health: Health = Health.INITIALIZING
     since_us: int = 0
     """When `health` began."""
-    tracks: Mapping[ModeKey, Track] = field(default_factory=lambda: MappingProxyType({}))
+    tracks: Mapping[ModeKey, Track] = field(default_factory=lambda: UNSEEN)
     grace_us: int | None = None
     """When the present grace began; None once it is over."""
     settled: bool = False
@@ -183,7 +184,7 @@ def observe(memory: NodeMemory, seen: Observation, detection: Detection, now_us:
     first_fail = memory.first_fail_us
     if seen.outcome is Outcome.FAIL and first_fail is None:
         first_fail = seen.at_us
-    return conclude(replace(memory, tracks=tracks, first_fail_us=first_fail), detection, now_us)
+    return _concluded(memory, tracks, first_fail, detection, now_us)
 
 
 def _steady(
@@ -234,8 +235,19 @@ def conclude(memory: NodeMemory, detection: Detection, now_us: int) -> NodeMemor
     Also to be called when only time has passed: observations grow stale and grace ends
     (`core.ageing` says when). Tracks of modes that the policy no longer has are dropped.
     """
+    return _concluded(memory, memory.tracks, memory.first_fail_us, detection, now_us)
+
+
+def _concluded(
+    memory: NodeMemory,
+    known: Mapping[ModeKey, Track],
+    first_fail_us: int | None,
+    detection: Detection,
+    now_us: int,
+) -> NodeMemory:
+    """Conclude as if `memory` had these tracks and this first failure."""
     stale = freshness(detection)
-    held = {k: aged(memory.tracks.get(k, EMPTY), old_us, now_us) for k, old_us in stale.items()}
+    held = {k: aged(known.get(k, EMPTY), old_us, now_us) for k, old_us in stale.items()}
     tracks = tuple(held.values())
     beliefs = _heard(memory, tracks, tuple(stale.values()), now_us)
     result = vote(beliefs, detection.conditional)
@@ -253,7 +265,7 @@ def conclude(memory: NodeMemory, detection: Detection, now_us: int) -> NodeMemor
         settled=result is not Vote.PENDING,
         gray=_gray(tracks, beliefs),
         mark=memory.mark,
-        first_fail_us=None if health is Health.HEALTHY else memory.first_fail_us,
+        first_fail_us=None if health is Health.HEALTHY else first_fail_us,
         unheard_us=_not_after(memory.unheard_us, now_us) if EMPTY in tracks else None,
     )
 
@@ -326,7 +338,17 @@ def restart(memory: NodeMemory, now_us: int) -> NodeMemory:
 
 def resettle(memory: NodeMemory) -> NodeMemory:
     """Return the memory after blindness: health and grace stay, counts begin again."""
-    return replace(memory, tracks=MappingProxyType({}), settled=False, unheard_us=None)
+    # Not `replace`: where a loop was late, all nodes are resettled at once.
+    return NodeMemory(
+        node_id=memory.node_id,
+        health=memory.health,
+        since_us=memory.since_us,
+        tracks=UNSEEN,
+        grace_us=memory.grace_us,
+        gray=memory.gray,
+        mark=memory.mark,
+        first_fail_us=memory.first_fail_us,
+    )
 
 
 def set_mark(
