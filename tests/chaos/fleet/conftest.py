@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from tests.chaos.fleet.lab import Fleet, fleet
+from tests.chaos.fleet.lab import REFERENCE, Fleet, fleet
 from tests.chaos.fleet.space import missing
 from tests.chaos.lab import policy
 from tests.chaos.receiver import receiving
@@ -18,16 +18,23 @@ from tests.servers.postgresql import programs as postgresql_programs
 
 LEASE_S = float(os.environ.get("YAFFLE_CHAOS_LEASE") or 4.0)
 """A machine that is busy with other things needs a longer one."""
-DOCUMENT = policy(
-    # A second grace would be seen: nothing could be healed for a minute after a takeover.
-    grace=60,
-    actions="[{name: RECREATE, timeout: 20}]",
-    max_unhealthy="100%",
-    in_flight=10,
-    attempts=1000,
-    max_backoff=1,
-    stable_after=1,
-).replace("poll_url_retry_limit: 1", "poll_url_retry_limit: 1, poll_url_retry_interval: 0.2")
+# Asked by URL alone, and with somebody to ask when no node answers: an engine that is cut off must
+# find that out, and a storm that hangs every node must not look like it.
+DOCUMENT = (
+    policy(
+        # A second grace would be seen: nothing could be healed for a minute after a takeover.
+        grace=60,
+        actions="[{name: RECREATE, timeout: 20}]",
+        max_unhealthy="100%",
+        in_flight=10,
+        attempts=1000,
+        max_backoff=1,
+        stable_after=1,
+    )
+    .replace("poll_url_retry_limit: 1", "poll_url_retry_limit: 1, poll_url_retry_interval: 0.2")
+    .replace("      - {type: NODE_STATUS_POLLING}\n", "")
+    .replace("  detection:\n", f'  detection:\n    reference_targets: ["{REFERENCE}"]\n')
+)
 
 
 def own_server(kind: str) -> Server:

@@ -7,11 +7,11 @@ network namespace of its own; the state directory is one, so that any of them ca
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import signal
+import socket
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -35,6 +35,8 @@ from yaffle.store.database import prepare_server
 
 PORTS = range(30000, 32000)
 """Below Linux's outgoing ports and outside the default range: a rule may name them all."""
+REFERENCE = f"reference.invalid:{PORTS.stop - 1}"
+"""In a policy: what answers whenever the network to the nodes works."""
 BUDGETS = dict.fromkeys(("total", "project", "domain", "host", "cluster"), UNLIMITED)
 HEALED_S = 60.0
 
@@ -67,6 +69,11 @@ class Fleet:
     def node_ip(self) -> str:
         """Where nodes listen."""
         return self.spaces[0].gateway if self.spaces else "127.0.0.1"
+
+    @property
+    def reference(self) -> str:
+        """What stands for REFERENCE."""
+        return f"{self.node_ip}:{PORTS.stop - 1}"
 
     def settings(self, name: str, url: str, host: str) -> Mapping[str, object]:
         """Return one process's settings."""
@@ -146,7 +153,7 @@ class Fleet:
         ]  # fmt: skip
         properties = {
             "command": command, "stop_timeout": 1, "node_ip": self.node_ip,
-            "port_range": [PORTS.start, PORTS.stop - 1],
+            "port_range": [PORTS.start, PORTS.stop - 2],
         }  # fmt: skip
         spec = {"type": "yaffle.local.process", "version": "1.0", "properties": properties}
         self.ask("POST", "/v1/profiles", {"profile": {"name": name, "spec": spec}})
@@ -282,6 +289,30 @@ class Fleet:
         wait(lambda: not any(map(is_alive, self.diaries.processes())), 10, "every node has ended")
 
 
+@contextlib.contextmanager
+def answering(host: str, port: int) -> Iterator[None]:
+    """Accept connections there and close them; several fleets of one machine may share it."""
+    ended = threading.Event()
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind((host, port))
+        listener.listen(64)
+        listener.settimeout(0.2)
+
+        def serve() -> None:
+            while not ended.is_set():
+                with contextlib.suppress(TimeoutError):
+                    listener.accept()[0].close()
+
+        thread = threading.Thread(target=serve, name="reference", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join(5)
+
+
 def as_spec(document: str) -> object:
     """Return a policy document as the API takes it."""
     import yaml
@@ -320,16 +351,9 @@ def fleet(
         stack.callback(made.end)
         made.start(engines)
         made.profile()
-        made.policy("hp", document or policy())
+        stack.enter_context(answering(made.node_ip, PORTS.stop - 1))
+        made.policy("hp", (document or policy()).replace(REFERENCE, made.reference))
         for name, size in (clusters or {"c": 3}).items():
             made.cluster(name, size, policy_name="hp")
         made.wait(made.healthy, 60, "new clusters are healthy")
         yield made
-
-
-def pairs(items: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    """Return neighbours."""
-    yield from itertools.pairwise(items)
-
-
-__all__ = ["Fleet", "fleet", "pairs", "time"]

@@ -176,11 +176,16 @@ class Observer:
         """Return for how long the fleet's threads have waited for a processor since the last time."""
         total_ns = 0
         for pid in (os.getpid(), *self.workers()):
-            for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            try:
+                threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - it comes and goes
+            except OSError:
+                continue
+            for thread in threads:
                 with suppress(OSError, IndexError):
-                    waited_ns = int(path.read_text().split()[1])
-                    total_ns += waited_ns - self._waits.get(path.parts[4], waited_ns)
-                    self._waits[path.parts[4]] = waited_ns
+                    text = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text()
+                    waited_ns = int(text.split()[1])
+                    total_ns += waited_ns - self._waits.get(thread, waited_ns)
+                    self._waits[thread] = waited_ns
         return total_ns // 1000
 
     def _processes(self) -> Mapping[str, tuple[tuple[int, str], ...]]:
