@@ -6,7 +6,7 @@ import signal
 import uuid
 from pathlib import Path
 
-from tests.functional.apart.fleet import act, ask, fleet_on, get, of_action, ready
+from tests.functional.apart.fleet import BOUND_S, act, ask, fleet_on, get, of_action, ready
 from tests.functional.cli.support import POLICY, Running, living, profile_document, swept, wait_for
 
 
@@ -23,7 +23,7 @@ def test_who_takes_over_from_elsewhere_judges_nothing_gone(
         ask(
             home, "cluster", "create", "web", "--profile", "page", "--size", "1", "--policy", "care"
         )
-        wait_for(lambda: _node(home)["health"] == "healthy", within_s=40)
+        wait_for(lambda: _node(home)["health"] == "healthy", within_s=BOUND_S)
         before = living(mark)
         home.signal(signal.SIGKILL)
         home.end()
@@ -36,7 +36,7 @@ def test_who_takes_over_from_elsewhere_judges_nothing_gone(
         fleet.stop(stranger)
         back = fleet.start("serve")
         ready(back)
-        wait_for(lambda: _node(back)["health"] == "healthy", within_s=40)
+        wait_for(lambda: _node(back)["health"] == "healthy", within_s=BOUND_S)
         ask(back, "cluster", "delete", "web")
         assert living(mark) == {}
 
@@ -47,8 +47,8 @@ def _node(api: Running) -> dict[str, object]:
 
 
 def _not_known(stranger: Running) -> None:
-    wait_for(lambda: _node(stranger)["backend_status"] == "elsewhere", within_s=40)
-    wait_for(lambda: _node(stranger)["health"] == "unknown", within_s=40)
+    wait_for(lambda: _node(stranger)["backend_status"] == "elsewhere", within_s=BOUND_S)
+    wait_for(lambda: _node(stranger)["health"] == "unknown", within_s=BOUND_S)
     why = get(stranger, f"/yaffle/v1/nodes/{_node(stranger)['id']}/why").json()["why"]
     assert why["watcher"]["pid"] == stranger.process.pid
     assert "another state directory of this host" in " ".join(why["lines"])
@@ -58,7 +58,9 @@ def _not_known(stranger: Running) -> None:
 def _not_touched(stranger: Running) -> None:
     """A person who insists is refused, too."""
     ident = act(stranger, str(_node(stranger)["id"]), {"recover": {"operation": "REBOOT"}})
-    wait_for(lambda: of_action(stranger, ident)["status"] in {"FAILED", "SUCCEEDED"}, within_s=40)
+    wait_for(
+        lambda: of_action(stranger, ident)["status"] in {"FAILED", "SUCCEEDED"}, within_s=BOUND_S
+    )
     row = of_action(stranger, ident)
     assert row["status"] == "FAILED"
     assert "another state directory" in row["status_reason"], row

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.functional.apart.fleet import (
+    BOUND_S,
     Fleet,
     act,
     address_of,
@@ -99,13 +100,13 @@ def _healed(api: Running, mark: str) -> None:
     before = living(mark)
     victim = min(before)
     os.kill(victim, signal.SIGKILL)
-    wait_for(lambda: len(living(mark)) == 2 and victim not in living(mark), within_s=40)
+    wait_for(lambda: len(living(mark)) == 2 and victim not in living(mark), within_s=BOUND_S)
 
     def over() -> bool:
         incidents = get(api, "/yaffle/v1/incidents").json()["incidents"]
         return [i["state"] for i in incidents] == ["recovered"]
 
-    wait_for(over, within_s=40)
+    wait_for(over, within_s=BOUND_S)
     _healthy(api)
 
 
