@@ -94,7 +94,7 @@ def systemd() -> str:
     return ""
 
 
-def until(condition: Callable[[], Any], within_s: float = 45.0) -> Any:
+def until(condition: Callable[[], Any], within_s: float = 90.0) -> Any:
     """Poll until `condition` holds and return it."""
     end = time.monotonic() + within_s
     while not (found := condition()):

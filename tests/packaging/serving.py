@@ -19,7 +19,7 @@ from tests.functional.cli.support import Done, run_here
 YAFFLE: Final = (sys.executable, "-P", "-m", "yaffle.cli")
 
 
-def until(condition: Callable[[], Any], within_s: float = 45.0) -> Any:
+def until(condition: Callable[[], Any], within_s: float = 90.0) -> Any:
     """Poll until `condition` holds and return it."""
     end = time.monotonic() + within_s
     while not (found := condition()):

@@ -225,7 +225,7 @@ class PgBouncer(Process):
 
 
 @pytest.mark.skipif(shutil.which("pgbouncer") is None, reason="there is no pgbouncer")
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_pgbouncer_as_packaged(prepared: PostgreSQL, tmp_path: Path) -> None:
     bouncer = PgBouncer(prepared)
     try:

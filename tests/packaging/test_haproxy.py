@@ -135,7 +135,7 @@ def test_haproxy_accepts_the_sample(tmp_path: Path) -> None:
     assert "WARNING" not in done.stderr, done.stderr
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_one_of_two_dies_and_requests_go_on(postgres_url: str, tmp_path: Path) -> None:
     with balanced(tmp_path, postgres_url) as world, world.client() as client:
         # Who is not signed in is not let in, although every request comes from loopback.
