@@ -80,3 +80,10 @@ def comparable(ours: Sequence[Cost], theirs: Sequence[Cost]) -> bool:
     """Whether both sides kept about the same rate: the cost falls with it."""
     rates = [statistics.median(cost.rate for cost in costs) for costs in (ours, theirs)]
     return min(rates) > 0.9 * max(rates)
+
+
+def verdict(ours: Sequence[Cost], theirs: Sequence[Cost], *, met: bool) -> str:
+    """`met`, `MISSED`, or that this run cannot say."""
+    if not comparable(ours, theirs):
+        return "not known: one side did not keep its rate, this machine is too busy"
+    return "met" if met else "MISSED"
