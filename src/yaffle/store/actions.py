@@ -188,7 +188,11 @@ def claim(
     a thousand creations on a backend that hangs must not keep anything from being healed.
     `carried`: ids that the caller is carrying out. What is its own and not among them was claimed
     in a commit whose answer got lost, or dropped: nobody else would ever take it.
+    Whose own lease is over takes nothing: this may have waited for long in front of a database that
+    hung, and what it took would be kept from the others for another lease.
     """
+    if not leases.alive(conn, me, epoch, lease_s=lease_s):
+        return []
     now_us = leases.now(conn)
     found = conn.execute(_CLAIMABLE, {**_claiming(now_us, me, carried), "most": limit}).all()
     ours = {

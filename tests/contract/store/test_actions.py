@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 from tests.contract.store.support import HandClock
 
-from yaffle.store import actions, tables
+from yaffle.store import actions, leases, tables
 from yaffle.store.database import open_store
 
 NOW_US = 1_800_000_000_000_000
@@ -68,12 +68,33 @@ def test_a_lock_goes_to_who_has_waited_the_longest(unit):
     assert status(unit, "third") == "READY"
 
 
+def registered(unit) -> int:
+    return unit(lambda c: leases.register(c, "e", host="h", pid=1, alone=False))
+
+
+def test_whose_own_lease_is_over_takes_nothing(unit):
+    """The claim was asked for in time, and came to a database that had hung for longer than a lease."""
+    epoch = registered(unit)
+    added(unit, "r", 1, action="NODE_RECOVER", target="r", lock_key="r")
+    late_us = NOW_US - 11_000_000
+    unit(lambda c: c.execute(update(tables.engines).values(seen_us=late_us)))
+    assert unit(lambda c: actions.claim(c, "e", epoch, lease_s=10, limit=9)) == []
+    assert status(unit, "r") == "READY"
+    unit(lambda c: c.execute(update(tables.engines).values(seen_us=NOW_US)))
+    assert [r.id for r in unit(lambda c: actions.claim(c, "e", epoch, lease_s=10, limit=9))] == [
+        "r"
+    ]
+
+
 def test_a_flood_of_creations_leaves_room_for_recoveries(unit):
     carried: list[str] = []
+    epoch = registered(unit)
 
     def claim(limit: int) -> list[str]:
         rows = unit(
-            lambda c: actions.claim(c, "e", 1, lease_s=10, limit=limit, spare=2, carried=carried)
+            lambda c: actions.claim(
+                c, "e", epoch, lease_s=10, limit=limit, spare=2, carried=carried
+            )
         )
         carried.extend(r.id for r in rows)
         return [r.id for r in rows]
