@@ -40,6 +40,9 @@ async def _ask(
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(client.run())
         client.schedule("bench", targets, options, interval_s=interval_s, sink=sink)
+        async with asyncio.timeout(30):
+            while not client.stats.up:
+                await asyncio.sleep(0.05)
         # Every node was asked once: what is made on first use is made.
         await asyncio.sleep(WARM_UP_S + interval_s)
         sample = Sample(client.stats.pid, responder.answers)
