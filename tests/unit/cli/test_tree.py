@@ -14,6 +14,7 @@ from yaffle.cli.app import app
 
 WANTED = {
     "serve", "engine", "api", "engines", "demo", "status", "why", "events", "stop", "doctor",
+    "explain", "decision list", "decision check", "decisions list", "decisions check", "db restored",
     *(f"profile {w}" for w in ("create", "validate", "list", "show", "update", "delete")),
     *(f"profile-type {w}" for w in ("list", "show", "ops")),
     *(f"policy {w}" for w in ("validate", "check", "create", "list", "show", "update", "delete")),
