@@ -13,7 +13,7 @@ LOCK = $(UV) pip compile --universal --python-version 3.11 --generate-hashes --n
 
 export PYTHON
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs sim chaos bench coverage-core test-deps lock clean venv-run venv-dev
+.PHONY: help run test check docs sim sim-days chaos bench coverage-core test-deps lock clean venv-run venv-dev
 
 help:  ## show this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -41,8 +41,10 @@ docs: venv-dev  ## write the generated reference pages again, then check the doc
 	@if [ -f docs/generate.py ]; then $(BIN)/python docs/generate.py; fi
 	@if [ -d tests/docs ]; then $(PYTEST) tests/docs $(ARGS); else echo "docs: nothing to check yet (no tests/docs)"; fi
 
-sim: venv-dev  ## simulate N=1000 seeded worlds in virtual time (SEED=42 replays one)
-	@test -d tests/sim || { echo "sim: there is no tests/sim yet"; exit 2; }
+sim: venv-dev  ## simulate N=1000 seeded worlds of several engines in virtual time (SEED=42 replays one)
+	@$(BIN)/python -m tests.sim.fleet.worlds $(if $(SEED),--seed $(SEED),--count $(N)) $(ARGS)
+
+sim-days: venv-dev  ## simulate N=1000 long days of one installation, and every other simulation test
 	@YAFFLE_SIM_RUNS=$(N) YAFFLE_SIM_SEED=$(SEED) $(PYTEST) --timeout=0 -o faulthandler_timeout=0 tests/sim $(ARGS)
 
 chaos: venv-dev  ## kill, freeze and flood a live installation for MINUTES=60 (SEED=42 repeats one)

@@ -8,36 +8,63 @@ from typing import Any
 
 from yaffle.errors import StoreUnavailable
 from yaffle.model.operations import Operation, Target
+from yaffle.testing import VirtualLoop
+from yaffle.testing.loop import PROCESS
 
 
 class Gate:
-    """A dead engine gets no further; a frozen one stands still until it is thawed."""
+    """A dead engine gets no further; a frozen one stands still, all of it, until it is thawed."""
 
     def __init__(self) -> None:
         self.dead = False
-        self._open = asyncio.Event()
-        self._open.set()
         self.points = 0
         self.on_point: Callable[[str], None] = lambda _name: None
         """Called before and after every store write and driver call: `before Walk._intend.work`, …"""
 
+    def enter(self) -> None:
+        """Make the running task, and whatever it starts, this engine's."""
+        PROCESS.set(self)
+
     @property
     def frozen(self) -> bool:
-        return not self._open.is_set()
+        return _loop().is_frozen(self)
 
     def freeze(self) -> None:
-        self._open.clear()
+        _loop().freeze(self)
+
+    async def rests(self) -> None:
+        """Wait until every task of the engine waits for something, as between two system calls.
+
+        Whoever is stopped between checking its lease and the call that it checked it for makes that
+        one call when it goes on: no program can help that. Elsewhere it has to check again.
+        """
+        while _loop().is_busy(self):
+            await asyncio.sleep(0)
+
+    def stop_here(self) -> None:
+        """To be called at a point: nothing runs on until `go_on`, or `freeze`, or `dead`."""
+        self.freeze()
+
+    def go_on(self) -> None:
+        self.thaw()
 
     def thaw(self) -> None:
-        self._open.set()
+        _loop().thaw(self)
 
     async def passing(self, name: str = "") -> None:
         if name:
             self.on_point(name)
-        while not self._open.is_set():
-            await self._open.wait()
+            # Whoever was frozen there stands still there, and not at the next await.
+            if self.frozen:
+                await asyncio.sleep(0)
         if self.dead:
             raise asyncio.CancelledError("this engine was killed")
+
+
+def _loop() -> VirtualLoop:
+    loop = asyncio.get_event_loop()
+    assert isinstance(loop, VirtualLoop)
+    return loop
 
 
 class GatedClock:
@@ -133,8 +160,9 @@ class GatedProfile:
         return answer
 
     async def submit(self, op: Operation, *, operation_id: str, deadline_s: float) -> Any:
-        await self._gate.passing(f"before submit {op.kind}")
+        # First: who is stopped inside the call has made it, whatever has become of its lease then.
         self._check(op.kind, operation_id, op.target)
+        await self._gate.passing(f"before submit {op.kind}")
         answer = await self._inner.submit(op, operation_id=operation_id, deadline_s=deadline_s)
         await self._gate.passing(f"after submit {op.kind}")
         return answer
@@ -160,8 +188,8 @@ class GatedFencer:
         return bool(self._inner.supports(target))
 
     async def fence(self, target: Target, *, operation_id: str, deadline_s: float) -> Any:
-        await self._gate.passing("before fence")
         self._check("FENCE", operation_id, target)
+        await self._gate.passing("before fence")
         answer = await self._inner.fence(target, operation_id=operation_id, deadline_s=deadline_s)
         await self._gate.passing("after fence")
         return answer

@@ -7,6 +7,7 @@ import contextlib
 import random
 import uuid
 from collections.abc import AsyncIterator, Mapping
+from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -170,11 +171,14 @@ class Stage:
         kit = self._kit(gate, drivers)
         life = Life(engine=Engine(kit), kit=kit, gate=gate)
         box.append(life)
-        life.task = self.group.create_task(self._live(life), name=f"engine {len(self.lives)}")
+        # A process of its own, even where another one's task asks for it.
+        name = f"engine {len(self.lives)}"
+        life.task = self.group.create_task(self._live(life), name=name, context=Context())
         self.lives.append(life)
         return life
 
     async def _live(self, life: Life) -> None:
+        life.gate.enter()
         try:
             await life.engine.run()
         except BaseExceptionGroup as group:

@@ -1,6 +1,6 @@
 """Random days from seeds: whatever happens no promise is broken, and afterwards everything is well.
 
-`make sim N=1000` plays that many seeds; a seed that fails prints the line that plays it again.
+`make sim-days N=1000` plays that many seeds; a seed that fails prints the line that plays it again.
 """
 
 from __future__ import annotations

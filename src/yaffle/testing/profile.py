@@ -241,9 +241,10 @@ class ScriptedProfile:
     # --- shared --------------------------------------------------------------------------------
 
     def _met(self, rule: Rule | None) -> Fault | None:
-        if rule is not None:
-            return rule.fault
-        return Fault.HANG if self.world.partitioned else None
+        # Whoever is cut off meets no fault of what it cannot reach.
+        if self.world.partitioned:
+            return Fault.HANG
+        return rule.fault if rule is not None else None
 
     async def _reaches(
         self, fault: Fault | None, targets: Sequence[Target], deadline_s: float

@@ -1,0 +1,205 @@
+"""One simulated installation: a world, a database, and one to three engines that share them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections import deque
+from collections.abc import Sequence
+from contextvars import Context
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.sim.fleet.base import Base, base
+from tests.sim.fleet.looks import Look, Noted, notebook
+from tests.sim.fleet.referee import Referee
+from tests.sim.fleet.roads import Line, OwnClock, OwnPlan, OwnStore, View
+from tests.sim.fleet.shapes import BUDGETS, SETTINGS, Shape
+from tests.sim.gates import Gate, GatedFencer, GatedNotifier, GatedProfile
+
+from yaffle.drivers.detectors.status import StatusDetector
+from yaffle.engine.commands import Commands
+from yaffle.engine.engine import Engine
+from yaffle.engine.kit import Drivers, Kit, Signals, limits
+from yaffle.engine.metrics import Metrics
+from yaffle.model.ids import NodeId
+from yaffle.ports import DriverContext
+from yaffle.testing import (
+    FaultPlan,
+    ScriptedDetector,
+    ScriptedFencer,
+    ScriptedNotifier,
+    ScriptedProfile,
+    World,
+)
+
+TRACE = 400
+
+
+@dataclass(slots=True, eq=False)
+class Life:
+    """One process that runs an engine."""
+
+    number: int
+    gate: Gate
+    clock: OwnClock
+    view: View
+    plan: OwnPlan
+    store: OwnStore
+    kit: Kit
+    engine: Engine
+    looks: dict[tuple[str, str], list[Look]] = field(default_factory=notebook)
+    task: asyncio.Task[None] | None = None
+    blind_since_s: float | None = None
+    wrote_s: float = -1.0
+    """When it last heard of a commit of its own."""
+    sane_since_s: float = 0.0
+    """Since when nothing has been wrong with it: alive, awake, with a database."""
+
+    def __str__(self) -> str:
+        return f"engine {self.number}"
+
+    @property
+    def able(self) -> bool:
+        """Whether it could watch: it runs, and the database is there for it."""
+        lines = (self.store.fleet.line, self.store.line)
+        hindered = any(line.away or line.stall_s or line.loses_answers for line in lines)
+        return not (self.gate.dead or self.gate.frozen or hindered)
+
+
+@dataclass(slots=True, eq=False)
+class Fleet:
+    """Everything that there is in one world."""
+
+    shape: Shape
+    rng: random.Random
+    group: asyncio.TaskGroup
+    base: Base = field(default_factory=base)
+    world: World = field(init=False)
+    plan: FaultPlan = field(init=False)
+    line: Line = field(default_factory=Line)
+    notifier: ScriptedNotifier = field(init=False)
+    referee: Referee = field(init=False)
+    lives: list[Life] = field(default_factory=list)
+    commands: Commands = field(init=False)
+    trace: deque[str] = field(default_factory=lambda: deque(maxlen=TRACE))
+    profile: ScriptedProfile = field(init=False)
+    _drawn: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        clock = self.base.clock
+        self._drawn = random.Random(self.rng.random())
+        self.world = World(clock=clock)
+        self.plan = FaultPlan(clock, rng=random.Random(self.rng.random()))
+        self.notifier = ScriptedNotifier(clock, self.plan)
+        self.referee = Referee(self)
+        gate = Gate()
+        profile = ScriptedProfile(self.world, self.plan, careful=self.shape.careful)
+        detector = ScriptedDetector(self.world, self.plan)
+        drivers = Drivers(
+            profiles={profile.type: profile},
+            detectors=dict.fromkeys(("NODE_STATUS_POLLING", "NODE_STATUS_POLL_URL"), detector),
+            fencers={"COMPUTE": ScriptedFencer(self.world, self.plan)},
+        )
+        store = OwnStore(self, None, self.base.store(), gate)
+        self.commands = Commands(self._kit(store, OwnClock(clock, gate), drivers, 0))
+
+    # --- engines -------------------------------------------------------------------------------
+
+    def start(self) -> Life:
+        """Start an engine process."""
+        number = len(self.lives) + 1
+        gate = Gate()
+        clock = OwnClock(self.base.clock, gate)
+        view: Any = View(self.world)
+        plan = OwnPlan(self.base.clock, self.plan)
+        store = OwnStore(self, None, self.base.store(), gate)
+        box: list[Life] = []
+
+        def check(kind: str, operation_id: str, target: Any) -> None:
+            self.referee.call(box[0], kind, operation_id, target)
+
+        profile: Any = GatedProfile(
+            ScriptedProfile(view, plan, careful=self.shape.careful), gate, check
+        )
+        detectors: dict[str, Any] = {}
+        fencer: Any = GatedFencer(ScriptedFencer(view, plan), gate, check)
+        notifier: Any = GatedNotifier(self.notifier, gate)
+        drivers = Drivers(
+            profiles={profile.type: profile},
+            detectors=detectors,
+            fencers={"COMPUTE": fencer},
+            notifiers={"told": notifier},
+        )
+        kit = self._kit(store, clock, drivers, number)
+        life = Life(number, gate, clock, view, plan, store, kit, Engine(kit))
+        life.sane_since_s = clock.monotonic_s()
+        context = DriverContext(clock=clock, state_dir=None, profiles=drivers.profiles)  # type: ignore[arg-type]
+        detectors["NODE_STATUS_POLLING"] = Noted(StatusDetector(context), life)
+        detectors["NODE_STATUS_POLL_URL"] = Noted(ScriptedDetector(view, plan), life)
+        store.life = life
+        box.append(life)
+        self.lives.append(life)
+        life.task = self.group.create_task(self._live(life), name=str(life), context=Context())
+        self.note(f"{life} starts")
+        return life
+
+    async def _live(self, life: Life) -> None:
+        life.gate.enter()
+        try:
+            await life.engine.run()
+        except BaseExceptionGroup as group:
+            # Being killed between two awaits may surface as an error of the dying; nobody sees it.
+            if not life.gate.dead or self.referee.broken:
+                raise group from None
+
+    async def kill(self, life: Life) -> None:
+        """As SIGKILL: nothing more reaches the database or a driver."""
+        self.note(f"{life} is killed")
+        life.gate.dead = True
+        life.gate.thaw()
+        if life.task is not None:
+            life.task.cancel()
+            await asyncio.wait([life.task], timeout=60)
+
+    @property
+    def living(self) -> list[Life]:
+        """The engines that were not killed; they may be frozen."""
+        return [n for n in self.lives if not n.gate.dead]
+
+    def _kit(self, store: OwnStore, clock: OwnClock, drivers: Drivers, number: int) -> Kit:
+        return Kit(
+            store=store,  # type: ignore[arg-type]
+            clock=clock,
+            drivers=drivers,
+            settings=SETTINGS,
+            budgets=limits(BUDGETS),
+            signals=Signals(),
+            rng=random.Random(self.rng.random()),
+            new_id=self.new_id,
+            host=f"sim-{number}",
+            pid=number,
+            metrics=Metrics(),
+            alone=False,
+            notify=("told",),
+        )
+
+    def new_id(self) -> str:
+        return str(uuid.UUID(int=self._drawn.getrandbits(128), version=4))
+
+    # --- what there is -------------------------------------------------------------------------
+
+    @property
+    def now_s(self) -> float:
+        return self.base.clock.monotonic_s()
+
+    def node_ids(self) -> list[NodeId]:
+        return sorted(i for i in self.world.copies if i)
+
+    def nodes(self) -> Sequence[Any]:
+        return self.base.rows("select * from nodes order by name")
+
+    def note(self, text: str) -> None:
+        """Remember for whoever has to read what happened."""
+        self.trace.append(f"{self.now_s:9.3f}  {text}")

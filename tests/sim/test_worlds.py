@@ -1,0 +1,44 @@
+"""Worlds of one to three engines on one database, from seeds: whatever happens no rule is broken.
+
+`make sim N=10000` plays more of them; a world that fails prints its story and how to play it again.
+A mix is a few kinds of trouble at a time: the planted bugs of tests/planted/engine/w*.patch name the
+mix that has to catch each of them, within `PER_MIX` worlds of each of its shapes.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from tests.sim.fleet.shapes import SHAPES
+from tests.sim.fleet.worlds import play
+
+PER_SHAPE = int(os.environ.get("YAFFLE_SIM_WORLDS") or 2)
+PER_MIX = int(os.environ.get("YAFFLE_SIM_WORLDS") or 6)
+MIXED = {
+    "freezes": (8, 15, 17),
+    "kills": (8, 15, 17),
+    "cuts": (13, 17),
+    "databases": (8, 15, 17),
+    "forgets": (8, 15),
+    "fences": (13, 15),
+    "operators": (8, 7),
+    "news": (15,),
+    "storms": (5, 9, 17),
+}
+"""Shapes whose policies let a mix show what it can do."""
+
+
+@pytest.mark.parametrize("number", range(SHAPES))
+def test_a_shape(number: int) -> None:
+    for seed in range(number, number + PER_SHAPE * SHAPES, SHAPES):
+        told = play(seed)
+        assert not told.error, f"seed {seed}: make sim SEED={seed}\n{told.error}"
+
+
+@pytest.mark.parametrize("mix", MIXED)
+def test_a_mix(mix: str) -> None:
+    for number in MIXED[mix]:
+        for seed in range(PER_MIX):
+            told = play(seed, number=number, mix=mix)
+            assert not told.error, f"seed {seed} of {mix} on shape {number}\n{told.error}"
