@@ -140,6 +140,8 @@ class Beliefs:
             news = True
         else:
             after = before
+        # What a person said of a sick node, or a recovery left of it, stands in its row.
+        news |= before is not None and ident in self.sick
         self._behind.discard(ident)
         if self._saved[ident].health != row.health:
             if after.health is Health.INITIALIZING:

@@ -39,6 +39,7 @@ class Stamps:
         self._session = session
         self._watches = watches
         self._known: Mapping[ClusterId, stamps.Stamp] = {}
+        self._known_holds: stamps.Stamp = ()
 
     async def run(self) -> None:
         """Look after every change that this process hears of, and every poll."""
@@ -52,7 +53,7 @@ class Stamps:
 
     async def _look(self) -> None:
         try:
-            now, unwatched = await self._kit.store.read(self._read)
+            now, holds, unwatched = await self._kit.store.read(self._read)
         except StoreUnavailable as error:
             log.warning("cannot see what changed", error=str(error))
             # Each finds out by itself that the database is away, and resettles when it is back.
@@ -64,9 +65,14 @@ class Stamps:
         for ident, watch in self._watches().items():
             if ident not in now or now[ident] != self._known.get(ident):
                 watch.notice()
-        self._known = now
+            if holds != self._known_holds:
+                watch.reconsider()
+        self._known, self._known_holds = now, holds
 
-    def _read(self, conn: Connection) -> tuple[Mapping[ClusterId, stamps.Stamp], bool]:
+    def _read(
+        self, conn: Connection
+    ) -> tuple[Mapping[ClusterId, stamps.Stamp], stamps.Stamp, bool]:
         held = leases.held(conn, self._session.me, self._session.epoch)
         every = stamps.all_clusters(conn)
-        return {i: s for i, s in every.items() if i in held}, holdings.any_free(conn)
+        mine = {i: s for i, s in every.items() if i in held}
+        return mine, stamps.of_holds(conn), holdings.any_free(conn)

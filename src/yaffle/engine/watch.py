@@ -45,6 +45,8 @@ SLICE = 100
 """Observations that are folded before others have their turn."""
 SAVED_MAX = 200
 """Beliefs that one transaction writes; the lease has to be renewed in between."""
+RETRY_S_MAX = 8.0
+"""The planner is asked again so often about nodes that are held, if nothing else happens."""
 REST_S_MAX = 5.0
 """How long a watch whose nodes are all well, and stored as such, may go without looking at itself."""
 
@@ -64,6 +66,9 @@ class Watch:
         self._bearings = Bearings(kit)
         self._unplanned = True
         self._wake_us: int | None = None
+        """When the planner is asked again, whatever happens; None while nobody is unhealthy."""
+        self._planned_us = 0
+        self._retry_s = kit.settings.poll
         self._store_lost = False
         self._stale = True
         self._resting = False
@@ -88,6 +93,15 @@ class Watch:
         """Rows of this cluster have changed, or nobody can say whether they have."""
         self._stale = True
         self._bell.ring()
+
+    def reconsider(self) -> None:
+        """Something that may hold our nodes has changed elsewhere: a stop, a release, a recovery."""
+        if self._wake_us is None:
+            return
+        soon_us = self._planned_us + int(self._kit.settings.poll * 1e6)
+        if soon_us < self._wake_us:
+            self._wake_us = soon_us
+            self._bell.ring()
 
     def blind(self, cause: str) -> None:
         """Something was missed: counts begin again, grace and health stay."""
@@ -396,9 +410,13 @@ class Watch:
                 lambda conn: admission.decide(self._kit, self._session, conn, inputs)
             )
         self._told.update(outcome.told)
-        # While anybody is unhealthy we ask again soon: what holds a node, or heals it in another
-        # engine, may give no sign when it ends.
-        retry_us = now_us + int(self._kit.settings.poll * 1e6)
+        # While anybody is unhealthy we ask again: what holds a node may give no sign when it ends.
+        # But each pass reads the whole cluster, so those that find nothing new become rarer.
+        idle = not (outcome.told or outcome.admitted or outcome.more or self._blind)
+        poll_s = self._kit.settings.poll
+        self._retry_s = min(self._retry_s * 2, RETRY_S_MAX) if idle else poll_s
+        self._planned_us = now_us
+        retry_us = now_us + int(self._retry_s * 1e6)
         self._wake_us = min(retry_us, outcome.wake_us or retry_us)
         if outcome.more:
             self._unplanned = True

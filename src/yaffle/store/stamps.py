@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from sqlalchemy import func, select
 
 from yaffle.model.ids import ClusterId
-from yaffle.store.actions import UNFINISHED
-from yaffle.store.tables import actions, bindings, clusters, nodes, policies
+from yaffle.store.actions import ACTIVE, UNFINISHED
+from yaffle.store.tables import actions, bindings, clusters, nodes, pauses, policies, releases
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -39,6 +39,13 @@ _POLICIES = (
     .where(bindings.c.enabled, bindings.c.policy_type.startswith("senlin.policy.health"))
     .order_by(policies.c.id)
 )
+_HOLDS = (
+    select(func.count(), func.max(pauses.c.starts_us), func.max(pauses.c.lifted_us)),
+    select(func.count(), func.max(releases.c.created_us)).select_from(releases),
+    select(func.count(), func.max(actions.c.created_us), func.max(actions.c.updated_us)).where(
+        actions.c.action == "NODE_RECOVER", actions.c.status.in_(ACTIVE)
+    ),
+)
 _PARTS = (
     (_MEMBERS, nodes.c.cluster_id),
     (_JOBS, actions.c.cluster_id),
@@ -54,6 +61,14 @@ def all_clusters(conn: Connection) -> Mapping[ClusterId, Stamp]:
             if row[0] in found:
                 found[row[0]].extend((kind, *row[1:]))
     return {ClusterId(ident): tuple(numbers) for ident, numbers in found.items()}
+
+
+def of_holds(conn: Connection) -> Stamp:
+    """Return numbers that change when what holds nodes of any cluster may have ended.
+
+    Stops, maintenance and releases, and the recoveries that shared budgets have in flight.
+    """
+    return tuple(tuple(conn.execute(query).one()) for query in _HOLDS)
 
 
 def of_cluster(conn: Connection, cluster_id: ClusterId) -> Stamp:
