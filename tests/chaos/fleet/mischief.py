@@ -10,6 +10,7 @@ import heapq
 import itertools
 import random
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -216,8 +217,13 @@ class Mischief:
         return ""
 
     def restart_database(self) -> str:
+        server = self.here.fleet.server
         with self.here.deed("database restarted"):
-            self.here.fleet.server.restart()
+            try:
+                server.stop()
+            except subprocess.TimeoutExpired:
+                server.kill()
+            server.start()
         return ""
 
     def keep_database(self) -> str | None:

@@ -18,25 +18,23 @@ from tests.chaos.fleet.lab import Fleet, fleet
 from tests.chaos.fleet.mischief import Mischief
 from tests.chaos.fleet.scenario import trouble
 from tests.chaos.fleet.space import missing
-from tests.chaos.lab import MINUTES
+from tests.chaos.lab import MINUTES, long
 from tests.chaos.receiver import receiving
 from tests.servers.fixtures import KINDS
 
-SHORT_S = 10.0
 ROUND_S = 60.0
 ROUNDS_PER_FLEET = 5
 HEALED_S = 90.0
 PACES = ((0.3, 1.5), (1.0, 4.0), (4.0, 14.0))
 
 
-@pytest.mark.slow
+@long
 @pytest.mark.timeout(int(MINUTES * 60) + 600)
 @pytest.mark.parametrize("kind", KINDS)
 def test_whatever_fails(kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     def say(line: str) -> None:
-        if MINUTES:
-            with capfd.disabled():
-                print(line, flush=True)
+        with capfd.disabled():
+            print(line, flush=True)
 
     seed = int(os.environ.get("YAFFLE_CHAOS_SEED") or 0) or random.SystemRandom().randrange(10**6)
     until_s = time.monotonic() + MINUTES * 60
@@ -65,7 +63,7 @@ def one_fleet(
             receiving("0.0.0.0") as receiver,
             fleet(
                 root, server, receiver,
-                engines=rng.choice([2, 3]) if MINUTES else 2,
+                engines=rng.choice([2, 3]),
                 lease=LEASE_S,
                 clusters={"k": 3, "l": 2, "m": 2},
                 document=DOCUMENT,
@@ -83,11 +81,11 @@ def one_fleet(
 def one_round(made: Fleet, rng: random.Random, label: str) -> str:
     """A stretch of mischief, calm, judgement; return a line of it."""
     began_s = time.monotonic()
-    pace_s = rng.choice(PACES) if MINUTES else PACES[0]
+    pace_s = rng.choice(PACES)
     try:
         with trouble(made, DOCUMENT, healed_s=HEALED_S) as here:
             hand = Mischief(here, rng, pace_s)
-            hand.act(ROUND_S if MINUTES else SHORT_S)
+            hand.act(ROUND_S)
             hand.calm()
     except AssertionError as error:
         raise AssertionError(f"{label}\n{error}") from error

@@ -6,12 +6,13 @@ import signal
 import time
 
 import pytest
-from tests.chaos.fleet.conftest import DOCUMENT, LEASE_S
+from tests.chaos.fleet.conftest import DOCUMENT, LEASE_S, only
 from tests.chaos.fleet.engines import FAKETIME, Engine
 from tests.chaos.fleet.lab import Fleet
 from tests.chaos.fleet.proxy import Mode
 from tests.chaos.fleet.scenario import trouble
 from tests.chaos.fleet.space import missing
+from tests.chaos.lab import long
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 HEALED_S = 60.0
@@ -43,6 +44,7 @@ def test_killed_in_the_middle_of_a_recovery(shared: Fleet) -> None:
 
 
 def test_frozen_for_ten_leases_and_thawed(shared: Fleet) -> None:
+    only(shared, "postgresql")
     victim = holder(shared, "k")
     with trouble(shared, DOCUMENT) as here:
         shared.diaries.signal("k-1", signal.SIGKILL)
@@ -58,8 +60,17 @@ def test_frozen_for_ten_leases_and_thawed(shared: Fleet) -> None:
         shared.wait(shared.healthy, HEALED_S, "healed")
 
 
-@pytest.mark.parametrize("mode", [Mode.STALL, Mode.MUTE, Mode.REFUSE, Mode.HOLE])
-def test_cut_off_from_the_database(shared: Fleet, mode: Mode) -> None:
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [
+        (Mode.STALL, "postgresql"),
+        (Mode.MUTE, "mariadb"),
+        pytest.param(Mode.REFUSE, "", marks=long),
+        pytest.param(Mode.HOLE, "", marks=long),
+    ],
+)
+def test_cut_off_from_the_database(shared: Fleet, mode: Mode, kind: str) -> None:
+    only(shared, kind)
     victim = holder(shared, "l")
     with trouble(shared, DOCUMENT) as here:
         shared.diaries.signal("l-1", signal.SIGKILL)
@@ -73,6 +84,7 @@ def test_cut_off_from_the_database(shared: Fleet, mode: Mode) -> None:
 @pytest.mark.skipif(bool(missing()), reason=missing())
 @pytest.mark.root
 def test_cut_off_from_the_nodes(shared: Fleet) -> None:
+    only(shared, "mariadb")
     victim = holder(shared, "m")
     with trouble(shared, DOCUMENT):
         victim.cut_nodes()
@@ -86,6 +98,7 @@ def test_cut_off_from_the_nodes(shared: Fleet) -> None:
     not FAKETIME.exists(), reason="no libfaketime is installed (package libfaketime)"
 )
 def test_its_clock_is_stepped(shared: Fleet) -> None:
+    only(shared, "mariadb")
     victim = holder(shared, "k")
     with trouble(shared, DOCUMENT):
         for step_s in (3600.0, -3600.0):
@@ -98,6 +111,7 @@ def test_its_clock_is_stepped(shared: Fleet) -> None:
 
 
 def test_its_disk_is_full(shared: Fleet) -> None:
+    only(shared, "postgresql")
     victim = holder(shared, "k")
     with trouble(shared, DOCUMENT):
         victim.fill_disk()
