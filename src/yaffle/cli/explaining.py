@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from yaffle.cli.output import clean
+from yaffle.cli.command import Json
+from yaffle.cli.output import Output, clean
 from yaffle.errors import NotFound
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def explain(
             metavar="[REASON]", help="As `yaffle why` names it, or the page of an alert."
         ),
     ] = None,
+    *,
+    as_json: Json = False,
 ) -> None:
     """Print what a reason or an alert means, what to check, and what you can do."""
     found = pages()
@@ -47,4 +50,5 @@ def explain(
     if page is None:
         known = ", ".join(sorted(found.keys() - {"README"})) or "none is installed"
         raise NotFound(f"page {reason!r}: there is none; there are: {known}")
-    print(clean(page.read_text(encoding="utf-8")).rstrip())
+    text = clean(page.read_text(encoding="utf-8")).rstrip()
+    Output(as_json=as_json).say({"page": name, "text": text}, text)
