@@ -80,9 +80,11 @@ class Program:
             self.role,
         ]
         command += ["--config", str(write_toml(self.root / f"{self.name}.toml", self.settings))]
-        more = {"PYTHONPATH": str(self.source)} if self.source else {}
+        paths = [str(self.source)] if self.source else []
+        more = {}
         if self.steppable:
             self.offset_path.write_text("+0\n")
+            paths.append(str(Path(__file__).with_name("stepped")))
             more |= {
                 "LD_PRELOAD": str(FAKETIME),
                 "FAKETIME_TIMESTAMP_FILE": str(self.offset_path),
@@ -91,6 +93,9 @@ class Program:
                 "DONT_FAKE_MONOTONIC": "1",
                 "FAKETIME_DONT_RESET": "1",
             }
+        paths += filter(None, [os.environ.get("PYTHONPATH")])
+        if paths:
+            more["PYTHONPATH"] = os.pathsep.join(paths)
         if self.space is not None:
             command = self.space.enter(command)
         self._mark = len(self.log())

@@ -108,24 +108,14 @@ PLANTS = (
         (Edit("store/lost.py", "    stop(conn, now_us, reason)\n", ""),),
     ),
     Plant(
-        "to fence and to delete kill nothing",
+        "what lives is not found",
         "stop a node",
         "two_copies",
         (
             Edit(
-                "drivers/profiles/local_process/plans.py",
-                '        "CREATE": (Phase.VACANT, *_START),',
-                '        "CREATE": _START,',
-            ),
-            Edit(
-                "drivers/profiles/local_process/plans.py",
-                "(Phase.ASK, Phase.KILL, Phase.REMOVE)",
-                "(Phase.REMOVE,)",
-            ),
-            Edit(
-                "drivers/profiles/local_process/plans.py",
-                '        "KILL": (Phase.KILL,),',
-                '        "KILL": (),',
+                "drivers/profiles/local_process/census.py",
+                "        return not self.members and not self.doubtful\n",
+                "        return True\n",
             ),
         ),
     ),

@@ -155,7 +155,9 @@ def acted_blindly(history: History) -> Iterator[str]:
             if deed.at_us + BLIND_US < made.at_us < lifted_us:
                 yield f"{made.name}: started at {made.at_us / SECOND:.3f}, after the database went back"
         seen = [k for k in history.looks if deed.end_us < k.at_us < lifted_us and k.db_us]
-        if seen and seen[-1].at_us - deed.end_us > 5 * SECOND and not seen[-1].stopped:
+        # Only who had seen the turns that are gone can know that they are.
+        knowing = bool(seen) and history.anybody(deed.at_us, seen[-1].at_us)
+        if knowing and seen[-1].at_us - deed.end_us > 5 * SECOND and not seen[-1].stopped:
             yield f"the database went back at {deed.at_us / SECOND:.3f}, and no stop was set"
 
 
