@@ -117,6 +117,11 @@ PLANTS = (
                 "        return not self.members and not self.doubtful\n",
                 "        return True\n",
             ),
+            Edit(
+                "drivers/fencers/compute.py",
+                "            case ProgressState.DONE if gone:\n",
+                "            case ProgressState.DONE:\n",
+            ),
         ),
     ),
 )

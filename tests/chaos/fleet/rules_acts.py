@@ -77,7 +77,10 @@ def _at(epochs: Sequence[tuple[int, int | None]], look: int) -> int | None:
 
 
 def acted_without_lease(history: History) -> Iterator[str]:
-    """An action is taken, a step is begun or handed over, only under a lease that was good about then."""
+    """An action is taken, a step is handed over, only under a lease that was good about then.
+
+    That it is meant to be taken is no act: before it is, whoever does it looks at its own lease.
+    """
     for change in history.changes:
         if change.look == 0 or not (what := _begun(change)):
             continue
@@ -92,7 +95,7 @@ def _begun(change: Change) -> str:
     """Return what was begun, if it was."""
     before, after = change.before, change.after
     if change.table == "steps":
-        if before is None or before["submitted_us"] != after["submitted_us"]:
+        if after["submitted_us"] != (before and before["submitted_us"]):
             return f"step {change.key} {after['stage']} {after['phase']}"
     elif (
         change.table == "actions" and after["status"] == "RUNNING" and _hand(before) != _hand(after)
@@ -139,7 +142,11 @@ def began_after_its_end(history: History) -> Iterator[str]:
         limit = ended.get(made.operation, 2**62)
         limit = min(limit, actions_ended.get(actions_of.get(made.operation, ""), 2**62))
         if made.at_us > limit + WRITE_US:
-            yield f"{made.name}: pid {made.pid} started for operation {made.operation}, long over"
+            over_s = (made.at_us - limit) / SECOND
+            yield (
+                f"{made.name}: pid {made.pid} started at {made.at_us / SECOND:.3f} for operation"
+                f" {made.operation}, which was over for {over_s:.2f} s"
+            )
 
 
 def acted_blindly(history: History) -> Iterator[str]:

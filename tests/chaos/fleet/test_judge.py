@@ -240,9 +240,11 @@ BROKEN: dict[str, tuple[str, Callable[[], History]]] = {
             )
         ),
     ),
-    "a step begun long after the lease": (
+    "a step handed over long after the lease": (
         "acted_without_lease",
-        lambda: killed(100, taken=138, changes=with_changes(wrote(137, "steps", step(2, 1)))),
+        lambda: killed(
+            100, taken=138, changes=with_changes(wrote(137, "steps", step(2, 1, submitted_us=1)))
+        ),
     ),
     "an action taken long after the lease": (
         "acted_without_lease",
