@@ -238,13 +238,13 @@ class Fleet:
         self.wait(self.healthy, bound_s, "everything is healthy")
         self.wait(self.told, bound_s, "everything is told")
 
-    def workers(self) -> Sequence[int]:
-        """Return the pids of the engines and of the database's processes."""
+    def workers(self) -> Sequence[Path]:
+        """Return where the kernel tells of the threads of the engines and of the database."""
         pids = [e.pid for e in self.engines.values() if e.alive]
         with contextlib.suppress(psutil.NoSuchProcess, AssertionError):
             main = psutil.Process(self.server.pid)
             pids += [main.pid, *(c.pid for c in main.children())]
-        return pids
+        return [Path(f"/proc/{pid}/task") for pid in pids]
 
     def mend(self) -> None:
         """Undo whatever was done to engines and network; after a failed scenario others go on."""

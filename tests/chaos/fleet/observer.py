@@ -38,8 +38,8 @@ class Observer:
 
     connect: Callable[[], Reader]
     diaries: Diaries
-    workers: Callable[[], Sequence[int]]
-    """Pids of the engines and of the database's processes."""
+    workers: Callable[[], Sequence[Path]]
+    """Folders of /proc with the threads whose waiting excuses a late takeover."""
     looks: list[Look] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     sights: list[Sight] = field(default_factory=list)
@@ -175,17 +175,14 @@ class Observer:
     def _waited_us(self) -> int:
         """Return for how long the fleet's threads have waited for a processor since the last time."""
         total_ns = 0
-        for pid in (os.getpid(), *self.workers()):
-            try:
-                threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - it comes and goes
-            except OSError:
-                continue
-            for thread in threads:
-                with suppress(OSError, IndexError):
-                    text = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text()
-                    waited_ns = int(text.split()[1])
-                    total_ns += waited_ns - self._waits.get(thread, waited_ns)
-                    self._waits[thread] = waited_ns
+        for folder in self.workers():
+            with suppress(OSError):
+                for thread in os.listdir(folder):  # noqa: PTH208 - it comes and goes
+                    with suppress(OSError, IndexError):
+                        text = (folder / thread / "schedstat").read_text()
+                        waited_ns = int(text.split()[1])
+                        total_ns += waited_ns - self._waits.get(thread, waited_ns)
+                        self._waits[thread] = waited_ns
         return total_ns // 1000
 
     def _processes(self) -> Mapping[str, tuple[tuple[int, str], ...]]:
@@ -221,7 +218,7 @@ class Observer:
 def observing(
     connect: Callable[[], Reader],
     diaries: Diaries,
-    workers: Callable[[], Sequence[int]] = tuple,
+    workers: Callable[[], Sequence[Path]] = tuple,
 ) -> Iterator[Observer]:
     """Look on until the block ends."""
     made = Observer(connect, diaries, workers)
