@@ -52,11 +52,11 @@ async def admitted_s(s: Stage, since_us: int, within_s: float) -> float:
     query = select(actions.c.created_us).where(
         actions.c.action == "NODE_RECOVER", actions.c.created_us > since_us
     )
-    for _ in range(int(within_s / 0.1)):
+    for _ in range(int(within_s / 0.25)):
         found = await s.store.read(lambda c: c.execute(query).scalars().first())
         if found is not None:
             return float(found - since_us) / 1e6
-        await s.clock.sleep(0.1)
+        await s.clock.sleep(0.25)
     raise AssertionError(f"nothing admitted within {within_s:g} s\n{await s.picture()}")
 
 

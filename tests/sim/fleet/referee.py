@@ -176,8 +176,12 @@ class Referee:
         sure = {r.result for r in before if r.stage in {"fence", "delete"}}
         if not sure & {"proved", "waived"}:
             self.fail(f"{what} without proof or waiver: {sure}")
-        if not self._base.rows("select id from proofs where action_id = ?", step.action_id):
-            self.fail(f"{what} without a proof on record")
+        proved = self._base.rows(
+            "select seq from steps where action_id = ? and result = 'proved'", step.action_id
+        )
+        proofs = self._base.rows("select waived from proofs where action_id = ?", step.action_id)
+        if not proofs or sum(not p.waived for p in proofs) < len(proved):
+            self.fail(f"{what}: {len(proved)} steps are called proved, by {len(proofs)} proofs")
 
     # --- after every write -----------------------------------------------------------------------
 

@@ -244,13 +244,18 @@ async def an_engine_is_killed(w: Weather) -> None:
     w.fleet.start()
 
 
+WORST = [("after ", 25), ("after Walk.", 8), ("after Walk._refusal", 2), ("after Walk._refusal", 1)]
+"""Where an engine is stopped, and at which time from now: also between its leave to act and the act."""
+
+
 async def an_engine_freezes(w: Weather) -> None:
     """As SIGSTOP, for up to ten times the lease; then it goes on as if nothing had been."""
     life = w.engine()
     if life is None or life.gate.frozen:
         return
-    if w.rng.random() < 0.5:
-        await _at_a_point(w, life, w.rng.randint(1, 25), "after ")
+    if w.rng.random() < 0.7:
+        kind, most = w.rng.choice(WORST)
+        await _at_a_point(w, life, w.rng.randint(1, most), kind)
     else:
         await life.gate.rests()
     if life.gate.dead or life.gate.frozen:
@@ -258,7 +263,8 @@ async def an_engine_freezes(w: Weather) -> None:
     life.gate.freeze()
     w.fleet.note(f"   {life} freezes")
     longest_s = LONG_S if w.long else 40.0
-    await w.rest(w.rng.choice([w.rng.uniform(0.5, 12), w.rng.uniform(10, longest_s)]))
+    shortest_s = SETTINGS.lease
+    await w.rest(w.rng.choice([w.rng.uniform(0.5, 12), w.rng.uniform(shortest_s, longest_s)]))
     life.gate.thaw()
     w.fleet.note(f"   {life} goes on")
 
@@ -405,7 +411,7 @@ MIXES: dict[str, list[tuple[float, Trouble]]] = {
         (2, an_engine_is_killed),
     ],
     "forgets": [(5, the_database_forgets)],
-    "fences": [(4, the_fencer_is_odd), (3, an_operation_goes_wrong)],
+    "fences": [(6, the_fencer_is_odd), (4, an_operation_goes_wrong), (6, a_node_hangs)],
     "operators": [(6, an_operator_acts)],
     "news": [(5, nobody_listens)],
     "storms": [(3, many_nodes_die), (2, a_check_lies)],
