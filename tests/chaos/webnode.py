@@ -28,17 +28,19 @@ def main() -> None:
     diary = os.open(f"{folder}/{name}.diary", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     lock = os.open(f"{folder}/{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
 
-    def note(word: str) -> None:
-        os.write(diary, f"{word} {os.getpid()} {time.time_ns() // 1000}\n".encode())
+    def note(word: str, at_us: int = 0) -> None:
+        at_us = at_us or time.time_ns() // 1000
+        os.write(diary, f"{word} {os.getpid()} {at_us}\n".encode())
 
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         note("violation")
-    note("start")
+    born = born_us()
+    note("start", born)
     operation = os.environ.get("YAFFLE_OPERATION_ID", "-")
     made = os.open(f"{folder}/{name}.made", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    os.write(made, f"{os.getpid()} {born_us()} {operation}\n".encode())
+    os.write(made, f"{os.getpid()} {born} {operation}\n".encode())
     manners = manners_of(f"{folder}/{name}.manner")
     if "ignore-term" in manners:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
