@@ -27,7 +27,8 @@ import structlog
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.engine_10k import Instant, cpu_s
+from bench._fleet import Instant
+from bench._measure import cpu_s
 
 from yaffle.config import EngineSettings
 from yaffle.core.budgets import BudgetLimit, Scope
@@ -95,7 +96,7 @@ def a_kit(store, clock) -> Kit:
 
 async def timed(kit: Kit, what: str, count: int, ask) -> float:
     """Ask, wait for the end, print what it cost; return the seconds."""
-    began, used = time.monotonic(), cpu_s()
+    began, used = time.monotonic(), cpu_s(os.getpid())
     ident = await ask
     ident = ident[1] if isinstance(ident, tuple) else ident
     while True:
@@ -103,7 +104,7 @@ async def timed(kit: Kit, what: str, count: int, ask) -> float:
         if row is not None and row.status in actions.ENDED:
             break
         await asyncio.sleep(0.02)
-    took, cpu = time.monotonic() - began, cpu_s() - used
+    took, cpu = time.monotonic() - began, cpu_s(os.getpid()) - used
     print(
         f"  {what:18s} {took:6.2f} s   {cpu:6.2f} s CPU   {cpu / count * 1e3:6.2f} ms CPU per node"
         f"   {row.status}"

@@ -1,299 +1,295 @@
-"""One engine, one core: 10,000 nodes every 5 s, its CPU, memory and detection time.
+"""One core: 10,000 nodes asked every 5 s over HTTP, by `yaffle serve`, with its API under load.
 
-    python bench/engine_10k.py [--nodes 10000] [--interval 5] [--seconds 24]
+    python bench/engine_10k.py [--nodes 10000] [--interval 5] [--seconds 20] [--requests 50]
 
-Both sides run in this process one after the other: a bare loop that makes the same observations at
-the same pace and looks at them, and the real engine (store, watches, verdicts, planner in observe
-mode) with a detector that answers at once. The ratio is what watching costs beside being told.
+The real command and its prober on core 0, and nothing else there; the nodes (one epoll process) and
+the users of the API on core 1. First without users, then with: what a check costs, the share of the
+core, memory per node, the API's answers, and the time from a node's failure to the stored verdict,
+beside the bound that `yaffle policy validate` prints for the policy.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import cProfile
-import gc
-import logging
+import contextlib
+import http.client
+import json
+import multiprocessing
 import os
-import platform
-import pstats
 import random
-import resource
+import re
+import select
+import signal
+import socket
+import sqlite3
+import subprocess
 import sys
 import tempfile
+import threading
 import time
-import uuid
 from pathlib import Path
 
-import structlog
-from sqlalchemy import insert, select
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from yaffle.config import EngineSettings
-from yaffle.core.budgets import BudgetLimit, Scope
+import psutil
+from bench._fleet import Flags, document, fill
+from bench._measure import cpu_s, rss_bytes
+from bench._python import described, system_python
+
 from yaffle.engine.clock import SystemClock
-from yaffle.engine.engine import Engine
-from yaffle.engine.kit import Drivers, Kit, Signals
-from yaffle.engine.metrics import Metrics
-from yaffle.model.health import Observation, Outcome
-from yaffle.policy import parse
 from yaffle.store.database import open_store
-from yaffle.store.tables import bindings, clusters, events, nodes, policies, profiles
 
-POLICY = """
-type: senlin.policy.health
-version: "1.3"
-properties:
-  detection:
-    interval: {interval:g}
-    node_update_timeout: 60
-    rise: 1
-    fall: 2
-    detection_modes: [{{type: NODE_STATUS_POLLING}}]
-  recovery:
-    mode: observe
-    actions: [{{name: REBOOT, timeout: 60}}]
-    fencing: [COMPUTE]
-    limits: {{max_unhealthy: 100%, max_in_flight: 10}}
-"""
-CLUSTER_SIZE = 1000
-FAILING = 300
-TARGET_CPU, TARGET_BYTES = 100.0, 8192
+FAILING, USERS = 300, 4
+TARGET_CORE, TARGET_BYTES = 100.0, 8192
+URL_MODE = (
+    "{{type: NODE_STATUS_POLL_URL, options: {{poll_url: 'http://127.0.0.1:{port}/{{nodename}}',"
+    " poll_url_timeout: 1, poll_url_retry_limit: 1}}}}"
+)
+NAME = re.compile(rb"GET /n(\d+)")
+missed: list[str] = []
 
 
-class Instant:
-    """Answers at once; a node fails from the moment in which it is put into `failed`."""
+def respond(listener: socket.socket, path: str) -> None:
+    """All nodes at once: 200 while well, 503 once down."""
+    os.sched_setaffinity(0, {1})
+    flags = Flags(Path(path))
+    poll = select.epoll()
+    poll.register(listener.fileno(), select.EPOLLIN)
+    socks: dict[int, socket.socket] = {}
+    while True:
+        for fd, _ in poll.poll():
+            if fd == listener.fileno():
+                with contextlib.suppress(BlockingIOError):
+                    while True:
+                        sock, _ = listener.accept()
+                        sock.setblocking(False)
+                        socks[sock.fileno()] = sock
+                        poll.register(sock.fileno(), select.EPOLLIN)
+                continue
+            sock = socks.pop(fd)
+            with contextlib.suppress(OSError):
+                found = NAME.match(sock.recv(4096))
+                down = found is not None and flags.down(int(found[1]))
+                word = b"503 Down" if down else b"200 OK"
+                sock.send(
+                    b"HTTP/1.1 " + word + b"\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n"
+                )
+            sock.close()
 
-    type = "NODE_STATUS_POLLING"
 
-    def __init__(self) -> None:
-        self.failed: dict[str, int] = {}
+def use(address: str, rate: float, seconds: float, told) -> None:
+    """Ask the API for what people look at, at a steady pace, from some connections."""
+    os.sched_setaffinity(0, {1})
+    paths = ("/v1/clusters", "/v1/nodes?limit=100", "/yaffle/v1/incidents", "/v1/events?limit=50")
+    took: list[float] = []
+    faults: list[str] = []
 
-    async def check(self, targets, mode, *, deadline_s):
-        """Answer for all, in order."""
-        return [self._one(t.node_id, mode.key, time.time_ns() // 1000) for t in targets]
+    def user(number: int) -> None:
+        rng, until = random.Random(number), time.monotonic() + seconds
+        conn = http.client.HTTPConnection(address, timeout=30)
+        while time.monotonic() < until:
+            began = time.monotonic()
+            try:
+                conn.request("GET", rng.choice(paths))
+                answer = conn.getresponse()
+                answer.read()
+                if answer.status != 200:
+                    faults.append(str(answer.status))
+            except (OSError, http.client.HTTPException) as error:
+                faults.append(type(error).__name__)
+                conn.close()
+            took.append(time.monotonic() - began)
+            time.sleep(max(0.0, USERS / rate - took[-1]))
 
-    def _one(self, ident, key, now_us):
-        down = ident in self.failed
-        return Observation(
-            node_id=ident,
-            mode=key,
-            outcome=Outcome.FAIL if down else Outcome.PASS,
-            code="ST-GONE" if down else "ST-UP",
-            detail="gone" if down else "up",
-            at_us=now_us,
-            answered=True,
-            backend_status="GONE" if down else "ACTIVE",
+    users = [threading.Thread(target=user, args=(n,)) for n in range(USERS)]
+    for each in users:
+        each.start()
+    for each in users:
+        each.join()
+    told.send((sorted(took), faults))
+
+
+class Served:
+    """`yaffle serve` on core 0."""
+
+    def __init__(self, folder: Path) -> None:
+        self.state = folder / "state"
+        command = [sys.executable, "-m", "yaffle.cli", "serve", "--state-dir", str(self.state),
+                   "--listen", "127.0.0.1:0"]  # fmt: skip
+        self._log = (folder / "serve.log").open("wb")
+        self._process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "taskset", "-c", "0", *command],
+            stdout=self._log, stderr=self._log,
+        )  # fmt: skip
+        self.pid = self._process.pid
+
+    def address(self) -> str:
+        """Where it listens; empty before it does."""
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            for path in self.state.glob("*.json"):
+                return str(json.loads(path.read_text())["url"]).removeprefix("http://")
+        return ""
+
+    def processes(self) -> list[int]:
+        """Its own and its children's: the prober."""
+        return [self.pid, *(c.pid for c in psutil.Process(self.pid).children(recursive=True))]
+
+    def cpu_s(self) -> list[float]:
+        """Of each."""
+        return [cpu_s(pid) for pid in self.processes()]
+
+    def memory(self) -> int:
+        """Of all."""
+        return sum(rss_bytes(pid) for pid in self.processes())
+
+    def stop(self) -> None:
+        """Stop it cleanly."""
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(30)
+        self._log.close()
+
+
+def rows(state: Path, sql: str) -> list[tuple]:
+    """Read the database, whatever the server does."""
+    with contextlib.closing(sqlite3.connect(state / "yaffle.db", timeout=10)) as conn:
+        conn.execute("pragma query_only = on")
+        return conn.execute(sql).fetchall()
+
+
+def wait(what, bound_s: float, why: str) -> None:
+    """Poll until it is so."""
+    until = time.monotonic() + bound_s
+    while not what():
+        if time.monotonic() > until:
+            raise SystemExit(f"not within {bound_s:g} s: {why}")
+        time.sleep(0.2)
+
+
+async def filled(state: Path, count: int, parsed) -> None:
+    """Make the database."""
+    state.mkdir(parents=True)
+    store = await asyncio.to_thread(open_store, f"sqlite:///{state}/yaffle.db", clock=SystemClock())
+    async with store:
+        await store.write(lambda c: fill(c, count, parsed), timeout_s=120)
+
+
+def spent(served: Served, seconds: float, checks: float) -> str:
+    """Let it run; return what engine and prober used."""
+    before, at = served.cpu_s(), time.monotonic()
+    time.sleep(seconds)
+    took = time.monotonic() - at
+    used = [b - a for a, b in zip(before, served.cpu_s(), strict=True)]
+    share = sum(used) / took * 100
+    if share > TARGET_CORE:
+        missed.append("one core")
+    parts = " + ".join(f"{u / took * 100:.1f}" for u in used)
+    each_us = sum(used) / took / checks * 1e6
+    return f"{share:5.1f} % of the core (server + prober: {parts}), {each_us:.0f} us a check"
+
+
+def measure(folder: Path, chosen: argparse.Namespace) -> None:
+    """The whole story."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
+    listener.setblocking(False)
+    mode = URL_MODE.format(port=listener.getsockname()[1])
+    parsed = document(interval=chosen.interval, mode=mode)
+    bound_s = parsed.arithmetic.detect_s
+    flags = Flags(folder / "flags", chosen.nodes)
+    nodes = multiprocessing.Process(
+        target=respond, args=(listener, str(folder / "flags")), daemon=True
+    )
+    nodes.start()
+    asyncio.run(filled(folder / "few" / "state", 10, parsed))
+    few = Served(folder / "few")
+    wait(few.address, 60, "the server listens")
+    time.sleep(2 * chosen.interval)
+    empty = few.memory()
+    few.stop()
+    asyncio.run(filled(folder / "state", chosen.nodes, parsed))
+    served = Served(folder)
+    try:
+        wait(served.address, 60, "the server listens")
+        time.sleep(4 * chosen.interval)
+        checks = chosen.nodes / chosen.interval
+        print(f"{chosen.nodes} nodes every {chosen.interval:g} s = {checks:.0f} checks/s")
+        print(f"  nobody asks        {spent(served, chosen.seconds, checks)}")
+        each = (served.memory() - empty) / chosen.nodes
+        judged("memory per node", each / 1024, TARGET_BYTES / 1024, "target", "KB")
+        ours, theirs = multiprocessing.Pipe()
+        users = multiprocessing.Process(
+            target=use, args=(served.address(), chosen.requests, chosen.seconds, theirs)
+        )
+        users.start()
+        killer = threading.Thread(target=kill_some, args=(flags, chosen, killed := {}))
+        killer.start()
+        print(f"  API under load     {spent(served, chosen.seconds, checks)}")
+        took, faults = ours.recv()
+        killer.join()
+        print(
+            f"  API: {len(took) / chosen.seconds:.0f} requests/s,"
+            f" p50 {took[len(took) // 2] * 1e3:.0f} ms,"
+            f" p99 {took[int(len(took) * 0.99)] * 1e3:.0f} ms, {len(faults)} refused or failed"
+        )
+        time.sleep(bound_s)
+        at = dict(
+            rows(
+                served.state,
+                "select oname, min(at_us) from events where action = 'HEALTH'"
+                " and status = 'unhealthy' group by oname",
+            )
+        )
+    finally:
+        served.stop()
+        nodes.kill()
+    late = sorted(at[name] / 1e6 - s for name, s in killed.items() if name in at)
+    if len(late) < len(killed):
+        missed.append("detection")
+        print(f"  {len(killed) - len(late)} of {len(killed)} failures were not detected")
+    if late:
+        print(
+            f"  {len(killed)} failures meanwhile:"
+            f" p50 {late[len(late) // 2]:.2f} s, worst {late[-1]:.2f} s"
+        )
+        judged(
+            "failure to verdict, p99", late[int(len(late) * 0.99)], bound_s, "printed bound", "s"
         )
 
 
-def rss() -> int:
-    """Resident bytes of this process."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+def kill_some(flags: Flags, chosen: argparse.Namespace, killed: dict[str, float]) -> None:
+    """Let some nodes fail one by one, spread over the time."""
+    count = min(FAILING, chosen.nodes // 10)
+    for number in random.Random(2).sample(range(chosen.nodes), count):
+        flags.set(number, down=True)
+        killed[f"n{number}"] = time.time()
+        time.sleep(chosen.seconds / count)
 
 
-def cpu_s() -> float:
-    """CPU seconds of this process, all threads."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
-def fill(conn, count: int, document: dict, version: str) -> None:
-    """Store a profile, a policy and clusters of nodes that are healthy already."""
-    now_us = time.time_ns() // 1000
-    profile, policy = str(uuid.uuid4()), str(uuid.uuid4())
-    conn.execute(
-        insert(profiles).values(id=profile, name="p", type="bench-1.0", spec={}, created_us=now_us)
+def judged(what: str, value: float, bound: float, word: str, unit: str) -> None:
+    """A figure beside its bound."""
+    met = value <= bound
+    print(
+        f"  {what:24s} {value:6.2f} {unit}   {word} {bound:g} {unit}"
+        f"   ratio {value / bound:.2f}   {'met' if met else 'MISSED'}"
     )
-    kind = f"senlin.policy.health-{version}"
-    conn.execute(
-        insert(policies).values(id=policy, name="h", type=kind, spec=document, created_us=now_us)
-    )
-    for first in range(0, count, CLUSTER_SIZE):
-        size = min(CLUSTER_SIZE, count - first)
-        cluster = str(uuid.uuid4())
-        conn.execute(
-            insert(clusters).values(
-                id=cluster, name=f"c{first}", profile_id=profile, desired_capacity=size,
-                status="ACTIVE", created_us=now_us,
-            )
-        )  # fmt: skip
-        conn.execute(
-            insert(bindings).values(
-                id=str(uuid.uuid4()), cluster_id=cluster, policy_id=policy, policy_type=kind,
-                created_us=now_us,
-            )
-        )  # fmt: skip
-        rows = [
-            {
-                "id": str(uuid.uuid4()), "name": f"n{first + n}", "cluster_id": cluster,
-                "index": n, "profile_id": profile, "physical_id": str(uuid.uuid4()),
-                "status": "ACTIVE", "health": "healthy", "backend_status": "ACTIVE",
-                "created_us": now_us,
-            }
-            for n in range(size)
-        ]  # fmt: skip
-        conn.execute(insert(nodes), rows)
+    if not met:
+        missed.append(what)
 
 
-async def bare(detector: Instant, idents: list[str], interval_s: float, seconds: float) -> float:
-    """CPU percent of asking and looking, without an engine."""
-
-    class T:
-        __slots__ = ("node_id",)
-
-        def __init__(self, ident):
-            self.node_id = ident
-
-    class M:
-        key = "0:NODE_STATUS_POLLING"
-
-    groups = [
-        [T(i) for i in idents[f : f + CLUSTER_SIZE]] for f in range(0, len(idents), CLUSTER_SIZE)
-    ]
-    bad = 0
-    began, used = time.monotonic(), cpu_s()
-    while time.monotonic() - began < seconds:
-        for group in groups:
-            for seen in await detector.check(group, M, deadline_s=1):
-                bad += seen.outcome is not Outcome.PASS
-            await asyncio.sleep(interval_s / len(groups))
-    return (cpu_s() - used) / (time.monotonic() - began) * 100
-
-
-async def main() -> None:
+def main() -> None:
     """Measure and print."""
+    system_python()
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--nodes", type=int, default=10_000)
     options.add_argument("--interval", type=float, default=5.0)
-    options.add_argument("--seconds", type=float, default=24.0)
-    options.add_argument("--profile", action="store_true", help="print where the time goes")
+    options.add_argument("--seconds", type=float, default=20.0)
+    options.add_argument("--requests", type=float, default=50.0, help="asked of the API a second")
     chosen = options.parse_args()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, pid {os.getpid()}")
-    with tempfile.TemporaryDirectory() as folder:
-        await measure(Path(folder), chosen)
-
-
-async def measure(folder: Path, chosen: argparse.Namespace) -> None:
-    """One store, one engine, `chosen.nodes` nodes."""
-    clock, detector = SystemClock(), Instant()
-    parsed = parse(POLICY.format(interval=chosen.interval))
-    bound_s = parsed.arithmetic.detect_s
-    store = await asyncio.to_thread(open_store, f"sqlite:///{folder}/bench.db", clock=clock)
-    async with store:
-        await store.write(
-            lambda c: fill(c, chosen.nodes, parsed.document, parsed.policy.version), timeout_s=60
-        )
-        idents = await store.read(lambda c: list(c.execute(select(nodes.c.id)).scalars()))
-        raw = await bare(detector, idents, chosen.interval, chosen.interval)
-        unlimited = BudgetLimit(max_in_flight=10**6, burst=10**6, per_hour=1e9)
-        kit = Kit(
-            store=store, clock=clock,
-            drivers=Drivers(profiles={}, detectors={"NODE_STATUS_POLLING": detector}),
-            settings=EngineSettings(), budgets=dict.fromkeys(Scope, unlimited), signals=Signals(),
-            rng=random.Random(1), new_id=lambda: str(uuid.uuid4()), host="bench", pid=os.getpid(),
-            metrics=Metrics(),
-        )  # fmt: skip
-        engine = Engine(kit)
-        gc.collect()
-        empty = rss()
-        async with asyncio.TaskGroup() as group:
-            running = group.create_task(engine.run())
-            await warm(engine, chosen.nodes)
-            gc.collect()
-            memory = (rss() - empty) / chosen.nodes
-            await asyncio.sleep(2)
-            profiler = start_profiler(chosen.profile)
-            began, used = time.monotonic(), cpu_s()
-            await asyncio.sleep(chosen.seconds / 2)
-            quiet = (cpu_s() - used) / (time.monotonic() - began) * 100
-            began, used = time.monotonic(), cpu_s()
-            await fail(detector, idents, chosen.seconds / 2)
-            failing = (cpu_s() - used) / (time.monotonic() - began) * 100
-            await asyncio.sleep(bound_s + 1)
-            stop_profiler(profiler)
-            running.cancel()
-        took = await latencies(store, detector)
-    report(chosen, raw, quiet, failing, memory, took, bound_s)
-
-
-async def warm(engine: Engine, count: int) -> None:
-    """Wait until every node has been seen."""
-    until = time.monotonic() + 60
-    while sum(len(w.seen) for w in engine.watches.values()) < count:
-        if time.monotonic() > until:
-            raise SystemExit("not every node was seen within a minute")
-        await asyncio.sleep(0.2)
-
-
-async def fail(detector: Instant, idents: list[str], seconds: float) -> None:
-    """Let some nodes fail one by one, spread over the time."""
-    victims = random.Random(2).sample(idents, min(FAILING, len(idents)))
-    for ident in victims:
-        detector.failed[ident] = time.time_ns() // 1000
-        await asyncio.sleep(seconds / len(victims))
-
-
-async def latencies(store, detector: Instant) -> list[float]:
-    """Seconds from failure to the stored verdict, sorted."""
-    found = await store.read(
-        lambda c: c.execute(
-            select(events.c.oid, events.c.at_us).where(
-                events.c.action == "HEALTH", events.c.status == "unhealthy"
-            )
-        ).all()
-    )
-    at = {row.oid: row.at_us for row in found}
-    missed = [i for i in detector.failed if i not in at]
-    if missed:
-        print(f"    note: {len(missed)} failures were not detected in time")
-    return sorted((at[i] - us) / 1e6 for i, us in detector.failed.items() if i in at)
-
-
-def start_profiler(wanted: bool):
-    """Return a running profiler, or None."""
-    if not wanted:
-        return None
-    profiler = cProfile.Profile()
-    profiler.enable()
-    return profiler
-
-
-def stop_profiler(profiler) -> None:
-    """Print where the time went."""
-    if profiler is None:
-        return
-    profiler.disable()
-    pstats.Stats(profiler).sort_stats("tottime").print_stats(28)
-
-
-def report(chosen, raw, quiet, failing, memory, took, bound_s) -> None:
-    """Print both sides, the ratio and the targets."""
-    rate = chosen.nodes / chosen.interval
-    print(f"{chosen.nodes} nodes every {chosen.interval:g} s = {rate:.0f} checks/s")
-    print(f"  bare loop (asks, looks)    {raw:6.1f} % of a core")
-    print(
-        f"  engine, all healthy        {quiet:6.1f} % of a core   target <= {TARGET_CPU:g} %"
-        f"   {quiet / raw:.1f} x the bare loop, {quiet * 1e4 / rate:.0f} us a check"
-    )
-    print(
-        f"  engine, nodes failing      {failing:6.1f} % of a core   {FAILING} of them, one by one"
-    )
-    print(
-        f"  memory                     {memory / 1024:6.2f} KB a node"
-        f"   target <= {TARGET_BYTES / 1024:g} KB"
-    )
-    if not took:
-        raise SystemExit("nothing was detected")
-    p50, p99 = took[len(took) // 2], took[int(len(took) * 0.99)]
-    print(
-        f"  detection p50 {p50:.2f} s, p99 {p99:.2f} s, worst {took[-1]:.2f} s"
-        f"   printed bound {bound_s:.2f} s   p99 / bound {p99 / bound_s:.2f}"
-    )
-    met = quiet <= TARGET_CPU and memory <= TARGET_BYTES and p99 <= bound_s
-    print("  targets met" if met else "  TARGETS MISSED")
-    sys.exit(0 if met else 1)
+    print(described())
+    with tempfile.TemporaryDirectory() as place:
+        measure(Path(place), chosen)
+    sys.exit(1 if missed else 0)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

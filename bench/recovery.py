@@ -1,10 +1,10 @@
-"""Recovery: decided → started, kill → verdict → recovered, takeover after kill -9, 1,000 at once.
+"""Recovery: decided → started, kill → verdict → recovered, takeover after kill -9.
 
-    python bench/recovery.py [--kills 8] [--lease 2] [--queue 1000]
+    python bench/recovery.py [--kills 8] [--lease 2]
 
-Real engine, real local processes (the chaos tests' web node), real kill -9. The other side of each
-number is its bound: the policy's printed arithmetic, the lease plus a second, the pace of detection
-before the queue was filled.
+On SQLite: real engine, real local processes (the chaos tests' web node), real kill -9. On a private
+PostgreSQL: two engine processes that share fifty clusters, one of them killed. The other side of
+each number is its bound: the policy's printed arithmetic, 100 ms, the lease plus a second.
 """
 
 from __future__ import annotations
@@ -13,55 +13,37 @@ import argparse
 import asyncio
 import contextlib
 import dataclasses
-import itertools
 import logging
 import multiprocessing
-import os
-import platform
-import random
 import signal
 import sys
 import tempfile
 import time
-import uuid
 from pathlib import Path
-from typing import ClassVar
 
 import structlog
 from sqlalchemy import func, select
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.engine_10k import Instant, fill
+from bench._engine import EngineProcess, wait
+from bench._fleet import Flags, document
+from bench._python import described, system_python
+from bench.scale_two import filled, last_claim_s, owners
+from bench.scaling import asked
 from tests.chaos.lab import close, lab, policy
+from tests.servers.postgresql import PostgreSQL
 
-from yaffle.config import EngineSettings, load
-from yaffle.core.budgets import BudgetLimit, Scope
+from yaffle.config import load
 from yaffle.engine.clock import SystemClock
 from yaffle.engine.engine import Engine
-from yaffle.engine.kit import Drivers, Kit, Signals
-from yaffle.engine.metrics import Metrics
-from yaffle.model.operations import OperationSpec, Progress, ProgressState, Promise, Reading
 from yaffle.policy import parse
 from yaffle.prober.client import ProberClient
 from yaffle.store.database import open_store
-from yaffle.store.tables import actions
+from yaffle.store.tables import actions, incidents
 from yaffle.wiring import build_kit
 
-OP_S = 0.05
-QUEUE_S = 30.0
-DOCUMENT = """
-type: senlin.policy.health
-version: "1.3"
-properties:
-  detection:
-    {{interval: 2, node_update_timeout: 60, rise: 1, fall: 1,
-      detection_modes: [{{type: NODE_STATUS_POLLING}}]}}
-  recovery:
-    fencing: [COMPUTE]
-    actions: [{{name: REBOOT, timeout: 120}}]
-    limits: {{max_unhealthy: 100%, max_in_flight: {n}}}
-"""
+SHARED, EACH = 50, 20
 missed: list[str] = []
 
 
@@ -180,135 +162,82 @@ def takeover(folder: Path, lease_s: float) -> None:
     )
 
 
-class Slow:
-    """A profile whose reboot takes 50 ms and heals the node."""
+def on_a_server(folder: Path, lease_s: float) -> None:
+    """Two engines on PostgreSQL: how soon a decision is begun, and one of them killed."""
+    server = PostgreSQL()
+    server.start()
+    two: list[EngineProcess] = []
+    try:
+        url, count = server.create(), SHARED * EACH
+        parsed = document(interval=1, word="recover")
+        asyncio.run(filled(url, count, EACH, parsed))
+        flags = Flags(folder / "flags", count)
+        two += [EngineProcess(url, folder / "flags", f"--lease={lease_s}") for _ in "ab"]
+        wait(lambda: sum(e.state.get("seen", 0) for e in two) == count, 60, "every node seen")
+        wait(lambda: all(len(owners(url)) == 2 for _ in range(3)), 60, "shared")
+        print(f"PostgreSQL, two engines, {SHARED} clusters of {EACH}, interval 1 s, fall 2")
+        for number in range(0, count, EACH):
+            flags.set(number, down=True)
+        wait(lambda: ended(url) == SHARED, 60, "all healed")
+        row(
+            "decided -> started, 50 within a second",
+            asyncio.run(asked(url, slowest)),
+            0.1,
+            "target",
+        )
+        killed = time.time()
+        two[0].kill()
+        for number in range(1, count, EACH):
+            flags.set(number, down=True)
+        wait(
+            lambda: len(owners(url)) == 1 and sum(owners(url).values()) == SHARED, 60, "taken over"
+        )
+        row(
+            "watches taken by the other engine",
+            last_claim_s(url) - killed,
+            lease_s + 1,
+            "lease + 1 s =",
+        )
+        wait(lambda: ended(url) == 2 * SHARED, 60, "healed after the takeover")
+        print(f"  all that failed at the kill healed after {time.time() - killed:.2f} s")
+    finally:
+        for each in two:
+            each.stop()
+        server.stop()
 
-    type = "bench-1.0"
-    promises = frozenset({Promise.DEDUPLICATES})
-    operations: ClassVar = {"REBOOT": OperationSpec(description="", in_place=True)}
 
-    def __init__(self, detector: Instant) -> None:
-        self._detector = detector
-
-    async def read(self, targets, *, deadline_s):
-        """Say how each is."""
-        return [
-            Reading(exists=up, up=up, backend_status="ACTIVE" if up else "GONE", detail="")
-            for up in (t.node_id not in self._detector.failed for t in targets)
-        ]
-
-    async def submit(self, op, *, operation_id, deadline_s):
-        """Heal after a while."""
-        await asyncio.sleep(OP_S)
-        self._detector.failed.pop(op.target.node_id, None)
-        return Progress(state=ProgressState.DONE, detail="rebooted")
-
-    poll = submit
-
-
-class Paced(Instant):
-    """Also notes when it was asked."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[float] = []
-
-    async def check(self, targets, mode, *, deadline_s):
-        """As Instant; passes over a whole cluster are noted."""
-        if len(targets) > 1:
-            self.asked.append(time.monotonic())
-        return await super().check(targets, mode, deadline_s=deadline_s)
-
-
-async def queue(folder: Path, count: int) -> None:
-    """Fail `count` nodes at once with every brake open, and watch what happens to detection."""
-    clock, detector = SystemClock(), Paced()
-    parsed = parse(DOCUMENT.format(n=count))
-    folder.mkdir()
-    store = await asyncio.to_thread(open_store, f"sqlite:///{folder}/q.db", clock=clock)
-    async with store:
-        await store.write(lambda c: fill(c, count, parsed.document, "1.3"), timeout_s=60)
-        unlimited = BudgetLimit(max_in_flight=10**6, burst=10**6, per_hour=1e9)
-        kit = Kit(
-            store=store, clock=clock,
-            drivers=Drivers(
-                profiles={"bench-1.0": Slow(detector)},  # type: ignore[dict-item]
-                detectors={"NODE_STATUS_POLLING": detector},
-            ),
-            settings=EngineSettings(), budgets=dict.fromkeys(Scope, unlimited), signals=Signals(),
-            rng=random.Random(1), new_id=lambda: str(uuid.uuid4()), host="bench", pid=os.getpid(),
-            metrics=Metrics(),
-        )  # fmt: skip
-        engine = Engine(kit)
-        async with asyncio.TaskGroup() as group:
-            running = group.create_task(engine.run())
-            while len(detector.asked) < 4:
-                await asyncio.sleep(0.1)
-            calm = gaps(detector.asked)
-            idents = [i for w in engine.watches.values() for i in w.memories]
-            detector.asked.clear()
-            began = time.monotonic()
-            detector.failed = dict.fromkeys(idents, time.time_ns() // 1000)
-            claimed = done = admitted = queued = 0.0
-            ended = 0
-            while not done and time.monotonic() - began < QUEUE_S:
-                await asyncio.sleep(0.1)
-                waiting, unclaimed, ended = await store.read(state)
-                now = time.monotonic() - began
-                admitted = admitted or (now if waiting else 0.0)
-                queued = queued or (now if waiting == count else 0.0)
-                claimed = claimed or (now if waiting == count and not unclaimed else 0.0)
-                done = now if ended == count else 0.0
-            storm = gaps(detector.asked)
-            running.cancel()
-    print(
-        f"{count} recoveries queued at once, {kit.settings.workers} workers, {OP_S * 1e3:g} ms each"
+def ended(url: str) -> int:
+    """Recoveries that succeeded."""
+    return asyncio.run(
+        asked(
+            url,
+            lambda c: c.execute(
+                select(func.count()).where(actions.c.status == "SUCCEEDED")
+            ).scalar_one(),
+        )
     )
-    print(
-        f"  first admitted after {admitted:.2f} s, all queued after {told(queued)},"
-        f" all claimed after {told(claimed)}, all ended after {told(done)}"
-    )
-    print(f"  {ended} ended, {ended / ((done or QUEUE_S) - admitted):.0f} recoveries/s")
-    # An interval, its jitter, and the second after which a late loop counts as blind.
-    row("longest gap between two passes", storm, 2 * 1.1 + 1, "interval, jitter, 1 s =")
-    print(f"  (before the queue was filled: {calm:.2f} s)")
-    if not queued:
-        missed.append("queueing")
 
 
-def told(seconds: float) -> str:
-    """A time, or that there was none."""
-    return f"{seconds:.2f} s" if seconds else f"(not within {QUEUE_S:g} s)"
-
-
-def gaps(times: list[float]) -> float:
-    """Longest time between two passes."""
-    return max((b - a for a, b in itertools.pairwise(times)), default=0.0)
-
-
-def state(conn):
-    """Recoveries in all, those that nobody has claimed, those that ended."""
-    found = dict(
-        conn.execute(select(actions.c.status, func.count()).group_by(actions.c.status)).all()
-    )
-    total = sum(found.values())
-    return total, found.get("READY", 0), found.get("SUCCEEDED", 0)
+def slowest(conn) -> float:
+    """Longest time from decision to start (s)."""
+    longest = func.max(incidents.c.started_us - incidents.c.decided_us)
+    return conn.execute(select(longest)).scalar_one() / 1e6
 
 
 def main() -> None:
     """Measure and print."""
+    system_python()
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--kills", type=int, default=5)
     options.add_argument("--lease", type=float, default=2.0)
-    options.add_argument("--queue", type=int, default=1000)
     chosen = options.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    print(f"Python {platform.python_version()}, {os.cpu_count()} cores")
+    print(described())
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         local(folder / "local", chosen.kills)
         takeover(folder / "takeover", chosen.lease)
-        asyncio.run(queue(folder / "queue", chosen.queue))
+        on_a_server(folder, chosen.lease)
     sys.exit(1 if missed else 0)
 
 
