@@ -165,11 +165,11 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--heal", action="store_true", help="failures are healed, not held")
     options.add_argument("--group", type=float, default=4.0, help="writes that share a transaction")
-    options.add_argument("--check-us", type=float, default=40.0)
+    options.add_argument("--check-us", type=float, default=65.0)
     options.add_argument("--failure-ms", type=float, default=25.0)
     options.add_argument("--recovery-ms", type=float, default=30.0)
     options.add_argument("--write-ms", type=float, default=3.0)
-    options.add_argument("--look-ns", type=float, default=300.0, help="of the server, per node")
+    options.add_argument("--look-ns", type=float, default=500.0, help="of the server, per node")
     chosen = options.parse_args()
     costs = Costs(
         check=chosen.check_us / 1e6, failure=chosen.failure_ms / 1e3,
