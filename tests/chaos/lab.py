@@ -330,5 +330,6 @@ def close(here: Lab) -> None:
         here.call("delete_cluster", row["name"], by="test")
     here.wait(lambda: not here.nodes(), 30, "every node is deleted")
     here.quit()
-    assert here.leftovers() == []
+    left = here.leftovers()
+    assert left == [], left
     assert here.violations() == []

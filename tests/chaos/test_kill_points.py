@@ -85,7 +85,8 @@ def recover(here: Lab, die_at: str) -> bool:
     lives, recoveries = len(here.lives("c-1")), count(here)
     here.start(die_at=die_at)
     here.wait(here.healthy, 20, "healthy")
-    here.signal("c-1", signal.SIGKILL)
+    # On a busy machine a process that runs may not have come to its first line, and to its diary.
+    here.wait(lambda: here.signal("c-1", signal.SIGKILL), 20, "the node is killed")
     here.wait(lambda: not here.alive or settled(here, recoveries), 20, "died or done")
     died = not here.alive or last_boundary(here) == die_at
     if died:
@@ -99,6 +100,7 @@ def recover(here: Lab, die_at: str) -> bool:
 
 def judge(here: Lab, where: str, lives: int) -> None:
     """One new copy, one clean journal, a proof, one recovered incident."""
+    here.wait(lambda: len(here.lives("c-1")) > lives, 20, "the new copy has said so")
     made = here.lives("c-1")[lives:]
     assert len(made) == 1, f"{len(made)} copies were made after {where}"
     assert here.violations() == []

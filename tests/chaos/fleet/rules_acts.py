@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from tests.chaos.diary import Made
 from tests.chaos.fleet.evidence import SECOND, Change, History, Look, Row, Session
 
 WRITE_US = 1_500_000
@@ -77,35 +79,68 @@ def _at(epochs: Sequence[tuple[int, int | None]], look: int) -> int | None:
 
 
 def acted_without_lease(history: History) -> Iterator[str]:
-    """An action is taken, a step is handed over, only under a lease that was good about then.
+    """An action is taken, and a process is started, only under a lease that was good about then.
 
-    That it is meant to be taken is no act: before it is, whoever does it looks at its own lease.
+    What is written of a step is no act: before the act itself the engine looks at its own lease.
     """
+    lease_us = int(history.lease_s * SECOND)
     for change in history.changes:
-        if change.look == 0 or not (what := _begun(change)):
+        if change.look == 0 or not _taken(change):
             continue
         before, after = history.looks[change.look - 1], history.looks[change.look]
         epoch = int(change.after["epoch"])
-        lease_us = int(history.lease_s * SECOND)
         if _dead(before, epoch, lease_us) and _dead(after, epoch, lease_us):
-            yield f"{what} by epoch {epoch} at {after.at_us / SECOND:.3f}, whose lease was over"
+            yield (
+                f"action {change.key} taken by epoch {epoch} at {after.at_us / SECOND:.3f},"
+                " whose lease was over"
+            )
+    for made in history.made:
+        epoch = _asked_by(history, made)
+        look = _last(history.looks, made.at_us)
+        if (
+            look is not None
+            and _dead(look, epoch, lease_us)
+            and not _was_frozen(history, look, epoch)
+        ):
+            yield (
+                f"{made.name}: pid {made.pid} started at {made.at_us / SECOND:.3f} by epoch {epoch},"
+                " whose lease was over"
+            )
 
 
-def _begun(change: Change) -> str:
-    """Return what was begun, if it was."""
-    before, after = change.before, change.after
-    if change.table == "steps":
-        if after["submitted_us"] != (before and before["submitted_us"]):
-            return f"step {change.key} {after['stage']} {after['phase']}"
-    elif (
-        change.table == "actions" and after["status"] == "RUNNING" and _hand(before) != _hand(after)
-    ):
-        return f"action {change.key} taken"
-    return ""
+def _taken(change: Change) -> bool:
+    after = change.after
+    running = change.table == "actions" and after["status"] == "RUNNING"
+    return running and _hand(change.before) != _hand(after)
 
 
 def _hand(row: Row | None) -> object:
     return None if row is None else (row["owner"], row["epoch"])
+
+
+def _asked_by(history: History, made: Made) -> int:
+    """Return the epoch under which the operation of a process was last written before it began."""
+    found = 0
+    for change in history.changes:
+        if history.looks[change.look].at_us > made.at_us:
+            break
+        if change.table == "steps" and change.after["operation_id"] == made.operation:
+            found = int(change.after["epoch"])
+    return found
+
+
+def _last(looks: Sequence[Look], at_us: int) -> Look | None:
+    number = bisect.bisect_right(looks, at_us, key=lambda look: look.at_us)
+    return looks[number - 1] if number else None
+
+
+def _was_frozen(history: History, look: Look, epoch: int) -> bool:
+    """Whether the engine stood still since it last renewed: one call may have begun before that."""
+    session = _of(look.sessions, epoch)
+    if session is None:
+        return False
+    states = history.engines.get(history.pids.get(session.pid, ""), ())
+    return any(s.word == "frozen" and s.at_us > session.seen_us - SECOND for s in states)
 
 
 def _dead(look: Look, epoch: int, lease_us: int) -> bool:

@@ -194,6 +194,15 @@ CLEAN: dict[str, Callable[[], History]] = {
             wrote(46, "steps", step(3, 1)),
         )
     ),
+    "one call that had begun before a freeze": lambda: dataclasses.replace(
+        killed(
+            100,
+            taken=138,
+            changes=with_changes(wrote(99, "steps", step(2, 1, action_id="action-2"))),
+            made=(Made("n-1", 103, at(13.6), "operation-2"),),
+        ),
+        engines={"a": (*UP, State(at(10), "frozen", able=False)), "b": UP},
+    ),
     "grace begins with a new life": lambda: clean(
         changes=with_changes(
             wrote(71, "nodes", {**NODE_ROW, "grace_us": at(7), "physical_id": "q"}, NODE_ROW)
@@ -240,29 +249,17 @@ BROKEN: dict[str, tuple[str, Callable[[], History]]] = {
             )
         ),
     ),
-    "a step handed over long after the lease": (
+    "a process started long after the lease": (
         "acted_without_lease",
         lambda: killed(
-            100, taken=138, changes=with_changes(wrote(137, "steps", step(2, 1, submitted_us=1)))
+            100, taken=190, changes=with_changes(wrote(99, "steps", step(2, 1, action_id="action-2"))),
+            made=(Made("n-1", 103, at(15), "operation-2"),),
         ),
     ),
     "an action taken long after the lease": (
         "acted_without_lease",
         lambda: killed(
             100, taken=138, changes=with_changes(wrote(137, "actions", ACTION_ROW, None))
-        ),
-    ),
-    "a step handed over by an engine that had stopped": (
-        "acted_without_lease",
-        lambda: clean(
-            looks=tuple(
-                look(n, sessions={A: Session(11, 1, at(0), at(1)), B: look(n).sessions[B]})
-                for n in range(200)
-            ),
-            engines={"a": UP, "b": UP},
-            changes=with_changes(
-                wrote(60, "steps", step(1, 1, submitted_us=1), step(1, 1))
-            ),
         ),
     ),
     "a process for an action that was over": (
