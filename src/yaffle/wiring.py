@@ -45,6 +45,9 @@ log = structlog.get_logger()
 
 T = TypeVar("T")
 
+HOLD_SHARE: Final = 0.25
+HOLD_S_MIN: Final = 1.0
+
 OPEN_AGAIN_S: Final = 1.0
 
 
@@ -131,6 +134,8 @@ async def _opened(
                 clock=clock,
                 backup_dir=settings.state_dir / "backups",
                 with_engine_lock=alone,
+                # Whoever freezes amid a write must not cost the others their leases.
+                hold_s=max(HOLD_S_MIN, settings.engine.lease * HOLD_SHARE),
             )
         except StoreUnavailable as error:
             # A file does not come back by itself, and its fault is mended before a start.

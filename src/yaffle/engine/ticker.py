@@ -94,6 +94,10 @@ class Ticker:
         if now is not None:
             self._seen = now
             self._ring(before, now)
+        if now is not None and before is not None and now.turn < before.turn:
+            # Whether commits are lost is found by the next write; better now than by an act's.
+            with contextlib.suppress(StoreUnavailable):
+                await self._kit.store.write(lambda _conn: None)
 
     async def _keep_time(self) -> None:
         """Go by the database's clock, which everybody who shares it does."""

@@ -2,8 +2,9 @@
 
 The *turn* is the first thing that every write transaction of every process changes. Its row's lock
 lets one writer run at a time on any database, as BEGIN IMMEDIATE does on SQLite, so that units of
-work may read and then write without a thought for others; and a turn that is lower than one already
-seen means a database that lost its last commits (asynchronous fail-over, an old backup).
+work may read and then write without a thought for others. Each process also keeps the last turn that
+it committed in a row of its own: a database that does not know it has lost commits (asynchronous
+fail-over, an old backup), even if others have made as many turns since.
 """
 
 from __future__ import annotations
@@ -16,13 +17,23 @@ from yaffle.model.ids import Epoch
 from yaffle.store.tables import counters
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection
 
 NEXT_EPOCH: Final = "next_epoch"
 TURN: Final = "turn"
 OLDEST_PROGRAM: Final = "oldest_program"
 """The lowest schema that a program must know to work on this database."""
 
+PLACE: Final = "turn:"
+"""Begins the name of each process's own row: the last turn that it committed."""
+FORGOTTEN: Final = 50_000_000
+"""Turns without a word: months of a busy fleet."""
+
+_MOVE: Final = (
+    update(counters)
+    .where(counters.c.name == bindparam("which"), counters.c.value >= bindparam("last"))
+    .values(value=bindparam("now"))
+)
 _GROW: Final = (
     update(counters)
     .where(counters.c.name == bindparam("which"))
@@ -40,6 +51,33 @@ def take_turn(conn: Connection) -> int:
 def turn(conn: Connection) -> int:
     """Return the number of the last turn; it moves with every commit of anybody."""
     return _value(conn, TURN)
+
+
+def keep_place(conn: Connection, process: str, *, last: int, turn: int) -> int | None:
+    """Write down that this process is committing `turn`; None if the database knows its `last` one.
+
+    Otherwise return what it knows instead: commits of ours are gone, whoever has written since.
+    """
+    asked = {"which": PLACE + process, "last": last, "now": turn}
+    if turn > last and conn.execute(_MOVE, asked).rowcount == 1:
+        return None
+    known = conn.execute(_VALUE, {"which": PLACE + process}).scalar_one_or_none()
+    if known is None and (last == 0 or turn - last > FORGOTTEN):
+        conn.execute(insert(counters).values(name=PLACE + process, value=turn))
+        return None
+    return min(known or 0, turn - 1)
+
+
+def retake_place(conn: Connection, process: str, turn: int) -> None:
+    """Write down where this process goes on after commits were lost."""
+    if conn.execute(_MOVE, {"which": PLACE + process, "last": 0, "now": turn}).rowcount == 0:
+        conn.execute(insert(counters).values(name=PLACE + process, value=turn))
+
+
+def forgotten(conn: Connection) -> ColumnElement[bool]:
+    """Return which rows are of processes that have ended, to go by how long they have said nothing."""
+    old = counters.c.value < turn(conn) - 2 * FORGOTTEN
+    return counters.c.name.startswith(PLACE) & old
 
 
 def oldest_program(conn: Connection) -> int:

@@ -1,8 +1,9 @@
 """A database that lost its last commits: say stop to everybody, and let nobody act on what is left.
 
-Seen by the turn (`store.counters`): whoever has committed turn 120 and is given turn 101 knows that
-twenty turns are gone, with whatever was decided and done in them. Servers may exist that no row
-speaks of; only a person can say whether acting is safe again (`yaffle stop --lift`).
+Seen by the turns (`store.counters`): a process that committed turn 120 and finds that the database
+does not know it knows that turns are gone, with whatever was decided and done in them. Servers may
+exist that no row speaks of; only a person can say whether acting is safe again (`yaffle stop
+--lift`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 BY: Final = "yaffle"
 EPOCHS_MAX: Final = 1_000_000
-"""More than can have been given out between a backup and its restoring."""
+"""More than can have been given out in what is lost."""
 RESTORED: Final = (
     "the database was restored from a copy, and what was done since the copy is not in it; compare"
     " nodes and backend, then lift this with `yaffle stop --lift`"
@@ -30,26 +31,26 @@ RESTORED: Final = (
 )
 
 
-def record(conn: Connection, *, had: int, found: int) -> None:
+def record(conn: Connection, *, had: int, known: int) -> None:
     """Set the global stop, end every session, and take away every running action's owner.
 
-    `had`: the highest turn that this process committed; `found`: the one the database has now.
-    Epochs go up by as many as can have been given out in the turns that are gone.
+    `had`: the highest turn that the asking process committed; `known`: the highest one of that
+    process which the database still knows.
     """
     counters.raise_to(conn, counters.TURN, had + 1)
-    _take_away(conn, epochs=max(had - found, 1), reason=_sentence(had, found))
+    _take_away(conn, reason=_sentence(had, known))
 
 
 def restored(conn: Connection) -> None:
     """The same for a copy that was put in place while nobody ran who could have seen the turns."""
-    _take_away(conn, epochs=EPOCHS_MAX, reason=RESTORED)
+    _take_away(conn, reason=RESTORED)
 
 
-def _take_away(conn: Connection, *, epochs: int, reason: str) -> None:
+def _take_away(conn: Connection, *, reason: str) -> None:
     now_us = leases.now(conn)
-    epoch = counters.next_epoch(conn, epochs)
+    epoch = counters.next_epoch(conn, EPOCHS_MAX)
     conn.execute(update(engines).where(engines.c.stopped_us.is_(None)).values(stopped_us=now_us))
-    conn.execute(update(watches).values(lease_us=0))
+    conn.execute(update(watches).values(lease_us=0, claimed_us=now_us))
     conn.execute(
         update(actions)
         .where(actions.c.status == "RUNNING")
@@ -79,9 +80,9 @@ def stop(conn: Connection, now_us: int, reason: str) -> None:
     )
 
 
-def _sentence(had: int, found: int) -> str:
+def _sentence(had: int, known: int) -> str:
     return (
-        f"the database went back: turn {found} after {had} had been committed, so {had - found}"
-        " transactions are lost; compare nodes and backend, then lift this with `yaffle stop --lift`"
-        " (docs/runbook/database-went-back.md)"
+        f"the database went back: a process committed turn {had}, and of its turns the database knows"
+        f" none after {known}; what was decided and done since is lost: compare nodes and backend,"
+        " then lift this with `yaffle stop --lift` (docs/runbook/database-went-back.md)"
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import delete, select
 
+from yaffle.store import counters
 from yaffle.store.outbox import OutboxState
 from yaffle.store.tables import (
     actions,
@@ -23,6 +24,7 @@ from yaffle.store.tables import (
     releases,
     steps,
 )
+from yaffle.store.tables import counters as counters_table
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Table
@@ -70,6 +72,7 @@ def prune(
         (pauses, pauses.c.lifted_us < _before(now_us, retention.incidents_s)),
         (pauses, pauses.c.expires_us < _before(now_us, retention.incidents_s)),
         (engines, engines.c.stopped_us < _before(now_us, retention.actions_s)),
+        (counters_table, counters.forgotten(conn)),
     )
     gone: dict[str, int] = {}
     for table, over in rules:

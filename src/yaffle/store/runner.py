@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
+import uuid
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -39,6 +40,10 @@ _KEEP: Final = "RELEASE SAVEPOINT job"
 _WRITER_ENDED: Final = (
     "its writer has ended; if Yaffle is not stopping, see the log, and restart it"
 )
+
+
+class _Dropped(StoreUnavailable):
+    """The database ended the transaction without a word: nothing was done."""
 
 
 class Job(Generic[T]):
@@ -73,6 +78,11 @@ class Job(Generic[T]):
             self._outcome = error
             return error
         return None
+
+    def replace_failure(self, error: BaseException) -> None:
+        """Have the caller told this instead of what the work raised."""
+        error.__cause__ = self._outcome if isinstance(self._outcome, BaseException) else None
+        self._outcome = error
 
     def settle(self) -> None:
         """Tell the caller, after the commit."""
@@ -118,6 +128,7 @@ class Work:
         self._guard = guard
         self._turn = 0
         """The highest turn that we know to be committed."""
+        self._process = uuid.uuid4().hex
 
     def write(self, jobs: Callable[[], Iterable[Job[T]]]) -> int:
         """Run `jobs()` in one transaction and settle them; return how many were committed.
@@ -149,7 +160,9 @@ class Work:
 
     def _worth_another(self, error: BaseException, started: Sequence[Job[T]]) -> bool:
         """Whether nothing was done and another try may do it: a server was restarted meanwhile."""
-        return dialects.again(error) or (not started and dialects.lost_connection(error))
+        if isinstance(error, _Dropped) or dialects.again(error):
+            return True
+        return not started and dialects.lost_connection(error)
 
     def _write_group(
         self, conn: Connection, jobs: Callable[[], Iterable[Job[T]]], started: list[Job[T]]
@@ -157,18 +170,20 @@ class Work:
         try:
             with conn.begin():
                 turn = counters.take_turn(conn)
-                if behind := turn <= self._turn:
-                    lost.record(conn, had=self._turn, found=turn - 1)
-                    turn = self._turn + 1
-                else:
+                known = counters.keep_place(conn, self._process, last=self._turn, turn=turn)
+                if known is None:
                     self._run_all(conn, jobs, started)
+                else:
+                    lost.record(conn, had=self._turn, known=known)
+                    turn = max(turn, self._turn + 1)
+                    counters.retake_place(conn, self._process, turn)
                 self._guard()
         except dialects.ERRORS as error:
             if not dialects.may_reuse(error):
                 conn.invalidate()
             raise
         self._turn = turn
-        if behind:
+        if known is not None:
             raise StoreUnavailable(
                 f"database {self._where}: it went back to an older state; a global stop is set:"
                 " look at `yaffle status`"
@@ -191,9 +206,11 @@ class Work:
         if error is not None and dialects.again(error):
             raise error
         if error is not None and (away := dialects.unavailable(error, self._where)):
-            raise away from error
+            if not dialects.took_too_long(error):
+                raise away from error
+            job.replace_failure(away)  # its own statements are slow: the others go on
         if not dialects.kind_of(conn).in_transaction(conn):
-            raise StoreUnavailable(
+            raise _Dropped(
                 f"database {self._where}: it dropped the transaction by itself; it is tried again"
             )
 

@@ -78,6 +78,12 @@ def again(error: BaseException) -> bool:
     return advice is not None and advice.fault is Fault.AGAIN
 
 
+def took_too_long(error: BaseException) -> bool:
+    """Say whether one statement was stopped for its time; the transaction can go on without it."""
+    advice = _advice(error)
+    return advice is not None and advice.fault is Fault.SLOW
+
+
 def lost_connection(error: BaseException) -> bool:
     """Say whether it was the connection that failed; another one may work at once."""
     return isinstance(error, DBAPIError) and error.connection_invalidated

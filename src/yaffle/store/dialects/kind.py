@@ -22,6 +22,9 @@ class Fault(Enum):
 
     AWAY = "the database cannot be used now; waiting, or an administrator, mends it"
     AGAIN = "nothing was done, because somebody else was first; the same work may be run again"
+    SLOW = (
+        "a statement took too long and was stopped; what went before it in the transaction stands"
+    )
     READ_ONLY = "a unit of work tried to write where only reading was promised: our bug"
 
 

@@ -36,6 +36,7 @@ _AGAIN: Final = {1213, 1305, 1020, 1412}
 """Deadlock (on Galera: another node's writer was first), and the savepoint that it took along; 1020,
 1412: a row or a table has changed since the snapshot."""
 _READ_ONLY: Final = {1792}
+_SLOW: Final = 1969
 _ADVICE: Final[dict[int, str]] = {
     0: "the connection is closed; it is tried again",
     1021: "its disk is full; look at the server",
@@ -142,7 +143,8 @@ class MariaDB:
         if code in _READ_ONLY:
             return Advice(fault=Fault.READ_ONLY)
         found = _ADVICE.get(code) if isinstance(code, int) else None
-        return None if found is None else Advice(fault=Fault.AWAY, text=found)
+        fault = Fault.SLOW if code == _SLOW else Fault.AWAY
+        return None if found is None else Advice(fault=fault, text=found)
 
     def may_reuse(self, origin: BaseException) -> bool:
         """As `Kind.may_reuse`; a new connection costs little."""

@@ -52,7 +52,8 @@ _ADVICE: Final[dict[str, str]] = {
     "XX": "it is damaged or broken inside; look at the server's log",
 }
 """What to do, by SQLSTATE or its class; the exact one goes first."""
-_AGAIN: Final = {"40001", "40P01", "40000", "40002", "40003"}
+_AGAIN: Final = {"40001", "40P01", "40000", "40002"}
+_FAULTS: Final = {"25006": Fault.READ_ONLY, "57014": Fault.SLOW}
 
 
 class PostgreSQL:
@@ -131,7 +132,7 @@ class PostgreSQL:
         found = _ADVICE.get(state) or _ADVICE.get(state[:2])
         if found is None:
             return None
-        return Advice(fault=Fault.READ_ONLY if state == "25006" else Fault.AWAY, text=found)
+        return Advice(fault=_FAULTS.get(state, Fault.AWAY), text=found)
 
     def may_reuse(self, origin: BaseException) -> bool:
         """As `Kind.may_reuse`; a new connection costs little."""
