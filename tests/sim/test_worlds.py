@@ -18,7 +18,7 @@ PER_MIX = int(os.environ.get("YAFFLE_SIM_WORLDS") or 6)
 MIXED = {
     "freezes": (8, 15, 17),
     "kills": (8, 15, 17),
-    "cuts": (13, 17),
+    "cuts": (8, 15, 17),
     "databases": (8, 15, 17),
     "forgets": (8, 15),
     "fences": (15, 18),

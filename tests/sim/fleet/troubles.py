@@ -44,6 +44,8 @@ class Weather:
             kinds = [(1.0, an_engine_freezes)]
         if mix:
             kinds = MIXES[mix]
+        if mix == "freezes":
+            self.end_s = max(self.end_s, fleet.now_s + 4 * SETTINGS.lease)
         self._kinds = [t for _, t in (*NODES, *kinds)]
         self._weights = [w for w, _ in (*NODES, *kinds)]
         self._gap_s = GAP_S * (4 if self.long else 1)
@@ -253,7 +255,7 @@ async def an_engine_freezes(w: Weather) -> None:
     life = w.engine()
     if life is None or life.gate.frozen:
         return
-    if w.rng.random() < 0.7:
+    if w.rng.random() < 0.8:
         kind, most = w.rng.choice(WORST)
         await _at_a_point(w, life, w.rng.randint(1, most), kind)
     else:
@@ -264,7 +266,8 @@ async def an_engine_freezes(w: Weather) -> None:
     w.fleet.note(f"   {life} freezes")
     longest_s = LONG_S if w.long else 40.0
     shortest_s = SETTINGS.lease
-    await w.rest(w.rng.choice([w.rng.uniform(0.5, 12), w.rng.uniform(shortest_s, longest_s)]))
+    spells = [w.rng.uniform(0.5, 12), *[w.rng.uniform(shortest_s, longest_s)] * 2]
+    await w.rest(w.rng.choice(spells))
     life.gate.thaw()
     w.fleet.note(f"   {life} goes on")
 
