@@ -68,7 +68,7 @@ def _of_pauses(facts: Facts) -> Iterator[Check]:
         "healing",
         bool(stops),
         f"stopped by {detail}" if stops else "allowed",
-        "Nothing is healed: `yaffle stop --lift` when the reason is gone.",
+        "Nothing is healed: first do what the reason asks for, then `yaffle stop --lift`.",
     )
     planned = len(facts.pauses) - len(stops)
     yield Check(name="maintenance", status=Status.OK, detail=f"{planned} in force")

@@ -24,7 +24,7 @@ class Explanation:
 EXPLANATIONS: Final[Mapping[HoldReason, Explanation]] = {
     HoldReason.STOPPED: Explanation(
         sentence="{owner} stopped all healing: {reason}.",
-        advice="When it is over: `yaffle stop --lift`.",
+        advice="First do what the reason asks for, then `yaffle stop --lift`.",
     ),
     HoldReason.MAINTENANCE: Explanation(
         sentence="{owner} has planned work here (scope {scope}): {reason}.",
