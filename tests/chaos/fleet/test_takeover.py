@@ -19,10 +19,16 @@ HEALED_S = 60.0
 
 
 def holder(fleet: Fleet, cluster: str) -> Engine:
-    fleet.wait(lambda: fleet.holder(cluster), 20, f"somebody watches {cluster}")
-    found = fleet.holder(cluster)
-    assert found is not None
-    return found
+    """Return who watches a cluster; it may just be handed from one to another."""
+    found: list[Engine | None] = [None]
+
+    def look() -> bool:
+        found[0] = fleet.holder(cluster)
+        return found[0] is not None
+
+    fleet.wait(look, 20, f"somebody watches {cluster}")
+    assert found[0] is not None
+    return found[0]
 
 
 def taken(fleet: Fleet, cluster: str, before: Engine) -> None:
