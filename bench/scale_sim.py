@@ -26,7 +26,7 @@ WRITES_A_RECOVERY = 12
 
 @dataclass(frozen=True)
 class Costs:
-    """What was measured (seconds of one core unless said otherwise)."""
+    """What things cost (seconds of one core unless said otherwise): measured or assumed, see the options."""
 
     check: float
     failure: float
@@ -178,7 +178,7 @@ def main() -> None:
     )  # fmt: skip
     print(
         f"simulated: {chosen.nodes} nodes, {chosen.engines} engines, every {chosen.interval:g} s;"
-        f" measured: {costs}"
+        f" given: {costs}"
     )
     rng = random.Random(chosen.seed)
     rates = {"a failure per node and month": 1 / 2.6e6, "one per node and day": 1 / 86400}
