@@ -26,7 +26,7 @@ WRITES_A_RECOVERY = 12
 
 @dataclass(frozen=True)
 class Costs:
-    """What things cost (seconds of one core unless said otherwise): measured or assumed, see the options."""
+    """What things cost, measured or assumed (seconds of one core unless said otherwise)."""
 
     check: float
     failure: float

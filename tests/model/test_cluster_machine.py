@@ -34,9 +34,9 @@ from tests.unit.core.build import (
 )
 
 from yaffle.core.budgets import Bucket, BudgetLimit, Scope
+from yaffle.core.freshness import stale_after_us
 from yaffle.core.planner import Plan, plan
 from yaffle.core.retry import FRESH
-from yaffle.core.freshness import stale_after_us
 from yaffle.core.view import ClusterView
 from yaffle.model.health import Health, Mark
 from yaffle.model.ids import ModeKey

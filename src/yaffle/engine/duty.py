@@ -27,7 +27,7 @@ async def is_ours(kit: Kit, session: Session, duty: Duty) -> bool:
     match await kit.store.read(lambda conn: duties.holder(conn, me, epoch, duty)):
         case Holder.OURS:
             return True
-        case Holder.ANOTHERS:
+        case Holder.ELSEWHERE:
             return False
         case Holder.NOBODYS:
             lease_s = kit.settings.lease

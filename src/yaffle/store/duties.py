@@ -31,7 +31,7 @@ class Holder(StrEnum):
     """Whose a duty is."""
 
     OURS = "ours"
-    ANOTHERS = "anothers"
+    ELSEWHERE = "elsewhere"
     NOBODYS = "nobodys"
 
 
@@ -41,7 +41,7 @@ def holder(conn: Connection, me: EngineId, epoch: Epoch, duty: Duty) -> Holder:
     row = conn.execute(free.where(duties.c.name == duty.value)).one_or_none()
     if row is None or row.free:
         return Holder.NOBODYS
-    return Holder.OURS if (row.owner, row.epoch) == (me, epoch) else Holder.ANOTHERS
+    return Holder.OURS if (row.owner, row.epoch) == (me, epoch) else Holder.ELSEWHERE
 
 
 def take(conn: Connection, me: EngineId, epoch: Epoch, duty: Duty, *, lease_s: float) -> bool:
