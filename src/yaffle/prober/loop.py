@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from yaffle.core.addresses import AddressRules, refusal
 from yaffle.prober.heads import Heads
 from yaffle.prober.resolver import Resolver
-from yaffle.prober.sockets import Sockets
+from yaffle.prober.sockets import Handler, Sockets
 from yaffle.prober.tls import Contexts
 from yaffle.prober.wheel import Wheel
 
@@ -40,14 +40,6 @@ _READABLE: Final = select.EPOLLIN
 
 now_s: Final = functools.partial(time.clock_gettime, time.CLOCK_BOOTTIME)
 """Seconds that also count while the machine is suspended."""
-
-
-class Handler(Protocol):
-    """Whoever has a file descriptor in the loop."""
-
-    def on_event(self, mask: int) -> None:
-        """Called when something happened; must stand being called for nothing."""
-        ...
 
 
 class InFlight(Protocol):

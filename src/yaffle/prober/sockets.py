@@ -14,10 +14,7 @@ import ctypes
 import select
 import socket
 import struct
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from yaffle.prober.loop import Handler
+from typing import Final, Protocol
 
 FREE_MAX: Final = 512
 """Sockets of one family that wait for their next use; each holds about 4 KB of the kernel's."""
@@ -34,6 +31,14 @@ _UNSPEC: Final = struct.pack("H14x", socket.AF_UNSPEC)
 _connect: Final = ctypes.CDLL(None).connect
 _connect.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int)
 _connect.restype = ctypes.c_int
+
+
+class Handler(Protocol):
+    """Whoever has a file descriptor in the loop."""
+
+    def on_event(self, mask: int) -> None:
+        """Called when something happened; must stand being called for nothing."""
+        ...
 
 
 class Sockets:
