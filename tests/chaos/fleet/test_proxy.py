@@ -53,18 +53,19 @@ def net() -> Iterator[Network]:
 
 
 def dial(proxy: Proxy) -> socket.socket:
-    sock = socket.create_connection(proxy.address, timeout=5)
-    sock.settimeout(0.3)
-    return sock
+    return socket.create_connection(proxy.address, timeout=20)
 
 
-def says(sock: socket.socket, text: bytes) -> bytes | None:
+def says(sock: socket.socket, text: bytes, within_s: float = 20) -> bytes | None:
     """Return the echo, None where none comes."""
     sock.sendall(text)
+    sock.settimeout(within_s)
     try:
         return sock.recv(100)
     except TimeoutError:
         return None
+    finally:
+        sock.settimeout(20)
 
 
 def test_open_passes(net: Network, echo: tuple[str, int]) -> None:
@@ -78,9 +79,8 @@ def test_what_was_sent_into_a_stall_arrives_late(net: Network, echo: tuple[str, 
     with dial(proxy) as sock:
         assert says(sock, b"one") == b"one"
         net.turn(proxy, Mode.STALL)
-        assert says(sock, b"two") is None
+        assert says(sock, b"two", 0.3) is None
         net.turn(proxy, Mode.OPEN)
-        sock.settimeout(5)
         assert sock.recv(100) == b"two"
 
 
@@ -92,7 +92,7 @@ def test_silence_ends_the_connection_when_it_is_over(
     with dial(proxy) as sock:
         assert says(sock, b"one") == b"one"
         net.turn(proxy, mode)
-        assert says(sock, b"two") is None
+        assert says(sock, b"two", 0.3) is None
         net.turn(proxy, Mode.OPEN)
         with pytest.raises(ConnectionError):
             assert sock.recv(100) == b"an end"
