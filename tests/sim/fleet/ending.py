@@ -64,8 +64,20 @@ def _bound_s(fleet: Fleet) -> float:
     return TAKEOVER_S + STUCK_S + longest_s
 
 
+def _grace_left_s(fleet: Fleet) -> float:
+    """Return for how long some node may be left alone yet; what policies print is beyond that."""
+    now_us = fleet.base.clock.now_us()
+    left_s = 0.0
+    for node in fleet.nodes():
+        if node.grace_us is not None:
+            detection = fleet.referee.policy(node.cluster_id).detection
+            past_s = (now_us - node.grace_us) / 1e6
+            left_s = max(left_s, detection.node_update_timeout_s - past_s)
+    return left_s
+
+
 async def _settled(fleet: Fleet, bound_s: float) -> None:
-    end_s = fleet.now_s + bound_s
+    end_s = fleet.now_s + bound_s + _grace_left_s(fleet)
     lasting = 0
     while True:
         await fleet.base.clock.sleep(PACE_S)
