@@ -89,6 +89,8 @@ def acted_without_lease(history: History) -> Iterator[str]:
             continue
         before, after = history.looks[change.look - 1], history.looks[change.look]
         epoch = int(change.after["epoch"])
+        if before.era != after.era:  # it was taken in the state that was put back
+            continue
         if _dead(before, epoch, lease_us) and _dead(after, epoch, lease_us):
             yield (
                 f"action {change.key} taken by epoch {epoch} at {after.at_us / SECOND:.3f},"

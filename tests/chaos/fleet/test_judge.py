@@ -203,6 +203,16 @@ CLEAN: dict[str, Callable[[], History]] = {
         ),
         engines={"a": (*UP, State(at(10), "frozen", able=False)), "b": UP},
     ),
+    "a state is put back in which a dead engine has an action": lambda: clean(
+        looks=tuple(
+            look(
+                n, era=int(n >= 60), sessions={**look(n).sessions, A: Session(11, 1, at(0), at(1))}
+            )
+            for n in range(61)
+        ),
+        changes=(wrote(60, "actions", ACTION_ROW),),
+        made=(),
+    ),
     "grace begins with a new life": lambda: clean(
         changes=with_changes(
             wrote(71, "nodes", {**NODE_ROW, "grace_us": at(7), "physical_id": "q"}, NODE_ROW)
