@@ -206,7 +206,11 @@ CLEAN: dict[str, Callable[[], History]] = {
     "a state is put back in which a dead engine has an action": lambda: clean(
         looks=tuple(
             look(
-                n, era=int(n >= 60), sessions={**look(n).sessions, A: Session(11, 1, at(0), at(1))}
+                n,
+                owner=B,
+                worker=B,
+                era=int(n >= 60),
+                sessions={**look(n).sessions, A: Session(11, 1, at(0), at(1))},
             )
             for n in range(61)
         ),
