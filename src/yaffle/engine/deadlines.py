@@ -3,6 +3,7 @@
 A wall clock set forward makes leases look expired: the session ends, and the next one of this very
 process inherits its steps. By the wall clock they would be over, and a proof would be waived that
 was never looked for. What another process began is judged by the wall clock, for want of a better.
+A step that is inherited, were it from this process' own last session, gets a least time beside it.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def _key(action_id: ActionId, rung: int, stage: Stage) -> Key:
 
 
 def inherited_s(stage: Stage, left_s: float, whole_s: float) -> float:
-    """Return how long a step may go on that another process began.
+    """Return how long a step may go on that another session began, of this process or another.
 
     A fence begins anew: that nobody was there to try it is no reason to go on without a proof.
     """

@@ -57,6 +57,10 @@ class Scene(NamedTuple):
     """For a node that is given another profile."""
 
 
+GAVE_UP = frozenset(
+    {Result.FAILED, Result.UNPROVED, Result.WAIVED, Result.LEFT_BEHIND, Result.UNCLEAR}
+)
+"""What a process that stood still concludes from the time that has passed; no answer of a target."""
 STORE_RETRY_S = 1.0
 SPARE_SHARE = 4
 """One worker in so many is for recoveries and for moves of rows alone."""
@@ -84,10 +88,11 @@ class Executor:
         if room <= 0 or not self._session.may_act():
             return ()
         me, carried = self._session.me, tuple(self._running)
+        lease_s = self._kit.settings.lease
         try:
             # Most rings are for nothing that could be claimed; to look costs nobody a turn.
             if not await self._kit.store.read(
-                lambda conn: actions.any_claimable(conn, me, carried)
+                lambda conn: actions.any_claimable(conn, me, carried, lease_s=lease_s)
             ):
                 return ()
             found = await self._kit.store.write(
@@ -95,7 +100,7 @@ class Executor:
                     conn,
                     me,
                     self._session.epoch,
-                    lease_s=self._kit.settings.lease,
+                    lease_s=lease_s,
                     limit=room,
                     spare=self._kit.settings.workers // SPARE_SHARE,
                     carried=carried,
@@ -195,6 +200,8 @@ class Walk:
             self._kit.metrics.takeovers.inc()
             log.info("step taken over", stage=row.stage, phase=row.phase)
         outcome = await steps.run(step)
+        if outcome.result in GAVE_UP and not self._session.may_act():
+            raise LeaseLost("the lease ran out during a step: who has it next tries what was not")
         await self._patiently(lambda conn: endings.write_step(self._kit, conn, step, outcome))
         log.info(
             "step done",
@@ -277,19 +284,25 @@ class Walk:
         return row
 
     def _deadline_s(self, place: Next, row: StepRow) -> float:
-        """Return the step's monotonic deadline; VERIFY shares that of the act it verifies."""
+        """Return the step's monotonic deadline; VERIFY shares that of the act it verifies.
+
+        What an earlier session began is inherited, whoever's it was: nobody was at it meanwhile.
+        """
         deadlines, ident = self._kit.deadlines, self._action.id
+        now_s, whole_s = self._kit.clock.monotonic_s(), (row.deadline_us - row.intent_us) / 1e6
         known_s = deadlines.get(ident, place.rung, place.stage)
-        if known_s is not None:
-            return known_s
-        whole_s = (row.deadline_us - row.intent_us) / 1e6
-        left_s = (row.deadline_us - self._kit.clock.now_us()) / 1e6
-        # Clamped: a wall clock that jumped must not make a step longer than it was meant to be.
-        left_s = min(max(left_s, 0.0), whole_s)
+        if known_s is None:
+            left_s = (row.deadline_us - self._kit.clock.now_us()) / 1e6
+            # Clamped: a wall clock that jumped must not make a step longer than it was meant to be.
+            left_s = min(max(left_s, 0.0), whole_s)
+        else:
+            left_s = known_s - now_s
         if row.seq not in self._mine:
-            left_s = inherited_s(place.stage, left_s, whole_s)
-        until_s = self._kit.clock.monotonic_s() + left_s
-        return deadlines.keep(ident, place.rung, place.stage, until_s)
+            # Never shorter than is known: the row's times are those of a wall clock.
+            left_s = max(left_s, inherited_s(place.stage, left_s, whole_s))
+        elif known_s is not None:
+            return known_s
+        return deadlines.keep(ident, place.rung, place.stage, now_s + left_s)
 
     def _refusal(self, conn: Connection) -> tuple[Result, str] | None:
         """Return why no further act may begin: a user took over, or an operator said stop."""

@@ -188,9 +188,13 @@ def _settle(conn: Connection, step: Step) -> None:
 
 
 async def _reconciled(step: Step, poll: Call) -> Progress | None:
-    """Return what the target says of a half-done operation; None when it bears no trace of it."""
-    while step.left_s() > 0:
-        answer = await _call(step, poll)
+    """Return what the target says of a half-done operation; None when it bears no trace of it.
+
+    It is asked once however late it is: what has succeeded is never called failed unasked.
+    """
+    asked = False
+    while not asked or step.left_s() > 0:
+        answer, asked = await _call(step, poll), True
         if answer is None:
             await step.kit.clock.sleep(1.0)
             continue

@@ -19,6 +19,8 @@ from yaffle.model.ids import EngineId, Epoch
 from yaffle.store import leases
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from yaffle.engine.kit import Kit
     from yaffle.model.ids import ClusterId
 
@@ -64,13 +66,7 @@ class Session:
                 await keep_time(kit.store, kit.clock)
                 asked_s = kit.clock.monotonic_s()
                 epoch = await kit.store.write(
-                    lambda conn, me=me: leases.register(  # type: ignore[misc]
-                        conn,
-                        me,
-                        host=kit.host,
-                        pid=kit.pid,
-                        alone=kit.alone,
-                    )
+                    lambda conn, me=me: _registered(conn, kit, me)  # type: ignore[misc]
                 )
             except StoreUnavailable as error:
                 kit.metrics.database.set(0)
@@ -136,3 +132,9 @@ class Session:
             await self._kit.store.write(lambda conn: leases.stop(conn, self.me))
         except StoreUnavailable as error:
             log.warning("session not closed", error=str(error))
+
+
+def _registered(conn: Connection, kit: Kit, me: EngineId) -> Epoch:
+    # With nobody left to renew, the first who comes has to see that the database's clock went back.
+    leases.pull_in(conn, lease_s=kit.settings.lease)
+    return leases.register(conn, me, host=kit.host, pid=kit.pid, alone=kit.alone)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import and_, case, exists, func, select
 
@@ -12,6 +12,9 @@ from yaffle.store.tables import clusters, engines, nodes, watches
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
+
+STEP_US: Final = 60_000_000
+"""A clock that was set back by less is one that is being corrected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +39,12 @@ class Coverage:
 def measure(conn: Connection) -> Coverage:
     """Count clusters and nodes under a good lease, and all there are."""
     now_us = leases.now(conn)
-    runs = exists().where(engines.c.id == watches.c.owner, engines.c.stopped_us.is_(None))
+    # Heard of in the future: the clock went back, and until it renews nothing says that it lives.
+    runs = exists().where(
+        engines.c.id == watches.c.owner,
+        engines.c.stopped_us.is_(None),
+        engines.c.seen_us <= now_us + STEP_US,
+    )
     held = case((and_(watches.c.lease_us >= now_us, runs), 1), else_=0)
     # A row that was given up, or never had a holder, says when that was.
     since_us = case(

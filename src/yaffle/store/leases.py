@@ -54,6 +54,37 @@ def held(conn: Connection, me: EngineId, epoch: Epoch) -> frozenset[ClusterId]:
     return frozenset(ClusterId(ident) for ident in rows.scalars())
 
 
+def pull_in(conn: Connection, *, lease_s: float) -> bool:
+    """Shorten what lies further ahead than a lease, after the database's clock went back.
+
+    A fail-over to a server whose clock is behind by an hour would let a dead engine hold all it had
+    for that hour more. Nobody wrote a time that had not come yet: an engine that was heard of in the
+    future proves it. From now on a whole lease is left to everybody, which is never less than a
+    holder believes to have; the living renew within it. Returns whether the clock went back.
+    """
+    now_us = now(conn)
+    ahead = select(engines.c.id).where(engines.c.stopped_us.is_(None), engines.c.seen_us > now_us)
+    if conn.execute(ahead.limit(1)).first() is None:
+        return False
+    until_us = now_us + int(lease_s * 1_000_000)
+    conn.execute(
+        update(engines)
+        .where(engines.c.stopped_us.is_(None), engines.c.seen_us > now_us)
+        .values(seen_us=now_us)
+    )
+    for table in (watches, duties):
+        conn.execute(
+            update(table).where(table.c.lease_us > until_us).values({table.c.lease_us: until_us})
+        )
+    # What is ready may be put off for longer than a lease; `actions.claim` has a bound for that.
+    conn.execute(
+        update(actions)
+        .where(actions.c.status == "RUNNING", actions.c.lease_us > until_us)
+        .values(lease_us=until_us)
+    )
+    return True
+
+
 def register(conn: Connection, me: EngineId, *, host: str, pid: int, alone: bool) -> Epoch:
     """Enter this engine under a new epoch.
 
@@ -110,6 +141,7 @@ def renew(
 
     `stuck`: clusters whose watch stands still; their leases run out, so that others take them.
     """
+    pull_in(conn, lease_s=lease_s)
     lease_us = int(lease_s * 1_000_000)
     now_us = now(conn)
     kept = conn.execute(

@@ -221,12 +221,85 @@ def test_a_duty_has_one_holder(unit: Unit) -> None:
     assert whose(A, ours) == "nobodys"
     assert taken(A, ours)
     assert not taken(B, theirs)
-    assert (whose(A, ours), whose(B, theirs)) == ("ours", "anothers")
-    assert whose(A, theirs) == "anothers", "another session's is not ours"
+    assert (whose(A, ours), whose(B, theirs)) == ("ours", "elsewhere")
+    assert whose(A, theirs) == "elsewhere", "another session's is not ours"
     unit(lambda c: c.execute(update(tables.duties).values(lease_us=leases.now(c) - 1_000_000)))
     assert whose(A, ours) == whose(B, theirs) == "nobodys"
     unit(lambda c: leases.renew(c, A, ours, lease_s=LEASE_S))
-    assert whose(B, theirs) == "anothers"
+    assert whose(B, theirs) == "elsewhere"
     unit(lambda c: leases.stop(c, A))
     assert not taken(A, ours), "who has ended takes nothing"
     assert taken(B, theirs)
+
+
+HOUR_US = 3_600_000_000
+
+
+def set_back(unit: Unit) -> None:
+    """As after a fail-over to a server whose clock is an hour behind: all that is written is ahead."""
+
+    def work(conn: Any) -> None:
+        conn.execute(update(tables.engines).values(seen_us=tables.engines.c.seen_us + HOUR_US))
+        for table in (tables.watches, tables.duties, tables.actions):
+            conn.execute(
+                update(table)
+                .where(table.c.lease_us > 0)
+                .values({table.c.lease_us: table.c.lease_us + HOUR_US})
+            )
+
+    unit(work)
+
+
+def test_a_clock_that_went_back_prolongs_no_lease(unit: Unit) -> None:
+    """The dead keep what they had for one lease more, and the living keep theirs."""
+    dead, living = registered(unit, A), registered(unit, B)
+    take(unit, A, dead, list(look(unit).holdings[:2]))
+    take(unit, B, living, list(look(unit).holdings[2:]))
+    unit(lambda c: duties.take(c, A, dead, Duty.OUTBOX, lease_s=LEASE_S))
+    row = {"action": "NODE_RECOVER", "owner": A, "epoch": dead, "timeout_s": 60, "created_us": 1}
+    for ident, status in (("r", "RUNNING"), ("p", "READY")):
+        held = {"id": ident, "name": ident, "status": status, "lease_us": leases_until(unit)}
+        unit(lambda c, held=held: c.execute(insert(tables.actions).values(**row, **held)))
+    set_back(unit)
+    assert unit(coverage.measure).ratio == 0.0, "nothing says that anybody lives"
+
+    assert unit(lambda c: leases.renew(c, B, living, lease_s=LEASE_S))
+    now_us = unit(leases.now)
+    seen = look(unit)
+    assert not any(h.free for h in seen.holdings), (
+        "a holder that acts by its own clock has its lease"
+    )
+    assert seen.live == {A, B}
+    assert all(0 <= h.lease_us - now_us <= LEASE_S * 1e6 for h in seen.holdings)
+    until = unit(lambda c: c.execute(select(tables.duties.c.lease_us)).scalar_one())
+    assert until - now_us <= LEASE_S * 1e6
+    found = unit(lambda c: {r.id: r.lease_us for r in c.execute(select(tables.actions))})
+    assert found["r"] - now_us <= LEASE_S * 1e6
+    assert found["p"] - now_us > LEASE_S * 1e6, "what is put off is no lease"
+    assert unit(coverage.measure).ratio == 1.0
+    assert unit(lambda c: leases.renew(c, A, dead, lease_s=LEASE_S)), "it was frozen for a moment"
+
+
+def leases_until(unit: Unit) -> int:
+    return int(unit(leases.now)) + int(LEASE_S * 1e6)
+
+
+def test_the_first_who_comes_after_a_clock_went_back_pulls_in_what_is_left(unit: Unit) -> None:
+    dead = registered(unit, A)
+    take(unit, A, dead, list(look(unit).holdings))
+    assert not unit(lambda c: leases.pull_in(c, lease_s=LEASE_S / 2)), "it did not go back"
+    assert {h.lease_us for h in look(unit).holdings} == {
+        max(h.lease_us for h in look(unit).holdings)
+    }
+    set_back(unit)
+    assert unit(lambda c: leases.pull_in(c, lease_s=LEASE_S))
+    assert not unit(lambda c: leases.pull_in(c, lease_s=LEASE_S)), "once is enough"
+    now_us = unit(leases.now)
+    assert all(h.lease_us - now_us <= LEASE_S * 1e6 for h in look(unit).holdings)
+
+
+def test_blindness_for_more_clusters_than_a_statement_takes_parameters(unit: Unit) -> None:
+    many = [ClusterId(f"x{n}") for n in range(blindness.CHUNK + 1)]
+    unit(lambda c: blindness.record(c, A, many))
+    unit(lambda c: blindness.record(c, A, many))
+    assert len(unit(lambda c: blindness.in_force(c, leases.now(c)))) == len(many)
