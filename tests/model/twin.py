@@ -136,7 +136,9 @@ def blind(lives: dict[str, Life], references: tuple[bool, ...]) -> bool:
         for life in lives.values()
     ]
     asked = [answers for answers in asked if answers]
-    return len(asked) >= 2 and not any(map(any, asked)) and not any(references)
+    # A failing reference target is one of the two.
+    targets = len(asked) + len(references) if asked else 0
+    return targets >= 2 and not any(map(any, asked)) and not any(references)
 
 
 def reasons(

@@ -1,12 +1,15 @@
 """Is it me? Before many nodes are judged, ask whether the watcher itself has lost its network.
 
 Blind = at least two targets were asked, none gave any answer, and the reference targets fail too.
+A failing reference target is one of the two. Where a cluster has but one node, all that the engine
+has asked lately by the same road counts, whichever cluster it belongs to.
 A reset, a refused connection or "pid gone" is an answer: it proves that the question arrived
 (DESIGN §1.3; promise 2 of the anchors).
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from yaffle.core.verdict import NodeMemory
+    from yaffle.model.health import Observation
+    from yaffle.model.ids import ModeKey
 
 MIN_TARGETS = 2
 
@@ -35,7 +40,7 @@ def bearings(memories: Iterable[NodeMemory], references: tuple[bool, ...]) -> Bl
     """
     asked = answered = 0
     for memory in memories:
-        last = [t.last for t in memory.tracks.values() if t.last is not None]
+        last = _last(memory)
         if not last:
             continue
         asked += 1
@@ -54,10 +59,70 @@ def is_blind(seen: Blindness) -> bool:
     Without reference targets silence of all nodes is enough to hold: we cannot tell a dead rack
     from a dead uplink.
     """
-    return seen.asked >= MIN_TARGETS and not seen.answered and not seen.references_answered
+    targets = seen.asked + seen.references_asked if seen.asked else 0
+    return targets >= MIN_TARGETS and not seen.answered and not seen.references_answered
 
 
 def assess(memories: Iterable[NodeMemory], references: tuple[bool, ...]) -> Blindness | None:
     """Return the numbers when nothing answers, or None when somebody does."""
     seen = bearings(memories, references)
     return seen if is_blind(seen) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """That of the nodes of one cluster: since when, and by which kinds of detection (roads)."""
+
+    since_us: int
+    roads: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """What an engine heard lately by some roads, over all its clusters; it forgets what is stale."""
+
+    asked: int
+    silent: int
+    """Nodes whose last question got no answer."""
+    answers_us: tuple[int, ...]
+    """When each of the others answered, in order."""
+
+    def since(self, began_us: int) -> Blindness:
+        """Return the numbers where only an answer that came after `began_us` disproves blindness."""
+        answered = len(self.answers_us) - bisect_left(self.answers_us, began_us)
+        return Blindness(
+            asked=self.asked, answered=answered, references_asked=0, references_answered=0
+        )
+
+
+def silence(memories: Iterable[NodeMemory]) -> Silence | None:
+    """Return the silence of nodes of which none answers; None where none was asked."""
+    began: list[int] = []
+    roads: set[str] = set()
+    for memory in memories:
+        last = _last(memory)
+        roads |= {_road(seen.mode) for seen in last}
+        fell_us = memory.first_fail_us
+        began += [seen.at_us if fell_us is None else fell_us for seen in last]
+    return Silence(since_us=min(began), roads=frozenset(roads)) if began else None
+
+
+def hear(memories: Iterable[NodeMemory], roads: frozenset[str]) -> Heard:
+    """Return what was heard by those roads: an answer by another one does not prove that they work."""
+    asked = 0
+    answers_us: list[int] = []
+    for memory in memories:
+        last = [seen for seen in _last(memory) if _road(seen.mode) in roads]
+        asked += bool(last)
+        if answers := [seen.at_us for seen in last if seen.answered]:
+            answers_us.append(max(answers))
+    return Heard(asked=asked, silent=asked - len(answers_us), answers_us=tuple(sorted(answers_us)))
+
+
+def _last(memory: NodeMemory) -> list[Observation]:
+    return [t.last for t in memory.tracks.values() if t.last is not None]
+
+
+def _road(mode: ModeKey) -> str:
+    """Return the kind of detection; before it stands the mode's place in its policy."""
+    return mode.partition(":")[2]

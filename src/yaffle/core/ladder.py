@@ -108,6 +108,8 @@ TABLE: Final[Mapping[tuple[Stage, Result], Move]] = {
     (_S.ACT, _R.FAILED): Onward.NEXT_RUNG,
     (_S.VERIFY, _R.PASSED): End.RECOVERED,
     (_S.VERIFY, _R.FAILED): Onward.NEXT_RUNG,
+    # Whoever cannot see does not know whether it helped: a stronger act would be a guess.
+    (_S.VERIFY, _R.UNCLEAR): End.ABANDONED,
     **{(stage, _R.SUPERSEDED): End.SUPERSEDED for stage in Stage},
     # Looking whether it helped touches nothing, so VERIFY is never halted.
     **{(stage, _R.HALTED): End.ABANDONED for stage in Stage if stage is not Stage.VERIFY},

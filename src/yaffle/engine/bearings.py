@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import structlog
 
 from yaffle.core.addresses import AddressRules, refusal
-from yaffle.core.blindness import Blindness, bearings, is_blind
+from yaffle.core.blindness import MIN_TARGETS, Blindness, bearings, is_blind, silence
 
 if TYPE_CHECKING:
     from yaffle.core.verdict import NodeMemory
@@ -27,20 +28,37 @@ class Bearings:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
+        self.sure = False
+        """Whether two targets or more are silent, and not only unheard of since one of them is."""
 
     async def take(self, memories: Iterable[NodeMemory], references: tuple[str, ...]) -> Blindness:
         """Return who answered us; `is_blind` says whether that is nobody."""
         known = list(memories)
-        silent = bearings(known, ())
-        if not is_blind(silent):
+        silent = self._silent(known)
+        if silent.answered or not silent.asked:
             return silent
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(_answers(self._kit.rules, r)) for r in references]
-        found = bearings(known, tuple(t.result() for t in tasks))
+        answered = sum(t.result() for t in tasks)
+        found = replace(silent, references_asked=len(tasks), references_answered=answered)
+        self.sure |= bool(tasks)
         if is_blind(found):
             self._kit.metrics.blind.labels("no answer from anywhere").inc()
             log.warning("blind", asked=found.asked, references=found.references_asked)
         return found
+
+    def _silent(self, known: Sequence[NodeMemory]) -> Blindness:
+        """Return who answered, the reference targets apart; one node's silence is no evidence."""
+        own = bearings(known, ())
+        self.sure = own.asked >= MIN_TARGETS
+        fell = None if own.answered or self.sure else silence(known)
+        if fell is None:
+            return own
+        heard = self._kit.tally.heard(fell.roads, self._kit.clock.monotonic_s())
+        self.sure = heard.silent >= MIN_TARGETS
+        # An answer from before proves nothing: the network may be gone since.
+        wide = heard.since(fell.since_us)
+        return wide if wide.asked >= MIN_TARGETS else own
 
 
 async def _answers(rules: AddressRules, reference: str) -> bool:

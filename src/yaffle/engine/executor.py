@@ -88,10 +88,11 @@ class Executor:
         if room <= 0 or not self._session.may_act():
             return ()
         me, carried = self._session.me, tuple(self._running)
+        lease_s = self._kit.settings.lease
         try:
             # Most rings are for nothing that could be claimed; to look costs nobody a turn.
             if not await self._kit.store.read(
-                lambda conn: actions.any_claimable(conn, me, carried)
+                lambda conn: actions.any_claimable(conn, me, carried, lease_s=lease_s)
             ):
                 return ()
             found = await self._kit.store.write(
@@ -99,7 +100,7 @@ class Executor:
                     conn,
                     me,
                     self._session.epoch,
-                    lease_s=self._kit.settings.lease,
+                    lease_s=lease_s,
                     limit=room,
                     spare=self._kit.settings.workers // SPARE_SHARE,
                     carried=carried,

@@ -13,6 +13,7 @@ from yaffle.core.budgets import BudgetLimit, Scope
 from yaffle.core.sizes import CEILING
 from yaffle.engine.deadlines import Deadlines
 from yaffle.engine.metrics import Metrics
+from yaffle.engine.tally import Tally
 from yaffle.store.prune import Retention
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class Kit:
     rules: AddressRules = field(default_factory=AddressRules)
     """Which addresses the engine itself may speak to on a policy's behalf."""
     deadlines: Deadlines = field(default_factory=Deadlines)
+    tally: Tally = field(default_factory=Tally)
     notify: tuple[str, ...] = ()
     """Names of the notifiers that are told of incidents."""
     receivers: BudgetLimit = field(default=BudgetLimit(max_in_flight=1, burst=10, per_hour=3600.0))

@@ -52,6 +52,11 @@ class Sight:
         return "; ".join(f"{o.detail}" for o in self.observations)
 
     @property
+    def answered(self) -> bool:
+        """Whether anything at all answered us; without, what it came to may be our own fault."""
+        return any(o.answered for o in self.observations)
+
+    @property
     def backend_status(self) -> str:
         """The backend's own word, if a mode has one."""
         return next((o.backend_status for o in self.observations if o.backend_status), "")

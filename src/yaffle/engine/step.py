@@ -13,6 +13,7 @@ from yaffle.engine.session import LeaseLost
 from yaffle.errors import StoreUnavailable
 from yaffle.model.bounds import CALL_MIN_S
 from yaffle.model.operations import EMPTY, Proof
+from yaffle.store import blindness
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -119,3 +120,16 @@ async def superseded(step: Step) -> bool:
     except StoreUnavailable:
         return False
     return refusal is not None and refusal[0] is Result.SUPERSEDED
+
+
+async def cannot_see(step: Step) -> bool:
+    """Whether we are blind for the node's cluster; whoever cannot even ask does not know."""
+    ident, me = step.node.cluster_id, step.session.me
+    if ident is None:
+        return False
+    if ident in step.kit.tally.blind:
+        return True
+    try:
+        return await step.kit.store.read(lambda conn: blindness.covers(conn, me, ident))
+    except StoreUnavailable:
+        return True

@@ -18,7 +18,7 @@ from yaffle.engine.adoption import adopted, knowing
 from yaffle.engine.calls import Failure, ask_driver
 from yaffle.engine.look import look
 from yaffle.engine.operate import missing, operate, workflow
-from yaffle.engine.step import Outcome, Refused, Step, ask_leave, superseded
+from yaffle.engine.step import Outcome, Refused, Step, ask_leave, cannot_see, superseded
 from yaffle.model.bounds import (
     FENCE_S,
     LOOK_PAUSE_S,
@@ -85,6 +85,8 @@ async def _look(step: Step) -> Outcome:
             why = "marked unhealthy" if step.node.mark_reason is not None else "requested"
             return Outcome(result=Result.SICK, detail=f"{why}; {detail}")
         match sight.vote:
+            case Vote.FAIL if not sight.answered and await cannot_see(step):
+                await step.kit.clock.sleep(LOOK_PAUSE_S)
             case Vote.FAIL:
                 return Outcome(
                     result=Result.SICK,
@@ -110,14 +112,14 @@ async def _verify(step: Step) -> Outcome:
     detection = step.snapshot.detection
     pace_s = verify_pace_s(detection.interval_s)
     passes = gone = looks = 0
-    detail = "not looked at"
+    detail, answered = "not looked at", False
     # The act may have used up the rung's time: without these looks its success would count for nothing.
     while step.left_s() > 0 or looks < detection.rise:
         if await superseded(step):
             return Outcome(result=Result.SUPERSEDED, detail="a user's action took over")
         sight = await look(step.kit, step.target, detection)
         looks += 1
-        detail = sight.detail
+        detail, answered = sight.detail, sight.answered
         passes = passes + 1 if sight.vote is Vote.PASS else 0
         gone = gone + 1 if sight.gone else 0
         if passes >= detection.rise:
@@ -131,6 +133,9 @@ async def _verify(step: Step) -> Outcome:
                 result=Result.FAILED, detail=f"it ended again: {detail}", data={"looks": looks}
             )
         await step.kit.clock.sleep(pace_s)
+    if not answered and await cannot_see(step):
+        why = f"could not see whether it helped: {detail}"
+        return Outcome(result=Result.UNCLEAR, detail=why, data={"looks": looks})
     return Outcome(
         result=Result.FAILED,
         detail=f"not healthy within {step.rung.timeout_s:g} s: {detail}",

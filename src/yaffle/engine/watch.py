@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from yaffle.core.blindness import MIN_TARGETS
+from yaffle.core.blindness import is_blind
 from yaffle.core.freshness import voting
 from yaffle.engine import admission
 from yaffle.engine.bearings import Bearings
@@ -80,6 +80,8 @@ class Watch:
 
     async def run(self) -> None:
         """Watch until the cluster is gone or no longer ours; other questions are a new round."""
+        tally = self._kit.tally
+        tally.join(self.cluster_id, self.beliefs)
         try:
             while await self._refresh():
                 await self._round()
@@ -87,6 +89,7 @@ class Watch:
                 # lie closer together than is printed.
                 self.beliefs.resettle()
         finally:
+            tally.leave(self.cluster_id, self.beliefs)
             self._release_streams()
 
     def notice(self) -> None:
@@ -128,7 +131,7 @@ class Watch:
     @property
     def sees_nothing(self) -> bool:
         """Whether another engine had better look: nothing answers us, or nothing can be asked."""
-        if self._blind:
+        if self._blind and self._bearings.sure:
             return True
         known = len(self.memories)
         if not self._modes() or not 0 < known == self.beliefs.counts[Health.UNKNOWN]:
@@ -376,6 +379,10 @@ class Watch:
                 )
             self.beliefs.stored(saved)
 
+    def _note(self, *, blind: bool) -> None:
+        self._blind = blind
+        self._kit.tally.note(self.cluster_id, blind=blind)
+
     async def _plan(self) -> None:
         """Ask the planner, in the transaction that admits; nothing to decide costs nothing."""
         scene = self._scene
@@ -383,7 +390,7 @@ class Watch:
         due = self._wake_us is not None and now_us >= self._wake_us
         if scene is None or not (self.beliefs.sick or scene.requests):
             self._unplanned, self._wake_us, self._told = False, None, {}
-            self._blind = False
+            self._note(blind=False)
             return
         if not scene.requests:
             self._told = {i: t for i, t in self._told.items() if i in self.beliefs.sick}
@@ -393,8 +400,7 @@ class Watch:
             return
         self._unplanned = False
         blind = await self._bearings.take(self.memories.values(), scene.policy.reference_targets)
-        heard = blind is None or bool(blind.answered or blind.references_answered)
-        self._blind = blind is not None and blind.asked >= MIN_TARGETS and not heard
+        self._note(blind=is_blind(blind))
         inputs = Inputs(
             cluster=scene.cluster,
             policy=scene.policy,

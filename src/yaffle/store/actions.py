@@ -19,6 +19,7 @@ from sqlalchemy import (
     bindparam,
     case,
     delete,
+    exists,
     insert,
     literal,
     or_,
@@ -30,7 +31,7 @@ from yaffle.errors import StaleEpoch
 from yaffle.model.ids import ActionId, ClusterId, EngineId, Epoch, NodeId
 from yaffle.store import leases
 from yaffle.store.records import ActionRow, load
-from yaffle.store.tables import actions, engines, nodes
+from yaffle.store.tables import actions, blindness, engines, nodes, watches
 
 if TYPE_CHECKING:
     from sqlalchemy import BindParameter, ColumnElement, Connection, Select
@@ -124,6 +125,43 @@ _URGENT: Final = or_(
 """Recoveries, and what is over in one transaction."""
 
 
+LOOKING: Final = ("NODE_RECOVER", "NODE_CHECK")
+"""What begins with a look at the node."""
+
+
+def _others_look() -> ColumnElement[bool]:
+    """Whoever is blind for a cluster leaves its looks to others, as long as anybody lives who is not.
+
+    Nobody finds out that it cannot see what it does not watch: who is blind for any cluster leaves
+    those alone as well.
+    """
+    now, me = bindparam("now", type_=BigInteger), bindparam("me", type_=actions.c.owner.type)
+    mine, theirs, peer = blindness.alias("mine"), blindness.alias("theirs"), engines.alias("peer")
+    watched = exists().where(watches.c.cluster_id == actions.c.cluster_id, watches.c.owner == me)
+    blind = exists().where(
+        mine.c.engine_id == me,
+        mine.c.until_us > now,
+        or_(mine.c.cluster_id == actions.c.cluster_id, ~watched.correlate(actions)),
+    )
+    as_blind = exists().where(
+        theirs.c.cluster_id == actions.c.cluster_id,
+        theirs.c.engine_id == peer.c.id,
+        theirs.c.until_us > now,
+    )
+    sighted = exists().where(
+        peer.c.id != me,
+        peer.c.stopped_us.is_(None),
+        peer.c.seen_us > bindparam("alive", type_=BigInteger),
+        ~as_blind.correlate(actions, peer),
+    )
+    return and_(
+        actions.c.action.in_(LOOKING),
+        actions.c.cluster_id.is_not(None),
+        blind.correlate(actions),
+        sighted.correlate(actions),
+    )
+
+
 def _claimable() -> ColumnElement[bool]:
     """Return the condition; its parameters are those of `_claiming`."""
     now, me = bindparam("now", type_=BigInteger), bindparam("me", type_=actions.c.owner.type)
@@ -148,7 +186,8 @@ def _claimable() -> ColumnElement[bool]:
             and_(actions.c.status == WAITING, actions.c.wake_us > now + longest_us),
         ),
     )
-    return or_(and_(actions.c.status == READY, ~put_off), orphaned, dropped, awake)
+    free = or_(and_(actions.c.status == READY, ~put_off), orphaned, awake)
+    return or_(and_(free, ~_others_look()), dropped)
 
 
 _RANK: Final = case((_URGENT, 0), else_=1)
@@ -167,9 +206,12 @@ _CLAIM: Final = update(actions).where(
 )
 
 
-def _claiming(now_us: int, me: EngineId, carried: Sequence[str]) -> dict[str, object]:
+def _claiming(
+    now_us: int, me: EngineId, carried: Sequence[str], lease_s: float
+) -> dict[str, object]:
     far_us = now_us + PUT_OFF_MAX_S * 1_000_000
-    return {"now": now_us, "far": far_us, "me": me, "carried": carried}
+    alive_us = now_us - int(lease_s * 1_000_000)
+    return {"now": now_us, "far": far_us, "alive": alive_us, "me": me, "carried": carried}
 
 
 def claim(
@@ -194,7 +236,9 @@ def claim(
     if not leases.alive(conn, me, epoch, lease_s=lease_s):
         return []
     now_us = leases.now(conn)
-    found = conn.execute(_CLAIMABLE, {**_claiming(now_us, me, carried), "most": limit}).all()
+    found = conn.execute(
+        _CLAIMABLE, {**_claiming(now_us, me, carried, lease_s), "most": limit}
+    ).all()
     ours = {
         "status": RUNNING,
         "owner": me,
@@ -214,9 +258,18 @@ def claim(
     return mine
 
 
-def any_claimable(conn: Connection, me: EngineId = NOBODY, carried: Sequence[str] = ()) -> bool:
-    """Whether `claim` would find anything: a look costs others nothing, a claim is a write."""
-    asked = _claiming(leases.now(conn), me, carried)
+def any_claimable(
+    conn: Connection,
+    me: EngineId = NOBODY,
+    carried: Sequence[str] = (),
+    *,
+    lease_s: float = 0.0,
+) -> bool:
+    """Whether `claim` would find anything: a look costs others nothing, a claim is a write.
+
+    Without `lease_s` nobody else is known to live, hence nothing is left to others.
+    """
+    asked = _claiming(leases.now(conn), me, carried, lease_s)
     return conn.execute(_ANY_CLAIMABLE, asked).first() is not None
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.unit.core.build import SECOND, STATUS, T0, URL, detection, feed, memory, observation
 
-from yaffle.core.blindness import Blindness, assess
+from yaffle.core.blindness import Blindness, assess, hear, is_blind, silence
 from yaffle.core.verdict import NodeMemory, conclude, observe, resettle
+from yaffle.model.ids import ModeKey
 
 REFUSED = observation("fail", code="L4-REFUSED", answered=True)
 
@@ -23,7 +24,10 @@ def refusing() -> NodeMemory:
     ("memories", "references", "blind"),
     [
         pytest.param([], (), None, id="nobody"),
-        pytest.param([silent()], (False,), None, id="one-target-proves-nothing"),
+        pytest.param([silent()], (), None, id="one-target-proves-nothing"),
+        pytest.param([silent()], (False,), (1, 0, 1, 0), id="one-target-and-a-reference"),
+        pytest.param([silent()], (True,), None, id="one-target-and-a-reference-that-answers"),
+        pytest.param([], (False,), None, id="references-alone-are-nobodys-node"),
         pytest.param([silent(), memory()], (), None, id="one-target-and-one-never-asked"),
         pytest.param([silent()] * 2, (), (2, 0, 0, 0), id="two-silent"),
         pytest.param([silent()] * 3, (False, False), (3, 0, 2, 0), id="references-fail-too"),
@@ -73,3 +77,29 @@ def test_an_answer_of_long_ago_proves_nothing_now() -> None:
 def test_an_answer_of_a_mode_that_is_gone_proves_nothing() -> None:
     gone = conclude(refusing(), detection(modes=()), T0)
     assert assess([silent(), silent(), gone], ()) is not None
+
+
+def at(word: str, at_us: int, mode: ModeKey = STATUS) -> NodeMemory:
+    one = observation(word, at_us, mode=mode)
+    return observe(memory(), one, detection(STATUS, URL), at_us)
+
+
+def test_of_all_that_was_heard_only_answers_since_the_silence_began_count() -> None:
+    dead = at("fail", T0)
+    fell = silence([dead])
+    assert fell is not None
+    assert fell.since_us == T0
+    before, after = at("pass", T0 - SECOND), at("pass", T0 + SECOND)
+    assert is_blind(hear([dead, before], fell.roads).since(T0)), "the network may be gone since"
+    assert not is_blind(hear([dead, before, after], fell.roads).since(T0))
+    assert is_blind(hear([dead, dead], fell.roads).since(T0))
+    assert not is_blind(hear([dead], fell.roads).since(T0)), "one target proves nothing"
+
+
+def test_an_answer_by_another_road_proves_nothing() -> None:
+    dead, backend = at("fail", T0, mode=URL), at("pass", T0 + SECOND, mode=STATUS)
+    fell = silence([dead])
+    assert fell is not None
+    heard = hear([dead, dead, backend], fell.roads)
+    assert (heard.asked, heard.silent, heard.answers_us) == (2, 2, ())
+    assert silence([memory()]) is None

@@ -110,6 +110,7 @@ def test_what_each_result_leads_to() -> None:
         ("act", "failed"): "next-rung",
         ("verify", "passed"): "recovered",
         ("verify", "failed"): "next-rung",
+        ("verify", "unclear"): "abandoned",
     }
 
 
