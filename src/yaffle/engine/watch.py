@@ -43,8 +43,8 @@ log = structlog.get_logger()
 RETRY_S = 1.0
 SLICE = 100
 """Observations that are folded before others have their turn."""
-SAVED_MAX = 200
-"""Beliefs that one transaction writes; the lease has to be renewed in between."""
+SAVED_MAX = 40
+"""Beliefs that one transaction writes, some ten statements each: others wait for their turn."""
 RETRY_S_MAX = 8.0
 """The planner is asked again so often about nodes that are held, if nothing else happens."""
 REST_S_MAX = 5.0
