@@ -159,6 +159,7 @@ class ScriptedProfile:
         if fault is Fault.LIE:
             return Progress(state=ProgressState.DONE, detail=f"{op.kind} done, it says")
         if op.kind == "DELETE" and not self.world.alive(op.target.node_id):
+            self.world.confirm_gone(op.target.node_id, op.target.physical_id)
             return Progress(state=ProgressState.DONE, detail="there is no such copy")
         fate = {Fault.FAIL: Fate.FAILED, Fault.HALF: Fate.HALF}.get(fault or Fault.ERROR, Fate.DONE)
         job = self._send(op, operation_id, fate)

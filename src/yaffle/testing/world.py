@@ -93,6 +93,8 @@ class World:
     """Every time a copy was started while another one of the node was alive."""
     partitioned: bool = False
     """The watcher is cut off from every node and every backend."""
+    deleted: set[str] = field(default_factory=set)
+    """Physical ids of copies whose end was confirmed: nothing that is still under way starts them."""
     _numbers: dict[NodeId, int] = field(default_factory=lambda: defaultdict(int))
 
     # --- reading -----------------------------------------------------------------------------
@@ -191,7 +193,10 @@ class World:
         match job.kind:
             case "CREATE":
                 self._create(job, half=half)
-            case "DELETE" | "KILL" | "STOP":
+            case "DELETE":
+                self._stop(job, self._meant(job))
+                self.confirm_gone(job.node_id, job.physical_id)
+            case "KILL" | "STOP":
                 self._stop(job, self._meant(job))
             case "UPDATE":
                 self._update(job)
@@ -203,6 +208,11 @@ class World:
             job.state, job.detail = ProgressState.FAILED, f"{job.kind} failed half-way"
         elif job.state is ProgressState.RUNNING:
             job.state, job.detail = ProgressState.DONE, f"{job.kind} done"
+
+    def confirm_gone(self, node_id: NodeId, physical_id: str) -> None:
+        """Keep the word that a copy is deleted: a restart that comes to be later finds none."""
+        every = {c.physical_id for c in self.copies[node_id]}
+        self.deleted |= {physical_id} if physical_id else every
 
     def _meant(self, job: Job) -> list[Copy]:
         """Return the living copies that the operation names."""
@@ -246,6 +256,9 @@ class World:
         newest = last.physical_id
         if job.physical_id not in {"", newest}:
             job.state, job.detail = ProgressState.FAILED, f"{job.kind}: that copy was replaced"
+            return
+        if newest in self.deleted:
+            job.state, job.detail = ProgressState.FAILED, f"{job.kind}: that copy was deleted"
             return
         self._stop(job, meant)
         if not half:
