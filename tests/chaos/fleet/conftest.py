@@ -54,7 +54,7 @@ def only(fleet: Fleet, kind: str) -> None:
         pytest.skip(f"on {fleet.server.kind} run by `make chaos MINUTES=1`")
 
 
-@pytest.fixture(scope="session", params=KINDS)
+@pytest.fixture(scope="module", params=KINDS)
 def shared(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Fleet]:
