@@ -90,7 +90,6 @@ async def serve(app: ASGIApp, sock: socket.socket) -> None:
             timeout_graceful_shutdown=int(STOP_S),
         )
     )
-    log.info("listening", address=address_of(sock))
     async with asyncio.TaskGroup() as group:
         running = group.create_task(server.serve(sockets=[sock]), name="http")
         try:

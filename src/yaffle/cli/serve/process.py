@@ -154,8 +154,12 @@ class _Life:
 
     def _leave_card(self, stack: ExitStack) -> None:
         """Leave our address where commands on this machine look for it, if they can ask us."""
-        if self.role is not Role.ENGINE and self.sock is not None:
+        if self.sock is None:
+            return
+        if self.role is not Role.ENGINE:
             stack.enter_context(_card(self.settings, self.sock))
+        # Said when commands find us: whoever reads it may ask at once.
+        log.info("listening", address=address_of(self.sock))
 
 
 def _parts(service: wiring.Service) -> Parts:
