@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 UV ?= $(shell command -v uv 2>/dev/null || echo $(VENV)/uv/bin/uv)
 LOCK = $(UV) pip compile --universal --python-version 3.11 --generate-hashes --no-config --quiet \
-	--no-emit-index-url --no-annotate --no-header $(if $(UPGRADE),--upgrade)
+	--no-emit-index-url --no-emit-package yaffle-health --no-annotate --no-header $(if $(UPGRADE),--upgrade)
 
 export PYTHON
 .DEFAULT_GOAL := help
@@ -29,10 +29,10 @@ check: venv-dev  ## style, types, architecture, spelling and docs; says everythi
 	try() { printf -- '-- %s\n' "$$*"; "$$@" || failed="$$failed\n  $$*"; }; \
 	try $(BIN)/ruff check .; \
 	try $(BIN)/ruff format --check .; \
-	try $(BIN)/mypy --strict src; \
+	try $(BIN)/mypy --strict src packages/yaffle-health/src; \
 	try $(BIN)/lint-imports --no-logo; \
 	try $(BIN)/codespell; \
-	try $(BIN)/validate-pyproject pyproject.toml; \
+	try $(BIN)/validate-pyproject pyproject.toml packages/yaffle-health/pyproject.toml; \
 	if [ -d tests/docs ]; then try $(PYTEST) -q tests/docs; fi; \
 	if [ -n "$$failed" ]; then printf "check: FAILED:$$failed\n"; exit 1; fi; \
 	echo "check: all passed"
@@ -78,7 +78,7 @@ lock:  ## resolve the dependencies again (UPGRADE=1 takes newer versions)
 clean:  ## remove what was made here: the environment, caches, results
 	@rm -rf $(VENV) build dist site htmlcov coverage.xml .coverage .coverage.* \
 		.mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	@find src tests bench docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	@find src packages tests bench docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 venv-run:
 	@.ci/venv run
