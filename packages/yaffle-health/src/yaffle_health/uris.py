@@ -1,0 +1,193 @@
+"""Where the endpoint listens: the `uri` option read by rfc3986, and then by what rfc3986 lets through.
+
+rfc3986 splits and validates each entry. What it accepts and nobody can bind is refused here: no port
+or one above 65535, an empty host or `*`, userinfo, `unix://run/x.sock` (which has a host "run"), `..`,
+a path longer than the 107 bytes of sun_path (seed 4 "Other deployer impact"; its rule of allowed
+characters, with "." also in host names and socket paths, see ADR 0010).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import os
+import posixpath
+import re
+import urllib.parse
+from typing import Final, Protocol
+
+from yaffle_health.errors import BadUri
+
+OPTION: Final = "uri"
+SUN_PATH_MAX: Final = 107
+"""Bytes of a UNIX socket's path on Linux, without its final NUL."""
+PID: Final = "{pid}"
+"""Stands in a UNIX path for the process id, so that every worker has a socket of its own."""
+
+_PID_MAX = "4194304"
+_ALLOWED = re.compile(r"[A-Za-z0-9_./:\[\]%-]*")
+_HOST_NAME = re.compile(
+    r"(?=.{1,253}\.?$)[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_-]+)*\.?"
+)
+_DIGITS_ONLY = re.compile(r"[0-9.]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class _Reference(Protocol):
+    """What rfc3986 makes of an entry (the library ships no types)."""
+
+    scheme: str | None
+    authority: str | None
+    host: str | None
+    port: str | None
+    path: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tcp:
+    """A TCP address: `host` a name, an IPv4 or a bare IPv6 address (with `%zone` if it has one)."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        if ":" not in self.host:
+            return f"tcp://{self.host}:{self.port}"
+        return f"tcp://[{self.host.replace('%', '%25')}]:{self.port}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unix:
+    """The absolute path of a UNIX socket; `{pid}` in it stands for the process id."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"unix://{urllib.parse.quote(self.path, safe='/{}')}"
+
+    def of_process(self, pid: int) -> Unix:
+        """The path as that process uses it."""
+        return Unix(self.path.replace(PID, str(pid)))
+
+
+Address = Tcp | Unix
+
+
+def parse(text: str, *, ephemeral: bool = False) -> tuple[Address, ...]:
+    """Read a comma-separated list; empty means disabled. BadUri names the entry and says why.
+
+    Port 0, any free port, is for tests alone: `ephemeral` allows it.
+    """
+    if not text.strip():
+        return ()
+    found: list[Address] = []
+    for entry in text.split(","):
+        address = _one(entry.strip(), ephemeral=ephemeral)
+        if address in found and not (isinstance(address, Tcp) and address.port == 0):
+            raise BadUri(OPTION, text, f"{address} is there twice")
+        found.append(address)
+    return tuple(found)
+
+
+def _one(entry: str, *, ephemeral: bool) -> Address:
+    if not entry:
+        raise BadUri(OPTION, entry, "an entry between two commas is empty")
+    reference = _validated(entry)
+    match (reference.scheme or "").lower():
+        case "tcp":
+            address: Address = _tcp(entry, reference, ephemeral=ephemeral)
+        case "unix":
+            address = _unix(entry, reference)
+        case _:
+            raise BadUri(OPTION, entry, "write tcp://host:port or unix:///absolute/path")
+    if not _ALLOWED.fullmatch(entry.replace(PID, "")):
+        why = "only letters, digits and _ - . / : [ ] % may be used (write others as %XX)"
+        raise BadUri(OPTION, entry, why)
+    return address
+
+
+def _validated(entry: str) -> _Reference:
+    # Imported when it is needed: rfc3986 takes longer to import than the rest of this library.
+    from rfc3986 import uri_reference, validators  # type: ignore[import-untyped]
+    from rfc3986.exceptions import RFC3986Exception  # type: ignore[import-untyped]
+
+    scheme, colon, rest = entry.partition(":")
+    checks = validators.Validator().check_validity_of(
+        "scheme", "userinfo", "host", "port", "path", "query", "fragment"
+    )
+    try:
+        reference: _Reference = uri_reference(scheme.lower() + colon + rest)
+        checks.validate(reference)
+    except (RFC3986Exception, ValueError) as error:
+        # Without this step a port of six digits would silently become "no host and no port".
+        raise BadUri(OPTION, entry, _why_invalid(entry, error)) from None
+    for part in ("userinfo", "query", "fragment"):
+        if getattr(reference, part) is not None:
+            raise BadUri(OPTION, entry, f"it may not have a {part}")
+    return reference
+
+
+def _why_invalid(entry: str, error: Exception) -> str:
+    port = re.search(r":([0-9]+)$", entry)
+    if port and int(port[1]) > 65535:
+        return "the port must be from 1 to 65535"
+    if entry.count(":") > 2 and "[" not in entry:
+        return "write an IPv6 address in brackets: tcp://[::1]:port"
+    if "[" in entry and "%" in entry and "%25" not in entry:
+        return "write the zone of an IPv6 address after %25: tcp://[fe80::1%25eth0]:port"
+    return f"no valid URI ({error.args[0] if error.args else 'it cannot be parsed'})"
+
+
+def _tcp(entry: str, reference: _Reference, *, ephemeral: bool) -> Tcp:
+    if reference.path:
+        raise BadUri(OPTION, entry, "a TCP address has no path (the endpoint is always at /health)")
+    if not reference.authority or not reference.host:
+        raise BadUri(OPTION, entry, "the host is missing (all interfaces: 0.0.0.0 or [::])")
+    if not reference.port:
+        raise BadUri(OPTION, entry, "the port is missing")
+    port = int(reference.port)
+    if not (0 if ephemeral else 1) <= port <= 65535:
+        raise BadUri(OPTION, entry, "the port must be from 1 to 65535")
+    return Tcp(_host(entry, reference.host), port)
+
+
+def _host(entry: str, host: str) -> str:
+    if host.startswith("["):
+        bare = urllib.parse.unquote(host[1:-1])
+        try:
+            ipaddress.IPv6Address(bare)
+        except ValueError as error:
+            raise BadUri(OPTION, entry, f"no IPv6 address: {error}") from None
+        return bare
+    if host == "*":
+        raise BadUri(OPTION, entry, "write 0.0.0.0 or [::] for all interfaces")
+    if _DIGITS_ONLY.fullmatch(host):
+        try:
+            # getaddrinfo would take 127.1 and 1 for addresses, in a way nobody expects.
+            ipaddress.IPv4Address(host)
+        except ValueError as error:
+            raise BadUri(OPTION, entry, f"no IPv4 address: {error}") from None
+    elif not _HOST_NAME.fullmatch(host):
+        raise BadUri(OPTION, entry, f"{host!r} is no host name")
+    return host
+
+
+def _unix(entry: str, reference: _Reference) -> Unix:
+    if reference.authority is not None:
+        why = f"{reference.authority!r} would be a host: write three slashes, unix:///absolute/path"
+        raise BadUri(OPTION, entry, why)
+    path = urllib.parse.unquote(reference.path or "", errors="surrogateescape")
+    if not path.startswith("/"):
+        raise BadUri(OPTION, entry, "the path must be absolute: unix:///absolute/path")
+    if _CONTROL.search(path):
+        raise BadUri(OPTION, entry, "control characters cannot be in a path")
+    if ".." in path.split("/"):
+        raise BadUri(OPTION, entry, "the path may not go up with '..'")
+    path = posixpath.normpath("/" + path.lstrip("/"))
+    if path == "/":
+        raise BadUri(OPTION, entry, "the path names no file")
+    length = len(os.fsencode(path.replace(PID, _PID_MAX)))
+    if length > SUN_PATH_MAX:
+        why = f"the path has {length} bytes, a UNIX socket's may have {SUN_PATH_MAX}"
+        raise BadUri(OPTION, entry, why)
+    return Unix(path)
