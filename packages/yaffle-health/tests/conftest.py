@@ -1,0 +1,8 @@
+"""The tests' own modules: importlib mode does not look beside a test file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,170 @@
+"""The reader against real sockets: peers that answer, drip, hang, refuse and are not there."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+
+import health_peers as peers
+import pytest
+
+from yaffle_health.model import Status
+from yaffle_health.reader import Problem, Target, read, read_all
+
+PASS = peers.answer(200, '{"status": "pass"}')
+
+
+def test_over_tcp_and_over_a_unix_socket(tmp_path: Path) -> None:
+    with peers.listening(None, peers.saying(PASS)) as listener:
+        reading = read(Target(host="127.0.0.1", port=peers.port_of(listener)), timeout_s=5)
+        assert (reading.status, reading.http_status) == (Status.PASS, 200)
+        assert reading.address == f"tcp://127.0.0.1:{peers.port_of(listener)}"
+    with peers.listening(tmp_path / "s", peers.saying(PASS)):
+        reading = read(Target(path=str(tmp_path / "s")), timeout_s=5)
+        assert (reading.status, reading.problem, reading.disagreements) == (Status.PASS, None, ())
+
+
+def test_ipv6_and_a_name_with_several_addresses() -> None:
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as listener:
+        threading.Thread(
+            target=lambda: peers._play(listener.accept()[0], peers.saying(PASS)), daemon=True
+        ).start()
+        reading = read(Target(host="::1", port=peers.port_of(listener)), timeout_s=5)
+        assert reading.status is Status.PASS
+        assert reading.address.startswith("tcp://[::1]:")
+    with peers.listening(None, peers.saying(PASS)) as listener:
+        # Where localhost is ::1 first, the refusal there is not the end.
+        assert read(Target(port=peers.port_of(listener)), timeout_s=5).status is Status.PASS
+
+
+def test_the_question_is_a_proper_one(tmp_path: Path) -> None:
+    heard: list[bytes] = []
+
+    def script(connection: socket.socket) -> None:
+        heard.append(connection.recv(65536))
+        connection.sendall(PASS)
+
+    with peers.listening(tmp_path / "s", script):
+        read(Target(path=str(tmp_path / "s"), request="/health?group=live"), timeout_s=5)
+    lines = heard[0].decode().split("\r\n")
+    assert lines[0] == "GET /health?group=live HTTP/1.1"
+    assert "Host: localhost" in lines
+    assert "Connection: close" in lines
+
+
+def test_an_answer_in_pieces_is_one_answer(tmp_path: Path) -> None:
+    pieces = [PASS[i : i + 1] for i in range(len(PASS))]
+    with peers.listening(tmp_path / "s", peers.saying(*pieces)):
+        assert read(Target(path=str(tmp_path / "s")), timeout_s=5).status is Status.PASS
+
+
+def test_a_peer_that_drips_does_not_hold_us(tmp_path: Path) -> None:
+    stop = threading.Event()
+
+    def drip(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n")
+        while not stop.wait(0.02):
+            connection.sendall(b"x")
+
+    with peers.listening(tmp_path / "s", drip):
+        began = time.monotonic()
+        reading = read(Target(path=str(tmp_path / "s")), timeout_s=0.4)
+        took_s = time.monotonic() - began
+    stop.set()
+    assert (reading.status, reading.problem) == (None, Problem.TIMEOUT)
+    assert 0.3 < took_s < 2
+    assert reading.why is not None
+    assert "bytes of an answer" in reading.why
+
+
+def test_a_process_that_accepts_and_says_nothing(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        reading = read(Target(path=str(tmp_path / "s")), timeout_s=0.2)
+    assert reading.problem is Problem.TIMEOUT
+
+
+def test_a_full_backlog_is_waited_for_and_then_given_up(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen(0)
+        held = [socket.socket(socket.AF_UNIX) for _ in range(4)]
+        for one in held:
+            one.setblocking(False)
+            one.connect_ex(str(tmp_path / "s"))
+        reading = read(Target(path=str(tmp_path / "s")), timeout_s=0.2)
+        assert reading.problem is Problem.TIMEOUT
+        for one in held:
+            one.close()
+
+
+def test_each_lack_of_an_answer_has_its_own_name(tmp_path: Path) -> None:
+    stale = tmp_path / "stale"
+    with socket.socket(socket.AF_UNIX) as left_behind:
+        left_behind.bind(str(stale))
+    (tmp_path / "file").write_text("")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = peers.port_of(free)
+    expected = {
+        Target(path=str(stale)): Problem.REFUSED,
+        Target(path=str(tmp_path / "none")): Problem.MISSING,
+        Target(path=str(tmp_path / "file")): Problem.REFUSED,
+        Target(path="/" + "x" * 200): Problem.UNREACHABLE,
+        Target(host="127.0.0.1", port=port): Problem.REFUSED,
+        Target(host="no-such-host.invalid", port=1): Problem.UNRESOLVED,
+        Target(host="x" * 70 + ".invalid", port=1): Problem.UNRESOLVED,
+    }
+    readings = read_all(expected, timeout_s=5)
+    assert {t: r.problem for t, r in zip(expected, readings, strict=True)} == expected
+    assert all(r.status is None and r.why for r in readings)
+
+
+def test_no_permission_is_told(tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may connect to everything")
+    with peers.listening(tmp_path / "s", peers.saying(PASS)):
+        (tmp_path / "s").chmod(0)
+        assert read(Target(path=str(tmp_path / "s")), timeout_s=1).problem is Problem.DENIED
+
+
+def test_not_http_and_not_health(tmp_path: Path) -> None:
+    with peers.listening(tmp_path / "ssh", peers.saying(b"SSH-2.0-x\r\n")):
+        reading = read(Target(path=str(tmp_path / "ssh")), timeout_s=1)
+        assert reading.problem is Problem.NOT_HTTP
+    with peers.listening(tmp_path / "app", peers.saying(peers.answer(404, "<h1>no</h1>"))):
+        reading = read(Target(path=str(tmp_path / "app")), timeout_s=1)
+        assert (reading.problem, reading.http_status) == (Problem.NOT_HEALTH, 404)
+
+
+def test_many_are_asked_at_once_and_the_frozen_do_not_add_up(tmp_path: Path) -> None:
+    frozen = [socket.socket(socket.AF_UNIX) for _ in range(10)]
+    targets = []
+    for number, listener in enumerate(frozen):
+        path = tmp_path / f"frozen-{number}"
+        listener.bind(str(path))
+        listener.listen()
+        targets.append(Target(path=str(path)))
+    with peers.listening(tmp_path / "well", peers.saying(PASS)):
+        began = time.monotonic()
+        readings = read_all([*targets, Target(path=str(tmp_path / "well"))], timeout_s=0.5)
+        took_s = time.monotonic() - began
+    for listener in frozen:
+        listener.close()
+    assert took_s < 2
+    assert [r.problem for r in readings] == [Problem.TIMEOUT] * 10 + [None]
+
+
+def test_reading_leaves_no_socket_open(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with peers.listening(tmp_path / "s", peers.saying(b"nonsense")):
+        for _ in range(20):
+            read(Target(path=str(tmp_path / "s")), timeout_s=1)
+            read(Target(path=str(tmp_path / "none")), timeout_s=1)
+    deadline = time.monotonic() + 5
+    while len(os.listdir("/proc/self/fd")) > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(os.listdir("/proc/self/fd")) <= before
