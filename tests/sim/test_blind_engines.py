@@ -12,7 +12,7 @@ from tests.sim.test_sharing import SLOW, URL, cut, holders, play
 
 from yaffle.store import actions as jobs
 from yaffle.store import blindness
-from yaffle.store.tables import actions, steps
+from yaffle.store.tables import actions, decisions, steps
 
 
 @pytest.mark.parametrize("engines", [1, 2])
@@ -28,6 +28,62 @@ def test_clusters_of_one_node_each_are_not_healed_by_who_is_blind(engines: int) 
         assert not s.world.acts
 
     play(story, engines=engines, clusters=4, size=1)
+
+
+BOTH = [{"type": "NODE_STATUS_POLLING"}, URL]
+ANY_NUMBER = {"max_unhealthy": "100%", "max_in_flight": 2}
+
+
+@pytest.mark.parametrize("engines", [1, 2])
+@pytest.mark.parametrize(("clusters", "size"), [(1, 3), (4, 1)])
+def test_one_road_that_is_cut_off_is_not_seen_through_the_other(
+    engines: int, clusters: int, size: int
+) -> None:
+    """The backend says "running" of every node, no URL is reached, either suffices to judge."""
+
+    async def story(s: Stage) -> None:
+        cut(s.living[0])
+        await s.clock.sleep(60)
+        assert not s.world.acts, "all the nodes were well"
+        if engines == 1:
+            held = await s.store.read(reasons_told)
+            assert held == {"blind"}, held
+        else:
+            assert set((await holders(s)).values()) == {s.living[1]}
+            await s.until(s.all_well, 60, "who sees them says so")
+        assert not s.world.acts
+
+    play(
+        story,
+        engines=engines,
+        clusters=clusters,
+        size=size,
+        detection_modes=BOTH,
+        limits=ANY_NUMBER,
+    )
+
+
+def test_what_the_backend_says_is_down_is_healed_though_no_url_is_reached() -> None:
+    async def story(s: Stage) -> None:
+        cut(s.living[0])
+        await s.clock.sleep(40)
+        assert not s.world.acts
+        victim = s.node_ids()[0]
+        s.world.kill(victim)
+
+        async def tried() -> bool:
+            return {a.node_id for a in s.world.acts} == {victim}
+
+        await s.until(tried, 60, "that one, and no other")
+        await s.clock.sleep(30)
+        assert await tried()
+
+    play(story, engines=1, clusters=1, size=3, detection_modes=BOTH, limits=ANY_NUMBER)
+
+
+def reasons_told(conn: Any) -> set[str]:
+    rows = conn.execute(select(decisions.c.reason).where(decisions.c.kind == "hold"))
+    return {r.reason for r in rows}
 
 
 def test_what_answered_before_the_cut_proves_nothing() -> None:

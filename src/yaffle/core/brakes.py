@@ -172,18 +172,18 @@ def _lost(view: ClusterView, _node: NodeView, _tally: Tally, _now_us: int) -> Fi
     return Finding(numbers={"lost": list(view.lost)}) if view.lost else None
 
 
-def _blind(view: ClusterView, _node: NodeView, _tally: Tally, _now_us: int) -> Finding | None:
-    if view.blind is None:
+def _blind(view: ClusterView, node: NodeView, _tally: Tally, _now_us: int) -> Finding | None:
+    # A mark needs no observation, so no single road matters to it.
+    seen = view.blind or (None if node.marked else node.blind)
+    if seen is None:
         return None
-    seen = view.blind
-    return Finding(
-        numbers={
-            "asked": seen.asked,
-            "answered": seen.answered,
-            "references_asked": seen.references_asked,
-            "references_answered": seen.references_answered,
-        }
-    )
+    numbers = {
+        "asked": seen.asked,
+        "answered": seen.answered,
+        "references_asked": seen.references_asked,
+        "references_answered": seen.references_answered,
+    }
+    return Finding(numbers={**numbers, "road": seen.road} if seen.road else numbers)
 
 
 def _resettling(_view: ClusterView, node: NodeView, _tally: Tally, _now: int) -> Finding | None:

@@ -327,16 +327,18 @@ def view_of(stored: Stored, record: Record) -> ClusterView:
         answered=record.sight.answered,
         references_asked=record.sight.references_asked,
         references_answered=record.sight.references_answered,
+        road=record.sight.road,
     )
+    blind = sight if is_blind(sight) else None
     return ClusterView(
         cluster_id=ClusterId(stored.cluster_id),
         name="",
         desired_capacity=record.desired_capacity,
-        nodes=(_node_of(stored, record, recovery),),
+        nodes=(replace(_node_of(stored, record, recovery), blind=blind),),
         recovery=recovery,
         pauses=tuple(_pauses_of(record)),
         released_until_us=record.released_until_us,
-        blind=sight if is_blind(sight) else None,
+        blind=None if sight.road else blind,
         lost=record.lost,
     )
 

@@ -137,6 +137,8 @@ class Sight:
     answered: int
     references_asked: int
     references_answered: int
+    road: str = ""
+    """The kind of detection that was counted alone, because the failure rests on it alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

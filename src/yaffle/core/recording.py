@@ -34,7 +34,7 @@ from yaffle.model.incident import Hold, PauseKind, Recover
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from yaffle.core.blindness import Blindness
+    from yaffle.core.blindness import Sights
     from yaffle.core.brakes import Picture
     from yaffle.core.budgets import Bucket, BudgetLimit, Key, Scope
     from yaffle.core.retry import RetryState
@@ -60,7 +60,7 @@ class Pass:
     view: ClusterView
     policy: HealthPolicy
     policy_id: str
-    sight: Blindness
+    sights: Sights
     budgets: Mapping[Scope, BudgetLimit]
     now_us: int
 
@@ -74,6 +74,7 @@ class Pass:
     ) -> Record:
         """Return what the decision about this node rests on."""
         view = self.view
+        sight = self.sights.of(memory)
         pauses, more = self._pauses(node)
         return Record(
             v=VERSION,
@@ -96,10 +97,11 @@ class Pass:
             nodes=kinds(seen, node.domain),
             released_until_us=view.released_until_us,
             sight=Sight(
-                asked=self.sight.asked,
-                answered=self.sight.answered,
-                references_asked=self.sight.references_asked,
-                references_answered=self.sight.references_answered,
+                asked=sight.asked,
+                answered=sight.answered,
+                references_asked=sight.references_asked,
+                references_answered=sight.references_answered,
+                road=sight.road,
             ),
             lost=view.lost,
             pauses=pauses,

@@ -33,6 +33,8 @@ class NodeView:
     domain: str = ""
     retry: RetryState
     marked: bool = False
+    blind: Blindness | None = None
+    """Its failure rests on a road by which nobody answers us."""
     requested_by: str = ""
     """The person who asked for this node to be recovered; empty when nobody did."""
     problem: str = ""
@@ -54,6 +56,7 @@ class ClusterView:
     released_until_us: int | None = None
     """An operator released the storm brake until then."""
     blind: Blindness | None = None
+    """Nobody answers us by any road."""
     lost: tuple[str, ...] = ()
     """Dependencies without which we must not act: `prober`, `database`, `late loop`, `clock jump`."""
     labels: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))

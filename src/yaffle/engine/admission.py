@@ -93,7 +93,7 @@ def decide(kit: Kit, session: Session, conn: Connection, inputs: Inputs) -> Outc
         view=view,
         policy=inputs.policy,
         policy_id=inputs.policy_id,
-        sight=inputs.blind,
+        sights=inputs.sights,
         budgets=kit.budgets,
         now_us=now_us,
     )
@@ -165,7 +165,7 @@ def build_view(
         recovery=inputs.policy.recovery,
         pauses=tuple(pauses.in_force(conn, now_us)),
         released_until_us=pauses.released_until(conn, inputs.cluster.id),
-        blind=inputs.blind if is_blind(inputs.blind) else None,
+        blind=inputs.sights.whole if is_blind(inputs.sights.whole) else None,
         lost=inputs.lost,
     )
 
@@ -198,6 +198,7 @@ def _node_view(
     fresh = retry.stable(state, inputs.policy.recovery.retry, healthy_us, now_us)
     if fresh != state:
         catalog.set_node(conn, row.id, now_us, attempts=0, next_attempt_us=None)
+    sight = inputs.sights.of(memory)
     return NodeView(
         node_id=row.id,
         name=row.name,
@@ -208,6 +209,7 @@ def _node_view(
         domain=str(row.attributes.get(domain, "")) if domain else "",
         retry=fresh,
         marked=memory.mark is not None,
+        blind=sight if is_blind(sight) else None,
         requested_by=str(lock.inputs.get("by", "a person")) if requested and lock else "",
         problem=problems.diagnose(memory).code,
         outdated=outdated(inputs.known.get(row.id), row),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -12,7 +12,17 @@ from urllib.parse import urlsplit
 import structlog
 
 from yaffle.core.addresses import AddressRules, refusal
-from yaffle.core.blindness import MIN_TARGETS, Blindness, bearings, is_blind, silence
+from yaffle.core.blindness import (
+    MIN_TARGETS,
+    Blindness,
+    Sights,
+    bearings,
+    by_road,
+    is_blind,
+    rests_on,
+    silence,
+)
+from yaffle.model.health import Health
 
 if TYPE_CHECKING:
     from yaffle.core.verdict import NodeMemory
@@ -28,37 +38,81 @@ class Bearings:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
+        self._interval_s = 0.0
         self.sure = False
         """Whether two targets or more are silent, and not only unheard of since one of them is."""
 
-    async def take(self, memories: Iterable[NodeMemory], references: tuple[str, ...]) -> Blindness:
-        """Return who answered us; `is_blind` says whether that is nobody."""
+    async def take(
+        self, memories: Iterable[NodeMemory], references: tuple[str, ...], interval_s: float
+    ) -> Sights:
+        """Return who answered us, by any road and by those that failures rest on alone.
+
+        `interval_s`: how often each node is asked.
+        """
         known = list(memories)
-        silent = self._silent(known)
-        if silent.answered or not silent.asked:
-            return silent
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_answers(self._kit.rules, r)) for r in references]
-        answered = sum(t.result() for t in tasks)
-        found = replace(silent, references_asked=len(tasks), references_answered=answered)
-        self.sure |= bool(tasks)
-        if is_blind(found):
-            self._kit.metrics.blind.labels("no answer from anywhere").inc()
-            log.warning("blind", asked=found.asked, references=found.references_asked)
+        self.sure, self._interval_s = False, interval_s
+        whole = self._counted(known, bearings(known, ()))
+        # Where nobody answers at all the single roads add nothing.
+        found = Sights(whole=whole, roads=self._by_road(known) if whole.answered else {})
+        silent = [s for s in (whole, *found.roads.values()) if s.asked and not s.answered]
+        if silent and references:
+            found = self._with(found, await self._ask(references))
+            self.sure = True
+        if found.blind:
+            self._tell(found)
         return found
 
-    def _silent(self, known: Sequence[NodeMemory]) -> Blindness:
+    def _by_road(self, known: Sequence[NodeMemory]) -> Mapping[str, Blindness]:
+        """Return the counts of the roads that any node's failure rests on alone."""
+        sick = (m for m in known if m.health is Health.UNHEALTHY)
+        suspect = frozenset[str]().union(*map(rests_on, sick))
+        own = by_road(known, sorted(suspect))
+        return {road: self._counted(known, seen) for road, seen in own.items()}
+
+    def _counted(self, known: Sequence[NodeMemory], own: Blindness) -> Blindness:
         """Return who answered, the reference targets apart; one node's silence is no evidence."""
-        own = bearings(known, ())
-        self.sure = own.asked >= MIN_TARGETS
-        fell = None if own.answered or self.sure else silence(known)
+        if own.answered or not own.asked:
+            return own
+        if own.asked >= MIN_TARGETS:
+            self.sure = True
+            return own
+        fell = silence(known, own.road)
         if fell is None:
             return own
         heard = self._kit.tally.heard(fell.roads, self._kit.clock.monotonic_s())
-        self.sure = heard.silent >= MIN_TARGETS
+        given = self._kit.tally.given_silent(fell.roads, fell.since_us, self._interval_s)
         # An answer from before proves nothing: the network may be gone since.
         wide = heard.since(fell.since_us)
+        wide = replace(wide, asked=wide.asked + given, road=own.road)
+        if not wide.answered:
+            self.sure |= heard.silent + given >= MIN_TARGETS
         return wide if wide.asked >= MIN_TARGETS else own
+
+    async def _ask(self, references: tuple[str, ...]) -> tuple[bool, ...]:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_answers(self._kit.rules, r)) for r in references]
+        return tuple(task.result() for task in tasks)
+
+    def _with(self, found: Sights, references: tuple[bool, ...]) -> Sights:
+        """Return the same with the reference targets: any that answers disproves every blindness."""
+
+        def beside(seen: Blindness) -> Blindness:
+            if seen.answered or not seen.asked:
+                return seen
+            return replace(
+                seen, references_asked=len(references), references_answered=sum(references)
+            )
+
+        return Sights(
+            whole=beside(found.whole),
+            roads={road: beside(seen) for road, seen in found.roads.items()},
+        )
+
+    def _tell(self, found: Sights) -> None:
+        seen = next(s for s in (found.whole, *found.roads.values()) if is_blind(s))
+        cause = "no answer by one road" if seen.road else "no answer from anywhere"
+        self._kit.metrics.blind.labels(cause).inc()
+        log.warning("blind", asked=seen.asked, references=seen.references_asked, road=seen.road)
 
 
 async def _answers(rules: AddressRules, reference: str) -> bool:

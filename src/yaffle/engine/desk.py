@@ -24,7 +24,7 @@ from yaffle.store import actions, catalog, incidents
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from yaffle.core.blindness import Blindness
+    from yaffle.core.blindness import Sights
     from yaffle.core.brakes import Picture
     from yaffle.core.budgets import Bucket, Key, Refusal
     from yaffle.core.record import Record
@@ -46,7 +46,7 @@ class Inputs:
     memories: Mapping[NodeId, NodeMemory]
     known: Mapping[NodeId, NodeRow]
     """The rows that the memories rest on."""
-    blind: Blindness
+    sights: Sights
     """Who answered us; whether that is nobody is decided with the rest."""
     lost: tuple[str, ...]
     told: Mapping[NodeId, tuple[object, ...]]

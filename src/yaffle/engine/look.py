@@ -53,8 +53,9 @@ class Sight:
 
     @property
     def answered(self) -> bool:
-        """Whether anything at all answered us; without, what it came to may be our own fault."""
-        return any(o.answered for o in self.observations)
+        """Whether an answer bears out what it came to; without, it may be our own fault."""
+        against = [o for o in self.observations if o.outcome is Outcome.FAIL]
+        return any(o.answered for o in against or self.observations)
 
     @property
     def backend_status(self) -> str:

@@ -7,7 +7,7 @@ import math
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 DETECT_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600)
-BLINDNESS = ("clock jump", "late loop", "no answer from anywhere")
+BLINDNESS = ("clock jump", "late loop", "no answer by one road", "no answer from anywhere")
 RECOVER_BUCKETS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 
 

@@ -2,7 +2,8 @@
 
 One node's silence proves nothing. An engine that is cut off and holds many clusters of one node each
 would find every one of them dead and itself well; so where a cluster is too small to tell, all of
-them are asked (DESIGN §1: is it me?).
+them are asked (DESIGN §1: is it me?). A cluster that was given away because it could not be seen goes
+on bearing witness for a while: what is left over by itself would prove nothing again.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 
-from yaffle.core.blindness import Heard, hear
+from yaffle.core.blindness import Heard, Look, hear, looks, silent_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 KEPT_S: Final = 1.0
 """A thousand clusters that fall silent at once are counted once, not a thousand times."""
 ROADS_MAX: Final = 16
+WITNESS_US: Final = 120_000_000
+"""How long after a silent cluster was given away another silence may begin, its interval apart."""
+WITNESSES_MAX: Final = 1000
 
 
 class Beliefs(Protocol):
@@ -39,17 +43,34 @@ class Tally:
         self.blind: set[ClusterId] = set()
         """Those whose nodes are held because it may be us."""
         self._beliefs: dict[ClusterId, Beliefs] = {}
+        self._given: dict[ClusterId, tuple[int, Mapping[Look, int]]] = {}
         self._known: dict[frozenset[str], tuple[float, Heard]] = {}
 
     def join(self, ident: ClusterId, beliefs: Beliefs) -> None:
         """Count a watch from now on."""
         self._beliefs[ident] = beliefs
+        self._given.pop(ident, None)
 
-    def leave(self, ident: ClusterId, beliefs: Beliefs) -> None:
+    def leave(self, ident: ClusterId, beliefs: Beliefs, now_us: int) -> None:
         """Count a watch no more; another one of the same cluster may have begun already."""
-        if self._beliefs.get(ident) is beliefs:
-            del self._beliefs[ident]
+        if self._beliefs.get(ident) is not beliefs:
+            return
+        del self._beliefs[ident]
+        if ident in self.blind:
             self.blind.discard(ident)
+            self._given[ident] = (now_us, looks(beliefs.memories.values()))
+            if len(self._given) > WITNESSES_MAX:
+                del self._given[next(iter(self._given))]
+
+    def given_silent(self, roads: frozenset[str], since_us: int, interval_s: float) -> int:
+        """Return how many nodes were silent by those roads when their clusters were given away.
+
+        Those count that left while the silence that began at `since_us` was under way, or shortly
+        before: a node that is asked every `interval_s` says late that it is silent too.
+        """
+        late_us = WITNESS_US + int(interval_s * 1e6)
+        witnesses = (seen for at_us, seen in self._given.values() if since_us <= at_us + late_us)
+        return sum(silent_by(seen, roads) for seen in witnesses)
 
     def note(self, ident: ClusterId, *, blind: bool) -> None:
         """Say whether a cluster's nodes are held because it may be us."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from yaffle.core.blindness import is_blind
 from yaffle.core.freshness import voting
 from yaffle.engine import admission
 from yaffle.engine.bearings import Bearings
@@ -76,7 +75,7 @@ class Watch:
         self.turned_s = kit.clock.monotonic_s()
         """When this watch last came round to saving and planning; one that stands still is given up."""
         self._blind = False
-        """Whether nobody answered us, references included, when many were about to be judged."""
+        """Whether nobody answered us by some road, references included, when many were judged."""
 
     async def run(self) -> None:
         """Watch until the cluster is gone or no longer ours; other questions are a new round."""
@@ -89,7 +88,7 @@ class Watch:
                 # lie closer together than is printed.
                 self.beliefs.resettle()
         finally:
-            tally.leave(self.cluster_id, self.beliefs)
+            tally.leave(self.cluster_id, self.beliefs, self._kit.clock.now_us())
             self._release_streams()
 
     def notice(self) -> None:
@@ -399,15 +398,18 @@ class Watch:
         if not self._session.may_act():
             return
         self._unplanned = False
-        blind = await self._bearings.take(self.memories.values(), scene.policy.reference_targets)
-        self._note(blind=is_blind(blind))
+        policy, memories = scene.policy, self.memories.values()
+        sights = await self._bearings.take(
+            memories, policy.reference_targets, policy.detection.interval_s
+        )
+        self._note(blind=sights.blind)
         inputs = Inputs(
             cluster=scene.cluster,
             policy=scene.policy,
             policy_id=scene.policy_id,
             memories=dict(self.memories),
             known=scene.nodes,
-            blind=blind,
+            sights=sights,
             lost=("database",) if self._store_lost else (),
             told=dict(self._told),
         )

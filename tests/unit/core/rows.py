@@ -9,7 +9,7 @@ from typing import Any
 from tests.unit.core.build import CLUSTER, SECOND, T0, detection, feed, memory, recovery
 
 from yaffle.core import problems
-from yaffle.core.blindness import bearings, is_blind
+from yaffle.core.blindness import Sights, bearings, by_road, is_blind
 from yaffle.core.brakes import Picture
 from yaffle.core.budgets import Bucket, BudgetLimit, Key, Refusal, Scope, debit
 from yaffle.core.planner import deciding
@@ -68,12 +68,15 @@ class World:
     references: tuple[bool, ...] = ()
     answers: bool = True
     """Whether somebody answered, whatever the memories say; silence is what blinds."""
+    roads: tuple[str, ...] = ()
+    """Counted by themselves, as the memories say."""
     buckets: Mapping[Scope, Bucket] | None = None
     limits: Mapping[Scope, BudgetLimit] | None = None
 
 
-def _view(world: World, who: Member, seen: NodeMemory) -> NodeView:
+def _view(world: World, who: Member, seen: NodeMemory, sights: Sights) -> NodeView:
     well_us = who.healthy_us if seen.health is Health.HEALTHY else None
+    sight = sights.of(seen)
     return NodeView(
         node_id=NodeId(who.name),
         name=who.name,
@@ -84,6 +87,7 @@ def _view(world: World, who: Member, seen: NodeMemory) -> NodeView:
         domain=who.domain if world.recovery.limits.domain else "",
         retry=stable(who.retry, world.recovery.retry, well_us, T0),
         marked=seen.mark is not None,
+        blind=sight if is_blind(sight) else None,
         requested_by=who.requested_by,
         problem=problems.diagnose(seen).code,
     )
@@ -95,11 +99,12 @@ def play(world: World) -> list[Stored]:
     sight = bearings(memories.values(), world.references)
     if world.answers:
         sight = replace(sight, answered=max(1, sight.answered))
+    sights = Sights(whole=sight, roads=by_road(memories.values(), world.roads))
     view = ClusterView(
         cluster_id=CLUSTER,
         name="c",
         desired_capacity=len(world.members) if world.desired is None else world.desired,
-        nodes=tuple(_view(world, m, memories[m.name]) for m in world.members),
+        nodes=tuple(_view(world, m, memories[m.name], sights) for m in world.members),
         recovery=world.recovery,
         pauses=world.pauses,
         released_until_us=world.released_until_us,
@@ -110,7 +115,7 @@ def play(world: World) -> list[Stored]:
         view=view,
         policy=HealthPolicy(version="1.3", detection=world.detection, recovery=world.recovery),
         policy_id="p",
-        sight=sight,
+        sights=sights,
         budgets=world.limits or LIMITS,
         now_us=T0,
     )

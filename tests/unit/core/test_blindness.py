@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 from tests.unit.core.build import SECOND, STATUS, T0, URL, detection, feed, memory, observation
 
-from yaffle.core.blindness import Blindness, assess, hear, is_blind, silence
+from yaffle.core.blindness import (
+    Blindness,
+    Sights,
+    assess,
+    bearings,
+    by_road,
+    hear,
+    is_blind,
+    rests_on,
+    silence,
+)
 from yaffle.core.verdict import NodeMemory, conclude, observe, resettle
 from yaffle.model.ids import ModeKey
 
@@ -103,3 +113,65 @@ def test_an_answer_by_another_road_proves_nothing() -> None:
     heard = hear([dead, dead, backend], fell.roads)
     assert (heard.asked, heard.silent, heard.answers_us) == (2, 2, ())
     assert silence([memory()]) is None
+
+
+# --- one road among several ----------------------------------------------------------------------
+
+BACKEND, WEB = "NODE_STATUS_POLLING", "NODE_STATUS_POLL_URL"
+SILENCE, REFUSAL, PASS = ("fail", False), ("fail", True), ("pass", True)
+
+
+def by_both(status: tuple[str, bool], url: tuple[str, bool]) -> NodeMemory:
+    """A node that each of two modes, either of which suffices, has said the same of three times."""
+    how = detection(STATUS, URL)
+    node = memory()
+    for at_s in range(3):
+        for mode, (word, answered) in ((STATUS, status), (URL, url)):
+            now_us = T0 + at_s * SECOND
+            node = observe(
+                node, observation(word, now_us, mode=mode, answered=answered), how, now_us
+            )
+    return node
+
+
+@pytest.mark.parametrize(
+    ("status", "url", "roads"),
+    [
+        pytest.param(PASS, PASS, set(), id="well"),
+        pytest.param(PASS, SILENCE, {WEB}, id="only-the-url-and-it-is-silent"),
+        pytest.param(PASS, REFUSAL, set(), id="only-the-url-and-it-refuses"),
+        pytest.param(REFUSAL, SILENCE, set(), id="the-backend-says-so-too"),
+        pytest.param(SILENCE, SILENCE, {BACKEND, WEB}, id="both-are-silent"),
+    ],
+)
+def test_what_a_failure_rests_on(
+    status: tuple[str, bool], url: tuple[str, bool], roads: set[str]
+) -> None:
+    assert rests_on(by_both(status, url)) == roads
+
+
+@pytest.mark.parametrize(
+    ("nodes", "blind"),
+    [
+        pytest.param([(PASS, SILENCE)] * 2, (2, 0, WEB), id="no-url-answers"),
+        pytest.param([(PASS, SILENCE), (PASS, PASS)], None, id="one-url-answers"),
+        pytest.param([(PASS, SILENCE), (PASS, REFUSAL)], None, id="one-url-refuses"),
+        pytest.param([(REFUSAL, SILENCE)] * 2, None, id="switched-off-by-the-backends-word"),
+        pytest.param([(SILENCE, SILENCE)] * 2, (2, 0, ""), id="nobody-answers-at-all"),
+        pytest.param([(SILENCE, SILENCE), (PASS, SILENCE)], None, id="the-backend-was-reached"),
+        pytest.param([(PASS, SILENCE)], None, id="one-target-proves-nothing"),
+    ],
+)
+def test_sight_of_the_first_node(
+    nodes: list[tuple[tuple[str, bool], tuple[str, bool]]], blind: tuple[int, int, str] | None
+) -> None:
+    known = [by_both(*said) for said in nodes]
+    sights = Sights(whole=bearings(known, ()), roads=by_road(known, (BACKEND, WEB)))
+    found = sights.of(known[0])
+    assert ((found.asked, found.answered, found.road) if is_blind(found) else None) == blind
+    assert sights.blind or blind is None
+
+
+def test_a_road_that_was_not_counted_is_not_held_to_be_silent() -> None:
+    known = [by_both(PASS, SILENCE)] * 2
+    assert not is_blind(Sights(whole=bearings(known, ())).of(known[0]))

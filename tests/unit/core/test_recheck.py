@@ -108,6 +108,11 @@ WORLDS: dict[str, World] = {
     ),
     "lost": World(members=(deadly(), *QUIET), lost=("database",)),
     "blind": World(members=(deadly("a"), deadly("b")), answers=False, references=(False,)),
+    "one-road": World(
+        members=(both_modes("pass", "fail"), replace(both_modes("pass", "fail"), name="b")),
+        detection=TWO,
+        roads=("NODE_STATUS_POLL_URL",),
+    ),
     "busy": World(members=(deadly(busy="NODE_UPDATE"), *QUIET)),
     "resettling": World(
         members=(member("a", (), before=memory(health=Health.UNHEALTHY)), *QUIET)
@@ -295,6 +300,7 @@ TAMPERED: list[tuple[str, Path, object]] = [
     ("blind", rec("sight", "answered"), 1),
     ("blind", rec("sight", "references_asked"), 2),
     ("blind", rec("sight", "references_answered"), 1),
+    ("one-road", rec("sight", "road"), ""),
     ("recover", rec("lost"), ["prober"]),
     ("lost", rec("lost"), []),
     # The pauses.

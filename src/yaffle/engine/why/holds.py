@@ -17,6 +17,8 @@ class Explanation:
     """How one reason is told; `{name}` stands for a number of the decision."""
 
     sentence: str
+    by_road: str = ""
+    """Told instead where one kind of detection was counted alone."""
     advice: str
     """`{node}` and `{cluster}` are names, `{incident}` the beginning of the incident's id."""
 
@@ -37,6 +39,9 @@ EXPLANATIONS: Final[Mapping[HoldReason, Explanation]] = {
     HoldReason.BLIND: Explanation(
         sentence="Of {asked} nodes {answered} answered, and of {references_asked} reference"
         " targets {references_answered}: the fault may be ours.",
+        by_road="That it is sick rests on {road} alone, and by that {answered} of {asked} nodes"
+        " answered, and {references_answered} of {references_asked} reference targets: the fault"
+        " may be ours.",
         advice="Look at the network between this machine and the nodes, not at the nodes.",
     ),
     HoldReason.RESETTLING: Explanation(
@@ -91,7 +96,8 @@ class _Filled(dict[str, str]):
 
 def sentence(reason: HoldReason, numbers: Mapping[str, object]) -> str:
     """Return the reason in one sentence; a number that is missing is a question mark."""
-    return EXPLANATIONS[reason].sentence.format_map(
+    row = EXPLANATIONS[reason]
+    return (row.by_road if numbers.get("road") else row.sentence).format_map(
         _Filled({name: _shown(value) for name, value in numbers.items()})
     )
 
