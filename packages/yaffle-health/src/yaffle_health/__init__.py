@@ -2,6 +2,49 @@
 
 from __future__ import annotations
 
-from yaffle_health.model import Check, Health, Service, Status
+# Not typing's: importing that would cost more than everything else here. Type checkers know the name.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from yaffle_health.current import find, set_default, use
+    from yaffle_health.decorator import healthcheck
+    from yaffle_health.manager import Manager
+    from yaffle_health.model import Check, Health, Service, Status
 
-__all__ = ["Check", "Health", "Service", "Status"]
+# Where each name lives: it is imported when it is first asked for (PEP 562).
+_HOMES = {
+    "Check": "model",
+    "Health": "model",
+    "Manager": "manager",
+    "Service": "model",
+    "Status": "model",
+    "find": "current",
+    "healthcheck": "decorator",
+    "set_default": "current",
+    "use": "current",
+}
+
+__all__ = [
+    "Manager",
+    "healthcheck",
+    "Check",
+    "Health",
+    "Service",
+    "Status",
+    "find",
+    "set_default",
+    "use",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    found: object = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
