@@ -7,18 +7,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from yaffle_health.current import find, set_default, use
     from yaffle_health.decorator import healthcheck
+    from yaffle_health.escalation import Connection
+    from yaffle_health.lag import LoopLag, ThreadLag
     from yaffle_health.manager import Manager
     from yaffle_health.model import Check, Health, Service, Status
+    from yaffle_health.sighup import reset_on_sighup
 
 # Where each name lives: it is imported when it is first asked for (PEP 562).
 _HOMES = {
     "Check": "model",
+    "Connection": "escalation",
     "Health": "model",
+    "LoopLag": "lag",
     "Manager": "manager",
     "Service": "model",
     "Status": "model",
+    "ThreadLag": "lag",
     "find": "current",
     "healthcheck": "decorator",
+    "reset_on_sighup": "sighup",
     "set_default": "current",
     "use": "current",
 }
@@ -26,6 +33,10 @@ _HOMES = {
 __all__ = [
     "Manager",
     "healthcheck",
+    "Connection",
+    "LoopLag",
+    "ThreadLag",
+    "reset_on_sighup",
     "Check",
     "Health",
     "Service",

@@ -15,7 +15,7 @@ from typing import Final
 from yaffle_health.current import carried_by, of_context, process
 from yaffle_health.errors import BadOption
 from yaffle_health.manager import Manager
-from yaffle_health.source import Source
+from yaffle_health.source import FORGOTTEN, NOBODY, Source
 
 _log = logging.getLogger("yaffle_health")
 
@@ -84,9 +84,12 @@ class Binding:
 
     def __init__(self, rules: Rules, func: Callable[..., object] | None = None) -> None:
         self.rules = rules
-        # A source without an owner: the first call comes here, whatever manager there is.
-        self.bound = Source(None, float, component_type="", sticky=False)
         self._carrier = _carrier(func)
+        # Whose arguments decide, it is looked at on each call; another's only if there is a manager.
+        depends = self._carrier is not None or rules.component_attr is not None
+        self.bound = Source(
+            FORGOTTEN if depends else NOBODY, float, component_type="", sticky=False
+        )
         self._origin = _origin(func) if rules.sticky else None
         self._refused_by: Manager | None = None
 

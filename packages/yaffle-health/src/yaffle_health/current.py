@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from yaffle_health.manager import Manager
+from yaffle_health.source import NOBODY
 
 ATTRIBUTE: Final = "healthcheck_manager"
 
@@ -23,12 +24,18 @@ _of_context: contextvars.ContextVar[Manager | None] = contextvars.ContextVar(
 
 
 class _Process:
-    """The default of the process, in a box that closures can share."""
+    """The default of the process, in a box whose attributes every wrapper reads.
 
-    __slots__ = ("default",)
+    `sole` is the default (NOBODY while there is none) for as long as nobody in this process has ever
+    called `use`, and None from then on: asking a context variable costs half of a wrapper's fast path.
+    """
+
+    __slots__ = ("contexts", "default", "sole")
 
     def __init__(self) -> None:
         self.default: Manager | None = None
+        self.sole: object | None = NOBODY
+        self.contexts = False
 
 
 process: Final = _Process()
@@ -41,12 +48,15 @@ def set_default(manager: Manager | None) -> Manager | None:
     Threads do not inherit context variables, so a threaded service wants this and not `use`.
     """
     before, process.default = process.default, manager
+    process.sole = None if process.contexts else (manager or NOBODY)
     return before
 
 
 @contextlib.contextmanager
 def use(manager: Manager) -> Iterator[Manager]:
     """Let it be the manager of this context (task, thread or greenlet) inside the `with` block."""
+    process.contexts = True
+    process.sole = None
     token = _of_context.set(manager)
     try:
         yield manager

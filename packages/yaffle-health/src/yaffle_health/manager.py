@@ -22,7 +22,7 @@ from yaffle_health.judge import Item, Judgement, judge
 from yaffle_health.locks import NativeRLock
 from yaffle_health.model import Health, Service, Status
 from yaffle_health.overall import overall
-from yaffle_health.source import Event, Source
+from yaffle_health.source import FORGOTTEN, Event, Source
 
 TTL_S: Final = 300.0
 ITEMS_MAX: Final = 1000
@@ -167,7 +167,7 @@ class Manager:
             self._keys[(OVERFLOW, None)] = 1
         text = f"there are {self._items_max} items already: {name!r} and others are not kept"
         self.record(self._sources[key], Status.WARN, text)
-        return Source(None, self._now, component_type="component", sticky=False)
+        return Source(FORGOTTEN, self._now, component_type="component", sticky=False)
 
     # --- Declaring -------------------------------------------------------------------------------
 
@@ -213,7 +213,7 @@ class Manager:
             self._sources, dropped = {}, self._sources
             self._keys = {}
             for source in dropped.values():
-                source.owner = None
+                source.owner = FORGOTTEN
 
     def reset_soon(self) -> None:
         """Let nothing count that was said before now: one store, for signal handlers."""
@@ -222,7 +222,7 @@ class Manager:
     def _drop(self, keys: Iterable[tuple[str, str | None, str | None]]) -> None:
         for key in keys:
             # The writer sees that its slot has no owner any more, and asks for another.
-            self._sources.pop(key).owner = None
+            self._sources.pop(key).owner = FORGOTTEN
             left = self._keys[key[:2]] - 1
             if left:
                 self._keys[key[:2]] = left

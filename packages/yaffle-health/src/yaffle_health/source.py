@@ -16,6 +16,10 @@ from typing import NamedTuple
 from yaffle_health.model import Status
 
 NEVER = float("-inf")
+# Owners of sources that nobody reads; never None, which is "no manager here". NOBODY matches a
+# process without any manager, so that an undecided wrapper is quick as well; FORGOTTEN matches nothing.
+NOBODY = object()
+FORGOTTEN = object()
 
 
 class Event(NamedTuple):
@@ -38,7 +42,7 @@ class Moment:
 
 
 class Source:
-    """One writer of one item. `owner` is None once the manager has forgotten the source."""
+    """One writer of one item. `owner` is FORGOTTEN once its manager has dropped it."""
 
     __slots__ = (
         "_time_of_pass",
@@ -54,7 +58,7 @@ class Source:
     def __init__(
         self, owner: object, now: Callable[[], float], *, component_type: str, sticky: bool
     ) -> None:
-        self.owner: object | None = owner
+        self.owner = owner
         self.now = now
         self.passed_at = NEVER
         self.event: Event | None = None

@@ -38,7 +38,7 @@ def wrap(func: Wrapped, binding: Binding) -> Wrapped:
 
 def plain(func: Wrapped, binding: Binding) -> Wrapped:
     """For functions and methods: passes when it returns."""
-    caught, box, current = binding.rules.caught, process, of_context
+    caught = binding.rules.caught
 
     @functools.wraps(func)
     def checked(*args: Any, **kwargs: Any) -> Any:
@@ -48,7 +48,7 @@ def plain(func: Wrapped, binding: Binding) -> Wrapped:
             binding.failed(error, args, kwargs)
             raise
         source = binding.bound
-        if source.owner is (current() or box.default) is not None:
+        if source.owner is process.sole or source.owner is (of_context() or process.default):
             source.passed_at = source.now()
         else:
             binding.passed(args, kwargs)
@@ -59,7 +59,7 @@ def plain(func: Wrapped, binding: Binding) -> Wrapped:
 
 def coroutine(func: Callable[..., Awaitable[Any]], binding: Binding) -> Wrapped:
     """For `async def`: passes when the awaited body returns."""
-    caught, box, current = binding.rules.caught, process, of_context
+    caught = binding.rules.caught
 
     @functools.wraps(func)
     async def checked(*args: Any, **kwargs: Any) -> Any:
@@ -69,7 +69,7 @@ def coroutine(func: Callable[..., Awaitable[Any]], binding: Binding) -> Wrapped:
             binding.failed(error, args, kwargs)
             raise
         source = binding.bound
-        if source.owner is (current() or box.default) is not None:
+        if source.owner is process.sole or source.owner is (of_context() or process.default):
             source.passed_at = source.now()
         else:
             binding.passed(args, kwargs)
