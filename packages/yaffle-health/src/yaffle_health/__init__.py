@@ -7,25 +7,35 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from yaffle_health.current import find, set_default, use
     from yaffle_health.decorator import healthcheck
+    from yaffle_health.endpoint import serve
+    from yaffle_health.errors import BadOption, BadUri, BindFailed, HealthError, UnknownGroup
     from yaffle_health.escalation import Connection
     from yaffle_health.lag import LoopLag, ThreadLag
     from yaffle_health.manager import Manager
     from yaffle_health.model import Check, Health, Service, Status
+    from yaffle_health.server import Endpoint
     from yaffle_health.sighup import reset_on_sighup
 
 # Where each name lives: it is imported when it is first asked for (PEP 562).
 _HOMES = {
+    "BadOption": "errors",
+    "BadUri": "errors",
+    "BindFailed": "errors",
     "Check": "model",
     "Connection": "escalation",
+    "Endpoint": "server",
     "Health": "model",
+    "HealthError": "errors",
     "LoopLag": "lag",
     "Manager": "manager",
     "Service": "model",
     "Status": "model",
     "ThreadLag": "lag",
+    "UnknownGroup": "errors",
     "find": "current",
     "healthcheck": "decorator",
     "reset_on_sighup": "sighup",
+    "serve": "endpoint",
     "set_default": "current",
     "use": "current",
 }
@@ -33,6 +43,8 @@ _HOMES = {
 __all__ = [
     "Manager",
     "healthcheck",
+    "serve",
+    "Endpoint",
     "Connection",
     "LoopLag",
     "ThreadLag",
@@ -41,6 +53,11 @@ __all__ = [
     "Health",
     "Service",
     "Status",
+    "HealthError",
+    "BadOption",
+    "BadUri",
+    "BindFailed",
+    "UnknownGroup",
     "find",
     "set_default",
     "use",

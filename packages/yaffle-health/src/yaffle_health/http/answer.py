@@ -39,15 +39,15 @@ class Options:
     `group` is what a request without `?group=` gets.
     """
 
-    ttl_s: int = 300
+    ttl_s: float = 300
     cache_control: int | None = None
     cache_cap: bool = False
     format: Shape = Shape.NOVA
     group: str | None = None
 
     def __post_init__(self) -> None:
-        if not _is_whole(self.ttl_s) or self.ttl_s < 0:
-            why = "must be 0 (for ever) or a whole number of seconds"
+        if not 0 <= self.ttl_s < float("inf"):
+            why = "must be 0 (for ever) or a number of seconds"
             raise BadOption("ttl", self.ttl_s, why)
         wanted = self.cache_control
         if wanted is not None and (not _is_whole(wanted) or wanted < -1):
@@ -56,8 +56,10 @@ class Options:
 
     @property
     def max_age_s(self) -> int:
-        """What `cache_control` comes to."""
-        return self.ttl_s if self.cache_control is None else self.cache_control
+        """What `cache_control` comes to: whole seconds, 0 for no header, -1 for `no-cache`."""
+        if self.cache_control is not None:
+            return self.cache_control
+        return math.floor(self.ttl_s) or (-1 if self.ttl_s else 0)
 
 
 def _is_whole(value: object) -> bool:

@@ -1,0 +1,306 @@
+"""The life of the endpoint: opened loudly, closed with the process, and never alive by half after a fork.
+
+A forked child has the descriptors but not the thread: clients that its parent refused would hang in
+it for ever. So it closes them before any other code of it runs, and starts again only if it was told
+to, on sockets of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import dataclasses
+import logging
+import os
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Literal, Self
+
+from yaffle_health import uris
+from yaffle_health.errors import BadOption, BindFailed, HealthError
+from yaffle_health.http import Options
+from yaffle_health.http.answer import HealthOf
+from yaffle_health.server import activation, natives, tcp_socket, unix_socket
+from yaffle_health.server.calls import Calls, best_calls
+from yaffle_health.server.loop import Limits, Listener, Loop, Ticker
+from yaffle_health.server.responder import Responder
+from yaffle_health.uris import Address, Tcp, Unix
+from yaffle_health.views import Shape
+
+STOP_WAIT_S: Final = 2.0
+_LOG = logging.getLogger("yaffle_health")
+
+
+class Endpoint:
+    """Shows what `health_of` says at GET /health, while it is started.
+
+    BadOption for options that cannot be meant. An address that cannot be had is logged and kept in
+    `failures`; with `required` it is raised by `start`, and nothing is started.
+    """
+
+    def __init__(  # noqa: PLR0913 - one keyword for each option that a service may set
+        self,
+        health_of: HealthOf,
+        *,
+        uri: str = "",
+        ttl_s: float = 300,
+        cache_control: int | None = None,
+        cache_cap: bool = False,
+        format: Shape | str = Shape.NOVA,  # noqa: A002 - the option is called so
+        group: str | None = None,
+        socket_mode: int = 0o660,
+        socket_group: str | int | None = None,
+        required: bool = False,
+        max_connections: int = 32,
+        timeout_s: float = 5.0,
+        activation: bool | str = False,
+        after_fork: Literal["close", "restart"] = "close",
+        ephemeral: bool = False,
+        tickers: Sequence[Ticker] = (),
+        calls: Calls | None = None,
+    ) -> None:
+        """`activation`: take systemd's sockets, all or those of one name, instead of `uri`'s.
+
+        `after_fork="restart"` needs UNIX paths with `{pid}` alone. `ephemeral` allows port 0.
+        """
+        self._wanted = uris.parse(uri, ephemeral=ephemeral)
+        self._rights = unix_socket.rights(socket_mode, socket_group)
+        options = Options(
+            ttl_s=ttl_s,
+            cache_control=cache_control,
+            cache_cap=cache_cap,
+            format=_shape(format),
+            group=group,
+        )
+        self._limits = _limits(max_connections, timeout_s)
+        self._health_of, self._options = health_of, options
+        self._required, self._activation = required, activation
+        self._restarts = _restarts(after_fork, self._wanted)
+        self._tickers = tuple(tickers)
+        self._calls = calls
+        self._failures: list[HealthError] = []
+        self._running: _Running | None = None
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """Where it listens now, with the real ports."""
+        return self._running.addresses if self._running else ()
+
+    @property
+    def failures(self) -> tuple[HealthError, ...]:
+        """What could not be had at the last start."""
+        return tuple(self._failures)
+
+    @property
+    def running(self) -> bool:
+        """Whether its thread serves."""
+        return self._running is not None and not self._running.ended
+
+    def start(self) -> Self:
+        """Listen and serve; without any address, and with no ticker, it does nothing."""
+        if self._running is not None:
+            return self
+        self._failures = []
+        opened = _Opened()
+        try:
+            self._open(opened)
+        except BaseException:
+            opened.close()
+            raise
+        if opened.listeners or self._tickers:
+            self._running = self._serve(opened)
+            _started.add(self)
+        return self
+
+    def note(self, failure: HealthError) -> None:
+        """Keep the reason why this endpoint does not serve."""
+        self._failures.append(failure)
+
+    def close(self) -> None:
+        """Stop serving, close the connections and remove the sockets' files; once more is nothing."""
+        running, self._running = self._running, None
+        _started.discard(self)
+        if running is not None:
+            running.end()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _open(self, opened: _Opened) -> None:
+        fds = activation.passed(self._activation, os.environ, os.getpid())
+        for fd in fds:
+            with self._reported():
+                opened.take(activation.listener(fd))
+        for address in () if fds else self._wanted:
+            with self._reported():
+                opened.listen(address, self._rights)
+
+    def _reported(self) -> _Reported:
+        return _Reported(self._failures, required=self._required)
+
+    def _serve(self, opened: _Opened) -> _Running:
+        loop = Loop(
+            opened.listeners,
+            Responder(self._health_of, self._options),
+            limits=self._limits,
+            calls=self._calls or best_calls(),
+            poll=natives.epoll(),
+            tickers=self._tickers,
+        )
+        running = _Running(loop, opened)
+        running.begin()
+        for address in running.addresses:
+            _LOG.info("health is shown at %s", address)
+        return running
+
+    def _after_fork(self) -> None:
+        """In the child: close what is the parent's, without touching the sockets' files."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.forget()
+        if self._restarts:
+            self.start()
+
+
+class _Opened:
+    """Sockets that listen, and the files among them that are ours to remove."""
+
+    def __init__(self) -> None:
+        self.listeners: list[Listener] = []
+        self.addresses: list[Address] = []
+        self.owned: list[unix_socket.Owned] = []
+
+    def take(self, listener: Listener) -> None:
+        self.listeners.append(listener)
+        self.addresses.append(activation.address_of(listener.socket))
+
+    def listen(self, address: Address, rights: unix_socket.Rights) -> None:
+        if isinstance(address, Unix):
+            own = address.of_process(os.getpid())
+            listener, owned = unix_socket.listen(own, rights)
+            self.owned.append(owned)
+            self.listeners.append(Listener(listener))
+            self.addresses.append(own)
+            return
+        for each in tcp_socket.listen(address):
+            self.take(Listener(each))
+
+    def close(self) -> None:
+        for listener in self.listeners:
+            listener.socket.close()
+        for owned in self.owned:
+            unix_socket.remove(owned)
+
+
+class _Running:
+    """A loop, its thread, and how to end both."""
+
+    def __init__(self, loop: Loop, opened: _Opened) -> None:
+        self.addresses = tuple(opened.addresses)
+        self.ended = False
+        self._loop, self._owned = loop, opened.owned
+        self._thread = 0
+        self._done = natives.allocate_lock()
+
+    def begin(self) -> None:
+        self._done.acquire()
+        natives.start_thread(self._run)
+
+    def _run(self) -> None:
+        self._thread = natives.get_ident()
+        try:
+            self._loop.run()
+        finally:
+            self.ended = True
+            self._done.release()
+
+    def end(self) -> None:
+        """Bounded: a host that never lets the thread run is not waited for."""
+        for owned in self._owned:
+            unix_socket.remove(owned)
+        if self.ended:
+            return
+        self._loop.stop()
+        if natives.get_ident() != self._thread:
+            self._done.acquire(timeout=STOP_WAIT_S)
+
+    def forget(self) -> None:
+        self.ended = True
+        self._loop.close()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Reported:
+    """Makes a refused address loud, and fatal only where the service said so."""
+
+    failures: list[HealthError]
+    required: bool
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        if not isinstance(error, BindFailed) or self.required:
+            return False
+        _LOG.error("%s; the service goes on without", error)
+        self.failures.append(error)
+        return True
+
+
+def _shape(name: str) -> Shape:
+    try:
+        return Shape(name)
+    except ValueError:
+        why = "must be one of " + ", ".join(Shape)
+        raise BadOption("format", name, why) from None
+
+
+def _limits(max_connections: int, timeout_s: float) -> Limits:
+    if max_connections < 1:
+        raise BadOption("max_connections", max_connections, "must be at least 1")
+    if not 0 < timeout_s < float("inf"):
+        raise BadOption("timeout", timeout_s, "must be a positive number of seconds")
+    return Limits(connections_max=max_connections, timeout_s=timeout_s)
+
+
+def _restarts(after_fork: str, wanted: Sequence[Address]) -> bool:
+    if after_fork not in {"close", "restart"}:
+        raise BadOption("after_fork", after_fork, "must be close or restart")
+    if after_fork == "close":
+        return False
+    for address in wanted:
+        if isinstance(address, Tcp) or uris.PID not in address.path:
+            why = f"a child cannot have its parent's {address}: only unix:///…{uris.PID}… can"
+            raise BadOption("after_fork", after_fork, why)
+    return True
+
+
+_started: set[Endpoint] = set()
+
+
+def _after_fork_in_child() -> None:
+    forgotten = list(_started)
+    _started.clear()
+    for endpoint in forgotten:
+        endpoint._after_fork()  # noqa: SLF001 - of this module
+
+
+def _at_exit() -> None:
+    for endpoint in list(_started):
+        endpoint.close()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+atexit.register(_at_exit)
