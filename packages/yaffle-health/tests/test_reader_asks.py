@@ -159,12 +159,12 @@ def test_many_are_asked_at_once_and_the_frozen_do_not_add_up(tmp_path: Path) -> 
 
 
 def test_reading_leaves_no_socket_open(tmp_path: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     with peers.listening(tmp_path / "s", peers.saying(b"nonsense")):
         for _ in range(20):
             read(Target(path=str(tmp_path / "s")), timeout_s=1)
             read(Target(path=str(tmp_path / "none")), timeout_s=1)
     deadline = time.monotonic() + 5
-    while len(os.listdir("/proc/self/fd")) > before and time.monotonic() < deadline:
+    while len(list(Path("/proc/self/fd").iterdir())) > before and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert len(os.listdir("/proc/self/fd")) <= before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before

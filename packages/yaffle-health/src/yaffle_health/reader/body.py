@@ -136,7 +136,9 @@ def _checks(found: Object, now: dt.datetime, remarks: list[str]) -> Iterator[Che
                 return
             count += 1
             if isinstance(element, dict):
-                yield _check(name[:NAME_CHARS_MAX], element, now)
+                details = element.get("details")
+                told = details if isinstance(details, dict) and "status" in details else element
+                yield _check(name[:NAME_CHARS_MAX], told, now)
             else:
                 remarks.append(f"check {name[:40]!r} is not an object")
 
@@ -151,15 +153,17 @@ def _check(name: str, element: Object, now: dt.datetime) -> Check:
         output = output or f"its status is {str(word)[:40]!r}, which is not one"
     time = _time(_get(element, "time"), now)
     last = _get(element, "lastStatus")
+    component_id = _text(_get(element, "componentId"))
     return Check(
-        name=name,
+        # Where a name has one entry only, the component is told apart by its key.
+        name=name.removesuffix(f":{component_id}"),
         status=status,
         time=time,
         age_s=max(0.0, (now - time).total_seconds()),
-        component_id=_text(_get(element, "componentId")),
+        component_id=component_id,
         component_type=_text(_get(element, "componentType")) or "component",
         output=None if status is Status.PASS else output,
-        expired=_get(element, "expired") is True,
+        expired=last is not None,
         last_status=(_status(last) if isinstance(last, str) else None) or status,
     )
 
