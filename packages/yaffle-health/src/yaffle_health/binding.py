@@ -7,17 +7,17 @@ manager rules, or the source was forgotten, does it come here.
 from __future__ import annotations
 
 import dataclasses
-import logging
 import sys
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from yaffle_health.current import carried_by, of_context, process
 from yaffle_health.errors import BadOption
 from yaffle_health.manager import Manager
 from yaffle_health.source import FORGOTTEN, NOBODY, Source
 
-_log = logging.getLogger("yaffle_health")
+if TYPE_CHECKING:
+    import logging
 
 # The names under which OpenStack's functions take the seed's context object.
 _CONTEXT_NAMES: Final = ("context", "ctxt", "ctx")
@@ -47,15 +47,14 @@ class Rules:
         """The error that makes the item fail, if this one does: for a group, its first such leaf."""
         if not isinstance(error, BaseExceptionGroup):
             return error if self._counts(error) else None
-        leaves = error.subgroup(self._counts_as_leaf)
+        leaves = error.subgroup(
+            lambda each: not isinstance(each, BaseExceptionGroup) and self._counts(each)
+        )
         while isinstance(leaves, BaseExceptionGroup):
             leaves = leaves.exceptions[0]
         if leaves is None and any(issubclass(kind, BaseExceptionGroup) for kind in self.counted):
             return error
         return leaves
-
-    def _counts_as_leaf(self, error: BaseException) -> bool:
-        return not isinstance(error, BaseExceptionGroup) and self._counts(error)
 
     def _counts(self, error: BaseException) -> bool:
         if isinstance(error, _EXITS) or _is_cancellation(error) or isinstance(error, self.ignored):
@@ -94,21 +93,27 @@ class Binding:
         self._refused_by: Manager | None = None
 
     def passed(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
-        """Record a pass of a call with these arguments."""
-        source = self.source(args, kwargs)
-        if source is not None:
-            source.passed_at = source.now()
+        """Record a pass of a call with these arguments; never raises."""
+        try:
+            source = self.source(args, kwargs)
+            if source is not None:
+                source.passed_at = source.now()
+        except Exception:  # noqa: BLE001  a defect here must not become one of the function that is watched
+            _log().exception("a pass of the health check %r was not recorded", self.rules.name)
 
     def failed(
         self, error: BaseException, args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> None:
-        """Record an error, if it is one that counts."""
-        culprit = self.rules.culprit(error)
-        if culprit is None:
-            return
-        source = self.source(args, kwargs)
-        if source is not None and isinstance(source.owner, Manager):
-            source.owner.failed(source, culprit)
+        """Record an error, if it is one that counts; never raises."""
+        try:
+            culprit = self.rules.culprit(error)
+            if culprit is None:
+                return
+            source = self.source(args, kwargs)
+            if source is not None and isinstance(source.owner, Manager):
+                source.owner.failed(source, culprit)
+        except Exception:  # noqa: BLE001  the caller is to see its own error, whatever happens here
+            _log().exception("a failure of the health check %r was not recorded", self.rules.name)
 
     def source(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Source | None:
         """The source for a call with these arguments, or None where there is no manager."""
@@ -128,7 +133,7 @@ class Binding:
             )
         except BadOption as error:
             # The function's caller is not to suffer for the name of a check.
-            _log.error("%s; this health check is not recorded", error)
+            _log().error("%s; this health check is not recorded", error)
             self._refused_by = manager
             return None
         if general is not None and rules.component_attr is None:
@@ -149,6 +154,13 @@ class Binding:
             or carried_by(stored.get("context"))
             or carried_by(stored.get("_context"))
         )
+
+
+def _log() -> logging.Logger:
+    """Imported when there is something to say: a service that never hears of us need not pay."""
+    import logging
+
+    return logging.getLogger("yaffle_health")
 
 
 def _carrier(func: Callable[..., object] | None) -> tuple[str, int] | None:

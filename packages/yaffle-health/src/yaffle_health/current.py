@@ -71,6 +71,9 @@ def find(context_object: object | None = None) -> Manager | None:
 
 def carried_by(context_object: object | None) -> Manager | None:
     """The manager that an object carries as `healthcheck_manager`, if it is one."""
-    carried = getattr(context_object, ATTRIBUTE, None)
+    try:
+        carried = getattr(context_object, ATTRIBUTE, None)
+    except Exception:  # noqa: BLE001  a stranger's __getattr__ may raise anything; the call is not to suffer
+        return None
     # A mock, or an object that invents attributes, is no manager.
     return carried if isinstance(carried, Manager) else None

@@ -1,4 +1,4 @@
-"""A connection that breaks is a warning; one that does not come back is a failure (seed 4, "warn vs fail").
+"""A connection that breaks is a warning; one that stays away is a failure (seed 4, "warn vs fail").
 
 bus = Connection("message_bus")
 bus.lost(error)            # warn

@@ -236,6 +236,7 @@ class Manager:
         self._since = (asked, self._wall() - (self._now() - asked))
         for source in self._sources.values():
             source.forget_before(asked)
+        self._drop([key for key, source in self._sources.items() if source.is_empty])
 
     def start_afresh_after_fork(self) -> None:
         """Be a new process's memory; called in the child of a fork, before any other code of it."""

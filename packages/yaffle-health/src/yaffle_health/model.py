@@ -78,8 +78,8 @@ class Service:
 class Health:
     """The whole process, or one group of its checks, at one moment.
 
-    `checks` is sorted by name, then component id. `next_expiry_s` is how long until the next
-    passing item expires; None when none ever will.
+    `checks` is sorted by name, then component id. `next_expiry_s` is how long until the next live
+    item that does not fail expires, and with it the overall status may change; None when none will.
     """
 
     status: Status

@@ -19,8 +19,10 @@ HIDDEN: Final = "***"
 _SECRET_WORD: Final = (
     r"(?:pass(?:word|wd|phrase|code)|passwd|pwd|secret|token|api_?key|access_?key|credentials?"
     r"|signature|authorization|cookie|private_?key|connection_?string"
-    r"|(?<![a-z])(?:key|sig|auth|pass|pw)(?![a-z]))"
+    r"|(?<![a-z])(?:key|sig)(?![a-z]))"
 )
+# These are also words of everyday: "2 of 3 pass: ok". They count before = or as a key in quotes.
+_EVERYDAY_WORD: Final = r"(?:\b(?:pass|pw|auth)\s*=|[\"'](?:pass|pw|auth)[\"']\s*:)"
 _VALUE: Final = r"""(?:"(?:[^"\\]|\\.)*(?:"|$)|'(?:[^'\\]|\\.)*(?:'|$)|[^\s,;&)\]}"']+)"""
 
 
@@ -33,7 +35,10 @@ def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
         (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY.*"), HIDDEN),
         # Up to the last @: a password may hold @ and /, and one URL of oslo.messaging many hosts.
         (re.compile(r"""([a-z][a-z0-9+.-]*://)[^\s"'<>]*@""", re.IGNORECASE), rf"\1{HIDDEN}@"),
-        (re.compile(r"\b(bearer|basic|digest)\s+[\w.~+/=-]{6,}", re.IGNORECASE), rf"\1 {HIDDEN}"),
+        (
+            re.compile(r"\b((?i:bearer|basic|digest))\s+(?=[\w.~+/-]*[0-9A-Z=])[\w.~+/=-]{6,}"),
+            rf"\1 {HIDDEN}",
+        ),
         (
             re.compile(
                 rf"""([\w.-]*{_SECRET_WORD}[\w.-]*["']?\s*(?:=>?|:)\s*)(?!\*\*\*){_VALUE}""",
@@ -41,6 +46,7 @@ def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
             ),
             rf"\1{HIDDEN}",
         ),
+        (re.compile(rf"({_EVERYDAY_WORD}\s*){_VALUE}", re.IGNORECASE), rf"\1{HIDDEN}"),
         # Tokens that betray themselves: JSON web tokens, Keystone's Fernet tokens, cloud keys.
         (re.compile(r"\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?"), HIDDEN),
         (re.compile(r"\bgAAAAA[\w-]{16,}=*"), HIDDEN),

@@ -80,6 +80,11 @@ class Source:
         if self.passed_at < at:
             self.passed_at = NEVER
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing that was said is left."""
+        return self.event is None and self.passed_at == NEVER
+
     def last(self, now: float, wall: float) -> Moment | None:
         """What this source said last, or None. The caller holds the lock.
 

@@ -1,0 +1,116 @@
+"""What is shown of an error's text (pitfall 9): one line, bounded, and nothing that opens a door."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yaffle_health.redact import OUTPUT_CHARS_MAX, clean, told
+
+SECRET = "hunter2"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("mysql+pymysql://nova:hunter2@db/nova", "mysql+pymysql://***@db/nova"),
+        ("amqp://hunter2@mq", "amqp://***@mq"),
+        ("redis://:hunter2@r:6379/0 refused", "redis://***@r:6379/0 refused"),
+        ("to mysql://u:hunt@hunter2/er@db/x", "to mysql://***@db/x"),
+        ("rabbit://n:hunter2@a:5672,n:hunter2@b:5672//", "rabbit://***@b:5672//"),
+        ("FATAL: password=hunter2 user=nova", "FATAL: password=*** user=nova"),
+        ("db_password = 'hunter2 with blanks' host=a", "db_password = *** host=a"),
+        ('{"password": "hun\\"hunter2", "user": "nova"}', '{"password": ***, "user": "nova"}'),
+        ("{'secret': 'hunter2'}", "{'secret': ***}"),
+        ('token="hunter2 unterminated', "token=***"),
+        ("PWD=hunter2;UID=sa", "PWD=***;UID=sa"),
+        ("https://s3/x?X-Amz-Signature=hunter2&a=b", "https://s3/x?X-Amz-Signature=***&a=b"),
+        ("?access_token=hunter2&api_key=hunter2", "?access_token=***&api_key=***"),
+        ("X-Auth-Token: hunter2", "X-Auth-Token: ***"),
+        ("Authorization: bearer hunter2hunter2", "Authorization: *** ***"),
+        ("got Bearer hunter2hunter2.x", "got Bearer ***"),
+        ("AWS_SECRET_ACCESS_KEY: hunter2", "AWS_SECRET_ACCESS_KEY: ***"),
+        ("key=hunter2 sig=hunter2", "key=*** sig=***"),
+        ("eyJhbGciOiJIUzI1NiJ9.hunter2.hunter2", "***"),
+        ("X gAAAAABhunter2hunter2hunter2== Y", "X *** Y"),
+        ("-----BEGIN RSA PRIVATE KEY----- hunter2", "***"),
+        ("gone [SQL: SELECT 'hunter2'] [parameters: ('hunter2',)]", "gone"),
+        ("client_secret=>hunter2", "client_secret=>***"),
+        ("pass=hunter2 auth = hunter2", "pass=*** auth = ***"),
+        ("{'auth': 'hunter2'}", "{'auth': ***}"),
+        ("passphrase: hunter2, retry", "passphrase: ***, retry"),
+    ],
+)
+def test_secrets_are_hidden(text: str, shown: str) -> None:
+    assert SECRET not in clean(text)
+    assert clean(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Access denied for user 'nova'@'10.0.0.3'",
+        "could not connect to http://10.0.0.1:8774/v2.1: refused",
+        "Duplicate entry '7' for key 'PRIMARY'",
+        "2 of 3 pass: one is away",
+        "the monkey: a banana; tokenless",
+        "[Errno 111] Connection refused",
+        "basic sanity of nova@compute-1",
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert clean(text) == text
+
+
+@given(st.text(max_size=600))
+def test_whatever_comes_in_one_bounded_printable_line_goes_out(text: str) -> None:
+    shown = clean(text)
+    assert len(shown) <= OUTPUT_CHARS_MAX
+    assert shown.isprintable()
+    shown.encode()
+
+
+@given(
+    user=st.from_regex(r"[a-z]{1,8}", fullmatch=True),
+    before=st.text(st.characters(codec="ascii", exclude_characters="\"'<>"), max_size=80),
+)
+def test_a_password_in_a_url_never_shows(user: str, before: str) -> None:
+    assert SECRET not in clean(f"{before} mysql://{user}:{SECRET}@db/nova")
+
+
+@pytest.mark.parametrize("offset", range(-30, 30))
+def test_a_secret_at_the_edge_of_what_is_looked_at(offset: int) -> None:
+    filler = "password=x " * 372
+    assert SECRET not in clean(filler[: 4080 + offset] + f" mysql://nova:{SECRET}@db {'z ' * 100}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * 10**6,
+        "://" * 10**5,
+        "password" * 10**5,
+        "key=" * 10**5,
+        "-" * 10**6,
+        '"\\' * 10**5,
+        "eyJ" * 10**5,
+        "a." * 10**5 + "=",
+        " [" * 10**5,
+    ],
+)
+def test_no_text_takes_long(text: str) -> None:
+    begin = time.perf_counter()
+    clean(text)
+    assert time.perf_counter() - begin < 1
+
+
+def test_only_the_first_line_of_an_error_is_told() -> None:
+    assert told(ValueError("first\nsecond")) == "ValueError: first"
+    assert told(ValueError("\n\n second")) == "ValueError: second"
+    assert told(ValueError()) == "ValueError"
+    assert told(KeyError("k")) == "KeyError: 'k'"
+    assert told(ValueError("first"), message=False) == "ValueError"
+    assert len(clean(told(ValueError("x" * 10**7)))) <= OUTPUT_CHARS_MAX
