@@ -225,15 +225,15 @@ class _Running:
         """Bounded: a host that never lets the thread run is not waited for."""
         for owned in self._owned:
             unix_socket.remove(owned)
-        if self.ended:
-            return
         self._loop.stop()
-        if natives.get_ident() != self._thread:
-            self._done.acquire(timeout=STOP_WAIT_S)
+        # In its own thread (the host's code called us from there) there is nothing to wait for.
+        if natives.get_ident() != self._thread and self._done.acquire(timeout=STOP_WAIT_S):
+            self._loop.release()
 
     def forget(self) -> None:
         self.ended = True
         self._loop.close()
+        self._loop.release()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -94,12 +94,21 @@ class Loop:
             poll.register(fd, select.EPOLLIN)
 
     def stop(self) -> None:
-        """Ask the thread to end; any thread may."""
-        self._stopping = True
+        """Ask the thread to end; any thread may, until `release`."""
         os.eventfd_write(self._wake, 1)
 
+    def release(self) -> None:
+        """Give back what `stop` needs, once nobody will call it any more.
+
+        Not the thread's business: it would end between two lines of the one that stops it, and the
+        number of the descriptor be somebody else's by then.
+        """
+        wake, self._wake = self._wake, -1
+        if wake >= 0:
+            os.close(wake)
+
     def run(self) -> None:
-        """Serve, then close everything."""
+        """Serve, then close everything but what `stop` needs."""
         try:
             while not self._stopping:
                 self._turn()
@@ -117,7 +126,6 @@ class Loop:
         self._listeners.clear()
         if not self._poll.closed:
             self._poll.close()
-            os.close(self._wake)
 
     def _turn(self) -> None:
         events = self._poll.poll(self._timeout_s(time.monotonic()))
@@ -127,6 +135,8 @@ class Loop:
                 self._accept(self._listeners[fd], now)
             elif fd in self._open:
                 self._continue(self._open[fd], mask)
+            elif fd == self._wake:
+                self._stopping = True
         self._expire(now)
         self._tick(now)
 
