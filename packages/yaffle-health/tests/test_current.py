@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import threading
 from collections.abc import Iterator
@@ -113,10 +114,8 @@ def test_threads_with_different_managers_never_write_into_each_others() -> None:
         with use(manager):
             begin.wait()
             for _ in range(2000):
-                try:
+                with contextlib.suppress(OSError):
                     shared(works)
-                except OSError:
-                    pass
 
     threads = [
         threading.Thread(target=worker, args=(manager, n % 2 == 0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import sys
 
 from yaffle_health.model import Service
@@ -38,6 +37,8 @@ def random_id() -> str:
 
 def program_name() -> str:
     """The name a person would call this program by; `python -m package` gives the package."""
-    path = pathlib.PurePath(sys.argv[0] if sys.argv else "")
-    name = path.parent.name if path.name == "__main__.py" else path.name
+    # Not pathlib, which would double what this package costs to import.
+    *above, name = (sys.argv[0] if sys.argv else "").split("/")
+    if name == "__main__.py":
+        name = above[-1] if above else ""
     return name if name not in {"", "-c", "-m", "-"} else "python"

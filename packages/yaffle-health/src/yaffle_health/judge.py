@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -30,8 +29,7 @@ class Row(NamedTuple):
     left_s: float | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class Judgement(NamedTuple):
     """What a judgement depends on beside the items: the moment, the defaults, the group asked for.
 
     `since` is when the memory began, by the monotonic and by the wall clock.

@@ -8,7 +8,6 @@ success that was measured before a failure can never hide it, however late its s
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 from collections.abc import Callable
 from typing import NamedTuple
@@ -31,8 +30,7 @@ class Event(NamedTuple):
     output: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class Moment(NamedTuple):
     """What a source said last: when by both clocks, and what. `output` is as it was given."""
 
     at: float
