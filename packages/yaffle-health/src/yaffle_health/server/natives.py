@@ -67,7 +67,7 @@ class _Originals:
 
 def _original(name: str, module: ModuleType) -> ModuleType:
     gevent = sys.modules.get("gevent.monkey")
-    if gevent is not None and gevent.is_module_patched(name.strip("_")):
+    if gevent is not None and gevent.is_module_patched(name):
         return _Originals(gevent, name)  # type: ignore[return-value]
     eventlet = sys.modules.get("eventlet.patcher")
     if eventlet is not None and eventlet.is_monkey_patched(name.strip("_")):
