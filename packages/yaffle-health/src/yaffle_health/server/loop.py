@@ -211,7 +211,8 @@ class Loop:
         if not connection.received:
             return True
         reply = self._responder.reply(connection.received, ended=not data)
-        return self._start(connection, reply) if reply else False
+        # At the end of the stream nothing more can come: waiting on would be a busy loop.
+        return self._start(connection, reply) if reply else not data
 
     def _start(self, connection: _Connection, reply: Reply) -> bool:
         connection.to_send, connection.draining = reply.data, reply.drain
