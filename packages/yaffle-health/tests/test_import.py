@@ -11,8 +11,8 @@ import pytest
 import yaffle_health
 
 # None of these is needed to remember how a process is.
-HEAVY = """asyncio concurrent.futures email http json logging multiprocessing pathlib rfc3986 select selectors
-socket ssl subprocess tempfile threading traceback urllib uuid oslo_config prometheus_client"""
+HEAVY = """asyncio concurrent.futures email http json logging multiprocessing pathlib rfc3986 select
+selectors socket ssl subprocess tempfile threading traceback urllib uuid oslo_config prometheus_client"""
 
 
 def loaded_by(statement: str) -> set[str]:

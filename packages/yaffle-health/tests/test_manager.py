@@ -71,6 +71,14 @@ def test_components_of_one_name_are_items_of_their_own_and_sorted() -> None:
     assert checks[1].component_type == "datastore"
 
 
+def test_a_text_of_any_length_is_kept_and_shown_in_bounds() -> None:
+    manager = Manager()
+    manager.report("db", FAIL, "word " * 10**6)
+    assert len(only(manager).output or "") == 256
+    (source,) = manager._sources.values()
+    assert len(source.event.output if source.event else "") == 8192
+
+
 # --- Expiry --------------------------------------------------------------------------------------
 
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 # The names under which OpenStack's functions take the seed's context object.
 _CONTEXT_NAMES: Final = ("context", "ctxt", "ctx")
+# What is written to these is never read: `float()` is their clock.
+_FOR_NOBODY: Final = Source(NOBODY, float, component_type="", sticky=False)
+_FOR_EACH_CALL: Final = Source(FORGOTTEN, float, component_type="", sticky=False)
 _EXITS: Final = (GeneratorExit, KeyboardInterrupt, SystemExit)
 _ENDS: Final = (StopIteration, StopAsyncIteration)
 
@@ -79,16 +82,15 @@ def _is_cancellation(error: BaseException) -> bool:
 class Binding:
     """One function's tie to its source; `bound` is what the wrapper compares on each call."""
 
-    __slots__ = ("_carrier", "_origin", "_refused_by", "bound", "rules")
+    __slots__ = ("_carrier", "_origin", "_refused_by", "_unbound", "bound", "rules")
 
     def __init__(self, rules: Rules, func: Callable[..., object] | None = None) -> None:
         self.rules = rules
         self._carrier = _carrier(func)
-        # Whose arguments decide, it is looked at on each call; another's only if there is a manager.
+        # Whose arguments decide, it comes here on each call; another only if there is a manager.
         depends = self._carrier is not None or rules.component_attr is not None
-        self.bound = Source(
-            FORGOTTEN if depends else NOBODY, float, component_type="", sticky=False
-        )
+        self._unbound = _FOR_EACH_CALL if depends else _FOR_NOBODY
+        self.bound = self._unbound
         self._origin = _origin(func) if rules.sticky else None
         self._refused_by: Manager | None = None
 
@@ -119,7 +121,10 @@ class Binding:
         """The source for a call with these arguments, or None where there is no manager."""
         general = of_context() or process.default
         manager = general or self._carried(args, kwargs)
-        if manager is None or manager is self._refused_by:
+        if manager is None:
+            self.bound = self._unbound
+            return None
+        if manager is self._refused_by:
             return None
         rules = self.rules
         component = _component(rules, args)

@@ -49,8 +49,11 @@ def judge(items: Iterable[Item], declared: Sequence[Declaration], by: Judgement)
     for item in items:
         own = table.get((item.name, item.component_id))
         about = own or table.get((item.name, None))
-        heard |= {(item.name, item.component_id), (item.name, None)}
-        if by.groups.holds(by.group, item.name, about.groups if about else frozenset()):
+        if by.group in AWAITED:
+            heard |= {(item.name, item.component_id), (item.name, None)}
+        if by.group is None or by.groups.holds(
+            by.group, item.name, about.groups if about else frozenset()
+        ):
             rows.append(_row(item, about, by))
     if by.group in AWAITED:
         rows += [
@@ -97,6 +100,9 @@ def _spokesman(item: Item, default_ttl_s: float, now: float) -> tuple[Source, Mo
     A live complaint of a sticky source counts until that source passes: the worst one, then the
     latest. Otherwise whoever spoke last, as the seed has it.
     """
+    if len(item.said) == 1:
+        source, moment = item.said[0]
+        return source, moment, default_ttl_s if source.ttl_s is None else source.ttl_s
     best, best_rank = None, None
     for source, moment in item.said:
         ttl_s = default_ttl_s if source.ttl_s is None else source.ttl_s

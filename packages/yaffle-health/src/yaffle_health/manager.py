@@ -115,7 +115,7 @@ class Manager:
     def record(self, source: Source, status: Status, output: str) -> None:
         """Record a warning or a failure through a source; the output is cleaned when it is read."""
         with self._lock:
-            source.record(Event(self._now(), self._wall(), status, output))
+            source.record(Event(self._now(), self._wall(), status, output[: redact.KEPT_CHARS_MAX]))
 
     def failed(self, source: Source, error: BaseException) -> None:
         """Record an error as the failure of its source."""
@@ -305,6 +305,8 @@ class Manager:
 
 
 def _status(word: Status | str) -> Status:
+    if isinstance(word, Status):
+        return word
     try:
         return Status.parse(word)
     except (AttributeError, ValueError) as error:

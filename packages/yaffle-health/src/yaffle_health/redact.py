@@ -12,6 +12,8 @@ import re
 from typing import Final
 
 OUTPUT_CHARS_MAX: Final = 256
+# No more than this is kept of any text; one longer than the next is known to have been cut.
+KEPT_CHARS_MAX: Final = 8192
 # Patterns run over no more than this of a text of any length.
 _LOOKED_AT_CHARS: Final = 4096
 HIDDEN: Final = "***"
@@ -55,8 +57,12 @@ def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
     )
 
 
+@functools.lru_cache(maxsize=128)
 def clean(text: str) -> str:
-    """One line of at most 256 characters, valid UTF-8, printable, secrets hidden."""
+    """One line of at most 256 characters, valid UTF-8, printable, secrets hidden.
+
+    Remembered, because one failure is read many times; what is kept of a text is bounded.
+    """
     if len(text) > _LOOKED_AT_CHARS:
         # The last word may be half a secret, which no pattern would know any more.
         text = text[:_LOOKED_AT_CHARS].rpartition(" ")[0] or HIDDEN
@@ -81,5 +87,5 @@ def told(error: BaseException, *, message: bool = True) -> str:
         text = str(error)
     except Exception:  # noqa: BLE001  a stranger's __str__ may raise anything, and this is no place to fail
         return name
-    line = text[: _LOOKED_AT_CHARS * 2].strip().partition("\n")[0].strip()
+    line = text[:KEPT_CHARS_MAX].strip().partition("\n")[0].strip()
     return f"{name}: {line}" if line else name

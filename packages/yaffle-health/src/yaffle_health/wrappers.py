@@ -89,7 +89,11 @@ def generator(func: Callable[..., Generator[Any, Any, Any]], binding: Binding) -
         except caught as error:
             binding.failed(error, args, kwargs)
             raise
-        binding.passed(args, kwargs)
+        source = binding.bound
+        if source.owner is process.sole or source.owner is (of_context() or process.default):
+            source.passed_at = source.now()
+        else:
+            binding.passed(args, kwargs)
         return result
 
     return checked
