@@ -11,11 +11,13 @@ from yaffle_health.cli.codes import MEANINGS, ExitCode
 
 ENVIRONMENT = "YAFFLE_HEALTH_URI"
 UNTIL = ("pass", "warn", "fail", "gone")
-_ADDRESS = f"""\
-an ADDRESS is one of
+ADDRESSES = """\
   unix:///run/app.sock   tcp://127.0.0.1:9000   tcp://[::1]:9000   http://host:8080/actuator/health
   /run/app.sock          127.0.0.1:9000         /run/app/  (a directory: the sockets of prefork workers)
-without one, the variable {ENVIRONMENT} is asked (several with commas between them).
+"""
+_EPILOG = f"""\
+an ADDRESS is one of
+{ADDRESSES}without one, the variable {ENVIRONMENT} is asked (several with commas between them).
 """
 
 
@@ -44,7 +46,7 @@ def build() -> Parser:
     parser = Parser(
         prog="yaffle-health",
         description="Ask processes how they are, in either shape of /health, over TCP or UNIX sockets.",
-        epilog=_ADDRESS + _codes(),
+        epilog=_EPILOG + _codes(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -65,13 +67,14 @@ def _command(commands: argparse._SubParsersAction[Parser], name: str, words: str
         name,
         help=words,
         description=f"{words[0].upper()}{words[1:]}.",
-        epilog=_ADDRESS,
+        epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
 
 def _get(parser: Parser) -> None:
     _asking(parser)
+    _warn_ok(parser)
     parser.add_argument(
         "--probe",
         action="store_true",
@@ -81,6 +84,7 @@ def _get(parser: Parser) -> None:
 
 def _watch(parser: Parser) -> None:
     _asking(parser)
+    _warn_ok(parser)
     parser.add_argument(
         "--interval",
         type=seconds,
@@ -115,6 +119,7 @@ def _gather(parser: Parser) -> None:
     parser.add_argument(
         "--uri",
         required=True,
+        metavar="URI",
         help="where to answer: tcp://host:port, unix:///path, several with commas",
     )
     parser.add_argument(
@@ -131,7 +136,9 @@ def _gather(parser: Parser) -> None:
         metavar="S",
         help="how long a worker may take to answer (0.5)",
     )
-    parser.add_argument("--name", default="", help="what the answer calls the service")
+    parser.add_argument(
+        "--name", default="", metavar="WORD", help="what the answer calls the service"
+    )
 
 
 def _asking(
@@ -141,11 +148,16 @@ def _asking(
     parser.add_argument(
         "--group", metavar="NAME", help="only this group of checks: live, ready, start"
     )
-    parser.add_argument("--path", default="/health", help="what to ask for (/health)")
+    parser.add_argument(
+        "--path", default="/health", metavar="PATH", help="what to ask for (/health)"
+    )
     parser.add_argument(
         "--timeout", type=seconds, default=timeout_s, metavar="S", help=f"seconds {timeout_of}"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
+def _warn_ok(parser: Parser) -> None:
     parser.add_argument("--warn-ok", action="store_true", help="exit with 0 for warn too")
 
 
