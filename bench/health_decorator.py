@@ -265,15 +265,15 @@ def main() -> int:
 
 
 def judged(found: dict[str, float], base: float) -> int:
-    """Both targets, for the worse of the two ways to find the manager."""
+    """The ratio for both ways to find the manager, the nanoseconds for the one that services use."""
     missed = 0
-    for way in ("the process's manager", "a context's manager"):
+    for way, most in (("the process's manager", ADDED_NS_MAX), ("a context's manager", None)):
         added = found[f"@healthcheck, {way}"] - base
         ratio = added / found["Counter.inc()"]
-        good = added <= ADDED_NS_MAX and ratio <= RATIO_MAX
+        good = ratio <= RATIO_MAX and (most is None or added <= most)
         missed |= not good
         print(
-            f"{way}: {added:.0f} ns added (target {ADDED_NS_MAX}), "
+            f"{way}: {added:.0f} ns added (target {most or 'none'}), "
             f"{ratio:.2f} x Counter.inc() (target {RATIO_MAX}): {'good' if good else 'MISSED'}"
         )
     return int(missed)

@@ -70,6 +70,17 @@ def test_the_context_comes_before_the_default_and_ends_with_its_block() -> None:
     assert (names(default), names(near), names(nearer)) == (["x"], ["x"], [])
 
 
+def test_a_default_set_inside_a_context_does_not_overrule_it() -> None:
+    default, near = Manager(), Manager()
+    set_default(default)
+    work()
+    assert [check.name for check in default.health().checks] == ["x"]
+    with use(near):
+        set_default(default)
+        work()
+    assert names(near) == ["x"]
+
+
 def test_a_thread_does_not_inherit_the_context_unless_it_is_given() -> None:
     manager = Manager()
     with use(manager):

@@ -251,6 +251,15 @@ def test_a_sticky_failure_sticks_no_longer_than_it_is_believed(
     assert manager.health().status is Status.PASS
 
 
+def test_an_ordinary_failure_is_answered_by_a_sticky_functions_pass(
+    manager: Manager, clocks: Clocks
+) -> None:
+    fail_to(pair(sticky=False)[0])
+    clocks.pass_by(1)
+    pair(sticky=True)[1]()
+    assert manager.health().status is Status.PASS
+
+
 def test_functions_made_over_and_over_share_one_slot(manager: Manager) -> None:
     for sticky in (False, True):
         for _ in range(50):

@@ -301,6 +301,7 @@ def test_an_async_generator_closed_early_says_nothing_and_is_cleaned_up(manager:
         closed = numbers()
         await anext(closed)
         await closed.aclose()
+        assert cleaned == ["async"], "aclose() is done when it returns"
         abandoned = numbers()
         await anext(abandoned)
         del abandoned

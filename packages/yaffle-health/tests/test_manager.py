@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
+import time
 
 import pytest
 from health_clocks import NOON, Clocks
@@ -149,7 +150,18 @@ def test_the_next_expiry_is_that_of_the_item_that_does_not_fail() -> None:
     assert manager.health().next_expiry_s == pytest.approx(100)
 
 
+def test_the_last_word_counts_even_within_one_tick_of_the_clock() -> None:
+    manager = Clocks().manager()
+    for status in (PASS, FAIL, PASS, WARN, FAIL, PASS):
+        manager.report("db", status)
+        assert only(manager).status is status
+
+
 # --- Clocks (pitfall 3) --------------------------------------------------------------------------
+
+
+def test_ages_are_told_by_the_monotonic_clock() -> None:
+    assert Manager().source("db").now is time.monotonic
 
 
 @pytest.mark.parametrize("step_s", [-86_400, 86_400])

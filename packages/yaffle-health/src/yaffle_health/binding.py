@@ -119,8 +119,7 @@ class Binding:
 
     def source(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Source | None:
         """The source for a call with these arguments, or None where there is no manager."""
-        general = of_context() or process.default
-        manager = general or self._carried(args, kwargs)
+        manager = of_context() or process.default or self._carried(args, kwargs)
         if manager is None:
             self.bound = self._unbound
             return None
@@ -141,7 +140,7 @@ class Binding:
             _log().error("%s; this health check is not recorded", error)
             self._refused_by = manager
             return None
-        if general is not None and rules.component_attr is None:
+        if rules.component_attr is None:
             self.bound = source
         return source
 
