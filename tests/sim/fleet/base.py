@@ -23,6 +23,28 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 
+MOVED = "old.owner is not new.owner or old.epoch is not new.epoch"
+STEP = "new.action_id, new.seq, new.phase, new.epoch, new.stage, coalesce(new.result, '')"
+CHANGES = (
+    ("steps", "insert", "true", STEP),
+    ("steps", "update", "true", STEP),
+    (
+        "actions",
+        "update",
+        f"{MOVED} or old.status is not new.status",
+        "new.id, old.owner, old.epoch, old.status, old.lease_us, new.owner, new.status",
+    ),
+    (
+        "watches",
+        "update",
+        MOVED,
+        "new.cluster_id, old.owner, old.epoch, old.lease_us, new.owner",
+    ),
+    ("incidents", "update", "old.state is not new.state", "new.id, new.node_id, new.state"),
+)
+"""What is overheard: table, event, condition, values."""
+
+
 class Base:
     """The database, and its clock: the one that leases go by."""
 
@@ -35,7 +57,20 @@ class Base:
         self.raw = raw
         event.remove(self._store.engine, "begin", kind._begin)
         event.listen(self._store.engine, "begin", self._begin)
+        self.changes: list[tuple[Any, ...]] = []
+        """Every change of some rows since the list was emptied: the table, then `CHANGES`' values."""
+        self._overhear()
         self.empty = self.save()
+
+    def _overhear(self) -> None:
+        """Note changes as the database makes them, in whatever way a program asks for them."""
+        self.raw.create_function("noted", -1, lambda *change: self.changes.append(change))
+        for table, change, when, said in CHANGES:
+            self.raw.execute(
+                f"create trigger noted_{change}_{table} after {change} on {table} when {when}"
+                f" begin select noted('{table}', {said}); end"
+            )
+        self.raw.commit()
 
     def _begin(self, conn: Connection) -> None:
         """As the store's own, past SQLAlchemy: it is half of what most transactions cost here."""

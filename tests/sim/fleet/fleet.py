@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.sim.fleet.base import Base, base
+from tests.sim.fleet.hands import Hands, nothing
+from tests.sim.fleet.ledger import Ledger
 from tests.sim.fleet.looks import Look, Noted, notebook
 from tests.sim.fleet.referee import Referee
 from tests.sim.fleet.roads import Line, OwnClock, OwnPlan, OwnStore, View
@@ -45,15 +47,25 @@ class Life:
     gate: Gate
     clock: OwnClock
     view: View
+    """Its road to the backend: status, acts, fences."""
+    eyes: View
+    """Its road to the nodes themselves: URLs."""
     plan: OwnPlan
     store: OwnStore
     kit: Kit
     engine: Engine
     looks: dict[tuple[str, str], list[Look]] = field(default_factory=notebook)
     task: asyncio.Task[None] | None = None
-    blind_since_s: float | None = None
     wrote_s: float = -1.0
     """When it last heard of a commit of its own."""
+    held: bool = False
+    """Whether some trouble waits for it to come to a point, or has frozen it: one at a time."""
+    missed_s: float = -1e9
+    """When it last went on after a freeze, or its clock jumped: long enough to notice."""
+    lost_s: dict[str, float] = field(default_factory=dict)
+    """When a watch was last told that the database is away, by cluster."""
+    upset_s: float = -1e9
+    """When any of its watches may have begun anew."""
     sane_since_s: float = 0.0
     """Since when nothing has been wrong with it: alive, awake, with a database."""
 
@@ -64,7 +76,9 @@ class Life:
     def able(self) -> bool:
         """Whether it could watch: it runs, and the database is there for it."""
         lines = (self.store.fleet.line, self.store.line)
-        hindered = any(line.away or line.stall_s or line.loses_answers for line in lines)
+        hindered = any(
+            line.away or line.stall_s or line.answers_late_s or line.loses_answers for line in lines
+        )
         return not (self.gate.dead or self.gate.frozen or hindered)
 
 
@@ -81,6 +95,15 @@ class Fleet:
     line: Line = field(default_factory=Line)
     notifier: ScriptedNotifier = field(init=False)
     referee: Referee = field(init=False)
+    ledger: Ledger = field(init=False)
+    lied: bool = False
+    """Whether anything ever said the opposite of the truth."""
+    fooled: bool = False
+    """Whether a clock was ever wrong."""
+    stalled: bool = False
+    """Whether the database ever kept anybody waiting."""
+    hung_s: dict[str, float] = field(default_factory=dict)
+    """When each node was last made to hang."""
     lives: list[Life] = field(default_factory=list)
     commands: Commands = field(init=False)
     trace: deque[str] = field(default_factory=lambda: deque(maxlen=TRACE))
@@ -94,6 +117,7 @@ class Fleet:
         self.plan = FaultPlan(clock, rng=random.Random(self.rng.random()))
         self.notifier = ScriptedNotifier(clock, self.plan)
         self.referee = Referee(self)
+        self.ledger = Ledger(self)
         gate = Gate()
         profile = ScriptedProfile(self.world, self.plan, careful=self.shape.careful)
         detector = ScriptedDetector(self.world, self.plan)
@@ -113,33 +137,29 @@ class Fleet:
         gate = Gate()
         clock = OwnClock(self.base.clock, gate)
         view: Any = View(self.world)
+        eyes: Any = View(self.world)
         plan = OwnPlan(self.base.clock, self.plan)
         store = OwnStore(self, None, self.base.store(), gate)
-        box: list[Life] = []
-
-        def check(kind: str, operation_id: str, target: Any) -> None:
-            self.referee.call(box[0], kind, operation_id, target)
-
         profile: Any = GatedProfile(
-            ScriptedProfile(view, plan, careful=self.shape.careful), gate, check
+            ScriptedProfile(view, plan, careful=self.shape.careful), gate, nothing
         )
         detectors: dict[str, Any] = {}
-        fencer: Any = GatedFencer(ScriptedFencer(view, plan), gate, check)
+        fencer: Any = GatedFencer(ScriptedFencer(view, plan), gate, nothing)
         notifier: Any = GatedNotifier(self.notifier, gate)
+        profiles: dict[str, Any] = {}
+        fencers: dict[str, Any] = {}
         drivers = Drivers(
-            profiles={profile.type: profile},
-            detectors=detectors,
-            fencers={"COMPUTE": fencer},
-            notifiers={"told": notifier},
+            profiles=profiles, detectors=detectors, fencers=fencers, notifiers={"told": notifier}
         )
         kit = self._kit(store, clock, drivers, number)
-        life = Life(number, gate, clock, view, plan, store, kit, Engine(kit))
+        life = Life(number, gate, clock, view, eyes, plan, store, kit, Engine(kit))
+        profiles[profile.type] = Hands(profile, life)
+        fencers["COMPUTE"] = Hands(fencer, life)
         life.sane_since_s = clock.monotonic_s()
         context = DriverContext(clock=clock, state_dir=None, profiles=drivers.profiles)  # type: ignore[arg-type]
         detectors["NODE_STATUS_POLLING"] = Noted(StatusDetector(context), life)
-        detectors["NODE_STATUS_POLL_URL"] = Noted(ScriptedDetector(view, plan), life)
+        detectors["NODE_STATUS_POLL_URL"] = Noted(ScriptedDetector(eyes, plan), life)
         store.life = life
-        box.append(life)
         self.lives.append(life)
         life.task = self.group.create_task(self._live(life), name=str(life), context=Context())
         self.note(f"{life} starts")

@@ -13,12 +13,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tests.sim.fleet.looks import is_down
+from tests.sim.fleet import sight
 from tests.sim.fleet.shapes import BUDGETS, SETTINGS
 
-from yaffle.core.freshness import voting
-from yaffle.model.bounds import JITTER, SLACK_S, check_s
-from yaffle.model.policy import Conditional, HealthPolicy, RecoveryMode, WhenExceeded
+from yaffle.model.policy import HealthPolicy, RecoveryMode, WhenExceeded
 from yaffle.testing.clock import BOOT_S, EPOCH_US
 
 if TYPE_CHECKING:
@@ -89,6 +87,7 @@ class Referee:
         self.forgot_s = self._fleet.now_s
         before = self._turn()
         self._base.restore(stored)
+        self._fleet.ledger.set_back()
         lost = before - self._turn()
         self._fleet.note(
             f"   the database goes back {self.forgot_s - copied_s:.1f} s, {lost} turns"
@@ -120,8 +119,10 @@ class Referee:
 
     # --- at every call ---------------------------------------------------------------------------
 
-    def call(self, life: Life, kind: str, operation_id: str, target: Target) -> None:
-        """A driver is about to be told to do something."""
+    def call(
+        self, life: Life, kind: str, operation_id: str, target: Target, deadline_s: float
+    ) -> None:
+        """A driver is about to be told to do something, and may take so long for it."""
         self.acts += 1
         self._fleet.note(f"{life}: {kind} {target.name} {operation_id[:8]}")
         self.copies()
@@ -139,6 +140,9 @@ class Referee:
             self.fail(f"{what}, which does not own the action")
         if action.status != "RUNNING" or action.lease_us <= self._now_us:
             self.fail(f"{what} without a lease ({action.status})")
+        left_s = (action.lease_us - self._now_us) / 1e6
+        if self.forgot_s is None and left_s < deadline_s:
+            self.fail(f"{what} may take {deadline_s:.1f} s, and its lease ends in {left_s:.1f} s")
         if action.action == "NODE_RECOVER":
             self._wanted(what, life, step, action)
         if kind == "CREATE" and action.action in {"NODE_RECOVER", "NODE_UPDATE"}:
@@ -185,26 +189,31 @@ class Referee:
 
     # --- after every write -----------------------------------------------------------------------
 
-    def written(self, life: Life | None) -> None:
-        """Something may have been committed by that process, or by nobody that lives any more."""
+    def written(self, life: Life | None, asked_s: float, *, late: bool) -> None:
+        """That process has done its work in a transaction, which is about to be committed.
+
+        `asked_s`: when it asked for it. `late`: it was told since that it did not come about.
+        """
+        self._fleet.ledger.judge(life)
         rows = self._base.rows(ADMITTED)
         self._give_back()
         fresh = [r for r in rows if r.id not in self.admitted]
         for row in fresh:
             self.admitted.add(row.id)
             if row.cluster_id is not None:
-                self._admission(life, row, rows)
+                self._admission(life, row, rows, asked_s, late=late)
         if fresh:
             self._caps(rows)
 
-    def _admission(self, life: Life | None, action: Any, rows: Any) -> None:
+    def _admission(
+        self, life: Life | None, action: Any, rows: Any, asked_s: float, *, late: bool
+    ) -> None:
         (node,) = self._base.rows("select * from nodes where id = ?", action.node_id)
         holder = self._holder(action.cluster_id)
         what = f"recovery of {node.name} admitted by {holder or life or 'nobody'}"
         self._fleet.note(what)
-        # Others' commits may lie between the caller's and this moment: any holder will do.
-        if holder is None:
-            self.fail(f"{what}, though nobody holds its watch")
+        if holder is None or holder is not life:
+            self.fail(f"{what} in a transaction of {life}: whose watch is it?")
             return
         for pause in self.pauses(holder, action.node_id, action.cluster_id):
             self.fail(f"{what} in spite of a {pause.kind} ({pause.reason})")
@@ -223,8 +232,8 @@ class Referee:
         if policy.recovery.mode is RecoveryMode.OBSERVE:
             self.fail(f"{what}: the policy only observes")
         self._storm(what, holder, action, policy, rows)
-        if node.mark_reason is None:
-            self._seen(what, holder, action, policy)
+        if node.mark_reason is None and not late:
+            self._seen(what, holder, action, policy, asked_s)
 
     def _holder(self, cluster_id: str) -> Life | None:
         rows = self._base.rows(
@@ -272,34 +281,25 @@ class Referee:
         )
         return max(1, math.ceil(round((limit.percent or 0) * row.n, 6) / 100))
 
-    def _seen(self, what: str, holder: Life, action: Any, policy: HealthPolicy) -> None:
+    def _seen(
+        self, what: str, holder: Life, action: Any, policy: HealthPolicy, asked_s: float
+    ) -> None:
         """`fall` looks since this engine has the watch, each an interval from the next."""
-        detection = policy.detection
         (watch,) = self._base.rows(
             "select claimed_us from watches where cluster_id = ?", action.cluster_id
         )
-        since_s = self._mono_s(watch.claimed_us)
-        enough = [
-            is_down(holder.looks[action.node_id, mode.key], detection, since_s)
-            for mode in voting(detection)
-        ]
-        fits = any(enough) if detection.conditional is Conditional.ANY_FAILED else all(enough)
-        if not fits:
-            self.fail(
-                f"{what} before {detection.fall} fresh looks had failed (since {since_s:.3f})"
-            )
-        self._not_blind(what, holder, action, policy)
-
-    def _not_blind(self, what: str, holder: Life, action: Any, policy: HealthPolicy) -> None:
-        if holder.blind_since_s is None:
-            return
-        detection = policy.detection
-        asked_s = max(check_s(m, detection.interval_s) for m in voting(detection))
-        bound_s = detection.interval_s * (1 + JITTER) + 2 * (asked_s + SLACK_S) + MARGIN_S
-        count = len(self._base.rows("select id from nodes where cluster_id = ?", action.cluster_id))
-        blind_s = self._fleet.now_s - holder.blind_since_s
-        if count > 1 and blind_s > bound_s:
-            self.fail(f"{what}, which has seen nothing for {blind_s:.1f} s")
+        sight.judge(
+            self._fleet,
+            sight.Asked(
+                what=what,
+                life=holder,
+                node_id=action.node_id,
+                cluster_id=action.cluster_id,
+                policy=policy,
+                asked_s=asked_s,
+                claimed_s=self._mono_s(watch.claimed_us),
+            ),
+        )
 
     def _give_back(self) -> None:
         """Recoveries that ended without having touched anything have their tokens returned."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import Context
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,8 @@ class Line:
     away: bool = False
     stall_s: float = 0.0
     """How long it takes to answer, at most."""
+    answers_late_s: float = 0.0
+    """How long the answer to a commit takes, at most."""
     loses_answers: float = 0.0
     """Chance that a write is committed and its caller is not told."""
 
@@ -91,23 +94,24 @@ class OwnStore:
 
     async def write(self, work: Any, *, timeout_s: float = 10.0) -> Any:
         name = getattr(work, "__qualname__", "?").replace(".<locals>", "")
+        asked_s = self.fleet.now_s
         await self.gate.passing(f"before {name}")
-        await self._reach(work, timeout_s)
-        try:
-            result = await self.inner.write(work, timeout_s=timeout_s)
-        finally:
-            self.fleet.referee.written(self.life)
-        if self.life is not None:
-            self.life.wrote_s = self.fleet.now_s
-        if self._chance(max(line.loses_answers for line in self._lines)):
-            raise StoreUnavailable("simulated: no answer, it may still happen")
+        with self._overheard():
+            await self._reach(work, timeout_s, asked_s)
+            result = await self.inner.write(self._judged(work, asked_s), timeout_s=timeout_s)
+            if self.life is not None:
+                self.life.wrote_s = self.fleet.now_s
+            if self._chance(max(line.loses_answers for line in self._lines)):
+                raise StoreUnavailable("simulated: no answer, it may still happen")
+        await self._slowly()
         await self.gate.passing(f"after {name}")
         return result
 
     async def read(self, work: Any, *, timeout_s: float = 10.0) -> Any:
         await self.gate.passing()
-        await self._reach(None, timeout_s)
-        result = await self.inner.read(work, timeout_s=timeout_s)
+        with self._overheard():
+            await self._reach(None, timeout_s, self.fleet.now_s)
+            result = await self.inner.read(work, timeout_s=timeout_s)
         await self.gate.passing()
         return result
 
@@ -118,7 +122,37 @@ class OwnStore:
     def _chance(self, share: float) -> bool:
         return share > 0 and self.fleet.rng.random() < share
 
-    async def _reach(self, work: Any, timeout_s: float) -> None:
+    def _judged(self, work: Any, asked_s: float, *, late: bool = False) -> Any:
+        """Return the work, and the referee's look at what it did, in one transaction."""
+
+        def judged(conn: Any) -> Any:
+            self.fleet.base.changes.clear()
+            result = work(conn)
+            self.fleet.referee.written(self.life, asked_s, late=late)
+            return result
+
+        return judged
+
+    @contextmanager
+    def _overheard(self) -> Iterator[None]:
+        """Remember which watch was told that the database is away: it has to look afresh."""
+        try:
+            yield
+        except StoreUnavailable:
+            task = asyncio.current_task()
+            name = task.get_name() if task is not None else ""
+            if self.life is not None and name.startswith("watch "):
+                self.life.lost_s[name.removeprefix("watch ")] = self.fleet.now_s
+                self.life.upset_s = self.fleet.now_s
+            raise
+
+    async def _slowly(self) -> None:
+        """Let the answer to what was committed take its time."""
+        longest_s = max(line.answers_late_s for line in self._lines)
+        if longest_s:
+            await asyncio.sleep(self.fleet.rng.uniform(0, longest_s))
+
+    async def _reach(self, work: Any, timeout_s: float, asked_s: float) -> None:
         if any(line.away for line in self._lines):
             raise StoreUnavailable("simulated: the database is away")
         longest_s = max(line.stall_s for line in self._lines)
@@ -129,15 +163,14 @@ class OwnStore:
         if stall_s < timeout_s:
             return
         if work is not None and self._chance(0.5):
-            late = self._late(work, stall_s - timeout_s)
+            late = self._late(work, stall_s - timeout_s, asked_s)
             # The database does it whatever becomes of this process.
             self.fleet.group.create_task(late, name="a late commit", context=Context())
         raise StoreUnavailable("simulated: no answer in time, it may still happen")
 
-    async def _late(self, work: Any, delay_s: float) -> None:
+    async def _late(self, work: Any, delay_s: float, asked_s: float) -> None:
         await asyncio.sleep(delay_s)
         try:
-            await self.inner.write(work)
+            await self.inner.write(self._judged(work, asked_s, late=True))
         except Exception as error:  # noqa: BLE001 - nobody is there to be told
             self.fleet.note(f"a late commit came to nothing: {error}"[:100])
-        self.fleet.referee.written(self.life)

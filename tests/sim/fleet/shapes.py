@@ -19,8 +19,9 @@ from yaffle.testing import run_virtual
 from yaffle.testing.clock import EPOCH_US
 from yaffle.testing.world import Copy, World
 
-SHAPES = 24
+DRAWN = 24
 GRACE_S = 30.0
+BUILT_WITHIN_S = 3600.0
 SETTINGS = EngineSettings(lease=12.0, poll=4.0, action_timeout=60.0)
 BUDGETS = BudgetsSettings(
     total=BudgetSettings(max_in_flight=3, burst=6, per_hour=720),
@@ -44,6 +45,20 @@ LADDERS: list[list[dict[str, Any]]] = [
     ],
     [{"name": "REBOOT", "timeout": 15}],
 ]
+
+
+BOTH = [STATUS, URL]
+CHOSEN: list[tuple[int, int, list[dict[str, Any]], int]] = [
+    (4, 1, BOTH, 1),
+    (3, 1, [URL], 2),
+    (1, 5, BOTH, 1),
+    (2, 3, BOTH, 2),
+    (3, 2, [URL], 1),
+    (1, 12, BOTH, 2),
+]
+"""Shapes that chance seldom draws: clusters, members, modes, `fall`. Nothing brakes them but what has to:
+all may be sick at once, and any mode suffices."""
+SHAPES = DRAWN + len(CHOSEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +173,51 @@ def old_document(rng: random.Random) -> dict[str, Any]:
     }
 
 
+def generous(modes: list[dict[str, Any]], fall: int, number: int) -> dict[str, Any]:
+    """A policy that trusts any mode, and heals whatever fails."""
+    ladders = [LADDERS[1], LADDERS[0], LADDERS[1]]
+    return {
+        "type": "senlin.policy.health",
+        "version": "1.3",
+        "properties": {
+            "detection": {
+                "interval": 2 + number % 2,
+                "node_update_timeout": 10,
+                "recovery_conditional": "ANY_FAILED",
+                "rise": 1,
+                "fall": fall,
+                "detection_modes": modes,
+            },
+            "recovery": {
+                "fencing": ["COMPUTE"],
+                "node_delete_timeout": 10,
+                "actions": ladders[number % 3],
+                "limits": {"max_unhealthy": "100%", "when_exceeded": "hold", "max_in_flight": 3},
+                "retry": {"attempts": 2, "backoff": 3, "max_backoff": 6, "stable_after": 40},
+            },
+        },
+    }
+
+
+def chosen(number: int) -> Shape:
+    """Return one of CHOSEN, not built yet."""
+    count, size, modes, fall = CHOSEN[number - DRAWN]
+    drawn = generous(modes, fall, number)
+    parsed = parse_document(drawn)
+    every = [ClusterShape(f"web{index}", size, drawn, 2.0, parsed) for index in range(count)]
+    return Shape(number, tuple(every), careful=False)
+
+
 @lru_cache(maxsize=SHAPES)
 def shape(number: int) -> Shape:
     """Return a shape, built."""
+    made = chosen(number) if number >= DRAWN else drawn_shape(number)
+    run_virtual(lambda: _build(made), seed=number, wall_s=120)
+    return made
+
+
+def drawn_shape(number: int) -> Shape:
+    """Return one that chance has drawn, not built yet."""
     rng = random.Random(number)
     count = rng.choice([1, 1, 1, 2, 2, 3])
     clusters = []
@@ -174,9 +231,7 @@ def shape(number: int) -> Shape:
                 continue
             break
         clusters.append(ClusterShape(f"web{index}", size, drawn, 2.0, parsed))
-    made = Shape(number, tuple(clusters), careful=rng.random() < 0.2)
-    run_virtual(lambda: _build(made), seed=number, wall_s=120)
-    return made
+    return Shape(number, tuple(clusters), careful=rng.random() < 0.2)
 
 
 async def _build(made: Shape) -> None:
@@ -199,6 +254,8 @@ async def _build(made: Shape) -> None:
             )
         wanted = sum(c.size for c in made.clusters)
         while not _well(fleet, wanted):
+            if fleet.referee.broken or fleet.now_s > BUILT_WITHIN_S:
+                raise AssertionError(f"calm weather: {fleet.referee.broken or 'never well'}")
             await fleet.base.clock.sleep(1.0)
         assert life.task is not None
         life.task.cancel()

@@ -140,9 +140,12 @@ def many(first: int, count: int, workers: int) -> Iterator[Told]:
         for begin in range(first, last, stride)
         for start in range(begin, min(begin + SHAPES, last))
     ]
-    with ProcessPoolExecutor(max_workers=workers) as pool:
+    pool = ProcessPoolExecutor(max_workers=workers)
+    try:
         for future in as_completed([pool.submit(block, b) for b in blocks]):
             yield from future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)  # whoever has seen enough does not wait for the rest
 
 
 def main() -> int:
