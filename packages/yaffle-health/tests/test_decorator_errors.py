@@ -334,7 +334,7 @@ def test_a_defect_of_recording_never_reaches_the_caller(
 def test_a_name_outside_the_closed_set_is_logged_once_and_the_function_works(
     clocks: Clocks, caplog: pytest.LogCaptureFixture
 ) -> None:
-    @healthcheck("databse")
+    @healthcheck("db")
     def ping() -> str:
         return "pong"
 
@@ -342,4 +342,4 @@ def test_a_name_outside_the_closed_set_is_logged_once_and_the_function_works(
         assert [ping() for _ in range(3)] == ["pong"] * 3
         assert manager.health().checks == ()
     (record,) = caplog.records
-    assert "'databse'" in record.getMessage()
+    assert "'db'" in record.getMessage()

@@ -109,7 +109,7 @@ def test_groups_of_the_services_own() -> None:
     assert manager.groups == {"live", "ready", "start", "storage", "fast"}
 
 
-@pytest.mark.parametrize("group", ["raedy", "", "LIVE"])
+@pytest.mark.parametrize("group", ["readyz", "", "LIVE"])
 def test_a_group_that_nobody_declared_is_no_group(group: str) -> None:
     with pytest.raises(UnknownGroup) as caught:
         Manager().health(group)

@@ -291,8 +291,8 @@ def test_a_status_that_is_none(status: str) -> None:
 def test_a_closed_set_of_names() -> None:
     manager = Manager(names={"message_bus", "database"})
     manager.passed("database")
-    with pytest.raises(BadOption, match=r"'databse'.*database, message_bus"):
-        manager.passed("databse")
+    with pytest.raises(BadOption, match=r"'db'.*database, message_bus"):
+        manager.passed("db")
     assert only(manager).name == "database"
 
 
