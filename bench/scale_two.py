@@ -112,7 +112,13 @@ def fleet(server: PostgreSQL, folder: Path, chosen: argparse.Namespace) -> None:
     flags = Flags(folder / "flags", count)
     began = time.monotonic()
     two = [
-        EngineProcess(url, folder / "flags", f"--lease={chosen.lease}", f"--core={core}")
+        EngineProcess(
+            url,
+            folder / "flags",
+            f"--lease={chosen.lease}",
+            f"--core={core}",
+            *([f"--profile={folder / f'profile-{core}'}"] if chosen.profile else []),
+        )
         for core in (0, 1)
     ]
     try:
@@ -133,11 +139,15 @@ def fleet(server: PostgreSQL, folder: Path, chosen: argparse.Namespace) -> None:
         )
         time.sleep(2 * interval)
         quiet(server, url, two, chosen, empty)
+        if chosen.profile:
+            return
         sample(url, flags, count, bound_s)
         takeover(url, flags, two, count, chosen, bound_s)
     finally:
         for each in two:
             each.stop()
+        for told in sorted(folder.glob("profile-*")):
+            print(told.read_text())
 
 
 def all_seen(engines: list[EngineProcess], count: int) -> bool:
@@ -242,6 +252,7 @@ def main() -> None:
     options.add_argument("--interval", type=float, default=5.0)
     options.add_argument("--lease", type=float, default=10.0)
     options.add_argument("--seconds", type=float, default=20.0)
+    options.add_argument("--profile", action="store_true", help="where the time goes, no failures")
     chosen = options.parse_args()
     print(described())
     print(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from yaffle.engine.scene import Scene
     from yaffle.engine.session import Session
     from yaffle.model.ids import ClusterId, NodeId
-    from yaffle.store.records import NodeRow
+    from yaffle.store.records import ActionRow, IncidentRow, NodeRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,14 +77,33 @@ def save(
     if not leases.holds_watch(conn, session.me, session.epoch, scene.cluster.id):
         raise StaleEpoch(f"cluster {scene.cluster.name} is watched by another engine")
     now_us = kit.clock.now_us()
-    saved: dict[NodeId, Saved] = {}
-    for ident, memory in changed.items():
-        row = catalog.node(conn, ident)
-        if row is not None and not outdated(scene.nodes.get(ident), row):
-            _save_one(kit, conn, scene, row, memory, now_us)
-            saved[ident] = Saved.of_memory(memory)
+    rows = catalog.nodes_among(conn, changed)
+    current = {i: r for i, r in rows.items() if not outdated(scene.nodes.get(i), r)}
+    around = _Around(
+        holders=actions.holders_among(conn, current), incidents=incidents.open_among(conn, current)
+    )
+    # In the order given: every engine that writes several events writes them in the same one.
+    written = {
+        ident: _values_of(kit, conn, scene, current[ident], memory, around, now_us)
+        for ident, memory in changed.items()
+        if ident in current
+    }
+    catalog.set_nodes(conn, written, now_us)
     refresh_cluster(conn, scene.cluster.id, now_us)
-    return saved
+    return {ident: Saved.of_memory(changed[ident]) for ident in written}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Around:
+    """What else is true of the nodes whose beliefs are written, read at once for all of them."""
+
+    holders: Mapping[str, ActionRow]
+    incidents: Mapping[NodeId, IncidentRow]
+
+    def recovering(self, ident: NodeId) -> bool:
+        """Whether an action is at work on the node, to which it is left."""
+        holder = self.holders.get(ident)
+        return holder is not None and holder.status in actions.ACTIVE
 
 
 def outdated(known: NodeRow | None, row: NodeRow) -> bool:
@@ -99,9 +118,16 @@ def outdated(known: NodeRow | None, row: NodeRow) -> bool:
     return newer or (row.mark_reason, row.mark_us) != (known.mark_reason, known.mark_us)
 
 
-def _save_one(
-    kit: Kit, conn: Connection, scene: Scene, row: NodeRow, memory: NodeMemory, now_us: int
-) -> None:
+def _values_of(
+    kit: Kit,
+    conn: Connection,
+    scene: Scene,
+    row: NodeRow,
+    memory: NodeMemory,
+    around: _Around,
+    now_us: int,
+) -> Mapping[str, object]:
+    """Return what changes in the node's row; its events and incidents are written at once."""
     values: dict[str, object] = {
         "gray": memory.gray,
         "backend_status": backend_status(memory) or row.backend_status,
@@ -131,14 +157,15 @@ def _save_one(
             data={"from": row.health, "to": memory.health.value},
         )
     if memory.health is Health.UNHEALTHY:
-        values |= _fell_ill(kit, conn, scene, row, memory, now_us)
+        values |= _fell_ill(kit, conn, scene, row, memory, around, now_us)
     elif memory.health is Health.HEALTHY:
-        values |= _is_well(kit, conn, row, now_us, IncidentState.ALREADY_HEALTHY, "by itself")
+        ends_as = IncidentState.ALREADY_HEALTHY
+        values |= _is_well(kit, conn, row, around, now_us, ends_as, "by itself")
     elif not voting(scene.policy.detection):
-        values |= _is_well(kit, conn, row, now_us, IncidentState.SUPERSEDED, UNWATCHED)
+        values |= _is_well(kit, conn, row, around, now_us, IncidentState.SUPERSEDED, UNWATCHED)
     elif row.health == Health.UNHEALTHY:
-        _in_doubt(kit, conn, row, memory, now_us)
-    catalog.set_node(conn, row.id, now_us, **values)
+        _in_doubt(kit, conn, row, memory, around, now_us)
+    return values
 
 
 def _verified_since(row: NodeRow, memory: NodeMemory) -> bool:
@@ -159,14 +186,20 @@ def _forgotten(scene: Scene, row: NodeRow, now_us: int) -> dict[str, object]:
 
 
 def _fell_ill(
-    kit: Kit, conn: Connection, scene: Scene, row: NodeRow, memory: NodeMemory, now_us: int
+    kit: Kit,
+    conn: Connection,
+    scene: Scene,
+    row: NodeRow,
+    memory: NodeMemory,
+    around: _Around,
+    now_us: int,
 ) -> dict[str, object]:
     """Open the incident; the life cycle shows WARNING, so that Senlin's own rules come right."""
     # A node whose recoveries are used up and that got well since fails anew: that is news, even
     # though only a person may have it healed.
     # Its status remembers that: one that stayed ill bears ERROR, also while we could not ask it.
     anew = row.exhausted_us is None or row.status == NodeStatus.ACTIVE
-    if anew and incidents.open_of(conn, row.id) is None:
+    if anew and row.id not in around.incidents:
         news.open_incident(
             kit,
             conn,
@@ -184,11 +217,12 @@ def _fell_ill(
     return {"status": NodeStatus.WARNING.value, "status_reason": problems.explain(memory)}
 
 
-def _in_doubt(kit: Kit, conn: Connection, row: NodeRow, memory: NodeMemory, now_us: int) -> None:
+def _in_doubt(
+    kit: Kit, conn: Connection, row: NodeRow, memory: NodeMemory, around: _Around, now_us: int
+) -> None:
     """The verdict stands no more, and nothing better is known: what held the node is over too."""
-    holder = actions.lock_holder(conn, row.id)
-    incident = incidents.open_of(conn, row.id)
-    if incident is None or (holder is not None and holder.status in actions.ACTIVE):
+    incident = around.incidents.get(row.id)
+    if incident is None or around.recovering(row.id):
         return
     lifted = incident.cause == "marked" and memory.mark is None
     news.change(
@@ -214,6 +248,7 @@ def _is_well(
     kit: Kit,
     conn: Connection,
     row: NodeRow,
+    around: _Around,
     now_us: int,
     becomes: IncidentState,
     why: str,
@@ -222,10 +257,9 @@ def _is_well(
 
     One that is being recovered is left to its recovery.
     """
-    holder = actions.lock_holder(conn, row.id)
-    if holder is not None and holder.status in actions.ACTIVE:
+    if around.recovering(row.id):
         return {}
-    incident = incidents.open_of(conn, row.id)
+    incident = around.incidents.get(row.id)
     if incident is not None:
         well = becomes is IncidentState.ALREADY_HEALTHY
         news.change(

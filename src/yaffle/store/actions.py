@@ -8,7 +8,7 @@ is made ready in the transaction in which the last of them ends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -58,6 +58,7 @@ _INSERT: Final = insert(actions)
 _ACTION: Final = select(actions).where(actions.c.id == bindparam("ident"))
 _SET: Final = update(actions).where(actions.c.id == bindparam("ident"))
 _HOLDER: Final = select(actions).where(actions.c.lock_key == bindparam("key"))
+_HOLDERS: Final = select(actions).where(actions.c.lock_key.in_(bindparam("keys", expanding=True)))
 _LOCKS: Final = (
     select(actions)
     .where(
@@ -385,6 +386,12 @@ def holder_of(conn: Connection, key: str) -> ActionRow | None:
     """Return the action that holds the lock of a node or cluster."""
     row = conn.execute(_HOLDER, {"key": key}).one_or_none()
     return None if row is None else load(ActionRow, row)
+
+
+def holders_among(conn: Connection, keys: Iterable[str]) -> Mapping[str, ActionRow]:
+    """Return the actions that hold any of these locks, by lock."""
+    rows = conn.execute(_HOLDERS, {"keys": list(keys)})
+    return {str(row.lock_key): load(ActionRow, row) for row in rows}
 
 
 def cancel(conn: Connection, action_id: ActionId, reason: str, now_us: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
@@ -177,6 +177,7 @@ _SOME_NODES: Final = select(nodes).where(nodes.c.id.in_(bindparam("idents", expa
 _NODE: Final = select(nodes).where(nodes.c.id == bindparam("ident"))
 _CLUSTER: Final = select(clusters).where(clusters.c.id == bindparam("ident"))
 _PROFILE: Final = select(profiles).where(profiles.c.id == bindparam("ident"))
+_NODES: Final = select(nodes).where(nodes.c.id.in_(bindparam("idents", expanding=True)))
 _SET_NODE: Final = (
     update(nodes).where(nodes.c.id == bindparam("ident")).values(version=nodes.c.version + 1)
 )
@@ -186,6 +187,12 @@ def node(conn: Connection, node_id: NodeId) -> NodeRow | None:
     """Return a node, or None once it has been deleted."""
     row = conn.execute(_NODE, {"ident": node_id}).one_or_none()
     return None if row is None else load(NodeRow, row)
+
+
+def nodes_among(conn: Connection, idents: Iterable[NodeId]) -> Mapping[NodeId, NodeRow]:
+    """Return those of the nodes that are still there; as many ids as one statement takes."""
+    rows = (load(NodeRow, r) for r in conn.execute(_NODES, {"idents": list(idents)}))
+    return {row.id: row for row in rows}
 
 
 def cluster(conn: Connection, cluster_id: ClusterId) -> ClusterRow | None:
@@ -207,6 +214,18 @@ def policy(conn: Connection, policy_id: PolicyId) -> PolicyRow:
 def set_node(conn: Connection, node_id: NodeId, now_us: int, **values: object) -> None:
     """Change columns of a node; a node that is gone is left alone."""
     conn.execute(_SET_NODE, {**values, "updated_us": now_us, "ident": node_id})
+
+
+def set_nodes(
+    conn: Connection, changes: Mapping[NodeId, Mapping[str, object]], now_us: int
+) -> None:
+    """Change columns of several nodes, those with the same columns in one round trip."""
+    alike: dict[frozenset[str], list[dict[str, object]]] = {}
+    for ident, values in changes.items():
+        change = {**values, "updated_us": now_us, "ident": ident}
+        alike.setdefault(frozenset(values), []).append(change)
+    for some in alike.values():
+        conn.execute(_SET_NODE, some)
 
 
 def set_cluster(conn: Connection, cluster_id: ClusterId, now_us: int, **values: object) -> None:

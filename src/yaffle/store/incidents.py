@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import bindparam, insert, select, update
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _INSERT: Final = insert(incidents)
 _SET: Final = update(incidents).where(incidents.c.id == bindparam("ident"))
 _OPEN: Final = select(incidents).where(incidents.c.open_key == bindparam("node"))
+_ALL_OPEN: Final = select(incidents).where(
+    incidents.c.open_key.in_(bindparam("nodes", expanding=True))
+)
 _INSERT_DECISION: Final = insert(decisions)
 
 
@@ -33,6 +36,12 @@ def open_of(conn: Connection, node_id: NodeId) -> IncidentRow | None:
     """Return the node's open incident."""
     row = conn.execute(_OPEN, {"node": node_id}).one_or_none()
     return None if row is None else load(IncidentRow, row)
+
+
+def open_among(conn: Connection, nodes: Iterable[NodeId]) -> Mapping[NodeId, IncidentRow]:
+    """Return the open incidents of any of these nodes, by node."""
+    rows = (load(IncidentRow, r) for r in conn.execute(_ALL_OPEN, {"nodes": list(nodes)}))
+    return {row.node_id: row for row in rows}
 
 
 def last_of(conn: Connection, node_id: NodeId) -> IncidentRow | None:
