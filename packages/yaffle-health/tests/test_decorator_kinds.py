@@ -114,6 +114,14 @@ class AsyncCallable:
         return body(what)
 
 
+class GeneratingCallable:
+    """An object whose call is a generator."""
+
+    def __call__(self, what: str) -> Iterator[str]:
+        yield "first"
+        yield body(what)
+
+
 @healthcheck("x")
 def function(what: str) -> str:
     return body(what)
@@ -127,6 +135,11 @@ def _bodies() -> dict[str, Callable[[str], Any]]:
     found["lambda"] = healthcheck("x")(lambda what, *_: body(what))
     found["partial"] = healthcheck("x")(functools.partial(body))
     found["partial coroutine"] = healthcheck("x")(functools.partial(kinds.coroutine))
+    found["partial generator"] = healthcheck("x")(functools.partial(kinds.generator))
+    found["partial old coroutine"] = healthcheck("x")(functools.partial(kinds.old_coroutine))
+    found["generating object"] = healthcheck("x")(GeneratingCallable())
+    for name in ("method", "coroutine", "generator", "async_generator", "old_coroutine"):
+        found[f"twice {name}"] = healthcheck("x")(getattr(kinds, name))
     found["bound method"] = healthcheck("x")(Kinds().method.__wrapped__.__get__(kinds))
     found["callable object"] = healthcheck("x")(SyncCallable())
     found["async callable object"] = healthcheck("x")(AsyncCallable())
