@@ -70,12 +70,13 @@ def running(
     arguments: Sequence[str | Path], folder: Path, **environment: str
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a program in a folder; its output goes to `log` there and into a failure's message."""
+    places = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
     with (
         (folder / "log").open("wb") as log,
         subprocess.Popen(
             [str(a) for a in arguments],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(folder), **environment},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(places), **environment},
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,

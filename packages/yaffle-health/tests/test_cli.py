@@ -179,6 +179,11 @@ def test_what_wait_waits_for(endpoint: Changing, word: str, until: str, code: Ex
     assert main(arguments) == code
 
 
+def test_wait_waits_for_all_of_them(endpoint: Changing, tmp_path: Path) -> None:
+    addresses = [str(endpoint.path), str(tmp_path / "nobody.sock")]
+    assert main(["wait", "--timeout", "0.3", *addresses]) == ExitCode.NOT_IN_TIME
+
+
 def test_wait_until_gone(tmp_path: Path) -> None:
     nobody = str(tmp_path / "nobody.sock")
     assert main(["wait", "--until", "gone", "--timeout", "1", nobody]) == ExitCode.PASS

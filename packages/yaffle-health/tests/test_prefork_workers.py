@@ -14,7 +14,8 @@ from yaffle_health.errors import BadOption, UnknownGroup
 from yaffle_health.manager import Manager
 from yaffle_health.model import Health, Status
 from yaffle_health.prefork import Workers, gather, serve_worker
-from yaffle_health.reader import Target, read
+from yaffle_health.prefork.workers import Worker, _remove
+from yaffle_health.reader import Problem, Reading, Target, read
 
 
 def saying(status: str, **checks: list[dict[str, str]]) -> peers.Script:
@@ -80,6 +81,18 @@ def test_no_worker_at_all_is_a_failure_and_fewer_than_expected_a_warning(tmp_pat
     assert health.checks[0].output == "1 of 2 workers are there"
 
 
+def test_a_socket_that_has_been_replaced_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(tmp_path / "7.sock"))
+    (found,) = Workers(tmp_path)._sockets()
+    pid, path, inode = found
+    refused = Reading(address="", took_s=0, problem=Problem.REFUSED)
+    _remove(Worker(pid=pid, path=path, inode=inode + 1, reading=refused))
+    assert path.exists()
+    _remove(Worker(pid=pid, path=path, inode=inode, reading=refused))
+    assert not path.exists()
+
+
 @pytest.mark.parametrize("name", ["a.sock", "8.socket", ".12ab", "08.sock", "8.sock.x", "-8.sock"])
 def test_other_files_are_none_of_its_business(tmp_path: Path, name: str) -> None:
     (tmp_path / "5.sock").write_text("a file")
@@ -114,6 +127,8 @@ def test_groups_are_asked_for_and_an_unknown_one_is_unknown(tmp_path: Path) -> N
         assert "database" not in {c.name for c in live.checks}
         with pytest.raises(UnknownGroup):
             workers.health("nonsense & more")
+        with pytest.raises(UnknownGroup):
+            workers.health("live&format=nova")
 
 
 def test_a_hundred_probes_a_second_are_not_a_hundred_questions(tmp_path: Path) -> None:

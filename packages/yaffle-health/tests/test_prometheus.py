@@ -15,8 +15,11 @@ from yaffle_health.views import Shape, render
 
 
 def a_manager() -> Manager:
-    manager = Manager(description='a "service"\\', host="c-1", clock=lambda: 100.0)
-    manager.report("database", "fail", "lost", component_id="main\\\"spare")
+    now = [100.0]
+    manager = Manager(description='a "service"\\', host="c-1", clock=lambda: now[0])
+    manager.report("stale", "fail", "lost", ttl_s=10)
+    now[0] += 11
+    manager.report("database", "fail", "lost", component_id='main\\"spare')
     manager.passed("bus")
     return manager
 
@@ -41,7 +44,7 @@ def test_both_ways_show_the_same_metrics() -> None:
     ours = prometheus_client.generate_latest(registry).decode()
     endpoint = render(manager.health(), Shape.PROMETHEUS).decode()
     assert sortable(ours) == sortable(endpoint)
-    labels = {"check": "database", "component": "main\\\"spare", "state": "fail"}
+    labels = {"check": "database", "component": 'main\\"spare', "state": "fail"}
     assert registry.get_sample_value("yaffle_health_check_status", labels) == 1
     assert registry.get_sample_value("yaffle_health_check_status", labels | {"state": "pass"}) == 0
 

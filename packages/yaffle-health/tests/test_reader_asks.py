@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import threading
 import time
@@ -12,7 +13,8 @@ import health_peers as peers
 import pytest
 
 from yaffle_health.model import Status
-from yaffle_health.reader import Problem, Target, read, read_all
+from yaffle_health.reader import Problem, Target, ask, read, read_all
+from yaffle_health.reader.resolve import SocketAddress
 
 PASS = peers.answer(200, '{"status": "pass"}')
 
@@ -98,6 +100,30 @@ def test_a_full_backlog_is_waited_for_and_then_given_up(tmp_path: Path) -> None:
             one.connect_ex(str(tmp_path / "s"))
         reading = read(Target(path=str(tmp_path / "s")), timeout_s=0.2)
         assert reading.problem is Problem.TIMEOUT
+        for one in held:
+            one.close()
+
+
+def test_a_black_hole_among_the_addresses_leaves_time_for_the_others() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=0) as hole,
+        peers.listening(None, peers.saying(PASS)) as listener,
+    ):
+        held = [socket.socket() for _ in range(4)]
+        for one in held:
+            one.setblocking(False)
+            one.connect_ex(hole.getsockname())
+        question = ask._Question(Target(host="127.0.0.1", port=1), time.monotonic(), 2.0)
+        question._places = [
+            SocketAddress(family=socket.AF_INET, address=place.getsockname())
+            for place in (hole, listener)
+        ]
+        question._share_the_time()
+        poll = select.poll()
+        while question.reading is None:
+            ask._turn(poll, [question])
+        assert question.reading.status is Status.PASS
+        assert 0.5 < question.reading.took_s < 1.9
         for one in held:
             one.close()
 
