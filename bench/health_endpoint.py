@@ -41,10 +41,7 @@ GET = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: bench\r\nAccept: 
 HOST = Path(__file__).with_name("_health_host.py")
 OSLO = """
 from oslo_middleware import healthcheck
-def not_here(environ, start_response):
-    start_response("404 Not Found", [])
-    return [b""]
-application = healthcheck.Healthcheck.factory({}, path="/health", backends=[])(not_here)
+application = healthcheck.Healthcheck.app_factory({}, path="/health")
 """
 NGINX = """
 daemon off; worker_processes 1; pid {folder}/pid; error_log stderr crit;
@@ -96,22 +93,24 @@ def paced(port: int, rate: float, until: float) -> int:
 def family(pid: int) -> list[int]:
     """A process and its children, and theirs."""
     found = [pid]
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            found += family(int(child))
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                found += family(int(child))
     return found
 
 
 @contextlib.contextmanager
-def running(command: list[str], port: int, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """A server's process, once it answers."""
+def running(command: list[str], port: int) -> Iterator[subprocess.Popen[str]]:
+    """A server's process, once it answers; others' do not see our packages."""
+    ours_too = {} if command[0] == sys.executable else {"PYTHONPATH": ""}
     child = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env=os.environ | environment,
+        env=os.environ | ours_too,
     )
     try:
         until = time.monotonic() + 20
@@ -132,7 +131,7 @@ def running(command: list[str], port: int, **environment: str) -> Iterator[subpr
 
 
 def used_s(pid: int) -> float:
-    """CPU so far; to 10 ms where threads have come and gone, since only those that live are told apart."""
+    """CPU so far; to 10 ms only where threads have come and gone."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     ticks_s = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return max(cpu_s(pid), ticks_s)
