@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from yaffle_health import Manager, Status, healthcheck, use
+from yaffle_health.errors import BadOption
 
 
 class Broken(Exception):
@@ -226,6 +227,10 @@ def test_what_cannot_be_wrapped_is_refused_with_what_to_do(thing: object, words:
 def test_without_a_name_it_says_how() -> None:
     with pytest.raises(TypeError, match=r"@healthcheck\('database'\)"):
         healthcheck(lambda: None)  # type: ignore[arg-type]
+    with pytest.raises(BadOption, match="name = ''"):
+        healthcheck("")
+    with pytest.raises(BadOption, match="ttl = -1"):
+        healthcheck("x", ttl_s=-1)
     with pytest.raises(TypeError, match="exception classes, not 'OSError'"):
         healthcheck("x", ["OSError"])  # type: ignore[list-item]
 

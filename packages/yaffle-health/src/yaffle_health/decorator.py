@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from typing import Any, Self, TypeVar, cast
 
 from yaffle_health.binding import Binding, Rules, default_ignored
+from yaffle_health.manager import printable, seconds
 from yaffle_health.wrappers import wrap
 
 F = TypeVar("F")
@@ -54,13 +55,13 @@ class healthcheck:  # noqa: N801  read as a decorator, named by the seed
             )
         given = exceptions is not None
         self._rules = Rules(
-            name=name,
+            name=printable("name", name),
             counted=_classes("exceptions", cast("Errors", exceptions)) if given else (Exception,),
             ignored=_classes("ignore", ignore) + default_ignored(given),
             component_id=component_id,
             component_attr=component_attr,
             component_type=component_type,
-            ttl_s=ttl_s,
+            ttl_s=None if ttl_s is None else seconds("ttl", ttl_s),
             sticky=sticky,
         )
         self._binding = Binding(self._rules)

@@ -61,7 +61,7 @@ class Manager:
         `names` closes the set of item names: any other is an error. `groups` fixes groups to item
         names (see groups.py). With `error_messages` False an error shows its class name alone.
         """
-        self.ttl_s = _seconds("ttl", ttl_s)
+        self.ttl_s = seconds("ttl", ttl_s)
         self.error_messages = error_messages
         self._said = {
             "service_id": service_id,
@@ -140,7 +140,7 @@ class Manager:
         if found is None:
             found = self._make(key, component_type)
         if ttl_s is not None:
-            found.ttl_s = _seconds("ttl", ttl_s)
+            found.ttl_s = seconds("ttl", ttl_s)
         return found
 
     def _make(self, key: tuple[str, str | None, str | None], component_type: str) -> Source:
@@ -190,8 +190,8 @@ class Manager:
             name=name,
             component_id=component_id,
             groups=frozenset(groups),
-            ttl_s=None if ttl_s is None else _seconds("ttl", ttl_s),
-            fail_after_s=None if fail_after_s is None else _seconds("fail_after_s", fail_after_s),
+            ttl_s=None if ttl_s is None else seconds("ttl", ttl_s),
+            fail_after_s=None if fail_after_s is None else seconds("fail_after_s", fail_after_s),
         )
         with self._lock:
             self._groups.learn(declaration.groups)
@@ -295,13 +295,9 @@ class Manager:
         if self._names is not None and name not in self._names:
             known = ", ".join(sorted(self._names))
             raise BadOption("name", name, f"the names of this service's checks are: {known}")
-        for option, text in (("name", name), ("component_id", component_id)):
-            if text is None and option == "component_id":
-                continue
-            if not isinstance(text, str) or not text or not text.isprintable():
-                raise BadOption(option, text, "use printable characters, at least one")
-            if len(text) > NAME_CHARS_MAX:
-                raise BadOption(option, text, f"it has more than {NAME_CHARS_MAX} characters")
+        printable("name", name)
+        if component_id is not None:
+            printable("component_id", component_id)
 
 
 def _status(word: Status | str) -> Status:
@@ -313,7 +309,17 @@ def _status(word: Status | str) -> Status:
         raise BadOption("status", word, "use pass, warn or fail") from error
 
 
-def _seconds(option: str, value: float) -> float:
+def printable(option: str, text: str) -> str:
+    """Check a name that will be shown; BadOption if it is no printable text or is too long."""
+    if not isinstance(text, str) or not text or not text.isprintable():
+        raise BadOption(option, text, "use printable characters, at least one")
+    if len(text) > NAME_CHARS_MAX:
+        raise BadOption(option, text, f"it has more than {NAME_CHARS_MAX} characters")
+    return text
+
+
+def seconds(option: str, value: float) -> float:
+    """Check a time to live, in seconds; BadOption if it is negative or no number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadOption(option, value, "give a number of seconds; 0 means for ever")
     if not 0 <= value < float("inf"):
