@@ -55,10 +55,12 @@ def datagram() -> Iterator[socket.socket]:
 
 
 def test_only_a_listening_stream_is_taken(datagram: socket.socket) -> None:
-    with socket.socket() as deaf:
-        for wrong in (deaf.fileno(), datagram.fileno(), 999_999):
+    with socket.socket() as deaf, Path("/dev/null").open() as file:
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        for wrong in (deaf.fileno(), datagram.fileno(), file.fileno(), 999_999):
             with pytest.raises(BindFailed, match=f"descriptor {wrong}"):
                 activation.listener(wrong)
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 PROGRAM = """

@@ -136,41 +136,6 @@ def test_output_is_there_if_and_only_if_it_does_not_pass(status: Status) -> None
     assert ("output" in found["db"]) is (status is not Status.PASS)
 
 
-CHANGES = [
-    {"name": "other"},
-    {"component_id": "1"},
-    {"status": Status.FAIL},
-    {"output": "another reason"},
-    {"expired": True},
-    {"expired": True, "last_status": Status.FAIL},
-    {"time": AT + dt.timedelta(seconds=1)},
-    {"time": AT.replace(tzinfo=dt.timezone(dt.timedelta(hours=1)))},
-]
-
-
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("shape", [Shape.NOVA, Shape.IETF])
-def test_what_is_remembered_is_never_shown_for_something_else(
-    change: dict[str, object], shape: Shape
-) -> None:
-    before = Health(status=Status.WARN, service=SERVICE, checks=(check("db", Status.WARN),))
-    changed = dataclasses.replace(before.checks[0], **change)  # type: ignore[arg-type]
-    after = dataclasses.replace(before, checks=(changed,))
-    first = render(before, shape)
-    assert render(before, shape) == first
-    assert render(after, shape) != first
-    other = dataclasses.replace(before, service=dataclasses.replace(SERVICE, service_id="other"))
-    assert render(other, shape) != first
-    assert render(dataclasses.replace(before, status=Status.FAIL), shape) != first
-    assert render(dataclasses.replace(before, checks=()), shape) != first
-
-
-def test_the_components_type_is_remembered_too() -> None:
-    one = Health(status=Status.PASS, service=SERVICE, checks=(check("db"),))
-    typed = dataclasses.replace(one, checks=(check("db", component_type="datastore"),))
-    assert render(one, Shape.IETF) != render(typed, Shape.IETF)
-
-
 def test_spring() -> None:
     health = dataclasses.replace(failing(), status=Status.WARN)
     document = shown(health, Shape.SPRING)

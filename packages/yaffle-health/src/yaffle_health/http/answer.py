@@ -66,8 +66,30 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Question:
+    """What a request comes to: the health of a group, in a shape."""
+
+    group: str | None
+    shape: Shape
+    head_only: bool
+    drain: bool
+
+
 def answer(request: Request, health_of: HealthOf, options: Options) -> Response:
     """Answer one request. What `health_of` raises, but for UnknownGroup, goes through."""
+    question = route(request, options)
+    if isinstance(question, Response):
+        return question
+    try:
+        health = health_of(question.group)
+    except UnknownGroup as error:
+        return no_such_group(question, error)
+    return respond(question, health, options)
+
+
+def route(request: Request, options: Options) -> Question | Response:
+    """What is asked; or the answer, where it does not depend on any health."""
     head_only = request.method == "HEAD"
     drain = request.more_follows
     if request.path != PATH and not (request.method == "OPTIONS" and request.path == "*"):
@@ -78,17 +100,24 @@ def answer(request: Request, health_of: HealthOf, options: Options) -> Response:
         refused = said(405, f"{PATH} can only be read", drain=drain)
         return dataclasses.replace(refused, headers=(("Allow", "GET, HEAD"), *refused.headers))
     group = first(request.query, "group") or options.group
-    try:
-        health = health_of(group)
-    except UnknownGroup as error:
-        return said(404, str(error), head_only=head_only, drain=drain)
     shape = negotiate(request.query, request.accept, options.format)
+    return Question(group, shape, head_only, drain)
+
+
+def no_such_group(question: Question, error: UnknownGroup) -> Response:
+    """404, and which groups there are."""
+    return said(404, str(error), head_only=question.head_only, drain=question.drain)
+
+
+def respond(question: Question, health: Health, options: Options) -> Response:
+    """Show that health as it was asked for."""
     headers = (
-        ("Content-Type", CONTENT_TYPES[shape]),
+        ("Content-Type", CONTENT_TYPES[question.shape]),
         *_cache_control(health, options),
         ("Vary", "Accept"),
     )
-    return Response(http_status(health, shape), headers, render(health, shape), head_only, drain)
+    status, body = http_status(health, question.shape), render(health, question.shape)
+    return Response(status, headers, body, question.head_only, question.drain)
 
 
 def _cache_control(health: Health, options: Options) -> tuple[tuple[str, str], ...]:

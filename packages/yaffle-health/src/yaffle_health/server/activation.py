@@ -38,8 +38,7 @@ def listener(fd: int) -> Listener:
     """Take a passed descriptor; BindFailed if it is no listening stream socket."""
     where = f"the passed descriptor {fd}"
     try:
-        # A copy: closing ours must not close what the host may use as well.
-        found = _socket.socket(fileno=_copied(fd))
+        found = _socket_of(fd)
     except OSError as error:
         raise BindFailed(where, os.strerror(error.errno or errno.EBADF)) from error
     listens = found.getsockopt(_socket.SOL_SOCKET, _socket.SO_ACCEPTCONN)
@@ -50,9 +49,15 @@ def listener(fd: int) -> Listener:
     return Listener(found, shared=True)
 
 
-def _copied(fd: int) -> int:
+def _socket_of(fd: int) -> _socket.socket:
+    """A copy: closing ours must not close what the host may use as well."""
     os.set_inheritable(fd, False)
-    return os.dup(fd)
+    copy = os.dup(fd)
+    try:
+        return _socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        raise
 
 
 def address_of(listening: _socket.socket) -> Address:

@@ -1,4 +1,9 @@
-"""From the bytes of a connection to the bytes of its answer, whatever the host's code does meanwhile."""
+"""From the bytes of a connection to the bytes of its answer, whatever the host's code does meanwhile.
+
+A prober says the same every time, and mostly gets the same. So requests are remembered, and so is the
+last answer to each: it is sent again while its second lasts and nothing that it shows has changed.
+The health itself is asked for each time.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,13 @@ import dataclasses
 import logging
 import time
 
-from yaffle_health.http import Options, Refusal, Request, Response, answer, parse, refused
-from yaffle_health.http.answer import HealthOf
+from yaffle_health.errors import UnknownGroup
+from yaffle_health.http import Options, Question, Refusal, Response, parse, refused, respond, route
+from yaffle_health.http.answer import HealthOf, no_such_group
 from yaffle_health.http.response import said
+from yaffle_health.model import Health
 from yaffle_health.server import natives
+from yaffle_health.views import Shape, shown
 
 KNOWN_MAX = 64
 KNOWN_BYTES_MAX = 1024
@@ -24,44 +32,77 @@ class Reply:
     drain: bool
 
 
+class _Known:
+    """A request that was read before, and its last answer: of which second, showing what."""
+
+    __slots__ = ("question", "reply", "showing")
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.showing: object = None
+        self.reply: Reply | None = None
+
+
 class Responder:
-    """Answers; remembers requests that it has read before, since a prober never says anything new."""
+    """Answers every request, also where the host's code raises."""
 
     def __init__(self, health_of: HealthOf, options: Options) -> None:
         self._health_of, self._options = health_of, options
-        self._known: dict[bytes, Request] = {}
+        self._known: dict[bytes, _Known] = {}
         self._failed = False
 
     def reply(self, data: bytes, *, ended: bool = False) -> Reply | None:
         """The answer; None: the request is not whole yet."""
-        request = self._known.get(data) or self._read(data, ended=ended)
+        known = self._known.get(data)
+        if known is not None:
+            return self._told(known)
+        request = parse(data, ended=ended)
         if request is None:
             return None
         if isinstance(request, Refusal):
-            response = refused(request, head_only=data.startswith(b"HEAD "))
-        else:
-            response = self._answered(request)
-        return Reply(response.encode(time.time()), response.drain)
+            return _encoded(refused(request, head_only=data.startswith(b"HEAD ")))
+        question = route(request, self._options)
+        if isinstance(question, Response):
+            return _encoded(question)
+        return self._told(self._remembered(data, question))
 
-    def _read(self, data: bytes, *, ended: bool) -> Request | Refusal | None:
-        request = parse(data, ended=ended)
-        if isinstance(request, Request) and len(data) <= KNOWN_BYTES_MAX:
+    def _remembered(self, data: bytes, question: Question) -> _Known:
+        known = _Known(question)
+        if len(data) <= KNOWN_BYTES_MAX:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
-            self._known[data] = request
-        return request
+            self._known[data] = known
+        return known
 
-    def _answered(self, request: Request) -> Response:
+    def _told(self, known: _Known) -> Reply:
+        question = known.question
         try:
-            response = answer(request, self._health_of, self._options)
+            health = self._health_of(question.group)
+            showing = self._showing(question, health)
+            if known.reply is not None and showing is not None and known.showing == showing:
+                return known.reply
+            reply = _encoded(respond(question, health, self._options))
+        except UnknownGroup as error:
+            return _encoded(no_such_group(question, error))
         except Exception as error:  # noqa: BLE001 - the host's code: whatever it raises, a probe gets an answer
-            self._failed = self._failed or _told(error)
-            return said(500, "the health of this process cannot be told")
+            self._failed = self._failed or _complained(error)
+            return _encoded(said(500, "the health of this process cannot be told"))
         self._failed = False
-        return response
+        known.showing, known.reply = showing, reply
+        return reply
+
+    def _showing(self, question: Question, health: Health) -> object:
+        """What decides over the bytes of an answer; None if that never stands still."""
+        if self._options.cache_cap or question.shape is Shape.PROMETHEUS:
+            return None
+        return int(time.time()), shown(health)
 
 
-def _told(error: Exception) -> bool:
+def _encoded(response: Response) -> Reply:
+    return Reply(response.encode(time.time()), response.drain)
+
+
+def _complained(error: Exception) -> bool:
     if natives.is_patched():
         natives.complain(f"cannot tell the health: {type(error).__name__}")
     else:

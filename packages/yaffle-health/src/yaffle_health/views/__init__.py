@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from yaffle_health.views.render import http_status, render
+from yaffle_health.views.render import http_status, render, shown
 from yaffle_health.views.shapes import CONTENT_TYPES, Shape, first, negotiate
 
-__all__ = ["CONTENT_TYPES", "Shape", "first", "http_status", "negotiate", "render"]
+__all__ = ["CONTENT_TYPES", "Shape", "first", "http_status", "negotiate", "render", "shown"]

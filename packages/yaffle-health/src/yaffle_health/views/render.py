@@ -16,25 +16,26 @@ _ENCODER = json.JSONEncoder(
 )
 
 
-# The last rendering of each shape, and of what. Probes come more often than anything changes, and a
-# rendering takes a third of an answer's time; replaced as a whole, so threads may race for it.
-_last: dict[Shape, tuple[object, bytes]] = {}
-
-
 def render(health: Health, shape: Shape) -> bytes:
     """Show that health in that shape."""
-    if shape is Shape.PROMETHEUS:
-        return _rendered(health, shape)  # shows ages, which never stand still
-    shown = _shown(health)
-    known, data = _last.get(shape, (None, b""))
-    if known != shown:
-        data = _rendered(health, shape)
-        _last[shape] = (shown, data)
-    return data
+    match shape:
+        case Shape.NOVA:
+            return _json(nova(health))
+        case Shape.IETF:
+            return _json(ietf(health))
+        case Shape.SPRING:
+            return _json(spring(health))
+        case Shape.PROMETHEUS:
+            return _utf8(exposition(health))
+        case Shape.TEXT:
+            return _utf8(health.status.value + "\n")
 
 
-def _shown(health: Health) -> object:
-    """All that a document shows of a health: equal where the documents are."""
+def shown(health: Health) -> object:
+    """All that a document shows of a health: equal where its documents are equal.
+
+    Prometheus' face shows more, the ages, which never stand still.
+    """
     checks = [
         (
             check.name,
@@ -49,20 +50,6 @@ def _shown(health: Health) -> object:
         for check in health.checks
     ]
     return health.status, health.service, checks
-
-
-def _rendered(health: Health, shape: Shape) -> bytes:
-    match shape:
-        case Shape.NOVA:
-            return _json(nova(health))
-        case Shape.IETF:
-            return _json(ietf(health))
-        case Shape.SPRING:
-            return _json(spring(health))
-        case Shape.PROMETHEUS:
-            return _utf8(exposition(health))
-        case Shape.TEXT:
-            return _utf8(health.status.value + "\n")
 
 
 def http_status(health: Health, shape: Shape) -> int:
