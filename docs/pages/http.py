@@ -23,6 +23,7 @@ def document() -> dict[str, Any]:
         why=nothing,
         metrics=nothing,
         doctor=nothing,
+        vitals=nothing,
         server=ServerSettings(),
         state_dir=Path("/var/lib/yaffle"),
     )

@@ -129,7 +129,7 @@ class Booted:
                 python=interpreter(),
                 src=ROOT / "src",
                 site=sysconfig.get_path("purelib"),
-                page=ROOT / "src/yaffle/cli/demo/page.py",
+                page=ROOT / "tests/plain_page.py",
                 home=HOME,
                 packaging=PACKAGING,
                 config=etc,

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.packaging.places import ROOT
 from tests.packaging.serving import Serving, until
 
-PAGE = ROOT / "src/yaffle/cli/demo/page.py"
+PAGE = ROOT / "tests/plain_page.py"
 POLICY = """\
 type: senlin.policy.health
 version: "1.3"

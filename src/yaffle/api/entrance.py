@@ -7,23 +7,23 @@ whichever API was asked, and `/health` with a document that says what is waited 
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Final
 
 from fastapi import FastAPI
+from starlette.requests import Request
 
 from yaffle import __version__
 from yaffle.api import envelope
 from yaffle.api.app import build
-from yaffle.api.doctor import Check, Status, vital
 from yaffle.api.door import Door
 from yaffle.api.gate import Gate
 from yaffle.api.identity import read_identity
 from yaffle.api.refusing import Refused, answer
-from yaffle.api.reply import HealthReply
 from yaffle.api.routes import system
+from yaffle.api.vitals import Vitals
 
 if TYPE_CHECKING:
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from yaffle.api.parts import Parts
@@ -37,11 +37,9 @@ RETRY_S: Final = 2
 class Entrance:
     """An ASGI application whose inside is given to it later, once."""
 
-    def __init__(self, server: ServerSettings, *, clock: Clock, host: str) -> None:
+    def __init__(self, server: ServerSettings, *, clock: Clock, vitals: Vitals) -> None:
         """Raise ConfigError where it would be open to strangers; `server` says where it listens."""
-        self._clock = clock
-        self._host = host
-        self._service_id = str(uuid.uuid4())
+        self._vitals = vitals
         self._inside: ASGIApp = self._wait
         self._app = Door(Gate(self._pass_on, server=server, identity=read_identity(server, clock)))
         self.fault = "it is being opened"
@@ -64,7 +62,7 @@ class Entrance:
 
     async def _wait(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == "/health" and scope["method"] in {"GET", "HEAD"}:
-            await self._health()(scope, receive, send)
+            await self._unwell(scope)(scope, receive, send)
             return
         away = Refused(
             503,
@@ -74,18 +72,10 @@ class Entrance:
         )
         await answer(scope, away)(scope, receive, send)
 
-    def _health(self) -> HealthReply:
-        check = Check(
-            name="database",
-            status=Status.FAIL,
-            # Anybody may ask for this page: what the database said is in the log.
-            detail="it has not been reached since the start; see the log",
-        )
-        body, _ = vital.document(
-            [check], now_us=self._clock.now_us(), service_id=self._service_id, host=self._host
-        )
-        headers = {"Cache-Control": "no-cache", "Retry-After": str(RETRY_S)}
-        return HealthReply(body, 503, headers)
+    def _unwell(self, scope: Scope) -> Response:
+        said = self._vitals.answer(Request(scope))
+        said.headers["Retry-After"] = str(RETRY_S)
+        return said
 
 
 def probes(told: system.Told) -> FastAPI:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from yaffle.api.doctor import Doctor
+from yaffle.api.vitals import Vitals
 from yaffle.engine.queries import Queries
 from yaffle.engine.why import Why
 
@@ -32,6 +33,7 @@ class Parts:
     why: Why
     metrics: Metrics
     doctor: Doctor
+    vitals: Vitals
     server: ServerSettings
     state_dir: Path
     """Named in `GET /yaffle/v1`, so that tools on this machine find what belongs to the server."""
@@ -47,14 +49,22 @@ def parts_of(
     engine: Engine | None = None,
     prober: Callable[[], ProberStats] | None = None,
     ticker: Ticker | None = None,
+    vitals: Vitals | None = None,
 ) -> Parts:
-    """Return the parts of an API; `engine` and `prober` are those of the same process, if any."""
+    """Return the parts of an API; `engine` and `prober` are those of the same process, if any.
+
+    From now on `vitals` say what those parts know; without, they begin here.
+    """
+    doctor = Doctor(kit=kit, settings=settings, engine=engine, prober=prober, ticker=ticker)
+    vitals = vitals or Vitals(description="yaffle", host=kit.host)
+    vitals.look = doctor.vital
     return Parts(
         commands=commands,
         queries=Queries(kit),
         why=Why(kit) if engine is None else Why(kit, engine.memory_of),
         metrics=kit.metrics,
-        doctor=Doctor(kit=kit, settings=settings, engine=engine, prober=prober, ticker=ticker),
+        doctor=doctor,
+        vitals=vitals,
         server=settings.server,
         state_dir=settings.state_dir,
         public_url=settings.receivers.public_url,

@@ -25,9 +25,3 @@ class Reply(JSONResponse):
     def render(self, content: object) -> bytes:
         """Return the bytes of `content`."""
         return encode(content)
-
-
-class HealthReply(Reply):
-    """The same under the media type of health documents."""
-
-    media_type = "application/health+json"

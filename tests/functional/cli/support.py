@@ -21,7 +21,7 @@ import pytest
 from yaffle.cli import main
 
 YAFFLE = (sys.executable, "-P", "-m", "yaffle.cli")
-PAGE = str(Path(__file__).parents[3] / "src/yaffle/cli/demo/page.py")
+PAGE = str(Path(__file__).parents[3] / "tests/plain_page.py")
 
 
 def wait_for(condition: Callable[[], Any], *, within_s: float = 30.0, every_s: float = 0.05) -> Any:

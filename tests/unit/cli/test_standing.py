@@ -11,6 +11,7 @@ import pytest
 from yaffle.cli.serve import standing
 from yaffle.cli.serve.standing import OPENING, Announcer, Standing
 from yaffle.cli.serve.systemd import Systemd
+from yaffle_health.sdnotify import Notifier
 
 ACTING = Standing(text="acting under epoch 3, watching 2 clusters", settled=True)
 
@@ -36,7 +37,7 @@ def said(supervisor: socket.socket) -> list[str]:
 def test_each_change_is_told_once(supervisor: socket.socket, tmp_path: Path) -> None:
     started: list[bool] = []
     announcer = Announcer(
-        Systemd(path=str(tmp_path / "notify"), watchdog_s=None),
+        Systemd(notifier=Notifier(str(tmp_path / "notify")), watchdog_s=None),
         prefix="listening on h:1; ",
         on_ready=lambda: started.append(True),
     )
@@ -59,7 +60,7 @@ def test_who_still_tries_has_started_after_a_while(
 ) -> None:
     started: list[bool] = []
     announcer = Announcer(
-        Systemd(path=str(tmp_path / "notify"), watchdog_s=None),
+        Systemd(notifier=Notifier(str(tmp_path / "notify")), watchdog_s=None),
         prefix="",
         on_ready=lambda: started.append(True),
     )

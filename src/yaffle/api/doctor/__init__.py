@@ -8,12 +8,11 @@ the engines do is told from what they have written.
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from yaffle.api.doctor import disk, fleet, stored, vital
+from yaffle.api.doctor import disk, fleet, stored
 from yaffle.api.doctor.facts import Facts, gather, names_of, unseen_of
 from yaffle.api.doctor.fleet import Fleet
 from yaffle.api.doctor.process import Process, state_dir
@@ -61,7 +60,6 @@ class Doctor:
         self._kit = kit
         self._engine = engine
         self._settings = settings
-        self._service_id = str(uuid.uuid4())
         self._process = Process(
             kit=kit, settings=settings, engine=engine, prober=prober, ticker=ticker
         )
@@ -79,14 +77,9 @@ class Doctor:
         checks += [*self._process.access(), self._process.notifiers()]
         return Report(checks=checks, engines=engines)
 
-    def vitals(self) -> tuple[dict[str, object], bool]:
-        """Return the body of /health in the shape of seed 4, and whether this process is well."""
-        return vital.document(
-            list(self._process.vital()),
-            now_us=self._kit.clock.now_us(),
-            service_id=self._service_id,
-            host=self._kit.host,
-        )
+    def vital(self) -> Iterable[Check]:
+        """Return what a probe that comes every second wants to know; asks nobody."""
+        return self._process.vital()
 
     # --- the database ------------------------------------------------------------------------
 

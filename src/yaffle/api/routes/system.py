@@ -14,10 +14,11 @@ from yaffle import __version__
 from yaffle.api import examples
 from yaffle.api.asking import answers
 from yaffle.api.parts import PREFIX, Parts
-from yaffle.api.reply import HealthReply, Reply
+from yaffle.api.reply import Reply
+from yaffle.api.vitals import HealthDocument
 
 if TYPE_CHECKING:
-    from yaffle.api.doctor import Doctor
+    from yaffle.api.vitals import Vitals
     from yaffle.engine.metrics import Metrics
 
 LINKS = (
@@ -38,7 +39,7 @@ HEALTH = {
     "status": "pass",
     "version": "1.0",
     "serviceId": "e3c22423-cd7a-47dc-b6e9-e18d1a8b3bdf",
-    "description": "yaffle",
+    "description": "yaffle-serve",
     "notes": {"host": "controller-1"},
     "checks": {"engine": {"status": "pass", "time": "2026-10-14T17:46:40+00:00"}},
 }
@@ -82,8 +83,8 @@ class Told(Protocol):
         ...
 
     @property
-    def doctor(self) -> Doctor:
-        """Knows how it is."""
+    def vitals(self) -> Vitals:
+        """How it is."""
         ...
 
 
@@ -94,7 +95,7 @@ def process(parts: Told) -> APIRouter:
     @router.head("/health", include_in_schema=False)
     @router.get(
         "/health",
-        response_class=HealthReply,
+        response_class=HealthDocument,
         responses={
             200: {
                 "description": "This process is well, or has warnings.",
@@ -103,10 +104,12 @@ def process(parts: Told) -> APIRouter:
             503: {"description": "It is not."},
         },
     )
-    async def show_health() -> Response:
-        """Say whether this very process can do its work (application/health+json)."""
-        body, well = parts.doctor.vitals()
-        return HealthReply(body, 200 if well else 503, {"Cache-Control": "no-cache"})
+    async def show_health(request: Request) -> Response:
+        """Say whether this very process can do its work (application/health+json).
+
+        `?format=ietf`, `spring`, `prometheus` or `text` is the same in another shape.
+        """
+        return parts.vitals.answer(request)
 
     @router.get(
         "/metrics",

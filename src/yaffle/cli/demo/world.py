@@ -93,7 +93,7 @@ class World:
         """Create profile, policy and cluster, as any user would, and wait until all are healthy."""
         page = str(files("yaffle.cli.demo") / "page.py")
         spec = {
-            "command": [sys.executable, "-I", "-S", page, "{nodename}", "{port}"],
+            "command": [sys.executable, "-I", page, "{nodename}", "{port}"],
             "env": {MARK: self.folder.name},
             "port": "auto",
             "stop_timeout": 3,

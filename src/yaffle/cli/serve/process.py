@@ -26,6 +26,7 @@ from yaffle.api.entrance import Entrance
 from yaffle.api.parts import Parts, parts_of
 from yaffle.api.server import address_of, bind
 from yaffle.api.server import serve as serve_http
+from yaffle.api.vitals import Vitals
 from yaffle.cli import address
 from yaffle.cli.serve import standing, systemd
 from yaffle.cli.serve.standing import Announcer
@@ -61,13 +62,18 @@ def run(settings: Settings, role: Role) -> None:
         )
     listening = _listening(settings, role)
     # Refused for being open to strangers, it leaves nothing behind.
-    entrance = Entrance(listening, clock=SystemClock(), host=socket.gethostname())
+    vitals = Vitals(
+        description=f"yaffle-{role.value}",
+        host=socket.gethostname(),
+        ttl_s=settings.healthcheck.ttl,
+    )
+    entrance = Entrance(listening, clock=SystemClock(), vitals=vitals)
     # The port first: a second server is turned away before it touches anything.
     setting = "engine.listen" if role is Role.ENGINE else "server.listen"
     silent = role is Role.ENGINE and settings.engine.listen == OFF
     sock = None if silent else bind(listening.listen, setting=setting)
     try:
-        asyncio.run(_Life(settings, role, entrance, sock).live())
+        asyncio.run(_Life(settings, role, entrance, vitals, sock).live())
     finally:
         if sock is not None:
             sock.close()
@@ -86,6 +92,7 @@ class _Life:
     settings: Settings
     role: Role
     entrance: Entrance
+    vitals: Vitals
     sock: socket.socket | None
 
     async def live(self) -> None:
@@ -94,6 +101,7 @@ class _Life:
         stopping = asyncio.Event()
         with ExitStack() as stack:
             stack.enter_context(_signals(stopping))
+            stack.enter_context(self.vitals.open(self.settings.healthcheck))
             announcer = Announcer(
                 supervisor,
                 prefix="" if self.sock is None else f"listening on {address_of(self.sock)}; ",
@@ -106,6 +114,7 @@ class _Life:
                 signs = [
                     group.create_task(supervisor.keep(SystemClock()), name="watchdog"),
                     group.create_task(announcer.run(), name="announcer"),
+                    group.create_task(self.vitals.keep(SystemClock()), name="vitals"),
                 ]
                 await stopping.wait()
                 log.info("stopping", nodes="keep running")
@@ -137,6 +146,7 @@ class _Life:
                     commands=front.commands,
                     settings=self.settings,
                     ticker=front.ticker,
+                    vitals=self.vitals,
                 )
             )
             announcer.look = lambda: standing.of_api(front.ticker)
@@ -144,7 +154,7 @@ class _Life:
 
     async def _engine(self, announcer: Announcer, waiting: Callable[[str], None]) -> None:
         async with wiring.service(self.settings, waiting=waiting) as service:
-            parts = _parts(service)
+            parts = _parts(service, self.vitals)
             if self.role is Role.SERVE:
                 self.entrance.admit(parts)
             else:
@@ -162,7 +172,7 @@ class _Life:
         log.info("listening", address=address_of(self.sock))
 
 
-def _parts(service: wiring.Service) -> Parts:
+def _parts(service: wiring.Service, vitals: Vitals) -> Parts:
     return parts_of(
         kit=service.kit,
         engine=service.engine,
@@ -170,6 +180,7 @@ def _parts(service: wiring.Service) -> Parts:
         settings=service.settings,
         prober=lambda: service.prober.stats,
         ticker=service.ticker,
+        vitals=vitals,
     )
 
 

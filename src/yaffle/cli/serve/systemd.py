@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
+
+from yaffle_health.sdnotify import Notifier, watchdog_s
 
 if TYPE_CHECKING:
     from yaffle.ports import Clock
@@ -16,31 +17,20 @@ if TYPE_CHECKING:
 class Systemd:
     """The supervisor's socket; without one every word is spoken into the wind."""
 
-    path: str | None
+    notifier: Notifier | None
     watchdog_s: float | None
     """How long it waits for a sign of life; None: not at all."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str], pid: int) -> Self:
         """Read NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID (sd_notify(3), sd_watchdog_enabled(3))."""
-        path = environ.get("NOTIFY_SOCKET") or None
-        usec = environ.get("WATCHDOG_USEC", "")
-        ours = environ.get("WATCHDOG_PID", str(pid)) == str(pid)
-        bound = int(usec) / 1e6 if path and ours and usec.isdecimal() and int(usec) else None
-        return cls(path=path, watchdog_s=bound)
+        notifier = Notifier.of(environ)
+        return cls(notifier=notifier, watchdog_s=watchdog_s(environ, pid) if notifier else None)
 
     def tell(self, text: str) -> None:
         """Send one state; a supervisor that does not listen is no reason to fail."""
-        if self.path is None:
-            return
-        # A leading @ stands for the abstract namespace.
-        target = "\0" + self.path[1:] if self.path.startswith("@") else self.path
-        try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
-                sender.setblocking(False)
-                sender.sendto(text.encode(), target)
-        except OSError:
-            return
+        if self.notifier is not None:
+            self.notifier.send(text)
 
     async def keep(self, clock: Clock) -> None:
         """Give signs of life, twice within each bound, for as long as the event loop turns."""

@@ -1,0 +1,230 @@
+"""The tables of the settings file, each with its keys, defaults and bounds.
+
+The reference page is generated from these models: a description here is documentation.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from yaffle.config.address import OFF, split_address
+from yaffle_health import BadOption, uris
+
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class Section(BaseModel):
+    """One table of the file; frozen, and strict about its keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ServerSettings(Section):
+    """Where the API listens and who may speak to it."""
+
+    listen: str = Field(
+        default="127.0.0.1:8777", description="HOST:PORT of the API and its metrics."
+    )
+    token_file: Path | None = Field(
+        default=None,
+        description="File with bearer tokens, one a line. Off loopback, this or `users_file` is"
+        " required; on it, without either, nobody has to say who they are.",
+    )
+    users_file: Path | None = Field(
+        default=None,
+        description="File with names and hashed passwords for HTTP basic; `yaffle user` writes it.",
+    )
+    allowed_hosts: tuple[str, ...] = Field(
+        default=(),
+        description="Host names accepted in the Host header, besides loopback and `listen`.",
+    )
+    max_body: int = Field(default=1_048_576, gt=0, description="Largest request body (bytes).")
+
+    @field_validator("listen")
+    @classmethod
+    def _host_and_port(cls, value: str) -> str:
+        split_address(value)
+        return value
+
+
+class DatabaseSettings(Section):
+    """Where facts are kept."""
+
+    url: str | None = Field(
+        default=None,
+        description="`sqlite:///PATH`, `postgresql://USER:PASSWORD@HOST/NAME` or"
+        " `mariadb://USER:PASSWORD@HOST/NAME`; what follows a `?` goes to the driver. Default: the"
+        " file `yaffle.db` in the state directory.",
+    )
+
+
+class EngineSettings(Section):
+    """How the engine watches and acts."""
+
+    lease: Seconds = Field(default=10.0, description="Life of a lease without renewal (s).")
+    workers: int = Field(
+        default=64, gt=0, description="Actions carried out at once by this engine."
+    )
+    late: Seconds = Field(
+        default=1.0, description="A loop later than this is blind for that while (s)."
+    )
+    clock_jump: Seconds = Field(
+        default=2.0, description="A wall clock step larger than this resettles (s)."
+    )
+    poll: Seconds = Field(
+        default=1.0, description="Pace at which changes by others are noticed (s)."
+    )
+    default_interval: Seconds = Field(
+        default=10.0, description="Pace of planning without a policy (s)."
+    )
+    action_timeout: Seconds = Field(default=600.0, description="Bound of a create or delete (s).")
+    listen: str = Field(
+        default="127.0.0.1:8778",
+        description="HOST:PORT where `yaffle engine` answers `/health` and `/metrics`, and nothing"
+        " else; `off` for nowhere. Who may ask is said in the section `server`. A second engine on"
+        " one machine needs another port.",
+    )
+
+    @field_validator("listen")
+    @classmethod
+    def _host_and_port_or_off(cls, value: str) -> str:
+        if value != OFF:
+            split_address(value)
+        return value
+
+
+class BudgetSettings(Section):
+    """What one scope may do at once and over time."""
+
+    max_in_flight: int = Field(gt=0, description="Recoveries under way at once.")
+    burst: int = Field(gt=0, description="Recoveries that may start at once after a quiet time.")
+    per_hour: float = Field(gt=0, description="Recoveries an hour in the long run.")
+
+
+class BudgetsSettings(Section):
+    """Budgets shared by many clusters; a hundred small clusters together are still a storm."""
+
+    total: BudgetSettings = Field(
+        default=BudgetSettings(max_in_flight=10, burst=20, per_hour=120),
+        description="The whole installation.",
+    )
+    project: BudgetSettings = Field(
+        default=BudgetSettings(max_in_flight=10, burst=20, per_hour=120),
+        description="Each project.",
+    )
+    domain: BudgetSettings = Field(
+        default=BudgetSettings(max_in_flight=5, burst=10, per_hour=60),
+        description="Each failure domain named by a policy.",
+    )
+    host: BudgetSettings = Field(
+        default=BudgetSettings(max_in_flight=10, burst=20, per_hour=120), description="Each host."
+    )
+    cluster: BudgetSettings = Field(
+        default=BudgetSettings(max_in_flight=10, burst=10, per_hour=60), description="Each cluster."
+    )
+
+
+class NetworkSettings(Section):
+    """Addresses that Yaffle may speak to on a user's behalf; checked at connect."""
+
+    allow: tuple[str, ...] = Field(
+        default=(), description="CIDRs; empty allows what is not denied."
+    )
+    deny: tuple[str, ...] | None = Field(
+        default=None, description="CIDRs; default: link-local, where metadata services live."
+    )
+
+    @field_validator("allow", "deny")
+    @classmethod
+    def _cidrs(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for text in value or ():
+            ipaddress.ip_network(text, strict=False)
+        return value
+
+
+class LocalProcessSettings(Section):
+    """Nodes that are processes of this machine."""
+
+    enabled: bool = Field(
+        default=False, description="Whoever may create nodes may run commands as Yaffle's user."
+    )
+
+
+class QuotaSettings(Section):
+    """How much there may be, so that one mistyped number does not fill the installation."""
+
+    clusters: int = Field(default=10_000, gt=0, description="Clusters of one project.")
+    nodes: int = Field(default=1000, gt=0, description="Nodes of one cluster.")
+
+
+class RetentionSettings(Section):
+    """How long history is kept (days)."""
+
+    events: float = Field(default=30.0, gt=0, description="Events and decisions.")
+    actions: float = Field(default=7.0, gt=0, description="Actions and their steps.")
+    incidents: float = Field(default=365.0, gt=0, description="Incidents and proofs.")
+
+
+class ReceiversSettings(Section):
+    """Webhooks that start an action of a cluster; whoever has the URL may."""
+
+    public_url: str | None = Field(
+        default=None,
+        description="How callers reach this server (`https://yaffle.example.org:8777`): the"
+        " beginning of every webhook's URL. Default: as its creator reached it.",
+    )
+    burst: int = Field(
+        default=10, gt=0, description="Triggers of one webhook at once after a quiet time."
+    )
+    per_minute: float = Field(
+        default=60.0, gt=0, description="Triggers of one webhook a minute in the long run."
+    )
+
+    @field_validator("public_url")
+    @classmethod
+    def _plain_url(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"https?://[^/?#\s@]+(/[^?#\s]*)?", value):
+            raise ValueError("it is no URL such as https://yaffle.example.org:8777")
+        return None if value is None else value.rstrip("/")
+
+
+class HealthcheckSettings(Section):
+    """Where this process says how it is, on sockets that are served even while it hangs."""
+
+    uri: str = Field(
+        default="",
+        description="Addresses, separated by commas: `unix:///run/yaffle/engine.health`,"
+        " `tcp://127.0.0.1:9777`; empty for none. `GET /health` there is answered by a thread of its"
+        " own, beside that of `listen`, which stands still when the process does.",
+    )
+    ttl: int = Field(
+        default=10, ge=0, description="How long a check is believed that is told no more (s)."
+    )
+    cache_control: int = Field(
+        default=-1, ge=-1, description="`max-age` of the answers (s); 0: no header, -1: `no-cache`."
+    )
+
+    @field_validator("uri")
+    @classmethod
+    def _addresses(cls, value: str) -> str:
+        try:
+            uris.parse(value)
+        except BadOption as error:
+            raise ValueError(str(error)) from None
+        return value
+
+
+class LogSettings(Section):
+    """What is logged, and how."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least level."
+    )
+    format: Literal["auto", "json", "text"] = Field(
+        default="auto", description="auto: text on a terminal, JSON elsewhere."
+    )
