@@ -1,0 +1,180 @@
+"""What the end of a recovery means for the node, its tries, its mark and its incident."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from yaffle.core import retry
+from yaffle.core.ladder import End, Result, Stage
+from yaffle.engine import news, spending
+from yaffle.engine.errands_ended import resting
+from yaffle.engine.targets import retry_of
+from yaffle.model.health import Health, NodeStatus
+from yaffle.model.incident import IncidentState
+from yaffle.store import catalog, incidents
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from yaffle.engine.kit import Kit
+    from yaffle.engine.snapshot import Snapshot
+    from yaffle.store.records import ActionRow, IncidentRow, NodeRow, StepRow
+
+UNTOUCHED = frozenset({End.ALREADY_HEALTHY, End.ABANDONED})
+"""Ends after which a try that touched nothing is given back."""
+TOUCHING = frozenset({Stage.FENCE.value, Stage.DELETE.value, Stage.CREATE.value, Stage.ACT.value})
+SUCCEEDED = frozenset({End.RECOVERED, End.ALREADY_HEALTHY, End.DONE})
+
+
+def ended(
+    kit: Kit,
+    conn: Connection,
+    action: ActionRow,
+    node: NodeRow,
+    how: End,
+    past: Sequence[StepRow],
+    snapshot: Snapshot,
+    now_us: int,
+) -> None:
+    """Write what a recovery's end means for the node, its retry budget and its incident."""
+    policy = snapshot.recovery.retry
+    detail = past[-1].detail if past else ""
+    state = retry_of(node)
+    if how in UNTOUCHED and not any(map(touched, past)):
+        state = retry.refunded(state, now_us)
+        spending.give_back(kit, conn, node, snapshot.recovery.limits.domain, now_us)
+    if how in SUCCEEDED and action.inputs.get("by"):
+        # A person asked for it and it worked: that is an acknowledgement.
+        state = retry.FRESH
+    values: dict[str, object]
+    match how:
+        case End.RECOVERED | End.DONE:
+            state = retry.ended(state, policy, now_us)
+            values = {"status": NodeStatus.ACTIVE.value, "status_reason": "Recovery succeeded"}
+        case End.ALREADY_HEALTHY:
+            # It rests all the same: a watch and a look that disagree must not take turns for ever.
+            state = retry.ended(state, policy, now_us)
+            values = {"status": NodeStatus.ACTIVE.value, "status_reason": "already healthy"}
+        case End.SUPERSEDED:
+            values = _taken_over(node, past)
+        case End.ABANDONED:
+            state = retry.ended(state, policy, now_us)
+            values = {"status": NodeStatus.WARNING.value, "status_reason": f"abandoned: {detail}"}
+        case End.EXHAUSTED:
+            state = retry.ended(state, policy, now_us)
+            if retry.spent(state, policy):
+                state = retry.exhausted(state, now_us)
+            values = {
+                "status": NodeStatus.ERROR.value,
+                "status_reason": f"attempt {state.attempts} of {policy.attempts} failed: {detail}",
+            }
+    if node.status == NodeStatus.DELETING:
+        values = {}  # whoever deletes it has the word now
+    if how in SUCCEEDED:
+        values |= _answered(conn, node, past, now_us)
+    catalog.set_node(
+        conn,
+        node.id,
+        now_us,
+        **values,
+        attempts=state.attempts,
+        next_attempt_us=state.next_us,
+        exhausted_us=state.exhausted_us,
+    )
+    incident = incidents.open_of(conn, node.id)
+    if incident is not None and incident.id == action.incident_id:
+        _end_incident(kit, conn, node, incident, how, state, detail, now_us)
+
+
+def _answered(
+    conn: Connection, node: NodeRow, past: Sequence[StepRow], now_us: int
+) -> dict[str, object]:
+    """Return what is known of a node that was healed, or found healthy."""
+    # One whose creation failed was completed by its first recovery.
+    values = _verified(conn, node, past, now_us) | {"made_us": node.made_us or now_us}
+    if node.mark_reason is not None:
+        # The mark spoke of a state that has been dealt with: a recovery answers it (ADR 0003).
+        values |= {"mark_reason": None, "mark_by": "", "mark_us": None}
+    return values
+
+
+def _taken_over(node: NodeRow, past: Sequence[StepRow]) -> dict[str, object]:
+    """Whoever took over may not touch the copy, or was somebody who only said stop."""
+    values: dict[str, object] = {"status_reason": "recovery superseded by a user's action"}
+    if node.status == NodeStatus.RECOVERING:
+        begun = any(map(touched, past))
+        values["status"] = (NodeStatus.ERROR if begun else resting(node)).value
+    return values
+
+
+def _verified(
+    conn: Connection, node: NodeRow, past: Sequence[StepRow], now_us: int
+) -> dict[str, object]:
+    """The node was looked at and has risen: it is healthy now, not only when the watch asks next."""
+    said = past[-1].data.get("backend_status") if past else None
+    backend: dict[str, object] = {"backend_status": said} if isinstance(said, str) and said else {}
+    if node.health == Health.HEALTHY:
+        return backend
+    news.node_event(
+        conn,
+        node,
+        at_us=now_us,
+        action="HEALTH",
+        status=Health.HEALTHY.value,
+        reason=f"was {node.health}, verified",
+        data={"from": node.health, "to": Health.HEALTHY.value},
+    )
+    return {
+        **backend,
+        "health": Health.HEALTHY.value,
+        "health_us": now_us,
+        "healthy_us": now_us,
+        "health_reason": "",
+    }
+
+
+STATES = {
+    End.RECOVERED: IncidentState.RECOVERED,
+    End.DONE: IncidentState.RECOVERED,
+    End.ALREADY_HEALTHY: IncidentState.ALREADY_HEALTHY,
+    End.SUPERSEDED: IncidentState.SUPERSEDED,
+    End.ABANDONED: IncidentState.OPEN,
+    End.EXHAUSTED: IncidentState.OPEN,
+}
+"""What an incident becomes; a ladder that failed leaves it open while tries are left."""
+
+
+def touched(step: StepRow) -> bool:
+    """Whether the step may have changed the target: one that was refused at once has not."""
+    refused = step.result in {Result.HALTED, Result.SUPERSEDED}
+    return step.stage in TOUCHING and (step.submitted_us is not None or not refused)
+
+
+def _end_incident(
+    kit: Kit,
+    conn: Connection,
+    node: NodeRow,
+    incident: IncidentRow,
+    how: End,
+    state: retry.RetryState,
+    detail: str,
+    now_us: int,
+) -> None:
+    spent = how is End.EXHAUSTED and state.exhausted_us is not None
+    becomes = IncidentState.EXHAUSTED if spent else STATES[how]
+    columns: dict[str, object] = {}
+    if how in SUCCEEDED:
+        columns["recovered_us"] = now_us
+        kit.metrics.recover.observe(max(0.0, (now_us - incident.opened_us) / 1e6))
+    news.change(
+        kit,
+        conn,
+        node,
+        incident,
+        becomes,
+        reason=f"{how.value}: {detail}",
+        now_us=now_us,
+        tell=becomes is not IncidentState.OPEN,
+        **columns,
+    )
