@@ -226,9 +226,9 @@ try:
         taken.append(os.open("/dev/null", os.O_RDONLY))
 except OSError:
     print("exhausted", flush=True)
+before = time.process_time()
 sys.stdin.readline()
-used = time.process_time()
-print("used", used, flush=True)
+print("used", time.process_time() - before, flush=True)
 for fd in taken:
     os.close(fd)
 sys.stdin.read()
@@ -255,6 +255,6 @@ def test_a_process_without_descriptors_waits_and_comes_back(tmp_path: Path) -> N
             child.stdin.flush()
             used_s = float(child.stdout.readline().split()[1])
             # Not a loop that asks again and again for the second that this took.
-            assert used_s < 0.7
+            assert used_s < 0.1
             assert json.loads(split(read_all(client)).body)["status"] == "pass"
         child.communicate("", timeout=10)

@@ -141,6 +141,11 @@ print("fifty children")
 SPAWNED = """
 import subprocess
 endpoint = y.serve(manager, uri=f"unix://{folder}/health.sock", required=True)
+descriptors = len(os.listdir("/proc/self/fd"))
+idle = socket.socket(socket.AF_UNIX)
+idle.connect(f"{folder}/health.sock")
+while len(os.listdir("/proc/self/fd")) < descriptors + 2:      # its end and ours
+    time.sleep(0.01)
 command = ["ls", "-l", "/proc/self/fd"]
 found = subprocess.run(command, close_fds=False, capture_output=True, text=True)
 assert "pipe:" in found.stdout

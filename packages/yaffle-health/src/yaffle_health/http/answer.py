@@ -128,6 +128,6 @@ def _cache_control(health: Health, options: Options) -> tuple[tuple[str, str], .
     if wanted == 0:
         return ()
     if options.cache_cap and wanted > 0 and health.next_expiry_s is not None:
-        # 0 seconds left is not "no header", it is "ask again".
-        wanted = min(wanted, math.floor(health.next_expiry_s)) or -1
+        # 0 seconds left does not mean "no header" any more, it means "ask again".
+        wanted = min(wanted, math.floor(health.next_expiry_s))
     return (("Cache-Control", f"max-age={wanted}" if wanted > 0 else NO_CACHE),)
