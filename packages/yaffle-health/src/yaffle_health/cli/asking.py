@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from yaffle_health.errors import UnknownGroup
-from yaffle_health.prefork import Workers
 from yaffle_health.reader import Problem, Reading, Target, read_all, target
+
+if TYPE_CHECKING:
+    from yaffle_health.prefork import Workers
 
 
 class Asked:
@@ -55,4 +58,7 @@ def _is_directory(text: str) -> bool:
 
 
 def _workers(text: str) -> Workers:
+    # A probe of one endpoint is started every few seconds: it does not pay for the server's modules.
+    from yaffle_health.prefork import Workers
+
     return Workers(text, fresh_s=0)
