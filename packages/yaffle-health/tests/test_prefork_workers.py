@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import health_peers as peers
 import pytest
+from health_servers import running, until, view
 
 from yaffle_health.errors import BadOption, UnknownGroup
 from yaffle_health.manager import Manager
@@ -205,3 +208,29 @@ def test_a_directory_that_everybody_writes_to_is_refused_but_stops_no_server(
 def test_a_path_too_long_names_the_option(tmp_path: Path) -> None:
     refused = serve_worker(Manager(), tmp_path / ("x" * 100))
     assert "107" in str(refused.failures[0])
+
+
+def test_the_command_gathers_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    manager = Manager(description="api")
+    whole = Target(path=f"{tmp_path}/all.sock")
+    arguments = ["gather", f"{tmp_path}/run", "--uri", f"unix://{whole.path}", "--workers", "1"]
+    with running([sys.executable, "-m", "yaffle_health", *arguments], tmp_path) as process:
+        # Before there is a directory, too: workers may come later.
+        until(lambda: view(whole), lambda r: r.status is Status.FAIL)
+        with serve_worker(manager, tmp_path / "run"):
+            until(lambda: view(whole), lambda r: r.status is Status.PASS)
+        until(lambda: view(whole), lambda r: r.status is Status.FAIL)
+        process.terminate()
+        assert process.wait(10) == 0
+    assert not Path(whole.path or "").exists()
+    assert (tmp_path / "log").read_text() == f"listening on unix://{whole.path}\n"
+
+
+def test_the_command_says_why_it_cannot_gather(tmp_path: Path) -> None:
+    with peers.listening(None, saying("pass")) as taken:
+        uri = f"tcp://127.0.0.1:{peers.port_of(taken)}"
+        arguments = [sys.executable, "-m", "yaffle_health", "gather", str(tmp_path), "--uri", uri]
+        ran = subprocess.run(arguments, capture_output=True, text=True, timeout=30, check=False)
+    assert (ran.returncode, ran.stdout) == (64, "")
+    assert uri in ran.stderr
+    assert "Traceback" not in ran.stderr
