@@ -150,6 +150,13 @@ def test_a_hundred_probes_a_second_are_not_a_hundred_questions(tmp_path: Path) -
         assert len(asked) == 2
 
 
+def test_groups_that_are_made_up_do_not_fill_the_memory(tmp_path: Path) -> None:
+    workers = Workers(tmp_path)
+    for number in range(100):
+        assert workers.health(f"made-up-{number}").status is Status.FAIL
+    assert len(workers._last) <= 16
+
+
 def test_the_gathered_view_is_an_endpoint_of_its_own(tmp_path: Path) -> None:
     manager = Manager(description="api")
     manager.report("database", "warn", "slow")

@@ -28,6 +28,7 @@ TIMEOUT_S: Final = 0.5
 FRESH_S: Final = 0.2
 """How long an answer serves again: a hundred probes a second must not become thousands."""
 WORKERS_MAX: Final = 1024
+GROUPS_MAX: Final = 16
 SOCKET: Final = re.compile(r"([1-9][0-9]{0,9})\.sock")
 # The seed's shape has one entry for a name; the draft's tells components apart.
 REQUEST: Final = "/health?format=ietf"
@@ -87,6 +88,9 @@ class Workers:
         asked_at = time.monotonic()
         found = self.read(group)
         health = self._fold(found, group)
+        if len(self._last) >= GROUPS_MAX:
+            # While no worker is there to say which groups exist, anybody can make them up.
+            self._last.clear()
         self._last[group] = (asked_at, health)
         return health
 
