@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import cProfile
+import gc
 import json
 import logging
 import os
@@ -28,6 +29,7 @@ from bench._fleet import Flags, Instant, Reboots
 
 from yaffle.config import EngineSettings
 from yaffle.core.budgets import BudgetLimit, Scope
+from yaffle.engine import garbage
 from yaffle.engine.clock import SystemClock
 from yaffle.engine.engine import Engine
 from yaffle.engine.kit import Drivers, Kit, Signals
@@ -117,8 +119,25 @@ async def live(chosen: argparse.Namespace) -> None:
                 task.cancel()
 
 
+class Pauses:
+    """How long the interpreter stood still to look for garbage: the longest, and all together."""
+
+    def __init__(self) -> None:
+        self.longest_s = self.all_s = self._began_s = 0.0
+        gc.callbacks.append(self._called)
+
+    def _called(self, phase: str, _: object) -> None:
+        if phase == "start":
+            self._began_s = time.perf_counter()
+            return
+        took_s = time.perf_counter() - self._began_s
+        self.longest_s = max(self.longest_s, took_s)
+        self.all_s += took_s
+
+
 async def tell(engine: Engine, kit: Kit) -> None:
     """Say every second how far it is."""
+    pauses = Pauses()
     detector = kit.drivers.detectors["NODE_STATUS_POLLING"]
     while True:
         blind = sum(
@@ -132,6 +151,7 @@ async def tell(engine: Engine, kit: Kit) -> None:
             "checks": detector.answers, "watches": len(watches), "blind": blind,
             "nodes": sum(len(w.memories) for w in watches),
             "seen": sum(len(w.seen) for w in watches),
+            "gc_longest_s": pauses.longest_s, "gc_s": pauses.all_s,
         }  # fmt: skip
         print(json.dumps(said), flush=True)
         await asyncio.sleep(1)
@@ -154,6 +174,7 @@ def main() -> None:
     if chosen.core is not None:
         os.sched_setaffinity(0, {chosen.core})
     profiler = cProfile.Profile() if chosen.profile else None
+    garbage.calm()
     if profiler is not None:
         profiler.enable()
     asyncio.run(live(chosen))

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import yaffle
+import yaffle_health
 
 ROOT = Path(__file__).resolve().parent.parent
 _CHOSEN = "YAFFLE_BENCH_PYTHON"
@@ -29,10 +30,11 @@ def system_python() -> None:
         print(f"{chosen} is no Python 3.11 or newer: measured on {sys.executable} instead")
         return
     source = str(Path(yaffle.__file__).resolve().parent.parent)
-    path = [source]
+    # Installed editable, both are reached by path files, which only an environment's own Python reads.
+    path = [source, str(Path(yaffle_health.__file__).resolve().parent.parent)]
     if theirs == _asked(sys.executable):
         # The same ABI: what is installed for this interpreter serves the other.
-        path += [place for place in sys.path if place.endswith("-packages") and place != source]
+        path += [place for place in sys.path if place.endswith("-packages") and place not in path]
     else:
         chosen = _own_environment(chosen)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path), "_YAFFLE_BENCH_STARTED": "1"}

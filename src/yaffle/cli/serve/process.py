@@ -31,6 +31,7 @@ from yaffle.cli import address
 from yaffle.cli.serve import standing, systemd
 from yaffle.cli.serve.standing import Announcer
 from yaffle.config import OFF
+from yaffle.engine import garbage
 from yaffle.engine.clock import SystemClock
 from yaffle.errors import ConfigError
 
@@ -72,6 +73,7 @@ def run(settings: Settings, role: Role) -> None:
     setting = "engine.listen" if role is Role.ENGINE else "server.listen"
     silent = role is Role.ENGINE and settings.engine.listen == OFF
     sock = None if silent else bind(listening.listen, setting=setting)
+    garbage.calm()
     try:
         asyncio.run(_Life(settings, role, entrance, vitals, sock).live())
     finally:
