@@ -123,11 +123,22 @@ class Process:
         running = self._running
         if running is not None and running.poll() is None:
             if number is signal.SIGKILL:
-                self._signal(number)
+                self._kill(running)
             else:
                 running.send_signal(number)
             running.wait(STOP_S)
         self._running = None
+
+    def _kill(self, running: subprocess.Popen[bytes]) -> None:
+        """Kill it with its children: one that lives on would keep the next one from starting."""
+        # Held first, it makes no further child while they are counted.
+        running.send_signal(signal.SIGSTOP)
+        children = psutil.Process(running.pid).children(recursive=True)
+        for child in children:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
+        running.kill()
+        psutil.wait_procs(children, timeout=STOP_S)
 
     def remove(self) -> None:
         """Kill it and leave nothing behind."""
