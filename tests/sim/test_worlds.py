@@ -14,14 +14,18 @@ from tests.sim.fleet.shapes import SHAPES
 from tests.sim.fleet.worlds import play
 
 PER_SHAPE = int(os.environ.get("YAFFLE_SIM_WORLDS") or 2)
-PER_MIX = int(os.environ.get("YAFFLE_SIM_WORLDS") or 6)
+PER_MIX = int(os.environ.get("YAFFLE_SIM_WORLDS") or 8)
 MIXED = {
     "freezes": (8, 15, 17),
-    "kills": (8, 15, 17),
-    "cuts": (8, 15, 17),
-    "databases": (8, 15, 17),
+    "hands": (24, 27, 28),
+    "kills": (8, 15, 17, 28),
+    "cuts": (8, 15, 17, 26, 27),
+    "databases": (8, 15, 17, 27),
     "forgets": (8, 15),
-    "fences": (15, 18),
+    "fences": (15, 18, 26),
+    "halts": (24,),
+    "relapses": (15,),
+    "purses": (28,),
     "operators": (8, 7),
     "news": (15,),
     "storms": (5, 9, 17),

@@ -26,6 +26,8 @@ PACE_S = 2.0
 LASTING = {"needs-human", "storm", "stopped", "maintenance", "observe-mode"}
 NEWS_S = 330.0
 """An outbox rests for five minutes at most between two tries."""
+WITH_AN_ENGINE = 0.4
+"""Share of those in which an engine dies with it."""
 ONE_MORE = 0.35
 """Share of worlds in which one more node dies in calm weather."""
 
@@ -197,16 +199,45 @@ async def _one_more(fleet: Fleet) -> None:
     victim = fleet.rng.choice(rows)
     printed = arithmetic(fleet.referee.policy(victim.cluster_id))
     assert printed.total_s is not None
-    total_s = printed.total_s
+    assert printed.detect_s is not None
+    # Another engine may have died at the end of the storm: its watches are taken when its lease is over.
+    total_s, detect_s = printed.total_s, printed.detect_s + TAKEOVER_S
     fleet.note(f"== one more: {victim.name} dies; it may take {total_s:.1f} s")
     fleet.world.kill(victim.id)
     began_s = fleet.now_s
+    if fleet.rng.random() < WITH_AN_ENGINE:
+        await _successor(fleet)
+        total_s += TAKEOVER_S
     while True:
         await fleet.base.clock.sleep(PACE_S)
         if not list(dark(fleet)) and not unfinished(fleet):
             return
-        if fleet.now_s - began_s > total_s:
+        took_s = fleet.now_s - began_s
+        if took_s > detect_s + PACE_S and not _found_out(fleet, victim.id, took_s):
+            fleet.referee.fail(f"{victim.name} has failed, unseen for longer than {detect_s:.1f} s")
+        if took_s > total_s:
             fleet.referee.fail(f"{victim.name} was dark for longer than {total_s:.1f} s in calm")
+
+
+async def _successor(fleet: Fleet) -> None:
+    """An engine dies with the node: whoever goes on grants nobody a second grace."""
+    await fleet.kill(fleet.rng.choice(fleet.living))
+    if not fleet.living:
+        fleet.start()
+
+
+def _found_out(fleet: Fleet, ident: str, since_s: float) -> bool:
+    """Whether it is, or was of late, known that the node has failed."""
+    since_us = fleet.base.clock.now_us() - int(since_s * 1e6)
+    return bool(
+        fleet.base.rows(
+            "select id from nodes where id = ? and health = 'unhealthy' union"
+            " select id from incidents where node_id = ? and (open_key is not null or opened_us > ?)",
+            ident,
+            ident,
+            since_us,
+        )
+    )
 
 
 async def _told(fleet: Fleet) -> None:

@@ -29,6 +29,7 @@ from yaffle.model.ids import NodeId
 from yaffle.ports import DriverContext
 from yaffle.testing import (
     FaultPlan,
+    ForgetfulProfile,
     ScriptedDetector,
     ScriptedFencer,
     ScriptedNotifier,
@@ -119,7 +120,7 @@ class Fleet:
         self.referee = Referee(self)
         self.ledger = Ledger(self)
         gate = Gate()
-        profile = ScriptedProfile(self.world, self.plan, careful=self.shape.careful)
+        profile = self._backend(self.world, self.plan)
         detector = ScriptedDetector(self.world, self.plan)
         drivers = Drivers(
             profiles={profile.type: profile},
@@ -140,9 +141,7 @@ class Fleet:
         eyes: Any = View(self.world)
         plan = OwnPlan(self.base.clock, self.plan)
         store = OwnStore(self, None, self.base.store(), gate)
-        profile: Any = GatedProfile(
-            ScriptedProfile(view, plan, careful=self.shape.careful), gate, nothing
-        )
+        profile: Any = GatedProfile(self._backend(view, plan), gate, nothing)
         detectors: dict[str, Any] = {}
         fencer: Any = GatedFencer(ScriptedFencer(view, plan), gate, nothing)
         notifier: Any = GatedNotifier(self.notifier, gate)
@@ -164,6 +163,10 @@ class Fleet:
         life.task = self.group.create_task(self._live(life), name=str(life), context=Context())
         self.note(f"{life} starts")
         return life
+
+    def _backend(self, world: Any, plan: FaultPlan) -> ScriptedProfile:
+        kind = ForgetfulProfile if self.shape.forgetful else ScriptedProfile
+        return kind(world, plan, careful=self.shape.careful)
 
     async def _live(self, life: Life) -> None:
         life.gate.enter()

@@ -35,7 +35,7 @@ class Ledger:
         self.born_s: dict[str, float] = {}
         """When each node's life last began anew, by what was written of it."""
         self.taken: Counter[int | None] = Counter()
-        """How many actions were taken over from each process."""
+        """How many actions and watches were taken over from each process."""
 
     def judge(self, life: Life | None) -> None:
         """Go through what has been changed since the last time, by this process or by a person."""
@@ -69,6 +69,7 @@ class Ledger:
             self._fail(f"{what} under epoch {epoch}: its owner has {action.epoch}")
         if phase == "intent":
             self._begun_s.setdefault((ident, seq), self._fleet.now_s)
+            self._in_order(what, ident, seq)
         if phase != "ended" or action.node_id is None:
             return
         since_s = self._begun_s.get((ident, seq), 0.0)
@@ -78,6 +79,13 @@ class Ledger:
             self._verified(what, action, since_s)
         if result == "done" and stage in MADE:
             self._made(what, action, seq)
+
+    def _in_order(self, what: str, ident: str, seq: int) -> None:
+        half_done = self._base.rows(
+            "select seq from steps where action_id = ? and seq < ? and phase <> 'ended'", ident, seq
+        )
+        if half_done:
+            self._fail(f"{what}, and step {half_done[0].seq} before it is half done")
 
     def _actions(
         self,
@@ -113,6 +121,7 @@ class Ledger:
         what = f"the watch of {ident[:8]}, held by engine {self._host(owner)},"
         if new_owner and not self._lost(owner, lease_us):
             self._fail(f"{what} is taken by {life} though its holder lives")
+        self.taken[self._host(owner)] += bool(new_owner)
         if not new_owner and self._host(owner) not in {life.number, None}:
             self._fail(f"{what} is given up by {life}")
 

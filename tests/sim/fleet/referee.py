@@ -30,6 +30,10 @@ ADMITTED = (
 )
 ACTS = ("fence", "delete", "create", "act")
 MARGIN_S = 1.0
+LEAVE_S = 7.0
+"""How old the leave to act may be: whoever has it may have to wait for its lease to be renewed."""
+SETTLED_S = 2 * SETTINGS.lease
+"""Of nobody that was stopped since it can be said how old its leave is."""
 LOST_TURNS = 12
 """Of fewer nobody can be sure: who knows nothing of them may have taken as many meanwhile."""
 COVERED_WITHIN_S = SETTINGS.lease + 1.0
@@ -52,6 +56,8 @@ class Referee:
         self._counted: dict[str, float] = {}
         self._times: dict[str, list[float]] = defaultdict(list)
         """Per budget, when recoveries were admitted."""
+        self._told: set[str] = set()
+        """Operations that were handed to a driver."""
         self._overlaps = 0
         self._gaps: dict[str, float] = {}
         self.longest_gap_s = 0.0
@@ -130,6 +136,7 @@ class Referee:
         if not rows:
             self._without_step(life, kind, operation_id, target)
             return
+        self._once(life, kind, operation_id, target)
         step = rows[0]
         (action,) = self._base.rows("select * from actions where id = ?", step.action_id)
         what = f"{kind} on {target.name} by {life}"
@@ -147,6 +154,14 @@ class Referee:
             self._wanted(what, life, step, action)
         if kind == "CREATE" and action.action in {"NODE_RECOVER", "NODE_UPDATE"}:
             self._proved(what, step)
+
+    def _once(self, life: Life, kind: str, operation_id: str, target: Target) -> None:
+        """What a backend would do twice is told to it once, whoever goes on with it."""
+        if not self._fleet.shape.forgetful or kind == "FENCE":
+            return
+        if operation_id in self._told and self.forgot_s is None:
+            self.fail(f"{kind} {operation_id} on {target.name} is submitted again by {life}")
+        self._told.add(operation_id)
 
     def _without_step(self, life: Life, kind: str, operation_id: str, target: Target) -> None:
         debris = self._base.rows(
@@ -167,6 +182,8 @@ class Referee:
         if any(n.clock.wrong_s for n in self._fleet.lives):
             return
         since_us = step.intent_us - int(MARGIN_S * 1e6)
+        if not self._fleet.stalled and self._fleet.now_s - life.upset_s > SETTLED_S:
+            since_us = max(since_us, self._now_us - int(LEAVE_S * 1e6))
         for pause in self.pauses(life, action.node_id, action.cluster_id):
             if pause.starts_us < since_us:
                 self.fail(f"{what}, begun under a {pause.kind} ({pause.reason})")

@@ -53,11 +53,12 @@ CHOSEN: list[tuple[int, int, list[dict[str, Any]], int]] = [
     (3, 1, [URL], 2),
     (1, 5, BOTH, 1),
     (2, 3, BOTH, 2),
-    (3, 2, [URL], 1),
+    (3, 4, [URL], 1),
     (1, 12, BOTH, 2),
 ]
 """Shapes that chance seldom draws: clusters, members, modes, `fall`. Nothing brakes them but what has to:
 all may be sick at once, and any mode suffices."""
+UNFENCED, FORGETFUL = 26, 27
 SHAPES = DRAWN + len(CHOSEN)
 
 
@@ -84,6 +85,8 @@ class Shape:
     number: int
     clusters: tuple[ClusterShape, ...]
     careful: bool
+    forgetful: bool = False
+    """Whether its backend does again what is submitted again."""
     stored: bytes = b""
     copies: tuple[tuple[str, str, str], ...] = ()
     """Node, physical id, made by."""
@@ -182,14 +185,14 @@ def generous(modes: list[dict[str, Any]], fall: int, number: int) -> dict[str, A
         "properties": {
             "detection": {
                 "interval": 2 + number % 2,
-                "node_update_timeout": 10,
+                "node_update_timeout": 20,
                 "recovery_conditional": "ANY_FAILED",
                 "rise": 1,
                 "fall": fall,
                 "detection_modes": modes,
             },
             "recovery": {
-                "fencing": ["COMPUTE"],
+                "fencing": [] if number == UNFENCED else ["COMPUTE"],
                 "node_delete_timeout": 10,
                 "actions": ladders[number % 3],
                 "limits": {"max_unhealthy": "100%", "when_exceeded": "hold", "max_in_flight": 3},
@@ -205,7 +208,7 @@ def chosen(number: int) -> Shape:
     drawn = generous(modes, fall, number)
     parsed = parse_document(drawn)
     every = [ClusterShape(f"web{index}", size, drawn, 2.0, parsed) for index in range(count)]
-    return Shape(number, tuple(every), careful=False)
+    return Shape(number, tuple(every), careful=False, forgetful=number == FORGETFUL)
 
 
 @lru_cache(maxsize=SHAPES)

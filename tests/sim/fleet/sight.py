@@ -61,17 +61,21 @@ class Asked:
 def judge(fleet: Fleet, asked: Asked) -> None:
     """Fail if the holder had not seen enough for it."""
     detection = asked.policy.detection
-    since_s = max(asked.claimed_s, _missed_s(fleet, asked))
-    down = [m for m in asked.modes if is_down(asked.looks(asked.node_id, m), detection, since_s)]
-    late = [
-        m
-        for m in asked.modes
-        if is_down(asked.life.looks[asked.node_id, m.key], detection, since_s)
-    ]
+    missed_s = _missed_s(fleet, asked)
+
+    def fell(mode: DetectionMode, until_s: float) -> bool:
+        every = asked.life.looks[asked.node_id, mode.key]
+        # A look that was under way when something was missed is counted by when it ended.
+        looks = [k for k in every if missed_s <= k.ended_s <= until_s]
+        return is_down(looks, detection, asked.claimed_s)
+
+    down = [m for m in asked.modes if fell(m, asked.asked_s)]
+    late = [m for m in asked.modes if fell(m, fleet.now_s)]
     need = 1 if detection.conditional is Conditional.ANY_FAILED else len(asked.modes)
     if max(len(down), len(late)) < need:
         fleet.referee.fail(
-            f"{asked.what} before {detection.fall} fresh looks had failed (since {since_s:.3f})"
+            f"{asked.what} before {detection.fall} fresh looks had failed"
+            f" (since {max(missed_s, asked.claimed_s):.3f})"
         )
     if len(down) >= need:
         _not_blind(fleet, asked, down)

@@ -150,8 +150,9 @@ async def what_was_healed_dies(w: Weather) -> None:
 
 
 async def many_nodes_die(w: Weather) -> None:
+    share = w.rng.choice([0.5, 0.5, 1.0])
     for ident in w.fleet.node_ids():
-        if w.rng.random() < 0.5:
+        if w.rng.random() < share:
             w.fleet.note(f"   {w.name(ident)} dies")
             w.fleet.world.kill(ident)
 
@@ -300,6 +301,8 @@ WORST = [
     ("after fence", 1),
     ("before poll", 4),
     ("before Walk._advance", 3),
+    ("before Watch._plan", 1),
+    ("before Watch.", 3),
 ]
 """Where an engine is stopped, and at which time from now: between its leave to act and the act, within
 the call, and between the call and what it writes of it."""
@@ -437,6 +440,11 @@ async def an_operator_acts(w: Weather) -> None:
         w.fleet.note(f"   refused: {error}"[:120])
 
 
+async def an_operator_halts(w: Weather) -> None:
+    """Healing is stopped, of everything or of a node, while somebody is at it."""
+    await w.rng.choice((_stops, _maintains))(w, w.node())
+
+
 async def _stops(w: Weather, _node: NodeId) -> None:
     await w.fleet.commands.pause(
         PauseKind.STOP, PauseScope.ALL, "", owner="op", reason="night", for_s=w.rng.uniform(3, 30)
@@ -542,8 +550,10 @@ MIXES: dict[str, list[tuple[float, Trouble]]] = {
     ],
     "forgets": [(5, the_database_forgets)],
     "fences": [(6, the_fencer_is_odd), (4, an_operation_goes_wrong), (6, a_node_hangs)],
+    "halts": [(6, an_operator_halts), (6, the_fencer_is_odd), (2, an_operation_goes_wrong)],
     "operators": [(6, an_operator_acts)],
     "news": [(5, nobody_listens)],
+    "purses": [(5, many_nodes_die), (3, an_engine_is_killed)],
     "storms": [(3, many_nodes_die), (2, a_check_lies)],
 }
 """A few kinds at a time, for whoever looks for one kind of bug."""
