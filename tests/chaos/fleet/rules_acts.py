@@ -121,14 +121,21 @@ def _hand(row: Row | None) -> object:
 
 
 def _asked_by(history: History, made: Made) -> int:
-    """Return the epoch under which the operation of a process was last written before it began."""
-    found = 0
+    """Return the epoch that had the operation of a process in hand when it began.
+
+    Whoever takes a submitted step over submits it again under the same id, if nothing came of it,
+    and writes only its claim of the action before: the later of both is who asked.
+    """
+    found, action = 0, ""
+    claims: dict[str, int] = {}
     for change in history.changes:
         if history.looks[change.look].at_us > made.at_us:
             break
+        if change.table == "actions":
+            claims[change.after["id"]] = int(change.after["epoch"])
         if change.table == "steps" and change.after["operation_id"] == made.operation:
-            found = int(change.after["epoch"])
-    return found
+            found, action = int(change.after["epoch"]), change.after["action_id"]
+    return max(found, claims.get(action, 0))
 
 
 def _last(looks: Sequence[Look], at_us: int) -> Look | None:
