@@ -70,6 +70,8 @@ class Watch:
         self._retry_s = kit.settings.poll
         self._store_lost = False
         self._stale = True
+        self._era = 0
+        """How many times we were blind."""
         self._resting = False
         """Whether we sleep for as long as no verdict changes."""
         self.turned_s = kit.clock.monotonic_s()
@@ -107,6 +109,7 @@ class Watch:
 
     def blind(self, cause: str) -> None:
         """Something was missed: counts begin again, grace and health stay."""
+        self._era += 1
         self.beliefs.resettle()
         log.info("resettling", cluster=self.cluster_id, cause=cause)
         self._unplanned = True
@@ -205,8 +208,12 @@ class Watch:
             began_s = kit.clock.monotonic_s()
             targets = tuple(scene.targets.values())
             interval_s = scene.policy.detection.interval_s
+            era = self._era
             seen = await ask(kit, targets, mode, interval_s) if targets else ()
             found = await self._confirmed(scene, mode, seen)
+            if era != self._era:
+                # Asked before we were blind: an answer from then is none of the fresh ones.
+                found = ()
             for first in range(0, len(found), SLICE):
                 self._fold(found[first : first + SLICE])
                 # Ten clusters of a thousand at once would make the loop late, hence us blind.
