@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import Any, Self, TypeVar, cast
 
 from yaffle_health.binding import Binding, Rules, default_ignored
-from yaffle_health.manager import printable, seconds
+from yaffle_health.options import printable, seconds
 from yaffle_health.wrappers import wrap
 
 F = TypeVar("F")

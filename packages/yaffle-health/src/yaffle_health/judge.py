@@ -1,9 +1,13 @@
-"""From what was said to what it means now: ages, expiry, silence, several voices on one item."""
+"""From what was said to what it means now: ages, expiry, silence, several voices on one item.
+
+A verdict is kept with its item and serves again while its sources say nothing else, the rules are
+the same, and the moment has not come at which it changes by itself.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from yaffle_health import redact
@@ -11,75 +15,161 @@ from yaffle_health.groups import AWAITED, Declaration, Groups
 from yaffle_health.model import Check, Status
 from yaffle_health.source import Moment, Source
 
+Key = tuple[str, str | None]
+FOREVER: Final = float("inf")
+# A verdict is worked out again from this long before it changes: sums of floats are not exact, and
+# only the comparison that the verdict itself makes decides.
+_MARGIN_S: Final = 0.001
 _RANK: Final = {Status.PASS: 0, Status.WARN: 1, Status.FAIL: 2}
-
-
-class Item(NamedTuple):
-    """One item with what each of its sources said last."""
-
-    name: str
-    component_id: str | None
-    said: list[tuple[Source, Moment]]
+_NO_GROUPS: Final[frozenset[str]] = frozenset()
 
 
 class Row(NamedTuple):
-    """One judged check; `left_s` until it expires, None if it never will or already has."""
+    """One judged check, as old as it was at `at` and a second after.
+
+    `lasts_s`: after how many seconds of age it expires or its silence becomes a failure, None if
+    never or if that has happened. `until`: the monotonic moment from which it must be judged again.
+    """
 
     check: Check
-    left_s: float | None
+    at: float
+    lasts_s: float | None
+    until: float
+    groups: frozenset[str]
+
+    def left_s(self, now: float) -> float | None:
+        """How long until it changes by itself."""
+        return None if self.lasts_s is None else self.lasts_s - max(0.0, now - self.at)
+
+    def aged(self, now: float) -> Check:
+        """The check with its age."""
+        check = self.check
+        return Check(
+            name=check.name,
+            status=check.status,
+            time=check.time,
+            age_s=max(0.0, now - self.at),
+            component_id=check.component_id,
+            component_type=check.component_type,
+            output=check.output,
+            expired=check.expired,
+            last_status=check.last_status,
+        )
 
 
-class Judgement(NamedTuple):
-    """What a judgement depends on beside the items: the moment, the defaults, the group asked for.
+Said = tuple[Moment | None, ...]
+
+
+class Rules(NamedTuple):
+    """What all judgements depend on beside what was said; another object once any of it changes.
 
     `since` is when the memory began, by the monotonic and by the wall clock.
     """
 
-    now: float
     ttl_s: float
     since: tuple[float, float]
-    group: str | None
     groups: Groups
+    declared: Mapping[Key, Declaration]
+
+    def about(self, name: str, component_id: str | None) -> Declaration | None:
+        """The declaration of that item, or the one for every component of its name."""
+        return self.declared.get((name, component_id)) or self.declared.get((name, None))
 
 
-def judge(items: Iterable[Item], declared: Sequence[Declaration], by: Judgement) -> list[Row]:
-    """Every check of the group, sorted by name and component; the awaited ones included."""
-    table = {(each.name, each.component_id): each for each in declared}
-    rows, heard = [], set()
-    for item in items:
-        own = table.get((item.name, item.component_id))
-        about = own or table.get((item.name, None))
-        if by.group in AWAITED:
-            heard |= {(item.name, item.component_id), (item.name, None)}
-        if by.group is None or by.groups.holds(
-            by.group, item.name, about.groups if about else frozenset()
-        ):
-            rows.append(_row(item, about, by))
-    if by.group in AWAITED:
-        rows += [
-            _awaited(each, by)
-            for key, each in table.items()
-            if by.group in each.groups and key not in heard
-        ]
-    return sorted(rows, key=lambda row: (row.check.name, row.check.component_id or ""))
+class Item:
+    """One item: its sources, and its last verdict with what that was made of."""
+
+    __slots__ = ("_verdict", "component_id", "name", "sources")
+
+    def __init__(self, name: str, component_id: str | None) -> None:
+        self.name, self.component_id = name, component_id
+        self.sources: tuple[Source, ...] = ()
+        self._verdict: tuple[Said, Rules, Row] | None = None
+
+    @property
+    def rank(self) -> tuple[str, str]:
+        """Its place among the checks."""
+        return self.name, self.component_id or ""
+
+    def feed(self, sources: tuple[Source, ...]) -> None:
+        """Let these be its sources."""
+        self.sources = sources
+        for source in sources:
+            source.alone = len(sources) == 1
+
+    def found(self) -> Found:
+        """What each of its sources said last."""
+        return Found(self, self.sources, tuple([source.moment for source in self.sources]))
+
+    def judged(
+        self, sources: tuple[Source, ...], said: Said, rules: Rules, now: float
+    ) -> Row | None:
+        """Its check, None if nobody has said anything.
+
+        Threads may judge at once: a verdict is kept with what it was made of, and serves for that.
+        """
+        known = self._verdict
+        if known is not None and known[0] == said and known[1] is rules and now < known[2].until:
+            return known[2]
+        pairs = zip(sources, said, strict=True)
+        voices = [(source, moment) for source, moment in pairs if moment is not None]
+        if not voices:
+            return None
+        row = _row(self, voices, rules, now)
+        self._verdict = (said, rules, row)
+        return row
 
 
-def _row(item: Item, about: Declaration | None, by: Judgement) -> Row:
-    default = by.ttl_s if about is None or about.ttl_s is None else about.ttl_s
+class Found(NamedTuple):
+    """An item as a reader found it under the lock."""
+
+    item: Item
+    sources: tuple[Source, ...]
+    said: Said
+
+
+def judge(found: Iterable[Found], rules: Rules, group: str | None, now: float) -> list[Row]:
+    """Every check of the group, the awaited ones included; sorted if the items are."""
+    rows: list[Row] = []
+    heard: set[Key] = set()
+    for item, sources, said in found:
+        row = item.judged(sources, said, rules, now)
+        if row is None:
+            continue
+        heard |= {(item.name, item.component_id), (item.name, None)}
+        if group is None or rules.groups.holds(group, item.name, row.groups):
+            rows.append(row)
+    if group not in AWAITED:
+        return rows
+    awaited = [
+        _awaited(each, rules.since)
+        for key, each in list(rules.declared.items())
+        if group in each.groups and key not in heard
+    ]
+    return sorted(rows + awaited, key=lambda row: (row.check.name, row.check.component_id or ""))
+
+
+def _row(item: Item, voices: list[tuple[Source, Moment]], rules: Rules, now: float) -> Row:
+    about = rules.about(item.name, item.component_id)
+    default = rules.ttl_s if about is None or about.ttl_s is None else about.ttl_s
     fail_after_s = about.fail_after_s if about else None
-    source, moment, ttl_s = _spokesman(item, default, by.now)
-    age_s = max(0.0, by.now - moment.at)
+    source, moment, ttl_s = _spokesman(voices, default, now)
+    age_s = max(0.0, now - moment.at)
     expired = 0 < ttl_s < age_s
-    status, output = moment.status, moment.output
-    left_s = ttl_s - age_s if ttl_s and not expired and status is not Status.FAIL else None
+    status, output = moment.status, None
+    lasts_s = ttl_s if ttl_s and not expired and status is not Status.FAIL else None
+    until = _next_turn(voices, default, fail_after_s, now)
     if fail_after_s and age_s > fail_after_s:
         # A heart that stopped is known to have stopped: that does not become unknown with time.
-        expired, status, left_s = False, Status.FAIL, None
+        expired, status, lasts_s = False, Status.FAIL, None
         output = f"not heard of for {age_s:.1f} s, which is more than {fail_after_s:g} s"
+        until = now
     elif expired:
         status, output = Status.WARN, _stale(moment, ttl_s)
-    elif fail_after_s and status is not Status.FAIL:
-        left_s = min(fail_after_s - age_s, fail_after_s if left_s is None else left_s)
+    else:
+        output = _shown(moment)
+        if fail_after_s and status is not Status.FAIL:
+            lasts_s = min(fail_after_s, lasts_s or fail_after_s)
     check = Check(
         name=item.name,
         status=status,
@@ -87,50 +177,74 @@ def _row(item: Item, about: Declaration | None, by: Judgement) -> Row:
         age_s=age_s,
         component_id=item.component_id,
         component_type=source.component_type,
-        output=None if status is Status.PASS else redact.clean(output or ""),
+        output=output,
         expired=expired,
         last_status=moment.status,
     )
-    return Row(check, left_s)
+    return Row(check, moment.at, lasts_s, until, about.groups if about else _NO_GROUPS)
 
 
-def _spokesman(item: Item, default_ttl_s: float, now: float) -> tuple[Source, Moment, float]:
+def _next_turn(
+    voices: list[tuple[Source, Moment]],
+    default_ttl_s: float,
+    fail_after_s: float | None,
+    now: float,
+) -> float:
+    """The monotonic moment from which a verdict may be another although nobody says anything."""
+    turns = []
+    for source, moment in voices:
+        ttl_s = default_ttl_s if source.ttl_s is None else source.ttl_s
+        turns += [moment.at + after_s for after_s in (ttl_s, fail_after_s) if after_s]
+    return min([turn - _MARGIN_S for turn in turns if turn + _MARGIN_S > now], default=FOREVER)
+
+
+def _spokesman(
+    voices: list[tuple[Source, Moment]], default_ttl_s: float, now: float
+) -> tuple[Source, Moment, float]:
     """Whose word counts where several functions feed one item.
 
     A live complaint of a sticky source counts until that source passes: the worst one, then the
     latest. Otherwise whoever spoke last, as the seed has it.
     """
-    if len(item.said) == 1:
-        source, moment = item.said[0]
+    if len(voices) == 1:
+        source, moment = voices[0]
         return source, moment, default_ttl_s if source.ttl_s is None else source.ttl_s
     best, best_rank = None, None
-    for source, moment in item.said:
+    for source, moment in voices:
         ttl_s = default_ttl_s if source.ttl_s is None else source.ttl_s
         live = not 0 < ttl_s < now - moment.at
         complaint = _RANK[moment.status] if source.sticky and live else 0
         rank = (complaint, moment.at)
         if best_rank is None or rank >= best_rank:
             best, best_rank = (source, moment, ttl_s), rank
-    assert best is not None  # noqa: S101  an item exists because somebody spoke
+    assert best is not None  # noqa: S101  an item is judged because somebody spoke
     return best
+
+
+def _shown(moment: Moment) -> str | None:
+    """What may be shown of its output: cleaned once, however often and however it is shown."""
+    if moment.shown is None and moment.output is not None:
+        moment.shown = redact.clean(moment.output)
+    return moment.shown
 
 
 def _stale(moment: Moment, ttl_s: float) -> str:
     """The words of a tombstone: since when nothing is known, and what was known last."""
     since = moment.time + dt.timedelta(seconds=ttl_s)
     text = f"stale since {since.isoformat(timespec='seconds')}; the last was {moment.status}"
-    return f"{text}: {moment.output}" if moment.output else text
+    shown = _shown(moment)
+    return redact.cut(f"{text}: {shown}") if shown else text
 
 
-def _awaited(declared: Declaration, by: Judgement) -> Row:
-    at, wall = by.since
+def _awaited(declared: Declaration, since: tuple[float, float]) -> Row:
+    at, wall = since
     check = Check(
         name=declared.name,
         status=Status.FAIL,
         time=dt.datetime.fromtimestamp(wall, dt.UTC),
-        age_s=max(0.0, by.now - at),
+        age_s=0.0,
         component_id=declared.component_id,
         output="nothing has been heard of it yet",
         last_status=Status.FAIL,
     )
-    return Row(check, None)
+    return Row(check, at, None, FOREVER, declared.groups)

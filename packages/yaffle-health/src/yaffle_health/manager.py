@@ -1,7 +1,8 @@
 """The memory of a process's health: who said what when, and what that means at the moment of asking.
 
 Functions write into sources (source.py) on their way out; a person's code calls `report`. Nothing is
-judged until somebody asks: `health()` copies under the lock and judges outside it.
+judged until somebody asks: `health()` copies under the lock and judges outside it. What was judged
+is kept; who only wants to know whether there is anything new to be seen asks `seen()`.
 
 Ages are told by the monotonic clock, so that a step of the wall clock neither expires an item nor
 keeps a dead one alive; `time` is the wall clock's, for people.
@@ -13,24 +14,48 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from yaffle_health import identity, redact
 from yaffle_health.errors import BadOption
 from yaffle_health.groups import Declaration, Groups
-from yaffle_health.judge import Item, Judgement, judge
+from yaffle_health.judge import FOREVER, Found, Item, Key, Row, Rules, judge
 from yaffle_health.locks import NativeRLock
 from yaffle_health.model import Health, Service, Status
+from yaffle_health.options import printable, seconds, status_of
 from yaffle_health.overall import overall
-from yaffle_health.source import FORGOTTEN, Event, Source
+from yaffle_health.source import FORGOTTEN, Moment, Source
 
 TTL_S: Final = 300.0
 ITEMS_MAX: Final = 1000
-NAME_CHARS_MAX: Final = 128
 # The item that says that there are too many items.
 OVERFLOW: Final = "health_items"
 
-Key = tuple[str, str | None]
+SourceKey = tuple[str, str | None, str | None]
+
+
+class _Look(NamedTuple):
+    """What a reader takes with it from under the lock."""
+
+    now: float
+    state: object
+    rules: Rules
+    sources: tuple[Source, ...]
+    found: list[Found]
+
+
+class _Seen(NamedTuple):
+    """A health that was told, and what has to be as it was for it to be told again."""
+
+    state: object
+    rules: Rules
+    sources: tuple[Source, ...]
+    until: float
+    health: Health
+
+    def serves(self, state: object, rules: Rules, now: float) -> bool:
+        """Whether neither anybody nor the time has changed it."""
+        return self.state is state and self.rules is rules and now < self.until
 
 
 class Manager:
@@ -61,7 +86,7 @@ class Manager:
         `names` closes the set of item names: any other is an error. `groups` fixes groups to item
         names (see groups.py). With `error_messages` False an error shows its class name alone.
         """
-        self.ttl_s = seconds("ttl", ttl_s)
+        self._ttl_s = seconds("ttl", ttl_s)
         self.error_messages = error_messages
         self._said = {
             "service_id": service_id,
@@ -76,11 +101,14 @@ class Manager:
         self._items_max = items_max
         self._now, self._wall = clock, wall_clock
         self._lock = NativeRLock()
-        self._sources: dict[tuple[str, str | None, str | None], Source] = {}
-        self._keys: dict[Key, int] = {}
+        self._sources: dict[SourceKey, Source] = {}
+        self._items: dict[Key, Item] = {}
         self._declared: dict[Key, Declaration] = {}
         self._since = (clock(), wall_clock())
         self._forget_before: float | None = None
+        self._seen: dict[str | None, _Seen] = {}
+        self._rules_changed()
+        self._order: tuple[Rules, list[Item]] = (self._rules, [])
         _managers.add(self)
 
     # --- Writing ---------------------------------------------------------------------------------
@@ -99,7 +127,7 @@ class Manager:
 
         BadOption for a status, name or time to live that cannot be meant.
         """
-        word = _status(status)
+        word = status_of(status)
         source = self.source(name, component_id, component_type=component_type, ttl_s=ttl_s)
         if word is Status.PASS:
             source.passed_at = self._now()
@@ -115,7 +143,9 @@ class Manager:
     def record(self, source: Source, status: Status, output: str) -> None:
         """Record a warning or a failure through a source; the output is cleaned when it is read."""
         with self._lock:
-            source.record(Event(self._now(), self._wall(), status, output[: redact.KEPT_CHARS_MAX]))
+            text = output[: redact.KEPT_CHARS_MAX]
+            source.record(Moment(self._now(), self._wall(), status, text))
+            self._state = object()
 
     def failed(self, source: Source, error: BaseException) -> None:
         """Record an error as the failure of its source."""
@@ -139,35 +169,37 @@ class Manager:
         found = self._sources.get(key)
         if found is None:
             found = self._make(key, component_type)
-        if ttl_s is not None:
-            found.ttl_s = seconds("ttl", ttl_s)
+        if ttl_s is not None and found.ttl_s != (wanted := seconds("ttl", ttl_s)):
+            found.ttl_s = wanted
+            self._rules_changed()
         return found
 
-    def _make(self, key: tuple[str, str | None, str | None], component_type: str) -> Source:
+    def _make(self, key: SourceKey, component_type: str) -> Source:
         name, component_id, origin = key
         self._check_name(name, component_id)
         with self._lock:
-            item = (name, component_id)
-            if item not in self._keys and len(self._keys) >= self._items_max:
+            if (name, component_id) not in self._items and len(self._items) >= self._items_max:
                 return self._overflow(name)
             made = self._sources.get(key)
             if made is None:
-                made = Source(
-                    self, self._now, component_type=component_type, sticky=origin is not None
-                )
-                self._sources[key] = made
-                self._keys[item] = self._keys.get(item, 0) + 1
+                made = self._add(key, component_type, sticky=origin is not None)
             return made
 
     def _overflow(self, name: str) -> Source:
         """Say that an item found no room, and give its writer a slot that nobody reads."""
         key = (OVERFLOW, None, None)
-        if key not in self._sources:
-            self._sources[key] = Source(self, self._now, component_type="component", sticky=False)
-            self._keys[(OVERFLOW, None)] = 1
+        source = self._sources.get(key) or self._add(key, "component", sticky=False)
         text = f"there are {self._items_max} items already: {name!r} and others are not kept"
-        self.record(self._sources[key], Status.WARN, text)
+        self.record(source, Status.WARN, text)
         return Source(FORGOTTEN, self._now, component_type="component", sticky=False)
+
+    def _add(self, key: SourceKey, component_type: str, *, sticky: bool) -> Source:
+        made = Source(self, self._now, component_type=component_type, sticky=sticky)
+        self._sources[key] = made
+        item = self._items.setdefault(key[:2], Item(*key[:2]))
+        item.feed((*item.sources, made))
+        self._rules_changed()
+        return made
 
     # --- Declaring -------------------------------------------------------------------------------
 
@@ -196,12 +228,14 @@ class Manager:
         with self._lock:
             self._groups.learn(declaration.groups)
             self._declared[(name, component_id)] = declaration
+            self._rules_changed()
 
     def unregister(self, name: str, *, component_id: str | None = None) -> None:
         """Forget an item: what it said, and what was declared about it."""
         with self._lock:
             self._declared.pop((name, component_id), None)
             self._drop([key for key in self._sources if key[:2] == (name, component_id)])
+            self._rules_changed()
 
     # --- Forgetting ------------------------------------------------------------------------------
 
@@ -211,23 +245,23 @@ class Manager:
             self._forget_before = None
             self._since = (self._now(), self._wall())
             self._sources, dropped = {}, self._sources
-            self._keys = {}
+            self._items = {}
             for source in dropped.values():
                 source.owner = FORGOTTEN
+            self._rules_changed()
 
     def reset_soon(self) -> None:
         """Let nothing count that was said before now: one store, for signal handlers."""
         self._forget_before = self._now()
 
-    def _drop(self, keys: Iterable[tuple[str, str | None, str | None]]) -> None:
+    def _drop(self, keys: Iterable[SourceKey]) -> None:
         for key in keys:
             # The writer sees that its slot has no owner any more, and asks for another.
-            self._sources.pop(key).owner = FORGOTTEN
-            left = self._keys[key[:2]] - 1
-            if left:
-                self._keys[key[:2]] = left
-            else:
-                del self._keys[key[:2]]
+            dropped, item = self._sources.pop(key), self._items[key[:2]]
+            dropped.owner = FORGOTTEN
+            item.feed(tuple(source for source in item.sources if source is not dropped))
+            if not item.sources:
+                del self._items[key[:2]]
 
     def _forget_what_was_before(self) -> None:
         asked, self._forget_before = self._forget_before, None
@@ -237,11 +271,13 @@ class Manager:
         for source in self._sources.values():
             source.forget_before(asked)
         self._drop([key for key, source in self._sources.items() if source.is_empty])
+        self._rules_changed()
 
     def start_afresh_after_fork(self) -> None:
         """Be a new process's memory; called in the child of a fork, before any other code of it."""
         self._lock = NativeRLock()
         self._service = None
+        self._seen = {}
         self.reset()
 
     # --- Reading ---------------------------------------------------------------------------------
@@ -259,37 +295,91 @@ class Manager:
         """The names of all groups there are."""
         return self._groups.known
 
+    @property
+    def ttl_s(self) -> float:
+        """How long a report is believed that has no time of its own, 0 for ever."""
+        return self._ttl_s
+
+    @ttl_s.setter
+    def ttl_s(self, wanted: float) -> None:
+        self._ttl_s = seconds("ttl", wanted)
+        self._rules_changed()
+
     def health(self, group: str | None = None) -> Health:
         """How the process is now, or one group of its checks; UnknownGroup if there is none such."""
+        look = self._look(group)
+        return self._told(judge(look.found, look.rules, group, look.now), look.now)
+
+    def seen(self, group: str | None = None) -> Health:
+        """The same as `health`, and the same object for as long as nothing new is to be seen in it.
+
+        What has expired, fallen silent or been reset until now is in it. Ages, `next_expiry_s` and
+        the fractions of `time` are those of the moment at which it was made.
+        """
+        last = self._seen.get(group)
+        if last is not None and self._stands(last):
+            return last.health
+        look = self._look(group)
+        last = self._seen.get(group)
+        if last is not None and last.serves(look.state, look.rules, look.now):
+            return last.health
+        rows = judge(look.found, look.rules, group, look.now)
+        health = self._told(rows, look.now)
+        until = min([row.until for row in rows], default=FOREVER)
+        self._seen[group] = _Seen(look.state, look.rules, look.sources, until, health)
+        return health
+
+    def _stands(self, last: _Seen) -> bool:
+        """Whether nothing at all has happened since then. No lock: a busy thread may hold it."""
+        if not last.serves(self._state, self._rules, self._now()):
+            return False
+        for source in last.sources:
+            if source.passed_at is not source.heard:
+                return False
+        return self._forget_before is None
+
+    def _look(self, group: str | None) -> _Look:
+        """Hear what was said, and copy it."""
         self._groups.demand(group)
         with self._lock:
             self._forget_what_was_before()
-            now, wall = self._now(), self._wall()
-            items = self._items(now, wall)
-            declared, since = list(self._declared.values()), self._since
-        judged = judge(
-            items,
-            declared,
-            Judgement(now=now, ttl_s=self.ttl_s, since=since, group=group, groups=self._groups),
-        )
+            # First what a change replaces, then what it is about: a signal handler may report between
+            # any two of these lines, and what was found before must not pass for what came after.
+            rules = self._rules
+            sources = tuple(self._sources.values())
+            now = self._listen(sources)
+            state = self._state
+            if self._order[0] is not rules:
+                items = sorted(self._items.values(), key=lambda item: item.rank)
+                self._order = (rules, items)
+            return _Look(now, state, rules, sources, [item.found() for item in self._order[1]])
+
+    def _listen(self, sources: tuple[Source, ...]) -> float:
+        """Hear of the passes, which were stored without a word; return the moment of listening."""
+        now, wall = self._now(), self._wall()
+        for source in sources:
+            passed_at = source.passed_at
+            if passed_at is not source.heard:
+                if source.listen(passed_at, now, wall):
+                    self._state = object()
+                # Last: a reader without the lock believes the state as soon as this agrees.
+                source.heard = passed_at
+        return now
+
+    def _told(self, rows: list[Row], now: float) -> Health:
+        checks = tuple([row.aged(now) for row in rows])
+        left = [left_s for row in rows if (left_s := row.left_s(now)) is not None]
         return Health(
-            status=overall([row.check for row in judged]),
+            status=overall(checks),
             service=self.service,
-            checks=tuple(row.check for row in judged),
-            next_expiry_s=min(
-                (row.left_s for row in judged if row.left_s is not None), default=None
-            ),
+            checks=checks,
+            next_expiry_s=min(left, default=None),
         )
 
-    def _items(self, now: float, wall: float) -> list[Item]:
-        """Everything that was said, copied. The caller holds the lock."""
-        found: dict[Key, Item] = {}
-        for (name, component_id, _), source in self._sources.items():
-            moment = source.last(now, wall)
-            if moment is not None:
-                item = found.setdefault((name, component_id), Item(name, component_id, []))
-                item.said.append((source, moment))
-        return list(found.values())
+    def _rules_changed(self) -> None:
+        """Let every verdict be made again."""
+        self._rules = Rules(self._ttl_s, self._since, self._groups, self._declared)
+        self._state = object()
 
     def _check_name(self, name: str, component_id: str | None) -> None:
         if self._names is not None and name not in self._names:
@@ -298,33 +388,6 @@ class Manager:
         printable("name", name)
         if component_id is not None:
             printable("component_id", component_id)
-
-
-def _status(word: Status | str) -> Status:
-    if isinstance(word, Status):
-        return word
-    try:
-        return Status.parse(word)
-    except (AttributeError, ValueError) as error:
-        raise BadOption("status", word, "use pass, warn or fail") from error
-
-
-def printable(option: str, text: str) -> str:
-    """Check a name that will be shown; BadOption if it is no printable text or is too long."""
-    if not isinstance(text, str) or not text or not text.isprintable():
-        raise BadOption(option, text, "use printable characters, at least one")
-    if len(text) > NAME_CHARS_MAX:
-        raise BadOption(option, text, f"it has more than {NAME_CHARS_MAX} characters")
-    return text
-
-
-def seconds(option: str, value: float) -> float:
-    """Check a time to live, in seconds; BadOption if it is negative or no number."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadOption(option, value, "give a number of seconds; 0 means for ever")
-    if not 0 <= value < float("inf"):
-        raise BadOption(option, value, "it may not be negative; 0 means for ever")
-    return float(value)
 
 
 _managers: weakref.WeakSet[Manager] = weakref.WeakSet()

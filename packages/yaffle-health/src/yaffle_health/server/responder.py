@@ -2,7 +2,7 @@
 
 A prober says the same every time, and mostly gets the same. So requests are remembered, and so is the
 last answer to each: it is sent again while its second lasts and nothing that it shows has changed.
-The health itself is asked for each time.
+The health is asked for each time; a manager says by giving the same object that nothing has changed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from yaffle_health.errors import UnknownGroup
 from yaffle_health.http import Options, Question, Refusal, Response, parse, refused, respond, route
 from yaffle_health.http.answer import HealthOf, no_such_group
 from yaffle_health.http.response import said
+from yaffle_health.manager import Manager
 from yaffle_health.model import Health
 from yaffle_health.server import natives
 from yaffle_health.views import Shape, shown
@@ -33,13 +34,16 @@ class Reply:
 
 
 class _Known:
-    """A request that was read before, and its last answer: of which second, showing what."""
+    """A request that was read before, and its last answer: of which health, and of which second."""
 
-    __slots__ = ("question", "reply", "showing")
+    __slots__ = ("health", "question", "reply", "response", "second", "showing")
 
     def __init__(self, question: Question) -> None:
         self.question = question
+        self.health: Health | None = None
         self.showing: object = None
+        self.response: Response | None = None
+        self.second = 0
         self.reply: Reply | None = None
 
 
@@ -48,6 +52,7 @@ class Responder:
 
     def __init__(self, health_of: HealthOf, options: Options) -> None:
         self._health_of, self._options = health_of, options
+        self._seen_of = _seen_of(health_of)
         self._known: dict[bytes, _Known] = {}
         self._failed = False
 
@@ -77,25 +82,44 @@ class Responder:
     def _told(self, known: _Known) -> Reply:
         question = known.question
         try:
-            health = self._health_of(question.group)
-            showing = self._showing(question, health)
-            if known.reply is not None and showing is not None and known.showing == showing:
-                return known.reply
-            reply = _encoded(respond(question, health, self._options))
+            if self._options.cache_cap or question.shape is Shape.PROMETHEUS:
+                # These show ages, which never stand still.
+                health = self._health_of(question.group)
+                reply = _encoded(respond(question, health, self._options))
+            else:
+                reply = self._again(known, self._seen_of(question.group))
         except UnknownGroup as error:
             return _encoded(no_such_group(question, error))
         except Exception as error:  # noqa: BLE001 - the host's code: whatever it raises, a probe gets an answer
             self._failed = self._failed or _complained(error)
             return _encoded(said(500, "the health of this process cannot be told"))
         self._failed = False
-        known.showing, known.reply = showing, reply
         return reply
 
-    def _showing(self, question: Question, health: Health) -> object:
-        """What decides over the bytes of an answer; None if that never stands still."""
-        if self._options.cache_cap or question.shape is Shape.PROMETHEUS:
-            return None
-        return int(time.time()), shown(health)
+    def _again(self, known: _Known, health: Health) -> Reply:
+        """The last reply, or as much of a new one as is needed: its date, or all of it."""
+        now_s = time.time()
+        second = int(now_s)
+        response = known.response
+        if response is None or health is not known.health:
+            showing = shown(health)
+            if response is None or showing != known.showing:
+                response = respond(known.question, health, self._options)
+                known.response, known.reply = response, None
+            known.health, known.showing = health, showing
+        reply = known.reply
+        if reply is None or second != known.second:
+            reply = known.reply = Reply(response.encode(now_s), response.drain)
+            known.second = second
+        return reply
+
+
+def _seen_of(health_of: HealthOf) -> HealthOf:
+    """How to ask for what is to be seen: a manager need not work it all out again."""
+    manager = getattr(health_of, "__self__", None)
+    if isinstance(manager, Manager) and health_of == manager.health:
+        return manager.seen
+    return health_of
 
 
 def _encoded(response: Response) -> Reply:
