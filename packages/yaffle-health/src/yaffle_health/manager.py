@@ -17,12 +17,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from yaffle_health import identity, redact
-from yaffle_health.errors import BadOption
 from yaffle_health.groups import Declaration, Groups
 from yaffle_health.judge import FOREVER, Found, Item, Key, Row, Rules, judge
 from yaffle_health.locks import NativeRLock
 from yaffle_health.model import Health, Service, Status
-from yaffle_health.options import printable, seconds, status_of
+from yaffle_health.options import named, seconds, status_of
 from yaffle_health.overall import overall
 from yaffle_health.source import FORGOTTEN, Moment, Source
 
@@ -34,14 +33,13 @@ OVERFLOW: Final = "health_items"
 SourceKey = tuple[str, str | None, str | None]
 
 
-class _Look(NamedTuple):
-    """What a reader takes with it from under the lock."""
+class _Heard(NamedTuple):
+    """What a reading is made of: when, and of what there was then."""
 
     now: float
     state: object
     rules: Rules
     sources: tuple[Source, ...]
-    found: list[Found]
 
 
 class _Seen(NamedTuple):
@@ -176,7 +174,7 @@ class Manager:
 
     def _make(self, key: SourceKey, component_type: str) -> Source:
         name, component_id, origin = key
-        self._check_name(name, component_id)
+        named(name, component_id, self._names)
         with self._lock:
             if (name, component_id) not in self._items and len(self._items) >= self._items_max:
                 return self._overflow(name)
@@ -217,7 +215,7 @@ class Manager:
         An item declared to `ready` or `start` counts as failing in that group until it has been
         heard once. `fail_after_s` makes its silence a failure: a heart that stopped.
         """
-        self._check_name(name, component_id)
+        named(name, component_id, self._names)
         declaration = Declaration(
             name=name,
             component_id=component_id,
@@ -244,8 +242,7 @@ class Manager:
         with self._lock:
             self._forget_before = None
             self._since = (self._now(), self._wall())
-            self._sources, dropped = {}, self._sources
-            self._items = {}
+            self._sources, self._items, dropped = {}, {}, self._sources
             for source in dropped.values():
                 source.owner = FORGOTTEN
             self._rules_changed()
@@ -307,8 +304,10 @@ class Manager:
 
     def health(self, group: str | None = None) -> Health:
         """How the process is now, or one group of its checks; UnknownGroup if there is none such."""
-        look = self._look(group)
-        return self._told(judge(look.found, look.rules, group, look.now), look.now)
+        with self._lock:
+            heard = self._hear(group)
+            found = self._found(heard.rules)
+        return self._told(judge(found, heard.rules, group, heard.now), heard.now)
 
     def seen(self, group: str | None = None) -> Health:
         """The same as `health`, and the same object for as long as nothing new is to be seen in it.
@@ -317,20 +316,23 @@ class Manager:
         the fractions of `time` are those of the moment at which it was made.
         """
         last = self._seen.get(group)
+        # No lock for a look that finds nothing new: a busy thread may hold it.
         if last is not None and self._stands(last):
             return last.health
-        look = self._look(group)
-        last = self._seen.get(group)
-        if last is not None and last.serves(look.state, look.rules, look.now):
-            return last.health
-        rows = judge(look.found, look.rules, group, look.now)
-        health = self._told(rows, look.now)
+        with self._lock:
+            heard = self._hear(group)
+            last = self._seen.get(group)
+            if last is not None and last.serves(heard.state, heard.rules, heard.now):
+                return last.health
+            found = self._found(heard.rules)
+        rows = judge(found, heard.rules, group, heard.now)
         until = min([row.until for row in rows], default=FOREVER)
-        self._seen[group] = _Seen(look.state, look.rules, look.sources, until, health)
+        health = self._told(rows, heard.now)
+        self._seen[group] = _Seen(heard.state, heard.rules, heard.sources, until, health)
         return health
 
     def _stands(self, last: _Seen) -> bool:
-        """Whether nothing at all has happened since then. No lock: a busy thread may hold it."""
+        """Whether nothing at all has happened since then."""
         if not last.serves(self._state, self._rules, self._now()):
             return False
         for source in last.sources:
@@ -338,21 +340,23 @@ class Manager:
                 return False
         return self._forget_before is None
 
-    def _look(self, group: str | None) -> _Look:
-        """Hear what was said, and copy it."""
+    def _hear(self, group: str | None) -> _Heard:
+        """Hear what was said. The caller holds the lock, as it does for all that follows."""
         self._groups.demand(group)
-        with self._lock:
-            self._forget_what_was_before()
-            # First what a change replaces, then what it is about: a signal handler may report between
-            # any two of these lines, and what was found before must not pass for what came after.
-            rules = self._rules
-            sources = tuple(self._sources.values())
-            now = self._listen(sources)
-            state = self._state
-            if self._order[0] is not rules:
-                items = sorted(self._items.values(), key=lambda item: item.rank)
-                self._order = (rules, items)
-            return _Look(now, state, rules, sources, [item.found() for item in self._order[1]])
+        self._forget_what_was_before()
+        # First what a change replaces, then what it is about: a signal handler may report between
+        # any two of these lines, and what was found before must not pass for what came after.
+        rules = self._rules
+        sources = tuple(self._sources.values())
+        now = self._listen(sources)
+        return _Heard(now, self._state, rules, sources)
+
+    def _found(self, rules: Rules) -> list[Found]:
+        """Copy what was said about every item, in order."""
+        if self._order[0] is not rules:
+            items = sorted(self._items.values(), key=lambda item: item.rank)
+            self._order = (rules, items)
+        return [item.found() for item in self._order[1]]
 
     def _listen(self, sources: tuple[Source, ...]) -> float:
         """Hear of the passes, which were stored without a word; return the moment of listening."""
@@ -380,14 +384,6 @@ class Manager:
         """Let every verdict be made again."""
         self._rules = Rules(self._ttl_s, self._since, self._groups, self._declared)
         self._state = object()
-
-    def _check_name(self, name: str, component_id: str | None) -> None:
-        if self._names is not None and name not in self._names:
-            known = ", ".join(sorted(self._names))
-            raise BadOption("name", name, f"the names of this service's checks are: {known}")
-        printable("name", name)
-        if component_id is not None:
-            printable("component_id", component_id)
 
 
 _managers: weakref.WeakSet[Manager] = weakref.WeakSet()

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from yaffle_health.errors import BadOption
 from yaffle_health.model import Status
 
 NAME_CHARS_MAX: Final = 128
+
+
+def named(name: str, component_id: str | None, names: Collection[str] | None) -> None:
+    """Check what an item is called; BadOption if it is none of `names`, or cannot be shown."""
+    if names is not None and name not in names:
+        known = ", ".join(sorted(names))
+        raise BadOption("name", name, f"the names of this service's checks are: {known}")
+    printable("name", name)
+    if component_id is not None:
+        printable("component_id", component_id)
 
 
 def status_of(word: Status | str) -> Status:
