@@ -419,3 +419,9 @@ def test_a_host_of_its_own_kind_is_asked_as_it_is() -> None:
         assert reply is not None
         assert reply.data.endswith(render(manager.health(), Shape.NOVA))
     assert asked == ["ready"] * 3
+
+
+def test_a_source_that_was_emptied_while_it_was_listened_to_says_nothing() -> None:
+    source = Manager().source("db")
+    assert not source.listen(source.passed_at, 1.0, NOON.timestamp())
+    assert source.moment is None
