@@ -42,6 +42,7 @@ steps = st.sampled_from(
 
 def forgetful(manager: Manager) -> Manager:
     """The manager without what it keeps of earlier readings."""
+    manager._rules_changed()
     manager._seen.clear()
     for item in manager._items.values():
         item._verdict = None
