@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 
@@ -21,6 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from yaffle_health import Check, Health, Manager, Status
 from yaffle_health.errors import UnknownGroup
 from yaffle_health.http import Options
+from yaffle_health.http.response import date
 from yaffle_health.server.responder import Responder
 from yaffle_health.views import Shape, render, shown
 
@@ -426,3 +428,30 @@ def test_a_source_that_was_emptied_while_it_was_listened_to_says_nothing() -> No
     source = Manager().source("db")
     assert not source.listen(source.passed_at, 1.0, NOON.timestamp())
     assert source.moment is None
+
+
+def test_ages_go_on_in_metrics_where_nothing_is_new() -> None:
+    clocks = Clocks()
+    manager = clocks.manager()
+    manager.passed("db")
+    responder = Responder(manager.health, Options())
+    for age in ("0.000", "1.500", "3.000"):
+        reply = responder.reply(b"GET /health?format=prometheus HTTP/1.1\r\n\r\n")
+        assert reply is not None
+        assert reply.data.endswith(f" {age}\n".encode())
+        clocks.pass_by(1.5)
+
+
+def test_the_date_goes_on_where_nothing_is_new() -> None:
+    manager = Manager()
+    manager.passed("db")
+    responder = Responder(manager.health, Options())
+    dates = set()
+    end = time.monotonic() + 5
+    while len(dates) < 2:
+        assert time.monotonic() < end, "the date stands still"
+        before = int(time.time())
+        reply = responder.reply(b"GET /health HTTP/1.1\r\n\r\n")
+        assert reply is not None
+        dates.add(reply.data.split(b"\r\n")[1])
+        assert date(before).encode() in reply.data or date(int(time.time())).encode() in reply.data
