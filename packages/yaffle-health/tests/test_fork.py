@@ -157,6 +157,68 @@ def test_forking_while_threads_write() -> None:
     """)
 
 
+def test_a_connection_of_the_parent_says_nothing_about_the_child() -> None:
+    run("""
+        from yaffle_health import Connection
+        bus = Connection("bus")
+        bus.lost("reset")
+        bus.retry_failed("refused")
+        assert words(manager) == [("bus", "fail")]
+        held, release = threading.Event(), threading.Event()
+        def hold():
+            with bus._lock:
+                held.set()
+                release.wait(30)
+        holder = threading.Thread(target=hold)
+        holder.start()
+        held.wait(30)
+        assert in_child(lambda: (bus.lost("x"), words(manager))[1]) == "[('bus', 'warn')]"
+        release.set()
+        holder.join()
+        bus.lost("again")
+        assert words(manager) == [("bus", "fail")], "the parent keeps its own"
+    """)
+
+
+def test_forking_while_threads_tell_of_a_connection() -> None:
+    run("""
+        from yaffle_health import Connection
+        bus, stop = Connection("bus"), threading.Event()
+        def tell():
+            while not stop.is_set():
+                bus.lost("x")
+                bus.up()
+        threads = [threading.Thread(target=tell) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(30):
+                assert in_child(lambda: (bus.lost("x"), words(manager))[1]) == "[('bus', 'warn')]"
+        finally:
+            stop.set()
+    """)
+
+
+def test_a_heart_begins_anew() -> None:
+    run("""
+        import time
+        from yaffle_health import ThreadLag
+        from yaffle_health.lag import Heart
+        lag = ThreadLag(manager, Heart(manager, "threads", interval_s=30))
+        lag._heart.beat(5)
+        assert words(manager) == [("threads", "warn")]
+        def again():
+            lag.start()
+            end = time.monotonic() + 10
+            while not words(manager) and time.monotonic() < end:
+                time.sleep(0.005)
+            return words(manager)
+        # The thread that beats in the parent may hold the lock of what stops it.
+        with lag._stop._cond:
+            assert in_child(again) == "[('threads', 'pass')]"
+    """)
+
+
 PATCHES = {
     "eventlet": """
         import warnings

@@ -15,6 +15,7 @@ from typing import Final
 from yaffle_health import redact
 from yaffle_health.current import find
 from yaffle_health.errors import BadOption
+from yaffle_health.forks import renew_in_children
 from yaffle_health.locks import NativeRLock
 from yaffle_health.manager import Manager
 from yaffle_health.model import Status
@@ -27,6 +28,7 @@ class Connection:
 
     `attempts` is how many reconnects may fail before the warning becomes a failure; 1 is the seed's.
     Without `manager` it is found at each report, as decorators do. May be used from every thread.
+    In a forked child it begins as one of which nothing is known.
     """
 
     def __init__(
@@ -46,6 +48,12 @@ class Connection:
         self._lock = NativeRLock()
         # How many reconnects have failed since it was lost; None while it is up.
         self._failed: int | None = None
+        renew_in_children(self)
+
+    def start_afresh_after_fork(self) -> None:
+        """Know nothing of the parent's connection; called in the child of a fork (forks.py)."""
+        self._lock = NativeRLock()
+        self._failed = None
 
     def up(self) -> None:
         """It works: pass."""

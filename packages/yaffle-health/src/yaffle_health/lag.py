@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from yaffle_health.errors import BadOption
+from yaffle_health.forks import renew_in_children
 from yaffle_health.manager import Manager
 from yaffle_health.model import Status
 
@@ -51,6 +52,11 @@ class Heart:
         self._hold_beats = max(1, round(hold_s / interval_s))
         self._held, self._worst_s = 0, 0.0
         manager.register(name, groups=("live",), ttl_s=0, fail_after_s=interval_s + fail_after_s)
+        renew_in_children(self)
+
+    def start_afresh_after_fork(self) -> None:
+        """Forget how late the parent's beats were."""
+        self._held, self._worst_s = 0, 0.0
 
     def beat(self, late_s: float) -> None:
         """Say that the heart beats, and by how many seconds it was late this time."""
@@ -131,6 +137,14 @@ class ThreadLag:
         self._heart = heart or Heart(manager, "threads")
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        renew_in_children(self)
+
+    def start_afresh_after_fork(self) -> None:
+        """The thread stayed in the parent, maybe in the middle of the event's lock.
+
+        A greenlet goes on in the child, and finds the new event at its next turn.
+        """
+        self._stop = threading.Event()
 
     def start(self) -> None:
         """Begin to beat on a daemon thread."""

@@ -10,13 +10,12 @@ keeps a dead one alive; `time` is the wall clock's, for people.
 
 from __future__ import annotations
 
-import os
 import time
-import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from yaffle_health import identity, redact
+from yaffle_health.forks import renew_in_children
 from yaffle_health.groups import Declaration, Groups
 from yaffle_health.judge import FOREVER, Found, Item, Key, Row, Rules, judge
 from yaffle_health.locks import NativeRLock
@@ -107,7 +106,7 @@ class Manager:
         self._seen: dict[str | None, _Seen] = {}
         self._rules_changed()
         self._order: tuple[Rules, list[Item]] = (self._rules, [])
-        _managers.add(self)
+        renew_in_children(self)
 
     # --- Writing ---------------------------------------------------------------------------------
 
@@ -384,14 +383,3 @@ class Manager:
         """Let every verdict be made again."""
         self._rules = Rules(self._ttl_s, self._since, self._groups, self._declared)
         self._state = object()
-
-
-_managers: weakref.WeakSet[Manager] = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for manager in list(_managers):
-        manager.start_afresh_after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)
