@@ -330,6 +330,46 @@ def test_an_async_generator_closed_early_says_nothing_and_is_cleaned_up(manager:
     assert (status(manager), cleaned) == (None, ["async", "async"])
 
 
+@pytest.mark.parametrize("how", ["kept", "left in a loop", "the body fails"])
+def test_a_loop_that_shuts_down_closes_it_as_it_would_the_undecorated_one(
+    manager: Manager, how: str
+) -> None:
+    """The loop closes all generators it knows of at once: it is to know of one, as always."""
+
+    def closed_by_the_loop(decorate: Callable[[Any], Any]) -> list[str]:
+        seen: list[str] = []
+
+        @decorate
+        async def feed() -> AsyncIterator[int]:
+            try:
+                yield 1
+                yield 2
+            finally:
+                seen.append("closing")
+                await asyncio.sleep(0)
+                seen.append("closed")
+                if how == "the body fails":
+                    raise KeyError("in the end")
+
+        async def main() -> object:
+            loop = asyncio.get_running_loop()
+            loop.set_exception_handler(lambda _, told: seen.append(repr(told.get("exception"))))
+            if how == "left in a loop":
+                async for _ in feed():
+                    break
+                return None
+            running = feed()
+            await anext(running)
+            return running
+
+        asyncio.run(main())
+        return seen
+
+    bare = closed_by_the_loop(lambda func: func)
+    assert closed_by_the_loop(healthcheck("x", [RuntimeError])) == bare
+    assert status(manager) is None
+
+
 def test_what_an_async_generator_does_not_catch_comes_out_of_it(manager: Manager) -> None:
     @healthcheck("x")
     async def one() -> AsyncIterator[int]:

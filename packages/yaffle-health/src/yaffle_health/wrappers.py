@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import types
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import Any
@@ -117,7 +118,7 @@ def async_generator(func: Callable[..., AsyncGenerator[Any, Any]], binding: Bind
     async def checked(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         inner = func(*args, **kwargs)
         try:
-            step = inner.asend(None)
+            step = _begun(inner)
             while True:
                 try:
                     value = await step
@@ -138,3 +139,17 @@ def async_generator(func: Callable[..., AsyncGenerator[Any, Any]], binding: Bind
         binding.passed(args, kwargs)
 
     return checked
+
+
+def _begun(inner: AsyncGenerator[Any, Any]) -> Awaitable[Any]:
+    """Its first step, of which no event loop hears: the wrapper alone is to close it.
+
+    A loop that shuts down closes every generator it has heard of, all at once: the wrapper would find
+    its own already closing, and call that a failure.
+    """
+    hooks = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(None, None)
+    try:
+        return inner.asend(None)
+    finally:
+        sys.set_asyncgen_hooks(*hooks)
