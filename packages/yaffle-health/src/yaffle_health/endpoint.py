@@ -12,8 +12,11 @@ import os
 from typing import Unpack
 
 from yaffle_health.errors import BadOption
+from yaffle_health.groups import warn_of_unknown
 from yaffle_health.http.answer import HealthOf
 from yaffle_health.manager import Manager
+from yaffle_health.model import Health
+from yaffle_health.options import text
 from yaffle_health.sdnotify import Supervisor
 from yaffle_health.server import Endpoint
 from yaffle_health.server.loop import Ticker
@@ -25,7 +28,7 @@ _LOG = logging.getLogger("yaffle_health")
 def serve(
     source: Manager | HealthOf,
     *,
-    uri: str = "",
+    uri: str | None = "",
     notify: bool = False,
     notify_group: str | None = None,
     **options: Unpack[EndpointOptions],
@@ -33,24 +36,32 @@ def serve(
     """Start an endpoint that lives as long as the process, or until it is closed.
 
     Never raises for an option that cannot be meant or an address that cannot be had, unless
-    `required=True`: both are logged as errors and stand in `failures`. An empty `uri` is "disabled".
+    `required=True`: both are logged as errors and stand in `failures`. An empty `uri`, or None, is
+    "disabled". A `group` that nobody has declared so far is served, and warned of.
     `notify` tells systemd READY, STATUS and WATCHDOG by the health of `notify_group` (None: all).
     """
     health_of = source.health if isinstance(source, Manager) else source
     if isinstance(source, Manager):
         options.setdefault("ttl_s", source.ttl_s)
-    if notify:
-        options["tickers"] = (*options.get("tickers", ()), *_supervision(health_of, notify_group))
     try:
         endpoint = Endpoint(health_of, uri=uri, **options)
+        text("notify_group", notify_group)
+        if notify:
+            endpoint.add(*_supervision(health_of, notify_group))
+        if isinstance(source, Manager):
+            warn_of_unknown(source.groups, group=options.get("group"), notify_group=notify_group)
         return endpoint.start()
     except BadOption as error:
         if options.get("required"):
             raise
         _LOG.error("%s; the service goes on without its health endpoint", error)
-        refused = Endpoint(health_of)
+        refused = Endpoint(_nothing)
         refused.note(error)
         return refused
+
+
+def _nothing(group: str | None) -> Health:
+    raise AssertionError(f"asked about {group}, with no address to be asked at")
 
 
 def _supervision(health_of: HealthOf, group: str | None) -> tuple[Ticker, ...]:

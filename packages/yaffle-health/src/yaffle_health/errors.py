@@ -11,8 +11,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Final
 
-_USERINFO = re.compile(r"//[^/@\s]*@")
+# Greedy: a password may hold any character.
+_USERINFO = re.compile(r"//.*@", re.DOTALL)
+_SHOWN_CHARS_MAX: Final = 300
+
+
+def _shown(value: object) -> str:
+    """A value in a message: no password that somebody wrote into an address, and no novel."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001  a stranger's __repr__, and whole numbers of 4,300 digits
+        text = f"a {type(value).__name__}"
+    text = _USERINFO.sub("//…@", text)
+    return text if len(text) <= _SHOWN_CHARS_MAX else text[:_SHOWN_CHARS_MAX] + "…"
 
 
 class HealthError(Exception):
@@ -23,10 +36,15 @@ class BadOption(HealthError, ValueError):
     """An option of the section [healthcheck] whose value cannot be meant."""
 
     def __init__(self, option: str, value: object, why: str) -> None:
-        # A password that somebody wrote into an address must not reach the log.
-        shown = _USERINFO.sub("//…@", repr(value))
-        super().__init__(f"[healthcheck] {option} = {shown}: {why}")
+        super().__init__(f"[healthcheck] {option} = {_shown(value)}: {why}")
         self.option, self.value, self.why = option, value, why
+
+    @property
+    def shown(self) -> str:
+        """The value as it may be shown to people."""
+        if isinstance(self.value, str):
+            return _USERINFO.sub("//…@", self.value)[:_SHOWN_CHARS_MAX]
+        return _shown(self.value)
 
 
 class BadUri(BadOption):

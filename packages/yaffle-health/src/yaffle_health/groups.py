@@ -7,7 +7,7 @@ stumbles. Hence: nothing is in `live` or `start` unless it was declared so; ever
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from yaffle_health.errors import UnknownGroup
@@ -65,3 +65,18 @@ class Groups:
         answered with pass would go unnoticed until the night it matters."""
         if group is not None and group not in self.known:
             raise UnknownGroup(group, self.known)
+
+
+def warn_of_unknown(known: Collection[str], **options: str | None) -> None:
+    """Log which of these options name a group that is not there; it may still be declared."""
+    for option, group in options.items():
+        if group is not None and group not in known:
+            # Imported when there is something to say, as everywhere in the manager's half.
+            import logging
+
+            logging.getLogger("yaffle_health").warning(
+                "[healthcheck] %s = %r: no such group so far, and whoever asks gets 404; there are %s",
+                option,
+                group,
+                ", ".join(sorted(known)),
+            )

@@ -20,7 +20,7 @@ from yaffle_health.groups import Declaration, Groups
 from yaffle_health.judge import FOREVER, Found, Item, Key, Row, Rules, judge
 from yaffle_health.locks import NativeRLock
 from yaffle_health.model import Health, Service, Status
-from yaffle_health.options import named, seconds, status_of
+from yaffle_health.options import listed, named, printable, seconds, status_of, text, texts, whole
 from yaffle_health.overall import overall
 from yaffle_health.source import FORGOTTEN, Moment, Source
 
@@ -84,17 +84,18 @@ class Manager:
         names (see groups.py). With `error_messages` False an error shows its class name alone.
         """
         self._ttl_s = seconds("ttl", ttl_s)
+        whole("items_max", items_max, least=1)
         self.error_messages = error_messages
         self._said = {
-            "service_id": service_id,
-            "description": description,
-            "host": host,
-            "hostname": hostname,
-            "release": release,
+            "service_id": text("service_id", service_id),
+            "description": text("description", description),
+            "host": text("host", host),
+            "hostname": text("hostname", hostname),
+            "release": text("release", release),
         }
         self._service: Service | None = None
-        self._names = None if names is None else frozenset(names)
-        self._groups = Groups(groups)
+        self._names = None if names is None else texts("names", names)
+        self._groups = Groups(listed("groups", groups))
         self._items_max = items_max
         self._now, self._wall = clock, wall_clock
         self._lock = NativeRLock()
@@ -114,7 +115,7 @@ class Manager:
         self,
         name: str,
         status: Status | str,
-        output: str | None = None,
+        output: str | BaseException | None = None,
         *,
         component_id: str | None = None,
         component_type: str = "component",
@@ -122,14 +123,16 @@ class Manager:
     ) -> None:
         """Record how an item is now. `output` says why, for warn and fail; it is cleaned.
 
-        BadOption for a status, name or time to live that cannot be meant.
+        An error as `output` is told as a decorator tells it. BadOption for a status, name or time to
+        live that cannot be meant, and nothing else: whoever reports a failure has one already.
         """
         word = status_of(status)
         source = self.source(name, component_id, component_type=component_type, ttl_s=ttl_s)
         if word is Status.PASS:
             source.passed_at = self._now()
         else:
-            self.record(source, word, output or "no reason was given")
+            told = redact.words(output, messages=self.error_messages)
+            self.record(source, word, told or "no reason was given")
 
     def passed(
         self, name: str, *, component_id: str | None = None, ttl_s: float | None = None
@@ -163,7 +166,11 @@ class Manager:
         `origin` asks for a slot of the caller's own, whose failures only it can take back.
         """
         key = (name, component_id, origin)
-        found = self._sources.get(key)
+        try:
+            found = self._sources.get(key)
+        except TypeError:  # no hash, hence no text
+            named(name, component_id, self._names)
+            raise
         if found is None:
             found = self._make(key, component_type)
         if ttl_s is not None and found.ttl_s != (wanted := seconds("ttl", ttl_s)):
@@ -174,6 +181,7 @@ class Manager:
     def _make(self, key: SourceKey, component_type: str) -> Source:
         name, component_id, origin = key
         named(name, component_id, self._names)
+        printable("component_type", component_type)
         with self._lock:
             if (name, component_id) not in self._items and len(self._items) >= self._items_max:
                 return self._overflow(name)
@@ -218,7 +226,7 @@ class Manager:
         declaration = Declaration(
             name=name,
             component_id=component_id,
-            groups=frozenset(groups),
+            groups=texts("groups", groups),
             ttl_s=None if ttl_s is None else seconds("ttl", ttl_s),
             fail_after_s=None if fail_after_s is None else seconds("fail_after_s", fail_after_s),
         )

@@ -17,6 +17,7 @@ from yaffle_health.current import ATTRIBUTE, set_default
 from yaffle_health.endpoint import serve
 from yaffle_health.errors import HealthError
 from yaffle_health.manager import TTL_S, Manager
+from yaffle_health.options import SECONDS_MAX
 from yaffle_health.server import Endpoint
 from yaffle_health.views import Shape
 
@@ -47,7 +48,7 @@ OPTIONS: Final[Sequence[cfg.Opt]] = (
     ),
     cfg.Opt(
         "ttl",
-        type=_Whole(min=0),
+        type=_Whole(min=0, max=int(SECONDS_MAX)),
         default=int(TTL_S),
         mutable=True,
         help="For how many seconds a reported health check item is believed. An older one counts as "

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from yaffle_health.errors import BadOption
+from yaffle_health.groups import warn_of_unknown
 from yaffle_health.http import Options, Request, Response, answer
 from yaffle_health.http.answer import PATH, HealthOf
 from yaffle_health.manager import Manager
@@ -36,6 +37,8 @@ class Owned:
         """Options as those of the endpoint; `ttl_s` is the manager's own where it is not given."""
         self.path = _own(path)
         self._health_of = source.health if isinstance(source, Manager) else source
+        if not callable(self._health_of):
+            raise BadOption("source", source, "give a manager, or a function of a group's name")
         own_ttl_s = int(source.ttl_s) if isinstance(source, Manager) else 0
         if cache_control is None and ttl_s is None and not isinstance(source, Manager):
             # What tells about others is true for no known time.
@@ -46,6 +49,8 @@ class Owned:
             format=_shape(format),
             group=group,
         )
+        if isinstance(source, Manager):
+            warn_of_unknown(source.groups, group=group)
 
     def respond(self, method: str, query: str, accept: str) -> Response:
         """Answer a request for the path."""
@@ -60,6 +65,8 @@ def headers(response: Response) -> list[tuple[str, str]]:
 
 
 def _own(path: str) -> str:
+    if not isinstance(path, str):
+        raise BadOption("path", path, "give a text")
     if not path.startswith("/") or path.endswith("/") or any(c in path for c in "?#* "):
         why = "give one absolute path without a slash at its end"
         raise BadOption("path", path, "/ stays free for the service" if path == "/" else why)

@@ -99,6 +99,25 @@ def cut(text: str) -> str:
     return text if len(text) <= OUTPUT_CHARS_MAX else text[: OUTPUT_CHARS_MAX - 1] + "…"
 
 
+def words(output: object, *, messages: bool = True) -> str:
+    """What somebody gave as the reason, as a text that is not yet cleaned; "" for nothing.
+
+    Never raises: it is called where something has failed already. `messages` as in `told`.
+    """
+    if isinstance(output, str):
+        return output
+    if output is None:
+        return ""
+    if isinstance(output, BaseException):
+        return told(output, message=messages)
+    if isinstance(output, bytes | bytearray):
+        return output[:KEPT_CHARS_MAX].decode("utf-8", "replace")
+    try:
+        return str(output)
+    except Exception:  # noqa: BLE001  as in `told`
+        return type(output).__qualname__
+
+
 def told(error: BaseException, *, message: bool = True) -> str:
     """The class's name and the first line of the message, not yet cleaned.
 

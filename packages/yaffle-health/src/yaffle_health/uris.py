@@ -73,12 +73,14 @@ class Unix:
 Address = Tcp | Unix
 
 
-def parse(text: str, *, ephemeral: bool = False) -> tuple[Address, ...]:
-    """Read a comma-separated list; empty means disabled. BadUri names the entry and says why.
+def parse(text: str | None, *, ephemeral: bool = False) -> tuple[Address, ...]:
+    """Read a comma-separated list; empty or None means disabled. BadUri names the entry and says why.
 
     Port 0, any free port, is for tests alone: `ephemeral` allows it.
     """
-    if not text.strip():
+    if text is not None and not isinstance(text, str):
+        raise BadUri(OPTION, text, "give one text, with commas between several addresses")
+    if text is None or not text.strip():
         return ()
     found: list[Address] = []
     for entry in text.split(","):
@@ -128,14 +130,16 @@ def _validated(entry: str) -> _Reference:
 
 
 def _why_invalid(entry: str, error: Exception) -> str:
-    port = re.search(r":([0-9]+)$", entry)
-    if port and int(port[1]) > 65535:
+    port = re.search(r":0*([0-9]+)$", entry)
+    if port and (len(port[1]) > 5 or int(port[1]) > 65535):
         return "the port must be from 1 to 65535"
     if entry.count(":") > 2 and "[" not in entry:
         return "write an IPv6 address in brackets: tcp://[::1]:port"
     if "[" in entry and "%" in entry and "%25" not in entry:
         return "write the zone of an IPv6 address after %25: tcp://[fe80::1%25eth0]:port"
-    return f"no valid URI ({error.args[0] if error.args else 'it cannot be parsed'})"
+    if "@" in entry or not error.args:
+        return "no valid URI"  # the error's own words would hold the password
+    return f"no valid URI ({error.args[0]})"
 
 
 def _tcp(entry: str, reference: _Reference, *, ephemeral: bool) -> Tcp:

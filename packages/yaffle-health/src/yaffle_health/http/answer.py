@@ -21,10 +21,13 @@ from yaffle_health.errors import BadOption, UnknownGroup
 from yaffle_health.http.request import Request
 from yaffle_health.http.response import Response, said
 from yaffle_health.model import Health, Status
+from yaffle_health.options import is_whole, seconds, text
 from yaffle_health.views import CONTENT_TYPES, Shape, first, http_status, negotiate, render
 
 PATH = "/health"
 NO_CACHE = "no-cache"
+DELTA_S_MAX = 2**31
+"""More than this no cache need understand (RFC 9111 §1.2.2)."""
 
 HealthOf = Callable[[str | None], Health]
 """Gives the health of a group, or of everything for None; raises UnknownGroup."""
@@ -46,11 +49,10 @@ class Options:
     group: str | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.ttl_s < float("inf"):
-            why = "must be 0 (for ever) or a number of seconds"
-            raise BadOption("ttl", self.ttl_s, why)
+        seconds("ttl", self.ttl_s)
+        text("group", self.group)
         wanted = self.cache_control
-        if wanted is not None and (not _is_whole(wanted) or wanted < -1):
+        if wanted is not None and (not is_whole(wanted) or wanted < -1):
             why = "must be -1 (no-cache), 0 (no header) or a whole number of seconds"
             raise BadOption("cache_control", wanted, why)
 
@@ -58,12 +60,8 @@ class Options:
     def max_age_s(self) -> int:
         """What `cache_control` comes to: whole seconds, 0 for no header, -1 for `no-cache`."""
         if self.cache_control is not None:
-            return self.cache_control
-        return math.floor(self.ttl_s) or (-1 if self.ttl_s else 0)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+            return min(self.cache_control, DELTA_S_MAX)
+        return min(math.floor(self.ttl_s), DELTA_S_MAX) or (-1 if self.ttl_s else 0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The life of the endpoint: opened loudly, closed with the process, and never alive by half after a fork.
 
 A forked child has the descriptors but not the thread: clients that its parent refused would hang in
-it for ever. So it closes them before any other code of it runs, and starts again only if it was told
-to, on sockets of its own.
+it for ever. So it closes them before any other code of it runs (held.py), and starts again only if it
+was told to, on sockets of its own.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from yaffle_health import uris
 from yaffle_health.errors import BadOption, BindFailed, HealthError
 from yaffle_health.http import Options
 from yaffle_health.http.answer import HealthOf
+from yaffle_health.options import is_number, whole
 from yaffle_health.server import activation, natives, tcp_socket, unix_socket
 from yaffle_health.server.calls import Calls, best_calls
+from yaffle_health.server.held import held
 from yaffle_health.server.loop import Limits, Listener, Loop, Ticker
 from yaffle_health.server.responder import Responder
 from yaffle_health.uris import Address, Tcp, Unix
 from yaffle_health.views import Shape
 
 STOP_WAIT_S: Final = 2.0
+TIMEOUT_MAX_S: Final = 86_400
 _LOG = logging.getLogger("yaffle_health")
 
 
@@ -41,7 +44,7 @@ class Endpoint:
         self,
         health_of: HealthOf,
         *,
-        uri: str = "",
+        uri: str | None = "",
         ttl_s: float = 300,
         cache_control: int | None = None,
         cache_cap: bool = False,
@@ -62,6 +65,8 @@ class Endpoint:
 
         `after_fork="restart"` needs UNIX paths with `{pid}` alone. `ephemeral` allows port 0.
         """
+        if not callable(health_of):
+            raise BadOption("source", health_of, "give a manager, or a function of a group's name")
         self._wanted = uris.parse(uri, ephemeral=ephemeral)
         self._rights = unix_socket.rights(socket_mode, socket_group)
         options = Options(
@@ -73,9 +78,9 @@ class Endpoint:
         )
         self._limits = _limits(max_connections, timeout_s)
         self._health_of, self._options = health_of, options
-        self._required, self._activation = required, activation
+        self._required, self._activation = required, _activated(activation)
         self._restarts = _restarts(after_fork, self._wanted)
-        self._tickers = tuple(tickers)
+        self._tickers = _ticking(tickers)
         self._calls = calls
         self._failures: list[HealthError] = []
         self._running: _Running | None = None
@@ -103,13 +108,16 @@ class Endpoint:
         opened = _Opened()
         try:
             self._open(opened)
+            if opened.listeners or self._tickers:
+                self._serve(opened)
         except BaseException:
             opened.close()
             raise
-        if opened.listeners or self._tickers:
-            self._running = self._serve(opened)
-            _started.add(self)
         return self
+
+    def add(self, *tickers: Ticker) -> None:
+        """Do these small things too, from the next start on."""
+        self._tickers += tickers
 
     def note(self, failure: HealthError) -> None:
         """Keep the reason why this endpoint does not serve."""
@@ -117,8 +125,9 @@ class Endpoint:
 
     def close(self) -> None:
         """Stop serving, close the connections and remove the sockets' files; once more is nothing."""
-        running, self._running = self._running, None
-        _started.discard(self)
+        with held.lock:
+            running, self._running = self._running, None
+            _started.discard(self)
         if running is not None:
             running.end()
 
@@ -145,26 +154,32 @@ class Endpoint:
     def _reported(self) -> _Reported:
         return _Reported(self._failures, required=self._required)
 
-    def _serve(self, opened: _Opened) -> _Running:
-        loop = Loop(
-            opened.listeners,
-            Responder(self._health_of, self._options),
-            limits=self._limits,
-            calls=self._calls or best_calls(),
-            poll=natives.epoll(),
-            tickers=self._tickers,
-        )
-        running = _Running(loop, opened)
-        running.begin()
+    def _serve(self, opened: _Opened) -> None:
+        responder = Responder(self._health_of, self._options)
+        calls = self._calls or best_calls()
+
+        def make() -> Loop:
+            return Loop(
+                opened.listeners,
+                responder,
+                limits=self._limits,
+                calls=calls,
+                poll=natives.epoll(),
+                tickers=self._tickers,
+            )
+
+        # At a fork it runs or it does not: a child must know which.
+        with held.lock:
+            running = _Running(held.open(make), opened)
+            running.begin()
+            self._running = running
+            _started.add(self)
         for address in running.addresses:
             _LOG.info("health is shown at %s", address)
-        return running
 
     def _after_fork(self) -> None:
-        """In the child: close what is the parent's, without touching the sockets' files."""
-        running, self._running = self._running, None
-        if running is not None:
-            running.forget()
+        """In the child: what was open is closed already, and the sockets' files are the parent's."""
+        self._running = None
         if self._restarts:
             self.start()
 
@@ -194,7 +209,7 @@ class _Opened:
 
     def close(self) -> None:
         for listener in self.listeners:
-            listener.socket.close()
+            held.close(listener.socket)
         for owned in self.owned:
             unix_socket.remove(owned)
 
@@ -227,13 +242,8 @@ class _Running:
             unix_socket.remove(owned)
         self._loop.stop()
         # In its own thread (the host's code called us from there) there is nothing to wait for.
-        if natives.get_ident() != self._thread and self._done.acquire(timeout=STOP_WAIT_S):
-            self._loop.release()
-
-    def forget(self) -> None:
-        self.ended = True
-        self._loop.close()
-        self._loop.release()
+        if natives.get_ident() != self._thread:
+            self._done.acquire(timeout=STOP_WAIT_S)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -268,15 +278,28 @@ def _shape(name: str) -> Shape:
 
 
 def _limits(max_connections: int, timeout_s: float) -> Limits:
-    if max_connections < 1:
-        raise BadOption("max_connections", max_connections, "must be at least 1")
-    if not 0 < timeout_s < float("inf"):
-        raise BadOption("timeout", timeout_s, "must be a positive number of seconds")
+    whole("max_connections", max_connections, least=1)
+    if not is_number(timeout_s) or not 0 < timeout_s <= TIMEOUT_MAX_S:
+        why = f"must be a number of seconds above 0, {TIMEOUT_MAX_S} at most"
+        raise BadOption("timeout", timeout_s, why)
     return Limits(connections_max=max_connections, timeout_s=timeout_s)
 
 
+def _activated(wanted: bool | str) -> bool | str:
+    if not isinstance(wanted, bool | str):
+        raise BadOption("activation", wanted, "must be True, False or the name of a descriptor")
+    return wanted
+
+
+def _ticking(tickers: Sequence[Ticker]) -> tuple[Ticker, ...]:
+    if not isinstance(tickers, Sequence) or not all(isinstance(t, Ticker) for t in tickers):
+        raise BadOption("tickers", tickers, "must be a list of Ticker")
+    return tuple(tickers)
+
+
 def _restarts(after_fork: str, wanted: Sequence[Address]) -> bool:
-    if after_fork not in {"close", "restart"}:
+    # Not a set: whatever was given instead of a word may have no hash.
+    if after_fork not in ("close", "restart"):
         raise BadOption("after_fork", after_fork, "must be close or restart")
     if after_fork == "close":
         return False

@@ -22,9 +22,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from yaffle_health.errors import BadOption, BindFailed
+from yaffle_health.server.held import Descriptor, held
 from yaffle_health.uris import SUN_PATH_MAX, Unix
 
 BACKLOG: Final = 1024
+GID_MAX: Final = 2**32 - 1
+"""This one means "leave the group as it is" to chown(2)."""
 TURN_WAIT_S: Final = 1.0
 """How long another process may hold the directory; then we go on without its leave."""
 _CONNECT_WAIT_S: Final = 1.0
@@ -54,11 +57,15 @@ def rights(mode: int, group: str | int | None) -> Rights:
         raise BadOption("socket_mode", shown, "must be an octal number up to 0o777")
     if group is None:
         return Rights(mode=mode)
+    if isinstance(group, bool) or not isinstance(group, int | str):
+        raise BadOption("socket_group", group, "give the name of a group or its number")
     if isinstance(group, int):
+        if not 0 <= group < GID_MAX:
+            raise BadOption("socket_group", group, f"must be from 0 to {GID_MAX - 1}")
         return Rights(mode=mode, gid=group)
     try:
         return Rights(mode=mode, gid=grp.getgrnam(group).gr_gid)
-    except KeyError:
+    except (KeyError, ValueError):
         raise BadOption("socket_group", group, "there is no such group") from None
 
 
@@ -66,17 +73,19 @@ def listen(address: Unix, wanted: Rights) -> tuple[_socket.socket, Owned]:
     """Listen there; BindFailed says what is in the way."""
     folder, name = os.path.split(address.path)
     try:
-        folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        opened = held.open(
+            lambda: Descriptor(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        )
     except OSError as error:
         raise BindFailed(str(address), f"{folder}: {os.strerror(error.errno or 0)}") from error
     try:
-        with _turn(folder_fd):
-            _make_way(address, folder_fd, name)
-            return _bound(address, folder_fd, wanted)
+        with _turn(opened.fd):
+            _make_way(address, opened.fd, name)
+            return _bound(address, opened.fd, wanted)
     except OSError as error:
         raise BindFailed(str(address), _explained(error, folder)) from error
     finally:
-        os.close(folder_fd)
+        held.close(opened)
 
 
 def remove(owned: Owned) -> None:
@@ -119,19 +128,21 @@ def _make_way(address: Unix, folder_fd: int, name: str) -> None:
 
 
 def _somebody_listens(address: Unix, path: str) -> bool:
-    with contextlib.closing(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)) as probe:
+    probe = held.open(lambda: _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM))
+    try:
         probe.settimeout(_CONNECT_WAIT_S)
-        try:
-            probe.connect(path)
-        except ConnectionRefusedError:
-            return False
-        except FileNotFoundError:
-            return False
-        except (BlockingIOError, TimeoutError):
-            return True  # its queue is full
-        except OSError as error:
-            why = f"cannot tell whether another process listens there: {os.strerror(error.errno or 0)}"
-            raise BindFailed(str(address), why) from error
+        probe.connect(path)
+    except ConnectionRefusedError:
+        return False
+    except FileNotFoundError:
+        return False
+    except (BlockingIOError, TimeoutError):
+        return True  # its queue is full
+    except OSError as error:
+        why = f"cannot tell whether another process listens there: {os.strerror(error.errno or 0)}"
+        raise BindFailed(str(address), why) from error
+    finally:
+        held.close(probe)
     return True
 
 
@@ -145,7 +156,8 @@ def _reachable(path: str, folder_fd: int, name: str) -> str:
 def _bound(address: Unix, folder_fd: int, wanted: Rights) -> tuple[_socket.socket, Owned]:
     name = f".{secrets.token_hex(4)}"
     path = _reachable(f"{os.path.dirname(address.path)}/{name}", folder_fd, name)  # noqa: PTH120
-    listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK)
+    kind = _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK
+    listener = held.open(lambda: _socket.socket(_socket.AF_UNIX, kind))
     try:
         # Before bind: Linux gives the file the socket's own mode, less the umask.
         os.fchmod(listener.fileno(), wanted.mode)
@@ -157,12 +169,12 @@ def _bound(address: Unix, folder_fd: int, wanted: Rights) -> tuple[_socket.socke
             listener.listen(BACKLOG)
             made = os.lstat(name, dir_fd=folder_fd)
             os.rename(name, address.path, src_dir_fd=folder_fd)
-        except OSError:
+        except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(name, dir_fd=folder_fd)
             raise
     except BaseException:
-        listener.close()
+        held.close(listener)
         raise
     return listener, Owned(path=address.path, device=made.st_dev, inode=made.st_ino)
 
