@@ -7,8 +7,11 @@ import datetime as dt
 import json
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from yaffle_health.model import Check, Health, Service, Status
+from yaffle_health.reader.body import understand
 from yaffle_health.views import Shape, negotiate, render
 
 AT = dt.datetime(2021, 12, 17, 16, 2, 55, 999_999, tzinfo=dt.UTC)
@@ -214,3 +217,65 @@ def test_which_face_a_client_gets(query: str, accept: str, shape: Shape) -> None
 
 def test_the_profile_of_the_seed_wins_over_another_default() -> None:
     assert negotiate("", 'application/health+json;profile="nova"', Shape.IETF) is Shape.NOVA
+
+
+WORDS = st.text("ab:#2", min_size=1, max_size=6)
+NAMED = st.tuples(WORDS, st.none() | WORDS)
+
+
+@given(st.sets(NAMED, max_size=12), st.data())
+@example({("a:b", None), ("a", "b")}, None)
+@example({("a", "b"), ("a:b", None), ("a:b#2", None), ("a:b", "b")}, None)
+def test_every_check_is_shown_and_the_worst_of_them_too(
+    named: set[tuple[str, str | None]], data: st.DataObject | None
+) -> None:
+    order = sorted(named, key=lambda each: (each[0], each[1] or ""))
+    sick = data.draw(st.sampled_from(order)) if data and order else order[-1] if order else None
+    checks = tuple(
+        check(
+            name,
+            Status.FAIL if (name, component_id) == sick else Status.PASS,
+            component_id=component_id,
+        )
+        for name, component_id in order
+    )
+    health = Health(status=Status.FAIL if sick else Status.PASS, service=SERVICE, checks=checks)
+    for shape, key, word in (
+        (Shape.NOVA, "checks", "fail"),
+        (Shape.SPRING, "components", "DOWN"),
+        (Shape.IETF, "checks", "fail"),
+    ):
+        found = shown(health, shape)[key]
+        assert isinstance(found, dict)
+        elements = [
+            each for some in found.values() for each in (some if isinstance(some, list) else [some])
+        ]
+        assert len(elements) == len(checks)
+        assert [each["status"] for each in elements].count(word) == (1 if sick else 0)
+        read = understand(render(health, shape), now=AT).health
+        assert read is not None
+        if shape is Shape.IETF:
+            assert {(each.name, each.component_id) for each in read.checks} == named
+
+
+@given(st.sets(NAMED, max_size=6))
+def test_a_reader_finds_out_which_check_has_which_key(named: set[tuple[str, str | None]]) -> None:
+    checks = tuple(check(name, component_id=component_id) for name, component_id in named)
+    health = Health(status=Status.PASS, service=SERVICE, checks=checks)
+    read = understand(render(health, Shape.NOVA), now=AT).health
+    assert read is not None
+    assert {each.component_id for each in read.checks} == {each for _, each in named}
+    plain = {name for name, component_id in named if component_id is None}
+    assert plain <= {each.name for each in read.checks if each.component_id is None}
+
+
+def test_a_component_whose_key_was_taken_keeps_its_name_for_a_reader() -> None:
+    pair = (check("a", Status.FAIL, component_id="b"), check("a:b"))
+    health = Health(status=Status.FAIL, service=SERVICE, checks=pair)
+    for shape in (Shape.NOVA, Shape.SPRING, Shape.IETF):
+        read = understand(render(health, shape), now=AT).health
+        assert read is not None
+        assert [(each.name, each.component_id, each.status) for each in read.checks] == [
+            ("a", "b", Status.FAIL),
+            ("a:b", None, Status.PASS),
+        ]

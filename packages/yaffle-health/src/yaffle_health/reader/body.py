@@ -138,9 +138,20 @@ def _checks(found: Object, now: dt.datetime, remarks: list[str]) -> Iterator[Che
             if isinstance(element, dict):
                 details = element.get("details")
                 told = details if isinstance(details, dict) and "status" in details else element
-                yield _check(name[:NAME_CHARS_MAX], told, now)
+                key = name if isinstance(value, list) else _name_of(name, told)
+                yield _check(key[:NAME_CHARS_MAX], told, now)
             else:
                 remarks.append(f"check {name[:40]!r} is not an object")
+
+
+def _name_of(key: str, element: Object) -> str:
+    """The name, where it has one entry only: its component is in the key too, perhaps numbered."""
+    component_id = _text(_get(element, "componentId"))
+    if component_id is None:
+        return key
+    before, colon, number = key.rpartition(f":{component_id}")
+    told_apart = not number or (number[0] == "#" and number[1:].isdecimal())
+    return before if colon and before and told_apart else key
 
 
 def _check(name: str, element: Object, now: dt.datetime) -> Check:
@@ -155,8 +166,7 @@ def _check(name: str, element: Object, now: dt.datetime) -> Check:
     last = _get(element, "lastStatus")
     component_id = _text(_get(element, "componentId"))
     return Check(
-        # Where a name has one entry only, the component is told apart by its key.
-        name=name.removesuffix(f":{component_id}"),
+        name=name,
         status=status,
         time=time,
         age_s=max(0.0, (now - time).total_seconds()),

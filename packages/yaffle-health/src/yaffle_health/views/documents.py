@@ -5,7 +5,8 @@ Where the first two cannot agree (checks, notes, version) they are two documents
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Container, Mapping, Sequence
 
 from yaffle_health.model import Check, Health, Status
 
@@ -16,7 +17,10 @@ Json = str | Sequence["Json"] | Mapping[str, "Json"]
 
 
 def nova(health: Health) -> dict[str, Json]:
-    """Seed 4: a check is an object under its name; `name:component_id` if it has a component."""
+    """Seed 4: a check is an object under its name; `name:component_id` if it has a component.
+
+    Of checks that come to the same key the later ones have `#2`, `#3` … behind it.
+    """
     service = health.service
     notes: dict[str, Json] = {"host": service.host}
     if service.hostname is not None:
@@ -33,13 +37,21 @@ def nova(health: Health) -> dict[str, Json]:
 
 def _by_key(health: Health) -> dict[str, dict[str, Json]]:
     found: dict[str, dict[str, Json]] = {}
-    for check in health.checks:
-        if check.component_id is None:
-            found[check.name] = _element(check)
-        else:
+    # Those without a component first: what else would have their key can be told by its componentId.
+    for check in sorted(health.checks, key=lambda check: check.component_id is not None):
+        element = _element(check)
+        key = check.name
+        if check.component_id is not None:
             key = f"{check.name}:{check.component_id}"
-            found[key] = _element(check) | {"componentId": check.component_id}
+            element["componentId"] = check.component_id
+        found[_free(key, found)] = element
     return found
+
+
+def _free(key: str, taken: Container[str]) -> str:
+    """Two checks may come to one key, as ("a:b", None) and ("a", "b"): none may hide the other."""
+    numbered = (f"{key}#{number}" for number in itertools.count(2))
+    return next(each for each in itertools.chain((key,), numbered) if each not in taken)
 
 
 def _element(check: Check) -> dict[str, Json]:
