@@ -9,7 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from yaffle_health.current import use
+from yaffle_health.decorator import healthcheck
+from yaffle_health.manager import Manager
 from yaffle_health.redact import LOOKED_AT_CHARS_MAX, OUTPUT_CHARS_MAX, clean, hidden, told
+from yaffle_health.views import Shape, render
 
 SECRET = "hunter2"
 
@@ -31,7 +35,7 @@ SECRET = "hunter2"
         ("https://s3/x?X-Amz-Signature=hunter2&a=b", "https://s3/x?X-Amz-Signature=***&a=b"),
         ("?access_token=hunter2&api_key=hunter2", "?access_token=***&api_key=***"),
         ("X-Auth-Token: hunter2", "X-Auth-Token: ***"),
-        ("Authorization: bearer hunter2hunter2", "Authorization: *** ***"),
+        ("Authorization: bearer hunter2hunter2", "Authorization: ***"),
         ("got Bearer hunter2hunter2.x", "got Bearer ***"),
         ("AWS_SECRET_ACCESS_KEY: hunter2", "AWS_SECRET_ACCESS_KEY: ***"),
         ("key=hunter2 sig=hunter2", "key=*** sig=***"),
@@ -55,6 +59,53 @@ SECRET = "hunter2"
             "passwordXtoken=*** passwordless.key=***",
         ),
         ("9mysql://u:hunter2@db 3://hunter2@x", "9mysql://***@db 3://***@x"),
+        # Names that end in a short word.
+        ('{"adminPass": "hunter2"}', '{"adminPass": ***}'),
+        ("'admin_pass': 'hunter2'", "'admin_pass': ***"),
+        ("adminPass: hunter2, x", "adminPass: ***, x"),
+        ("new_pass=hunter2 dbpass=hunter2", "new_pass=*** dbpass=***"),
+        ("sys_pswd=hunter2", "sys_pswd=***"),
+        ("db-pw: hunter2", "db-pw: ***"),
+        ("'pass' => 'hunter2'", "'pass' => ***"),
+        ('{"name": "password", "value": "hunter2"}', '{"name": "password", "value": ***}'),
+        # Flags.
+        ("exec --os-password hunter2 --verbose", "exec --os-password=*** --verbose"),
+        ("exec --debug --db-pass hunter2", "exec --debug --db-pass=***"),
+        ("exec -password 'hunter2 x' y", "exec -password=*** y"),
+        ("curl --user nova:hunter2 -u a:hunter2 x", "curl --user nova:*** -u a:*** x"),
+        # Elements.
+        ("<adminPass>hunter2</adminPass>", "<adminPass>***</adminPass>"),
+        ("<ns:password t='1'> hunter2 & x</ns:password>", "<ns:password t='1'>***</ns:password>"),
+        ("<password><![CDATA[hunter2]]></password>", "<password>***</password>"),
+        (
+            "<property name='password'>hunter2</property>",
+            "<property name='password'>***</property>",
+        ),
+        # Logins that no URL should hold, and those that are none.
+        ('at mysql://u:"hunter2"@h/db: refused', "at mysql://***@h/db: refused"),
+        ("at mysql://u:hun hunter2@h/db refused", "at mysql://***@h/db refused"),
+        ("at mysql://u:<hunter2>@h", "at mysql://***@h"),
+        ("at redis://:hun'hunter2@h", "at redis://***@h"),
+        ("nova:hunter2@tcp(10.0.0.1:3306)/nova", "nova:***@tcp(10.0.0.1:3306)/nova"),
+        ("dial nova:hun@hunter2@10.0.0.1:3306", "dial nova:***@10.0.0.1:3306"),
+        ("?u=http%3A%2F%2Fu%3Ahunter2%40h&a=b", "?u=http%3A***%40h&a=b"),
+        ("http%253a%252F%252Fu%253Ahunter2%2540h", "http%253a***%2540h"),
+        ("user%3Ahunter2%40host", "user%3A***%40host"),
+        # SQL.
+        ("CREATE USER x IDENTIFIED BY 'hunter2' y", "CREATE USER x IDENTIFIED BY *** y"),
+        ('identified with sha2 by "hunter2"', "identified with sha2 by ***"),
+        ("ALTER USER x PASSWORD 'hunter2'", "ALTER USER x PASSWORD ***"),
+        ("SELECT PASSWORD('hunter2')", "SELECT PASSWORD(***)"),
+        # Headers of several values.
+        ("cookie: a=hunter2; b=hunter2", "cookie: ***"),
+        ("{'Set-Cookie': 'a=hunter2; b=hunter2', 'x': 1}", "{'Set-Cookie': ***, 'x': 1}"),
+        ('Authorization: Digest u="x", response="hunter2"', "Authorization: ***"),
+        # Values with what mostly ends one.
+        ("password=a,hunter2 x", "password=*** x"),
+        ("password=a;hunter2;UID=sa", "password=***;UID=sa"),
+        ("password=a&hunter2&b=c", "password=***&b=c"),
+        ("password=a)hunter2 x", "password=*** x"),
+        ("(password=a'hunter2)", "(password=***)"),
     ],
 )
 def test_secrets_are_hidden(text: str, shown: str) -> None:
@@ -72,6 +123,14 @@ def test_secrets_are_hidden(text: str, shown: str) -> None:
         "the monkey: a banana; tokenless",
         "[Errno 111] Connection refused",
         "basic sanity of nova@compute-1",
+        "at http://10.0.0.1:8774/v2.1, tell nova@compute-1",
+        "at http://[::1]:8774 and tcp://h: tell nova@compute-1",
+        "at 10:31:07 compute-1:8774 was away, tell nova@compute-1",
+        "<html> <b>bad gateway</b>",
+        "qemu -m 2048 -smp 4 --debug on",
+        "the bypass: open; 3 of 4 pass: ok; HTTP auth: none",
+        "time%3A12 40%40",
+        "identified as the cause",
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
@@ -144,6 +203,48 @@ HOSTILE = [
     "[SQL:",
     "é",
     "connection_",
+    "://u:",
+    "://u: ",
+    "a:",
+    "a:b",
+    "a: ",
+    "%3A",
+    "%25",
+    "%3A%40",
+    "%253A%2540 ",
+    "-u ",
+    "--user=",
+    "--a ",
+    "--",
+    "-a-",
+    "--pass ",
+    "--a-pass",
+    "<",
+    "<a",
+    "<a>",
+    "<a ",
+    "<password>",
+    "<![CDATA[",
+    "cookie",
+    "cookie:",
+    "cookie: '",
+    "identified by ",
+    "identified with ",
+    "identified with a",
+    "password=a,",
+    "password=a,b",
+    "password=,a.",
+    "password=a)",
+    'password=a"b',
+    "password value",
+    "password 'a",
+    "password('",
+    "password is ",
+    "_pass",
+    "aPass",
+    "aPass:",
+    "pass=,a-",
+    "pass' :",
     "private_",
 ]
 
@@ -184,3 +285,35 @@ def test_only_the_first_line_of_an_error_is_told() -> None:
     assert told(KeyError("k")) == "KeyError: 'k'"
     assert told(ValueError("first"), message=False) == "ValueError"
     assert len(clean(told(ValueError("x" * 10**7)))) <= OUTPUT_CHARS_MAX
+
+
+def test_the_id_of_a_component_is_cleaned_and_none_of_them_is_lost() -> None:
+    manager = Manager()
+    for password in ("hunter2", "hunter2x"):
+        manager.report("db", "fail", "down", component_id=f"mysql://nova:{password}@db/nova")
+    manager.register("bus", component_id="rabbit://n:hunter2@mq", groups=["ready"])
+    checks = manager.health("ready").checks
+    assert [each.component_id for each in checks] == [
+        "rabbit://***@mq",
+        "mysql://***@db/nova",
+        "mysql://***@db/nova",
+    ]
+    for shape in Shape:
+        document = render(manager.health("ready"), shape)
+        assert SECRET.encode() not in document
+        if shape is not Shape.TEXT:
+            assert document.count(b"mysql://***@db/nova") >= 2
+
+
+def test_the_attribute_that_names_a_component_is_cleaned() -> None:
+    class Pool:
+        dsn = "nova:hunter2@tcp(10.0.0.1:3306)/nova"
+
+        @healthcheck("db", component_attr="dsn")
+        def query(self) -> None:
+            raise ValueError("no")
+
+    manager = Manager()
+    with use(manager), pytest.raises(ValueError, match="no"):
+        Pool().query()
+    assert manager.health().checks[0].component_id == "nova:***@tcp(10.0.0.1:3306)/nova"

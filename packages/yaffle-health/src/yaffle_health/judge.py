@@ -175,7 +175,7 @@ def _row(item: Item, voices: list[tuple[Source, Moment]], rules: Rules, now: flo
         status=status,
         time=moment.time,
         age_s=age_s,
-        component_id=item.component_id,
+        component_id=redact.identifier(item.component_id),
         component_type=source.component_type,
         output=output,
         expired=expired,
@@ -243,7 +243,7 @@ def _awaited(declared: Declaration, since: tuple[float, float]) -> Row:
         status=Status.FAIL,
         time=dt.datetime.fromtimestamp(wall, dt.UTC),
         age_s=0.0,
-        component_id=declared.component_id,
+        component_id=redact.identifier(declared.component_id),
         output="nothing has been heard of it yet",
         last_status=Status.FAIL,
     )

@@ -24,22 +24,62 @@ LOOKED_AT_CHARS_MAX: Final = 1024
 HIDDEN: Final = "***"
 
 _SECRET_WORD: Final = (
-    r"(?:pass(?:word|wd|phrase|code)|passwd|pwd|secret|token|api_?key|access_?key|credentials?"
-    r"|signature|authorization|cookie|private_?key|connection_?string"
+    r"(?:pass(?:word|wd|wort|phrase|code|key)|passwd|pswd|pwd|secret|token|api_?key|access_?key"
+    r"|credentials?|session_?id|signature|authorization|cookie|private_?key|connection_?string"
     r"|(?<![a-z])(?:key|sig)(?![a-z]))"
 )
-# These are also words of everyday: "2 of 3 pass: ok". They count before = or as a key in quotes.
-_EVERYDAY_WORD: Final = r"(?:\b(?:pass|pw|auth) ?=|[\"'](?:pass|pw|auth)\\?[\"'] ?:)"
+# These are also words of everyday: "2 of 3 pass: ok". They count before = and in quotes; as the last
+# part of a name (admin_pass, adminPass) they count before a colon as well.
+_SHORT_WORD: Final = r"(?:pass|psw|pw|auth)"
+_SHORT_PART: Final = r"(?:(?i:[_-](?:pass|psw|pw|auth))|(?<=[a-z0-9])(?:Pass|Psw|Pw|Auth))"
+_IS: Final = r"""(?:\\?["']? ?(?:,? ?\\?["']?value\\?["']?)? ?(?:=>?|:) ?)"""
+_BESIDE: Final = r"""(?:(?<!key) (?:is )?(?=\\?["'])|\()"""
 # The quotes of JSON within JSON have a backslash. A quoted value ends with its quote or with the text.
-_VALUE: Final = r"""(?:\\?"(?:[^"\\]|\\.?)*+"?|\\?'(?:[^'\\]|\\.?)*+'?|[^\s,;&)\]}"']+)"""
+_QUOTED: Final = r"""(?:\\?"(?:[^"\\]|\\.?)*+"?|\\?'(?:[^'\\]|\\.?)*+'?)"""
+# A bare one goes on over a comma or bracket within a word, unless the next thing is assigned to.
+_BARE: Final = r"""(?:[^\s,;&)\]}"']|[)\]}"'](?=\w)|[,;&](?=\w)(?![\w.-]*+(?:\\?["'])? ?[=:]))++"""
+_VALUE: Final = rf"(?:{_QUOTED}|{_BARE})"
+_HOST_AND_PORT: Final = r"""[^\s"'<>/@:]*+:(?:[0-9]{1,5}(?![^\s"'<>,;/)\]?:])|(?=\s)|$)"""
 
 _Instead = str | Callable[[re.Match[str]], str]
 
 
+@functools.cache
+def _says_secret() -> re.Pattern[str]:
+    return re.compile(rf"(?i:{_SECRET_WORD}|(?<![a-z]){_SHORT_WORD}\b)|{_SHORT_PART}\b")
+
+
 def _without_login(address: re.Match[str]) -> str:
     # Up to the last @: a password may hold @ and /, and one URL of oslo.messaging many hosts.
-    _, login, rest = address[0].rpartition("@")
-    return f"://{HIDDEN}@{rest}" if login else address[0]
+    run, rest = address[1], address[2]
+    if "@" in run:
+        return f"://{HIDDEN}@{run.rpartition('@')[2]}{rest}"
+    # What breaks off after "user:" was no port: a password that holds a blank, a quote or a bracket.
+    has_login = ":" in run and "@" in rest and not run.startswith("[")
+    if has_login and not re.match(_HOST_AND_PORT, run + rest):
+        return f"://{HIDDEN}@{rest.rpartition('@')[2]}"
+    return address[0]
+
+
+def _without_bare_login(word: re.Match[str]) -> str:
+    _, login, rest = word[2].rpartition("@")
+    return f"{word[1]}{HIDDEN}@{rest}" if login else word[0]
+
+
+def _without_quoted_login(word: re.Match[str]) -> str:
+    ends = list(re.finditer("%(?:25)*+40", word[0]))
+    return f"{word[1]}{HIDDEN}{word[0][ends[-1].start() :]}" if ends else word[0]
+
+
+def _as_assigned(flag: re.Match[str]) -> str:
+    # A flag's value is hidden as any other, once it is written with "=".
+    return f"{flag[1]}=" if _says_secret().search(flag[1]) else flag[0]
+
+
+def _without_content(element: re.Match[str]) -> str:
+    if element[2].strip() and _says_secret().search(element[1]):
+        return f"{element[1]}{HIDDEN}"
+    return element[0]
 
 
 def _without_value(word: re.Match[str]) -> str:
@@ -54,21 +94,49 @@ def _patterns() -> tuple[tuple[re.Pattern[str], _Instead], ...]:
         # SQLAlchemy prints the statement and its parameters after the error itself.
         (re.compile(r"\[(?:SQL|parameters):.*"), ""),
         (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY.*"), HIDDEN),
-        (re.compile(r"""://[^\s"'<>]*+"""), _without_login),
+        # All up to the next address: each piece of the text is looked at for one address alone.
+        (re.compile(r"""://((?:(?!://)[^\s"'<>])*+)((?:(?!://).)*+)"""), _without_login),
+        # user:password@host without a scheme, as Go's drivers write it.
+        (re.compile(r"(?<![\w.+-])([\w.+-]++:)(?!//)(\S++)"), _without_bare_login),
+        (re.compile(r"""(%(?:25)*+3A)[^\s"'<>&]++""", re.IGNORECASE), _without_quoted_login),
+        (re.compile(r"(?<!\S)((?:-u|--(?:proxy-)?user)[ =]?[^\s:]++:)\S++"), rf"\1{HIDDEN}"),
+        (re.compile(r"(?<![\w-])(--?[A-Za-z][\w-]*+) (?!-)"), _as_assigned),
+        (re.compile(r"(<[\w:.-]++[^<>]*+>)((?:<!\[CDATA\[)?[^<]*+)"), _without_content),
         (
             re.compile(
                 r"\b((?i:bearer|basic|digest)) (?=(?:[^\W0-9A-Z]|[.~+/-])*+[0-9A-Z=])[\w.~+/=-]{6,}+"
             ),
             rf"\1 {HIDDEN}",
         ),
+        # These headers have several values, and all that follows may be theirs.
         (
             re.compile(
-                rf"""{_SECRET_WORD}[\w.-]*+(?:(\\?["']? ?(?:=>?|:) ?)(?!\*\*\*){_VALUE})?""",
+                rf"""((?:cookies?2?|authorization)\\?["']? ?(?:=>?|:) ?)(?:{_QUOTED}|.+)""",
+                re.IGNORECASE,
+            ),
+            rf"\1{HIDDEN}",
+        ),
+        (
+            re.compile(
+                rf"\b(identified (?:with \S++ )?(?:by |as (?=['\"]))(?:password )?){_VALUE}",
+                re.IGNORECASE,
+            ),
+            rf"\1{HIDDEN}",
+        ),
+        (
+            re.compile(
+                rf"{_SECRET_WORD}[\w.-]*+(?:({_IS}|{_BESIDE})(?!\*\*\*){_VALUE})?",
                 re.IGNORECASE,
             ),
             _without_value,
         ),
-        (re.compile(rf"({_EVERYDAY_WORD} ?){_VALUE}", re.IGNORECASE), rf"\1{HIDDEN}"),
+        (
+            re.compile(
+                rf"""((?i:{_SHORT_WORD})(?: ?=>? ?|\\?["'] ?(?:=>?|:) ?)|{_SHORT_PART} ?(?:=>?|:) ?)"""
+                rf"(?!\*\*\*){_VALUE}"
+            ),
+            rf"\1{HIDDEN}",
+        ),
         # Tokens that betray themselves: JSON web tokens, Keystone's Fernet tokens, cloud keys.
         (re.compile(r"\beyJ[\w-]{8,}+(?:\.[\w-]*+)*+"), HIDDEN),
         (re.compile(r"\bgAAAAA[\w-]{16,}+=*+"), HIDDEN),
@@ -92,6 +160,12 @@ def hidden(line: str) -> str:
     for pattern, instead in _patterns():
         line = pattern.sub(instead, line)
     return line
+
+
+@functools.lru_cache(maxsize=1024)
+def identifier(text: str | None) -> str | None:
+    """What may be shown of a component's id: some take the address of a database for one."""
+    return None if text is None else clean(text)
 
 
 def cut(text: str) -> str:
