@@ -21,6 +21,10 @@ ACCEPTED = [
     ("tcp://[fe80::1%25eth0]:80", (Tcp("fe80::1%eth0", 80),)),
     ("tcp://node-1.example.org:80", (Tcp("node-1.example.org", 80),)),
     ("TCP://localhost:80", (Tcp("localhost", 80),)),
+    ("tcp://LocalHost:80", (Tcp("localhost", 80),)),
+    ("tcp://0.0.0.0:80,tcp://[::]:80", (Tcp("0.0.0.0", 80), Tcp("::", 80))),
+    ("tcp://0.0.0.0:80,tcp://127.0.0.1:81", (Tcp("0.0.0.0", 80), Tcp("127.0.0.1", 81))),
+    ("tcp://0.0.0.0:80,tcp://[::1]:80", (Tcp("0.0.0.0", 80), Tcp("::1", 80))),
     ("unix:///run/nova/nova-compute.sock", (Unix("/run/nova/nova-compute.sock"),)),
     ("unix:/run/nova.sock", (Unix("/run/nova.sock"),)),
     ("UNIX:///run/nova.sock", (Unix("/run/nova.sock"),)),
@@ -88,6 +92,20 @@ REFUSED = [
     ("tcp://localhost:80,,tcp://localhost:81", "empty"),
     ("tcp://localhost:80,", "empty"),
     ("tcp://localhost:80,TCP://localhost:80", "twice"),
+    ("tcp://LOCALHOST:80,tcp://localhost:80", "twice"),
+    ("tcp://[::1]:80,tcp://[0:0:0::1]:80", "twice"),
+    ("unix:///run/x.sock,unix:///run/./x.sock", "twice"),
+    (
+        "tcp://0.0.0.0:80,tcp://127.0.0.1:80",
+        "tcp://0.0.0.0:80 listens on tcp://127.0.0.1:80 as well",
+    ),
+    (
+        "tcp://127.0.0.1:80,tcp://0.0.0.0:80",
+        "tcp://0.0.0.0:80 listens on tcp://127.0.0.1:80 as well",
+    ),
+    ("tcp://[::1]:80,tcp://[::]:80", "tcp://[::]:80 listens on tcp://[::1]:80 as well"),
+    ("unix:///run/%zz.sock", "hex digits"),
+    ("unix:///run/a%2", "hex digits"),
 ]
 
 
@@ -105,6 +123,13 @@ def test_is_refused_and_says_why(text: str, why: str) -> None:
     assert why in refused.value.why
     assert isinstance(refused.value, BadOption)
     assert isinstance(refused.value, ValueError)
+
+
+@pytest.mark.parametrize("text", ["tcp://h:1,", ",tcp://h:1", "tcp://h:1, ,tcp://h:2"])
+def test_an_empty_entry_is_shown_with_its_list(text: str) -> None:
+    with pytest.raises(BadUri) as refused:
+        parse(text)
+    assert repr(text) in str(refused.value)
 
 
 def test_the_message_holds_the_value_but_no_password() -> None:

@@ -30,6 +30,7 @@ _HOST_NAME = re.compile(
     r"(?=.{1,253}\.?$)[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_-]+)*\.?"
 )
 _DIGITS_ONLY = re.compile(r"[0-9.]+")
+_HALF_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -54,6 +55,14 @@ class Tcp:
         if ":" not in self.host:
             return f"tcp://{self.host}:{self.port}"
         return f"tcp://[{self.host.replace('%', '%25')}]:{self.port}"
+
+    def takes(self, other: Tcp) -> bool:
+        """Whether it stands for all addresses of a family, and the other is one of that family."""
+        if self.port != other.port or self.host == other.host:
+            return False
+        if self.host == "0.0.0.0":  # noqa: S104 - read, not bound
+            return bool(_DIGITS_ONLY.fullmatch(other.host))
+        return self.host == "::" and ":" in other.host
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,16 +93,29 @@ def parse(text: str | None, *, ephemeral: bool = False) -> tuple[Address, ...]:
         return ()
     found: list[Address] = []
     for entry in text.split(","):
+        if not entry.strip():
+            raise BadUri(OPTION, text, "an entry between two commas, or behind the last, is empty")
         address = _one(entry.strip(), ephemeral=ephemeral)
-        if address in found and not (isinstance(address, Tcp) and address.port == 0):
-            raise BadUri(OPTION, text, f"{address} is there twice")
+        for other in found:
+            _both(text, other, address)
         found.append(address)
     return tuple(found)
 
 
+def _both(text: str, one: Address, other: Address) -> None:
+    """BadUri if nobody can listen on both: the kernel would call the second one taken, by us."""
+    if isinstance(one, Tcp) and isinstance(other, Tcp):
+        if one.port != other.port or one.port == 0:
+            return
+        for all_of_them, each in ((one, other), (other, one)):
+            if all_of_them.takes(each):
+                why = f"{all_of_them} listens on {each} as well: leave one of them out"
+                raise BadUri(OPTION, text, why)
+    if one == other:
+        raise BadUri(OPTION, text, f"{one} is there twice")
+
+
 def _one(entry: str, *, ephemeral: bool) -> Address:
-    if not entry:
-        raise BadUri(OPTION, entry, "an entry between two commas is empty")
     reference = _validated(entry)
     match (reference.scheme or "").lower():
         case "tcp":
@@ -159,10 +181,9 @@ def _host(entry: str, host: str) -> str:
     if host.startswith("["):
         bare = urllib.parse.unquote(host[1:-1])
         try:
-            ipaddress.IPv6Address(bare)
+            return str(ipaddress.IPv6Address(bare))
         except ValueError as error:
             raise BadUri(OPTION, entry, f"no IPv6 address: {error}") from None
-        return bare
     if host == "*":
         raise BadUri(OPTION, entry, "write 0.0.0.0 or [::] for all interfaces")
     if _DIGITS_ONLY.fullmatch(host):
@@ -173,13 +194,17 @@ def _host(entry: str, host: str) -> str:
             raise BadUri(OPTION, entry, f"no IPv4 address: {error}") from None
     elif not _HOST_NAME.fullmatch(host):
         raise BadUri(OPTION, entry, f"{host!r} is no host name")
-    return host
+    return host.lower()
 
 
 def _unix(entry: str, reference: _Reference) -> Unix:
     if reference.authority is not None:
         why = f"{reference.authority!r} would be a host: write three slashes, unix:///absolute/path"
         raise BadUri(OPTION, entry, why)
+    if _HALF_ESCAPE.search(reference.path or ""):
+        raise BadUri(
+            OPTION, entry, "a % stands before two hex digits: write %25 for the sign itself"
+        )
     path = urllib.parse.unquote(reference.path or "", errors="surrogateescape")
     if not path.startswith("/"):
         raise BadUri(OPTION, entry, "the path must be absolute: unix:///absolute/path")
