@@ -154,6 +154,82 @@ print("closed on exec")
 """
 
 
+RESTLESS = """
+import threading
+from yaffle_health.server.held import held
+stop = threading.Event()
+
+def come_and_go(n):
+    while not stop.is_set():
+        uri = f"tcp://127.0.0.1:0,unix://{folder}/{n}.sock"
+        with Endpoint(manager.health, uri=uri, ephemeral=True) as endpoint:
+            ask(endpoint.addresses[1].path)
+
+# Once without forks: the interpreter's own locks of modules that are being imported are not ours.
+uri = f"tcp://127.0.0.1:0,unix://{folder}/first.sock"
+Endpoint(manager.health, uri=uri, ephemeral=True).start().close()
+threads = [threading.Thread(target=come_and_go, args=(n,), daemon=True) for n in range(2)]
+for thread in threads:
+    thread.start()
+
+def child():
+    assert not held
+    left = []
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            left.append(os.readlink(f"/proc/self/fd/{fd}"))
+        except FileNotFoundError:
+            pass                                   # what listed them
+    # The clients' ends are the program's own.
+    own = [name for name in left if name.startswith("socket:")]
+    assert len(own) <= len(threads), left
+    assert not [name for name in left if "eventpoll" in name or "eventfd" in name], left
+    assert folder not in left, "and with it the lock of the directory"
+    with y.serve(manager, uri=f"unix://{folder}/{os.getpid()}.sock", required=True) as mine:
+        assert ask(mine.addresses[0].path) == "pass"
+
+for _ in range(100):
+    os.waitpid(in_child(child, write), 0)
+    told(read)
+stop.set()
+for thread in threads:
+    thread.join()
+assert not held, "what is closed is crossed out"
+print("a hundred children")
+"""
+
+SLOW = """
+import threading
+from yaffle_health.server.held import FORK_WAIT_S, held
+have, release = threading.Event(), threading.Event()
+
+def hold():
+    with held.lock:
+        have.set()
+        release.wait(30)
+
+holder = threading.Thread(target=hold)
+holder.start()
+have.wait(30)
+
+def child():
+    with y.serve(manager, uri=f"unix://{folder}/{os.getpid()}.sock", required=True) as own:
+        assert ask(own.addresses[0].path) == "pass"
+
+began = time.monotonic()
+os.waitpid(in_child(child, write), 0)
+told(read)
+assert time.monotonic() - began >= FORK_WAIT_S
+release.set()
+holder.join()
+with y.serve(manager, uri=f"unix://{folder}/health.sock", required=True):
+    os.waitpid(in_child(child, write), 0)
+    told(read)
+    assert ask(f"{folder}/health.sock") == "pass"
+print("waited long enough")
+"""
+
+
 @pytest.mark.parametrize(
     ("program", "says"),
     [
@@ -161,6 +237,8 @@ print("closed on exec")
         pytest.param(RESTARTS, "each its own", id="a child may have a socket of its own"),
         pytest.param(EXITS, "still there", id="a child's exit leaves its parent's file"),
         pytest.param(BUSY, "fifty children", id="forks between probes"),
+        pytest.param(RESTLESS, "a hundred children", id="forks while endpoints come and go"),
+        pytest.param(SLOW, "waited long enough", id="a fork waits for us, but not for ever"),
         pytest.param(SPAWNED, "closed on exec", id="a started program has nothing of it"),
     ],
 )

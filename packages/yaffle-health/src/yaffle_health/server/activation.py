@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from yaffle_health.errors import BadOption, BindFailed
+from yaffle_health.server.held import held
 from yaffle_health.server.loop import Listener
 from yaffle_health.uris import Address, Tcp, Unix
 
@@ -38,12 +39,12 @@ def listener(fd: int) -> Listener:
     """Take a passed descriptor; BindFailed if it is no listening stream socket."""
     where = f"the passed descriptor {fd}"
     try:
-        found = _socket_of(fd)
+        found = held.open(lambda: _socket_of(fd))
     except OSError as error:
         raise BindFailed(where, os.strerror(error.errno or errno.EBADF)) from error
     listens = found.getsockopt(_socket.SOL_SOCKET, _socket.SO_ACCEPTCONN)
     if found.type != _socket.SOCK_STREAM or not listens:
-        found.close()
+        held.close(found)
         raise BindFailed(where, "it is no listening stream socket (Accept=no, ListenStream=)")
     found.setblocking(False)
     return Listener(found, shared=True)

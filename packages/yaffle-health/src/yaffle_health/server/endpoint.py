@@ -226,7 +226,11 @@ class _Running:
 
     def begin(self) -> None:
         self._done.acquire()
-        natives.start_thread(self._run)
+        try:
+            natives.start_thread(self._run)
+        except BaseException:
+            held.close(self._loop)
+            raise
 
     def _run(self) -> None:
         self._thread = natives.get_ident()

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from yaffle_health.server.calls import Calls, plain_accept
+from yaffle_health.server.held import Descriptor, held
 from yaffle_health.server.responder import Reply, Responder
 
 ACCEPTS_MAX: Final = 64
@@ -67,7 +68,11 @@ class _Connection:
 
 
 class Loop:
-    """Serves those listeners until it is told to stop; `run` is the thread."""
+    """Serves those listeners until it is told to stop; `run` is the thread.
+
+    Made by `held.open`: a forked child closes it, and whatever is opened or closed here is so under
+    the lock that a fork waits for.
+    """
 
     def __init__(
         self,
@@ -84,48 +89,42 @@ class Loop:
         self._calls, self._poll = calls, poll
         self._open: dict[int, _Connection] = {}
         self._in_hand = -1
-        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._wake = Descriptor(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
         self._stopping = False
         self._paused_until: float | None = None
         now = time.monotonic()
         self._tickers = [(now, ticker) for ticker in tickers]
-        poll.register(self._wake, select.EPOLLIN)
+        poll.register(self._wake.fd, select.EPOLLIN)
         for fd in self._listeners:
             poll.register(fd, select.EPOLLIN)
 
     def stop(self) -> None:
-        """Ask the thread to end; any thread may, until `release`."""
-        os.eventfd_write(self._wake, 1)
-
-    def release(self) -> None:
-        """Give back what `stop` needs, once nobody will call it any more.
-
-        Not the thread's business: it would end between two lines of the one that stops it, and the
-        number of the descriptor be somebody else's by then.
-        """
-        wake, self._wake = self._wake, -1
-        if wake >= 0:
-            os.close(wake)
+        """Ask the thread to end; any thread may, at any time."""
+        # Under the lock, since the number of a closed descriptor may be somebody else's by now.
+        with held.lock:
+            if self._wake.fd >= 0:
+                os.eventfd_write(self._wake.fd, 1)
 
     def run(self) -> None:
-        """Serve, then close everything but what `stop` needs."""
+        """Serve, then close everything."""
         try:
             while not self._stopping:
                 self._turn()
         finally:
-            self.close()
+            held.close(self)
 
     def close(self) -> None:
         """Close every descriptor: at the end, and in a forked child, which has no thread for them."""
-        for fd in {*self._open, self._in_hand} - {-1}:
-            self._calls.close(fd)
-        self._open.clear()
-        self._in_hand = -1
-        for listener in self._listeners.values():
-            listener.socket.close()
-        self._listeners.clear()
-        if not self._poll.closed:
+        with held.lock:
+            for fd in {*self._open, self._in_hand} - {-1}:
+                self._calls.close(fd)
+            self._open.clear()
+            self._in_hand = -1
+            for listener in self._listeners.values():
+                held.close(listener.socket)
+            self._listeners.clear()
             self._poll.close()
+            self._wake.close()
 
     def _turn(self) -> None:
         events = self._poll.poll(self._timeout_s(time.monotonic()))
@@ -135,7 +134,7 @@ class Loop:
                 self._accept(self._listeners[fd], now)
             elif fd in self._open:
                 self._continue(self._open[fd], mask)
-            elif fd == self._wake:
+            elif fd == self._wake.fd:
                 self._stopping = True
         self._expire(now)
         self._tick(now)
@@ -152,9 +151,7 @@ class Loop:
     def _accept(self, listener: Listener, now: float) -> None:
         for _ in range(ACCEPTS_MAX):
             try:
-                # A socket that others hold too may be made blocking by them: no direct call then.
-                take = plain_accept if listener.shared else self._calls.accept
-                fd = self._in_hand = take(listener.socket)
+                fd = self._take(listener)
             except OSError:
                 # Out of descriptors or memory: the connection stays in the queue, and epoll would
                 # report it again at once.
@@ -165,11 +162,23 @@ class Loop:
             self._welcome(fd, now)
             self._in_hand = -1
 
+    def _take(self, listener: Listener) -> int:
+        # A socket that others hold too may be made blocking by them: no direct call then, and no
+        # lock, for which every fork would wait.
+        if listener.shared:
+            self._in_hand = plain_accept(listener.socket)
+        else:
+            with held.lock:
+                self._in_hand = self._calls.accept(listener.socket)
+        return self._in_hand
+
     def _welcome(self, fd: int, now: float) -> None:
         connection = _Connection(fd, now + self._limits.timeout_s)
         # The request is mostly there already, and then epoll need not hear of it.
         if self._advance(connection):
-            self._calls.close(fd)
+            with held.lock:
+                self._in_hand = -1
+                self._calls.close(fd)
             return
         if len(self._open) >= self._limits.connections_max:
             self._drop(self._most_silent())
@@ -242,10 +251,11 @@ class Loop:
         return True
 
     def _drop(self, connection: _Connection) -> None:
-        del self._open[connection.fd]
-        # Not left to close(): a forked child may hold the same socket, and epoll would go on about it.
-        self._poll.unregister(connection.fd)
-        self._calls.close(connection.fd)
+        with held.lock:
+            del self._open[connection.fd]
+            # Not left to close(): a child may hold the same socket, and epoll would go on about it.
+            self._poll.unregister(connection.fd)
+            self._calls.close(connection.fd)
 
     def _expire(self, now: float) -> None:
         while self._open:

@@ -8,6 +8,7 @@ import os
 from typing import Final
 
 from yaffle_health.errors import BindFailed
+from yaffle_health.server.held import held
 from yaffle_health.uris import Tcp
 
 BACKLOG: Final = 1024
@@ -34,7 +35,7 @@ def listen(address: Tcp) -> list[_socket.socket]:
             raise missing
     except OSError as error:
         for listener in listeners:
-            listener.close()
+            held.close(listener)
         raise BindFailed(str(address), _explained(error, address)) from error
     return listeners
 
@@ -54,7 +55,8 @@ def _resolved(address: Tcp) -> list[tuple[int, tuple[str | int, ...]]]:
 
 
 def _bound(family: int, place: tuple[str | int, ...]) -> _socket.socket:
-    listener = _socket.socket(family, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK)
+    kind = _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK
+    listener = held.open(lambda: _socket.socket(family, kind))
     try:
         # Connections that the last process closed keep the port for a minute otherwise.
         listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
@@ -64,7 +66,7 @@ def _bound(family: int, place: tuple[str | int, ...]) -> _socket.socket:
         listener.bind(place)
         listener.listen(BACKLOG)
     except BaseException:
-        listener.close()
+        held.close(listener)
         raise
     return listener
 
