@@ -137,6 +137,36 @@ def test_alone_it_follows_the_servers_life_and_refuses_websockets() -> None:
     assert sent[0]["type"] == "websocket.close"
 
 
+def test_a_source_that_raises_is_answered(caplog: pytest.LogCaptureFixture) -> None:
+    def health_of(group: str | None) -> Health:
+        raise RuntimeError("hunter2")
+
+    scope = {"type": "http", "method": "GET", "path": "/health", "headers": []}
+    start, body = asyncio.run(_talk(HealthApp(source=health_of), scope))
+    assert start["status"] == 500
+    assert body["body"] == b"the health of this process cannot be told\n"
+    assert [each.getMessage() for each in caplog.records] == ["cannot tell the health"]
+
+
+@pytest.mark.parametrize(
+    ("path", "root", "ours"),
+    [
+        ("/v2.1/health", "/v2.1", True),
+        ("/health", "/v2.1", True),
+        ("/v2.1/health", "", False),
+        ("/health", "/health", False),
+        ("/health/health", "/health", True),
+    ],
+)
+def test_the_path_is_what_is_left_of_the_prefix(path: str, root: str, ours: bool) -> None:
+    async def service(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 418, "headers": []})
+
+    scope = {"type": "http", "method": "GET", "path": path, "root_path": root, "headers": []}
+    start = asyncio.run(_talk(HealthApp(service, source=Manager()), scope))[0]
+    assert start["status"] == (200 if ours else 418)
+
+
 def test_head_options_and_other_methods() -> None:
     app = HealthApp(source=Manager(ttl_s=60))
 

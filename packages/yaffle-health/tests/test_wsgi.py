@@ -13,7 +13,7 @@ import pytest
 
 from yaffle_health.errors import BadOption
 from yaffle_health.manager import Manager
-from yaffle_health.model import Status
+from yaffle_health.model import Health, Status
 from yaffle_health.reader import Target, read
 from yaffle_health.wsgi import HealthApp
 
@@ -101,6 +101,39 @@ def test_a_service_mounted_at_our_path_keeps_its_root(manager: Manager) -> None:
     app = HealthApp(service, source=manager)
     assert call(app, "", prefix="/health")[2] == b"the service at /health"
     assert call(app, "/health", prefix="/compute")[0].startswith("503")
+
+
+def test_the_path_is_what_is_left_of_the_prefix(manager: Manager) -> None:
+    """Whoever put the app under a prefix put our path there too (ADR 0024)."""
+    app = HealthApp(service, source=manager)
+    assert call(app, "/health", prefix="/v2.1")[0].startswith("503")
+    assert call(app, "/v2.1/health")[2] == b"the service at /v2.1/health"
+    assert call(app, "/health/health", prefix="")[2] == b"the service at /health/health"
+
+
+def test_a_source_that_raises_is_answered_and_told_once(
+    manager: Manager, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = True
+
+    def health_of(group: str | None) -> Health:
+        if broken:
+            raise RuntimeError("hunter2")
+        return manager.health(group)
+
+    app = HealthApp(service, source=health_of)
+    for method in ("GET", "HEAD", "GET"):
+        status, headers, body = call(app, "/health", method=method)
+        assert status == "500 Internal Server Error"
+        assert headers["Cache-Control"] == "no-store"
+        assert body in {b"the health of this process cannot be told\n", b""}
+    assert [each.getMessage() for each in caplog.records] == ["cannot tell the health"]
+    assert call(app, "/other")[0] == "200 OK"
+    broken = False
+    assert call(app, "/health")[0].startswith("503")
+    broken = True
+    assert call(app, "/health")[0].startswith("500")
+    assert len(caplog.records) == 2
 
 
 def test_alone_it_may_be_mounted_as_a_dispatcher_does_it(manager: Manager) -> None:

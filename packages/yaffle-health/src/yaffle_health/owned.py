@@ -6,16 +6,20 @@ A health middleware that answered for more than its path once swallowed every ro
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from yaffle_health.errors import BadOption
 from yaffle_health.groups import warn_of_unknown
 from yaffle_health.http import Options, Request, Response, answer
 from yaffle_health.http.answer import PATH, HealthOf
+from yaffle_health.http.response import said
 from yaffle_health.manager import Manager
 from yaffle_health.views import Shape
 
 NO_CACHE: Final = -1
+NOT_TOLD: Final = "the health of this process cannot be told"
+_LOG = logging.getLogger("yaffle_health")
 TAKEN: Final = frozenset({"/", "/healthcheck"})
 Source = Manager | HealthOf
 """A manager, or what gives the health of a group: `Workers.health`, for instance."""
@@ -36,6 +40,7 @@ class Owned:
     ) -> None:
         """Options as those of the endpoint; `ttl_s` is the manager's own where it is not given."""
         self.path = _own(path)
+        self._failed = False
         self._health_of = source.health if isinstance(source, Manager) else source
         if not callable(self._health_of):
             raise BadOption("source", source, "give a manager, or a function of a group's name")
@@ -53,9 +58,17 @@ class Owned:
             warn_of_unknown(source.groups, group=group)
 
     def respond(self, method: str, query: str, accept: str) -> Response:
-        """Answer a request for the path."""
+        """Answer a request for the path, also where the source raises: with 500, and a log entry."""
         request = Request(method=method, path=PATH, query=query, accept=accept)
-        return answer(request, self._health_of, self._options)
+        try:
+            response = answer(request, self._health_of, self._options)
+        except Exception as error:  # noqa: BLE001 - the source's code: its words are not for whoever asks
+            if not self._failed:
+                _LOG.error("cannot tell the health", exc_info=error)
+            self._failed = True
+            return said(500, NOT_TOLD, head_only=method == "HEAD")
+        self._failed = False
+        return response
 
 
 def headers(response: Response) -> list[tuple[str, str]]:

@@ -201,7 +201,8 @@ def _unix(entry: str, reference: _Reference) -> Unix:
     if reference.authority is not None:
         why = f"{reference.authority!r} would be a host: write three slashes, unix:///absolute/path"
         raise BadUri(OPTION, entry, why)
-    if _HALF_ESCAPE.search(reference.path or ""):
+    # In the entry: rfc3986 mends half an escape without a word.
+    if _HALF_ESCAPE.search(entry):
         raise BadUri(
             OPTION, entry, "a % stands before two hex digits: write %25 for the sign itself"
         )
