@@ -48,7 +48,7 @@ def command() -> str:
     lines += [
         "```",
         "",
-        f"Without one, `{ENVIRONMENT}` is asked: several with commas between them.",
+        f"or several of them with commas between. Without one, the variable `{ENVIRONMENT}` is read.",
         "",
     ]
     lines += ["## Exit codes", "", "| code | means |", "| --- | --- |"]

@@ -15,9 +15,12 @@ from pathlib import Path
 
 import health_peers as peers
 import pytest
+from health_wire import serving
 
 from yaffle_health.cli import main
 from yaffle_health.cli.codes import MEANINGS, ExitCode
+from yaffle_health.cli.parser import addresses
+from yaffle_health.manager import Manager
 
 FAIL = """{"status": "fail", "serviceId": "x", "description": "nova-compute",
  "notes": {"host": "c-1"}, "checks": {
@@ -140,6 +143,80 @@ def test_a_mistake_is_named_and_exits_with_64(
         code = int(left.code or 0)
     assert code == ExitCode.USAGE
     assert word in capsys.readouterr().err
+
+
+def test_a_list_may_be_one_argument_as_it_may_be_in_the_variable(
+    endpoint: Changing, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with peers.listening(None, peers.saying(ANSWERS["warn"])) as there:
+        listed = f"127.0.0.1:{there.getsockname()[1]},{endpoint.path}"
+        assert main(["get", listed]) == ExitCode.WARN
+        heads = [line for line in capsys.readouterr().out.splitlines() if line[0] != " "]
+        assert len(heads) == 2
+        monkeypatch.setenv("YAFFLE_HEALTH_URI", listed)
+        assert main(["get"]) == ExitCode.WARN
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("127.0.0.1:9000,/run/x.sock", ["127.0.0.1:9000", "/run/x.sock"]),
+        ("tcp://[::1]:1, [::1]:2 ,h-1.x:3,", ["tcp://[::1]:1", "[::1]:2", "h-1.x:3"]),
+        ("unix:///a.sock,,http://h/p", ["unix:///a.sock", "http://h/p"]),
+        ("/run/a,b.sock", ["/run/a,b.sock"]),
+        ("http://h/health?x=1,b", ["http://h/health?x=1,b"]),
+        (" , ", []),
+    ],
+)
+def test_where_a_list_is_taken_apart(text: str, found: list[str]) -> None:
+    assert addresses(text) == found
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["--version"])
+    assert left.value.code == 0
+    assert capsys.readouterr().out.startswith("yaffle-health 0.")
+
+
+def test_a_misspelt_group_is_answered_with_those_there_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with serving(Manager(groups={"mine": ["a"]})) as served:
+        (address,) = served.addresses
+        for more in ([], ["--probe"]):
+            code = main(["get", *more, "--group", "typo", str(address)])
+            assert code == (1 if more else ExitCode.NO_VERDICT)
+            out = capsys.readouterr().out
+            assert "no group 'typo': there are live, mine, ready, start" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["get"], ExitCode.NOT_WRITTEN),
+        (["get", "--json"], ExitCode.NOT_WRITTEN),
+        (["get", "--probe"], 1),
+        (["watch", "--count", "2"], ExitCode.NOT_WRITTEN),
+        (["--version"], ExitCode.NOT_WRITTEN),
+    ],
+)
+def test_a_full_disk_is_no_traceback_and_no_warning(
+    endpoint: Changing, arguments: list[str], code: int
+) -> None:
+    endpoint.word = "fail"
+    where = [] if arguments[0].startswith("-") else [str(endpoint.path)]
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "yaffle_health", *arguments, *where],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=30,
+        )
+    assert ran.returncode == code
+    assert ran.stderr == "yaffle-health: cannot write the answer: No space left on device\n"
 
 
 def test_every_exit_code_has_a_meaning() -> None:

@@ -17,6 +17,7 @@ class ExitCode(enum.IntEnum):
     NO_VERDICT = 3
     NOT_IN_TIME = 4
     USAGE = 64
+    NOT_WRITTEN = 74
     INTERRUPTED = 130
     PIPE = 141
 
@@ -28,6 +29,7 @@ MEANINGS = {
     ExitCode.NO_VERDICT: "nobody answers there, or not with a verdict on health",
     ExitCode.NOT_IN_TIME: "`wait`: it did not come true in time",
     ExitCode.USAGE: "the command, an address or an option cannot be meant",
+    ExitCode.NOT_WRITTEN: "the answer could not be written, for instance to a full disk",
     ExitCode.INTERRUPTED: "interrupted from the keyboard",
     ExitCode.PIPE: "whoever read the output has gone",
 }

@@ -101,7 +101,7 @@ COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
 def told(error: HealthError) -> str:
     """Return an error in the words of the command line, which has no section [healthcheck]."""
     if isinstance(error, BadOption):
-        return f"{error.value}: {error.why}"
+        return f"{error.shown}: {error.why}"
     return str(error)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -15,9 +16,11 @@ ADDRESSES = """\
   unix:///run/app.sock   tcp://127.0.0.1:9000   tcp://[::1]:9000   http://host:8080/actuator/health
   /run/app.sock          127.0.0.1:9000         /run/app/  (a directory: the sockets of prefork workers)
 """
+# A comma, if what follows it begins as an address does.
+_BETWEEN = re.compile(r",(?=\s*(?:/|[A-Za-z]+:/|\[|[\w.-]+:[0-9]|,))")
 _EPILOG = f"""\
 an ADDRESS is one of
-{ADDRESSES}without one, the variable {ENVIRONMENT} is asked (several with commas between them).
+{ADDRESSES}or several with commas between them. Without one, the variable {ENVIRONMENT} is read.
 """
 
 
@@ -33,12 +36,39 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Return what was asked for; a mistake ends the process with code 64."""
     parser = build()
     asked = parser.parse_args(arguments)
-    if getattr(asked, "addresses", None) == []:
-        given = os.environ.get(ENVIRONMENT, "")
-        asked.addresses = [one.strip() for one in given.split(",") if one.strip()]
+    if hasattr(asked, "addresses"):
+        given = asked.addresses or [os.environ.get(ENVIRONMENT, "")]
+        asked.addresses = [one for text in given for one in addresses(text)]
         if not asked.addresses:
             parser.error(f"no ADDRESS is given, and {ENVIRONMENT} is not set")
     return asked
+
+
+def addresses(text: str) -> list[str]:
+    """Take a list apart as the option `uri` has it; a comma within a path or a query stays."""
+    pieces = _BETWEEN.split(text.strip(" \t\n,"))
+    return [stripped for piece in pieces if (stripped := piece.strip(" \t\n,"))]
+
+
+class Version(argparse.Action):
+    """Says the version of what is installed, which nothing but this question has to read."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        _namespace: argparse.Namespace,
+        _values: object,
+        _option: str | None = None,
+    ) -> NoReturn:
+        """Print it and exit."""
+        from importlib import metadata
+
+        try:
+            version = metadata.version("yaffle-health")
+        except metadata.PackageNotFoundError:
+            version = "of a source tree"
+        print(f"yaffle-health {version}")
+        parser.exit()
 
 
 def build() -> Parser:
@@ -49,6 +79,7 @@ def build() -> Parser:
         epilog=_EPILOG + _codes(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action=Version, nargs=0, help="say the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _get(_command(commands, "get", "ask once and say what was found"))
     _watch(_command(commands, "watch", "ask again and again and say what changes"))

@@ -18,6 +18,7 @@ OUTPUT_CHARS_MAX: Final = 1024
 NAME_CHARS_MAX: Final = 256
 CHECKS_MAX: Final = 10_000
 WORD_CHARS_MAX: Final = 16
+SENTENCE_CHARS_MAX: Final = 1024
 # Spring's other two words (org.springframework.boot.actuate.health.Status).
 SPRING: Final = {"out_of_service": Status.FAIL, "unknown": Status.WARN}
 
@@ -26,11 +27,15 @@ Object = Mapping[str, object]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What a body says: `status` None if it does not say; `health` None if it is no object at all."""
+    """What a body says: `status` None if it does not say; `health` None if it is no object at all.
+
+    `sentence` is a body that is one short line for people, such as which groups there are.
+    """
 
     status: Status | None = None
     health: Health | None = None
     remarks: tuple[str, ...] = ()
+    sentence: str | None = None
 
 
 def understand(body: bytes, *, now: dt.datetime) -> Document:
@@ -54,7 +59,10 @@ def _word(text: str) -> Document:
         status = _status(text)
         if status is not None:
             return Document(status=status)
-    return Document(remarks=("the body is not a health document",))
+    plain = len(text) <= SENTENCE_CHARS_MAX and "\n" not in text and not text.startswith("<")
+    return Document(
+        remarks=("the body is not a health document",), sentence=text if plain else None
+    )
 
 
 def _object(found: Object, now: dt.datetime) -> Document:

@@ -60,7 +60,7 @@ def judge(http_status: int, document: Document) -> Verdict:
     """
     said = document.status
     if said is None:
-        return _without_words(http_status, document.remarks)
+        return _without_words(http_status, document)
     well = http_status < 400
     if well == (said is not Status.FAIL):
         return Verdict(status=said, disagreements=document.remarks)
@@ -70,7 +70,8 @@ def judge(http_status: int, document: Document) -> Verdict:
     return Verdict(status=status, disagreements=(remark, *document.remarks))
 
 
-def _without_words(http_status: int, remarks: tuple[str, ...]) -> Verdict:
+def _without_words(http_status: int, document: Document) -> Verdict:
+    remarks = document.remarks
     if 200 <= http_status < 300:
         return Verdict(status=Status.PASS, disagreements=remarks)
     if http_status >= 500:
@@ -80,6 +81,9 @@ def _without_words(http_status: int, remarks: tuple[str, ...]) -> Verdict:
         401: "it wants to know who asks",
         403: "it wants to know who asks",
     }.get(http_status, "it redirects elsewhere" if http_status < 400 else "it refused the question")
+    if document.sentence is not None:
+        # It knows better than we do: an unknown group is answered with those there are.
+        hint = document.sentence
     return Verdict(
         status=None,
         why=f"HTTP {http_status} without a health document: {hint}",
