@@ -84,6 +84,38 @@ def test_a_blocked_loop_of_no_other_item_is_not_hidden_by_them() -> None:
     assert manager.health().status is Status.FAIL
 
 
+def test_an_overdue_beat_is_a_warning_before_anybody_says_so() -> None:
+    clocks = Clocks()
+    manager = clocks.manager()
+    beats = Heart(manager, "event_loop", interval_s=1, warn_after_s=0.5, fail_after_s=10)
+    beats.beat(0)
+    shown = []
+    for seconds in (1.4, 0.2, 9.3, 0.2):
+        clocks.pass_by(seconds)
+        health = manager.health("live")
+        assert manager.seen("live").status is health.status
+        left = health.next_expiry_s
+        shown.append((str(health.status), None if left is None else round(left, 3)))
+        output = health.checks[0].output
+    assert shown == [("pass", 0.1), ("warn", 9.4), ("warn", 0.1), ("fail", None)]
+    assert output == "not heard of for 11.1 s, which is more than 11 s"
+    beats.beat(10.1)
+    assert manager.health().checks[0].output == "it stood still for 10.1 s"
+    clocks.pass_by(1.6)
+    assert manager.health().checks[0].output == (
+        "not heard of for 1.6 s, which is more than 1.5 s"
+    ), "it stands still again"
+
+
+def test_a_failure_that_falls_silent_stays_one_and_says_why() -> None:
+    clocks = Clocks()
+    manager = clocks.manager()
+    manager.register("consumer", ttl_s=0, warn_after_s=5, fail_after_s=60)
+    manager.report("consumer", "fail", "no partition")
+    clocks.pass_by(6)
+    assert (manager.health().status, manager.health().checks[0].output) == ("fail", "no partition")
+
+
 def test_a_hiccup_is_shown_until_a_probe_has_come_by() -> None:
     manager = Clocks().manager()
     beats = Heart(manager, "loop", interval_s=1, warn_after_s=0.5, hold_s=3)

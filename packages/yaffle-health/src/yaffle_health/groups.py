@@ -25,7 +25,8 @@ class Declaration:
     """What a service said about an item beforehand; ages and times as in `model.Check`.
 
     `component_id` None speaks for every component of the name that has no declaration of its own.
-    `fail_after_s`: silence of that length is a failure in itself (a heart that stopped).
+    `fail_after_s`: silence of that length is a failure in itself (a heart that stopped), and one of
+    `warn_after_s` a warning.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Declaration:
     groups: frozenset[str]
     ttl_s: float | None
     fail_after_s: float | None
+    warn_after_s: float | None = None
 
 
 class Groups:

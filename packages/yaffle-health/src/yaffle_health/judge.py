@@ -152,24 +152,27 @@ def judge(found: Iterable[Found], rules: Rules, group: str | None, now: float) -
 def _row(item: Item, voices: list[tuple[Source, Moment]], rules: Rules, now: float) -> Row:
     about = rules.about(item.name, item.component_id)
     default = rules.ttl_s if about is None or about.ttl_s is None else about.ttl_s
-    fail_after_s = about.fail_after_s if about else None
+    silence = _silence(about)
     source, moment, ttl_s = _spokesman(voices, default, now)
     age_s = max(0.0, now - moment.at)
     expired = 0 < ttl_s < age_s
     status, output = moment.status, None
     lasts_s = ttl_s if ttl_s and not expired and status is not Status.FAIL else None
-    until = _next_turn(voices, default, fail_after_s, now)
-    if fail_after_s and age_s > fail_after_s:
+    until = _next_turn(voices, default, silence, now)
+    overdue = [(limit_s, word) for limit_s, word in silence if age_s > limit_s]
+    ahead = [limit_s for limit_s, _ in silence if age_s <= limit_s]
+    if overdue and overdue[-1][1] is Status.FAIL:
         # A heart that stopped is known to have stopped: that does not become unknown with time.
         expired, status, lasts_s = False, Status.FAIL, None
-        output = f"not heard of for {age_s:.1f} s, which is more than {fail_after_s:g} s"
-        until = now
+        output, until = _quiet(age_s, overdue[-1][0]), now
     elif expired:
         status, output = Status.WARN, _stale(moment, ttl_s)
+    elif overdue and status is not Status.FAIL:
+        status, output, until = Status.WARN, _quiet(age_s, overdue[-1][0]), now
     else:
         output = _shown(moment)
-        if fail_after_s and status is not Status.FAIL:
-            lasts_s = min(fail_after_s, lasts_s or fail_after_s)
+    if ahead and not expired and status is not Status.FAIL:
+        lasts_s = min([*ahead, lasts_s or ahead[0]])
     check = Check(
         name=item.name,
         status=status,
@@ -184,17 +187,33 @@ def _row(item: Item, voices: list[tuple[Source, Moment]], rules: Rules, now: flo
     return Row(check, moment.at, lasts_s, until, about.groups if about else _NO_GROUPS)
 
 
+Silence = tuple[tuple[float, Status], ...]
+
+
+def _silence(about: Declaration | None) -> Silence:
+    """After how many seconds without a word it is what; the failure last."""
+    if about is None:
+        return ()
+    limits = ((about.warn_after_s, Status.WARN), (about.fail_after_s, Status.FAIL))
+    return tuple([(limit_s, status) for limit_s, status in limits if limit_s])
+
+
+def _quiet(age_s: float, limit_s: float) -> str:
+    return f"not heard of for {age_s:.1f} s, which is more than {limit_s:g} s"
+
+
 def _next_turn(
     voices: list[tuple[Source, Moment]],
     default_ttl_s: float,
-    fail_after_s: float | None,
+    silence: Silence,
     now: float,
 ) -> float:
     """The monotonic moment from which a verdict may be another although nobody says anything."""
     turns = []
     for source, moment in voices:
         ttl_s = default_ttl_s if source.ttl_s is None else source.ttl_s
-        turns += [moment.at + after_s for after_s in (ttl_s, fail_after_s) if after_s]
+        limits_s = [limit_s for limit_s, _ in silence]
+        turns += [moment.at + after_s for after_s in (ttl_s, *limits_s) if after_s]
     return min([turn - _MARGIN_S for turn in turns if turn + _MARGIN_S > now], default=FOREVER)
 
 

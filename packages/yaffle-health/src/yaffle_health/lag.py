@@ -2,7 +2,8 @@
 
 A process can hold its port, answer /health from another thread, and do nothing at all. A heart beats
 on the loop that is being judged; the endpoint's own thread sees when it stops, because the item's
-silence is a failure in itself (`fail_after_s`). Each is opt-in, and in the group `live`.
+silence is a warning (`warn_after_s`) and then a failure in itself (`fail_after_s`). Each is opt-in,
+and in the group `live`.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ HOLD_S: Final = 15.0
 
 
 class Heart:
-    """One item that is fed by beats: pass, warn for a while after a late beat, fail when they stop.
+    """One item that is fed by beats: pass, warn when one is overdue and for a while after, then fail.
 
-    `fail_after_s` is how late a beat may be before the silence counts as a failure.
+    `warn_after_s` and `fail_after_s` are how late a beat may be before the silence is a warning and
+    a failure. A warning stays for `hold_s`, so that the next probe sees it.
     """
 
     def __init__(
@@ -51,7 +53,14 @@ class Heart:
         self._warn_after_s = warn_after_s
         self._hold_beats = max(1, round(hold_s / interval_s))
         self._held, self._worst_s = 0, 0.0
-        manager.register(name, groups=("live",), ttl_s=0, fail_after_s=interval_s + fail_after_s)
+        manager.register(
+            name,
+            groups=("live",),
+            ttl_s=0,
+            # It cannot say itself that it stands still: whoever asks sees that a beat is overdue.
+            warn_after_s=interval_s + warn_after_s,
+            fail_after_s=interval_s + fail_after_s,
+        )
         renew_in_children(self)
 
     def start_afresh_after_fork(self) -> None:

@@ -216,11 +216,13 @@ class Manager:
         groups: Iterable[str] = (),
         ttl_s: float | None = None,
         fail_after_s: float | None = None,
+        warn_after_s: float | None = None,
     ) -> None:
         """Declare an item before it reports: the groups it is in beside `ready`, its time to live.
 
         An item declared to `ready` or `start` counts as failing in that group until it has been
-        heard once. `fail_after_s` makes its silence a failure: a heart that stopped.
+        heard once. `fail_after_s` makes its silence a failure, and `warn_after_s` a warning: a heart
+        that stopped.
         """
         named(name, component_id, self._names)
         declaration = Declaration(
@@ -229,6 +231,7 @@ class Manager:
             groups=texts("groups", groups),
             ttl_s=None if ttl_s is None else seconds("ttl", ttl_s),
             fail_after_s=None if fail_after_s is None else seconds("fail_after_s", fail_after_s),
+            warn_after_s=None if warn_after_s is None else seconds("warn_after_s", warn_after_s),
         )
         with self._lock:
             self._groups.learn(declaration.groups)
