@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import socket
+import subprocess
+import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -169,6 +173,45 @@ def test_a_refused_bind_is_loud_and_the_rest_is_served(caplog: pytest.LogCapture
             assert len(endpoint.addresses) == 1
             assert ask(endpoint.addresses[0]).status == 200
     assert [each.levelno for each in caplog.records] == [logging.ERROR]
+
+
+def test_nobody_looks_for_another_process_where_it_is_this_one(tmp_path: Path) -> None:
+    uri = f"tcp://127.0.0.1:0,unix://{tmp_path}/x.sock"
+    with serving(uri=uri) as first:
+        tcp, unix = first.addresses
+        assert isinstance(tcp, Tcp)
+        second = serve(Manager(), uri=f"tcp://localhost:{tcp.port},{unix}")
+        assert not second.running
+        whys = [each.why for each in second.failures if isinstance(each, BindFailed)]
+        assert [f"this process itself listens at {tcp}" in whys[0], *whys[1:]] == [
+            True,
+            "this process itself listens there",
+        ]
+    within = f"tcp://127.0.0.1:{tcp.port},tcp://localhost:{tcp.port}"
+    with Endpoint(Manager().health, uri=within) as endpoint:
+        (failure,) = endpoint.failures
+        assert f"this process itself listens at {tcp}" in str(failure)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs to become somebody else")
+def test_a_group_that_may_not_be_given_is_named() -> None:
+    program = (
+        "import os, sys, yaffle_health as y\n"
+        # Imports all there is while it may still read it.
+        "y.serve(y.Manager(), uri='unix://' + sys.argv[1] + '/y.sock').close()\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "e = y.serve(y.Manager(), uri='unix://' + sys.argv[1] + '/x.sock', socket_group='root')\n"
+        "print(e.failures[0]); print(os.listdir(sys.argv[1]))\n"
+    )
+    # Not pytest's own, which is closed to others.
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        ran = subprocess.run(
+            [sys.executable, "-c", program, folder], capture_output=True, text=True, check=False
+        )
+    told, left = ran.stdout.splitlines()
+    assert "[healthcheck] socket_group = 'root': a group can be given only" in told
+    assert left == "[]"
 
 
 @pytest.mark.parametrize(

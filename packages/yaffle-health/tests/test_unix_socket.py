@@ -112,7 +112,7 @@ def test_a_living_one_is_left_alone(tmp_path: Path) -> None:
     with serving(uri=f"unix://{tmp_path}/health.sock") as first:
         second = serve(Manager(), uri=str(first.addresses[0]))
         assert not second.running
-        assert "another process listens there" in str(second.failures[0])
+        assert "this process itself listens there" in str(second.failures[0])
         assert ask(first.addresses[0]).status == 200
 
 

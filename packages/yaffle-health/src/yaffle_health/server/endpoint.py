@@ -197,14 +197,15 @@ class _Opened:
         self.addresses.append(activation.address_of(listener.socket))
 
     def listen(self, address: Address, rights: unix_socket.Rights) -> None:
+        ours = [*self.addresses, *(place for each in list(_started) for place in each.addresses)]
         if isinstance(address, Unix):
             own = address.of_process(os.getpid())
-            listener, owned = unix_socket.listen(own, rights)
+            listener, owned = unix_socket.listen(own, rights, ours)
             self.owned.append(owned)
             self.listeners.append(Listener(listener))
             self.addresses.append(own)
             return
-        for each in tcp_socket.listen(address):
+        for each in tcp_socket.listen(address, ours):
             self.take(Listener(each))
 
     def close(self) -> None:

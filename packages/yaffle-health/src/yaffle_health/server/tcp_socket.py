@@ -5,19 +5,23 @@ from __future__ import annotations
 import _socket
 import errno
 import os
+from collections.abc import Iterable
 from typing import Final
 
 from yaffle_health.errors import BindFailed
 from yaffle_health.server.held import held
-from yaffle_health.uris import Tcp
+from yaffle_health.uris import Address, Tcp
 
 BACKLOG: Final = 1024
 # A name may stand for an address of a family that this host does not have.
 _NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 
-def listen(address: Tcp) -> list[_socket.socket]:
-    """Listen on all of them, or on none; BindFailed says on which it went wrong."""
+def listen(address: Tcp, ours: Iterable[Address] = ()) -> list[_socket.socket]:
+    """Listen on all of them, or on none; BindFailed says on which it went wrong.
+
+    `ours` is where this process listens already: nobody is to look for another.
+    """
     listeners: list[_socket.socket] = []
     missing: OSError | None = None
     try:
@@ -36,7 +40,7 @@ def listen(address: Tcp) -> list[_socket.socket]:
     except OSError as error:
         for listener in listeners:
             held.close(listener)
-        raise BindFailed(str(address), _explained(error, address)) from error
+        raise BindFailed(str(address), _explained(error, address, ours)) from error
     return listeners
 
 
@@ -71,11 +75,14 @@ def _bound(family: int, place: tuple[str | int, ...]) -> _socket.socket:
     return listener
 
 
-def _explained(error: OSError, address: Tcp) -> str:
+def _explained(error: OSError, address: Tcp, ours: Iterable[Address]) -> str:
     if isinstance(error, _socket.gaierror):
         return f"{address.host} cannot be resolved ({error.strerror})"
     reason = os.strerror(error.errno or 0)
     if error.errno == errno.EADDRINUSE:
+        own = [str(each) for each in ours if isinstance(each, Tcp) and each.port == address.port]
+        if own:
+            return f"{reason}: this process itself listens at {' and '.join(own)}"
         return (
             f"{reason}: another process listens there (`ss -ltnp sport = :{address.port}` names it)"
         )

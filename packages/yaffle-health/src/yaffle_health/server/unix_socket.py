@@ -18,12 +18,12 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from yaffle_health.errors import BadOption, BindFailed
 from yaffle_health.server.held import Descriptor, held
-from yaffle_health.uris import SUN_PATH_MAX, Unix
+from yaffle_health.uris import SUN_PATH_MAX, Address, Unix
 
 BACKLOG: Final = 1024
 GID_MAX: Final = 2**32 - 1
@@ -35,10 +35,11 @@ _CONNECT_WAIT_S: Final = 1.0
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
-    """Mode of the file, and its group if that is not the process's."""
+    """Mode of the file, and its group if that is not the process's; `group` is how it was said."""
 
     mode: int = 0o660
     gid: int = -1
+    group: str | int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,15 +63,17 @@ def rights(mode: int, group: str | int | None) -> Rights:
     if isinstance(group, int):
         if not 0 <= group < GID_MAX:
             raise BadOption("socket_group", group, f"must be from 0 to {GID_MAX - 1}")
-        return Rights(mode=mode, gid=group)
+        return Rights(mode=mode, gid=group, group=group)
     try:
-        return Rights(mode=mode, gid=grp.getgrnam(group).gr_gid)
+        return Rights(mode=mode, gid=grp.getgrnam(group).gr_gid, group=group)
     except (KeyError, ValueError):
         raise BadOption("socket_group", group, "there is no such group") from None
 
 
-def listen(address: Unix, wanted: Rights) -> tuple[_socket.socket, Owned]:
-    """Listen there; BindFailed says what is in the way."""
+def listen(
+    address: Unix, wanted: Rights, ours: Iterable[Address] = ()
+) -> tuple[_socket.socket, Owned]:
+    """Listen there; BindFailed says what is in the way. `ours`: where this process listens already."""
     folder, name = os.path.split(address.path)
     try:
         opened = held.open(
@@ -80,10 +83,10 @@ def listen(address: Unix, wanted: Rights) -> tuple[_socket.socket, Owned]:
         raise BindFailed(str(address), f"{folder}: {os.strerror(error.errno or 0)}") from error
     try:
         with _turn(opened.fd):
-            _make_way(address, opened.fd, name)
+            _make_way(address, opened.fd, name, ours)
             return _bound(address, opened.fd, wanted)
     except OSError as error:
-        raise BindFailed(str(address), _explained(error, folder)) from error
+        raise BindFailed(str(address), _explained(error, folder, wanted)) from error
     finally:
         held.close(opened)
 
@@ -115,7 +118,7 @@ def _turn(folder_fd: int) -> Iterator[None]:
     yield  # closing the directory gives the lock back
 
 
-def _make_way(address: Unix, folder_fd: int, name: str) -> None:
+def _make_way(address: Unix, folder_fd: int, name: str, ours: Iterable[Address]) -> None:
     try:
         found = os.lstat(name, dir_fd=folder_fd)
     except FileNotFoundError:
@@ -123,7 +126,8 @@ def _make_way(address: Unix, folder_fd: int, name: str) -> None:
     if not stat.S_ISSOCK(found.st_mode):
         raise BindFailed(str(address), "something that is no socket stands there: remove it")
     if _somebody_listens(address, _reachable(address.path, folder_fd, name)):
-        raise BindFailed(str(address), "another process listens there")
+        who = "this process itself" if address in ours else "another process"
+        raise BindFailed(str(address), f"{who} listens there")
     # Stale: the rename will put ours in its place.
 
 
@@ -179,10 +183,11 @@ def _bound(address: Unix, folder_fd: int, wanted: Rights) -> tuple[_socket.socke
     return listener, Owned(path=address.path, device=made.st_dev, inode=made.st_ino)
 
 
-def _explained(error: OSError, folder: str) -> str:
+def _explained(error: OSError, folder: str, wanted: Rights) -> str:
     reason = os.strerror(error.errno or 0)
     if error.errno in {errno.EACCES, errno.EROFS}:
         return f"{reason}: this process must be able to write to {folder}"
-    if error.errno == errno.EPERM:
-        return f"{reason}: a group can be given only by one of its members"
+    if error.errno == errno.EPERM and wanted.group is not None:
+        why = "a group can be given only by one of its members"
+        return f"{reason}: [healthcheck] socket_group = {wanted.group!r}: {why}"
     return reason
