@@ -48,6 +48,17 @@ def test_the_manager_and_the_decorator_load_nothing_heavy() -> None:
     assert sorted(loaded & set(HEAVY.split())) == []
 
 
+def test_what_listens_is_loaded_by_who_listens() -> None:
+    loaded = loaded_by("from yaffle_health import Manager, healthcheck, serve; Manager().health()")
+    assert sorted(loaded & set(HEAVY.split())) == []
+    assert not [name for name in loaded if name.startswith("yaffle_health.server")]
+
+
+def test_an_endpoint_loads_no_cryptography() -> None:
+    loaded = loaded_by("from yaffle_health import Endpoint")
+    assert sorted(loaded & {"asyncio", "hashlib", "hmac", "random", "secrets"}) == []
+
+
 def test_every_name_is_there_and_no_other() -> None:
     for name in yaffle_health.__all__:
         assert getattr(yaffle_health, name) is not None

@@ -205,7 +205,7 @@ def test_two_that_start_together_do_not_take_it_from_each_other(tmp_path: Path) 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody without rights")
 def test_a_directory_that_may_not_be_written_is_named(tmp_path: Path) -> None:
     code = (
-        "import os, rfc3986.validators, yaffle_health as y; y.serve; y.Manager;"
+        "import os, rfc3986.validators, yaffle_health as y; y.Endpoint; y.serve; y.Manager;"
         "os.setgid(65534); os.setuid(65534);"
         "e = y.serve(y.Manager(), uri='unix:///etc/health.sock'); print(e.failures[0])"
     )

@@ -6,23 +6,21 @@ yaffle_health.serve(manager, uri="unix:///run/nova/health.sock")
 
 from __future__ import annotations
 
-import functools
-import logging
-import os
-from typing import Unpack
+from typing import TYPE_CHECKING
 
 from yaffle_health.errors import BadOption
 from yaffle_health.groups import warn_of_unknown
-from yaffle_health.http.answer import HealthOf
 from yaffle_health.manager import Manager
-from yaffle_health.model import Health
 from yaffle_health.options import text
-from yaffle_health.sdnotify import Supervisor
-from yaffle_health.server import Endpoint
-from yaffle_health.server.loop import Ticker
-from yaffle_health.server.options import EndpointOptions
 
-_LOG = logging.getLogger("yaffle_health")
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from yaffle_health.http.answer import HealthOf
+    from yaffle_health.model import Health
+    from yaffle_health.server import Endpoint
+    from yaffle_health.server.loop import Ticker
+    from yaffle_health.server.options import EndpointOptions
 
 
 def serve(
@@ -40,6 +38,9 @@ def serve(
     "disabled". A `group` that nobody has declared so far is served, and warned of.
     `notify` tells systemd READY, STATUS and WATCHDOG by the health of `notify_group` (None: all).
     """
+    # Imported by who listens: it is half of what all of this costs to import.
+    from yaffle_health.server import Endpoint
+
     health_of = source.health if isinstance(source, Manager) else source
     if isinstance(source, Manager):
         options.setdefault("ttl_s", source.ttl_s)
@@ -54,7 +55,10 @@ def serve(
     except BadOption as error:
         if options.get("required"):
             raise
-        _LOG.error("%s; the service goes on without its health endpoint", error)
+        import logging
+
+        told = "%s; the service goes on without its health endpoint"
+        logging.getLogger("yaffle_health").error(told, error)  # noqa: TRY400  its message says it all
         refused = Endpoint(_nothing)
         refused.note(error)
         return refused
@@ -65,5 +69,11 @@ def _nothing(group: str | None) -> Health:
 
 
 def _supervision(health_of: HealthOf, group: str | None) -> tuple[Ticker, ...]:
+    import functools
+    import os
+
+    from yaffle_health.sdnotify import Supervisor
+    from yaffle_health.server.loop import Ticker
+
     supervisor = Supervisor.of(os.environ, functools.partial(health_of, group))
     return () if supervisor is None else (Ticker(supervisor.tick),)

@@ -15,7 +15,6 @@ import errno
 import fcntl
 import grp
 import os
-import secrets
 import stat
 import time
 from collections.abc import Iterable, Iterator
@@ -158,7 +157,7 @@ def _reachable(path: str, folder_fd: int, name: str) -> str:
 
 
 def _bound(address: Unix, folder_fd: int, wanted: Rights) -> tuple[_socket.socket, Owned]:
-    name = f".{secrets.token_hex(4)}"
+    name = f".{os.urandom(4).hex()}"
     path = _reachable(f"{os.path.dirname(address.path)}/{name}", folder_fd, name)  # noqa: PTH120
     kind = _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK
     listener = held.open(lambda: _socket.socket(_socket.AF_UNIX, kind))
