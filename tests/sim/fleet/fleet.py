@@ -101,6 +101,8 @@ class Fleet:
     """Whether anything ever said the opposite of the truth."""
     fooled: bool = False
     """Whether a clock was ever wrong."""
+    fooled_s: float = 0.0
+    """By how much all clocks were ever set: a purse fills by the clock of whoever looks into it."""
     stalled: bool = False
     """Whether the database ever kept anybody waiting."""
     hung_s: dict[str, float] = field(default_factory=dict)

@@ -342,10 +342,9 @@ class Referee:
     def _bucket(self, key: str) -> None:
         limit = BUDGETS.total if key == "all" else BUDGETS.cluster
         times = self._times[key]
-        fooled_s = sum(abs(n.clock.wrong_s) for n in self._fleet.lives)
         for first, at_s in enumerate(times):
             count = len(times) - first
-            window_s = times[-1] - at_s + fooled_s
+            window_s = times[-1] - at_s + self._fleet.fooled_s
             if count > limit.burst + window_s * limit.per_hour / 3600 + 1e-6:
                 self.fail(f"budget {key}: {count} recoveries within {window_s:.1f} s")
 

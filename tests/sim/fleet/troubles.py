@@ -419,6 +419,7 @@ async def a_clock_is_wrong(w: Weather) -> None:
 
 
 def _set(w: Weather, life: Life, wrong_s: float) -> None:
+    w.fleet.fooled_s += abs(wrong_s - life.clock.wrong_s)
     jumps = abs(wrong_s - life.clock.wrong_s) > SETTINGS.clock_jump + 0.1
     life.clock.wrong_s, life.upset_s = wrong_s, w.fleet.now_s
     if jumps and not life.gate.frozen:
