@@ -36,12 +36,13 @@ mount -t tmpfs tmpfs {room}
 mkdir {room}/upper {room}/work {room}/opt {room}/lib
 mount -t overlay -o lowerdir=/etc,upperdir={room}/upper,workdir={room}/work overlay /etc
 rm -rf /etc/systemd/system /etc/yaffle
-mkdir -p {room}/opt/yaffle/bin {room}/opt/yaffle/src {room}/opt/yaffle/site
+mkdir -p {room}/opt/yaffle/bin {room}/opt/yaffle/src {room}/opt/yaffle/health {room}/opt/yaffle/site
 mount --bind {src} {room}/opt/yaffle/src
+mount --bind {health} {room}/opt/yaffle/health
 mount --bind {site} {room}/opt/yaffle/site
 cp {page} {room}/opt/yaffle/page.py
 printf '%s\\n' '#!/bin/sh' \\
-    'PYTHONPATH={home}/src:{home}/site exec {python} -P -m yaffle.cli "$@"' \\
+    'PYTHONPATH={home}/src:{home}/health:{home}/site exec {python} -P -m yaffle.cli "$@"' \\
     >{room}/opt/yaffle/bin/yaffle
 chmod 755 {room} {room}/opt {room}/opt/yaffle {room}/opt/yaffle/bin {room}/opt/yaffle/bin/yaffle
 mount --rbind {room}/opt /opt
@@ -128,6 +129,7 @@ class Booted:
                 room=room,
                 python=interpreter(),
                 src=ROOT / "src",
+                health=ROOT / "packages/yaffle-health/src",
                 site=sysconfig.get_path("purelib"),
                 page=ROOT / "tests/plain_page.py",
                 home=HOME,
