@@ -292,9 +292,12 @@ def _error_of_median(values: list[float]) -> float:
 
 def felt_verdict(felt: Disturbance) -> str:
     """`met`, `MISSED`, or that this run cannot say."""
-    if felt.error > DISTURBANCE_MAX / 2:
-        return "not known: this machine is too busy to see one in a hundred"
-    return "met" if felt.share <= DISTURBANCE_MAX else "MISSED"
+    # Twice the error of a median on either side: a verdict only where nothing else is likely.
+    if felt.share - 2 * felt.error > DISTURBANCE_MAX:
+        return "MISSED"
+    if felt.share + 2 * felt.error <= DISTURBANCE_MAX or felt.error <= DISTURBANCE_MAX / 2:
+        return "met" if felt.share <= DISTURBANCE_MAX else "MISSED"
+    return "not known: this machine is too busy to see one in a hundred"
 
 
 def main() -> None:
