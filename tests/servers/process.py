@@ -27,6 +27,10 @@ def free_port() -> int:
         return sock.getsockname()[1]
 
 
+class StillThere(AssertionError):
+    """A server that was told to end has not; what keeps it is told."""
+
+
 class Process:
     """One server: start, stop, kill, freeze and thaw it as often as a test likes."""
 
@@ -126,8 +130,21 @@ class Process:
                 self._kill(running)
             else:
                 running.send_signal(number)
-            running.wait(STOP_S)
+            try:
+                running.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                raise StillThere(self._story(running.pid)) from None
         self._running = None
+
+    def _story(self, pid: int) -> str:
+        """Say what keeps a server that was told to end: its processes, and its last words."""
+        processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+        told = []
+        for process in processes:
+            with contextlib.suppress(psutil.Error):
+                told.append(f"{process.pid} {process.status()} {' '.join(process.cmdline())}")
+        words = (self.folder / "log").read_text(errors="replace")[-3000:]
+        return "\n".join([f"still there after {STOP_S:g} s:", *told, words])
 
     def _kill(self, running: subprocess.Popen[bytes]) -> None:
         """Kill it with its children: one that lives on would keep the next one from starting."""

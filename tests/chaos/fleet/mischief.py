@@ -10,7 +10,6 @@ import heapq
 import itertools
 import random
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from tests.chaos.fleet.engines import FAKETIME, Engine
 from tests.chaos.fleet.evidence import Deed
 from tests.chaos.fleet.proxy import Mode
 from tests.chaos.fleet.scenario import Trouble
-from tests.chaos.fleet.server import keep
+from tests.chaos.fleet.server import ended, keep
 from tests.chaos.lab import now_us
 
 CUTS = (Mode.STALL, Mode.MUTE, Mode.HOLE, Mode.REFUSE, Mode.SLOW)
@@ -227,10 +226,7 @@ class Mischief:
     def restart_database(self) -> str:
         server = self.here.fleet.server
         with self.here.deed("database restarted"):
-            try:
-                server.stop()
-            except subprocess.TimeoutExpired:
-                server.kill()
+            ended(server)
             server.start()
         return ""
 

@@ -13,6 +13,7 @@ import pymysql
 from psycopg.rows import dict_row
 from tests.servers.fixtures import Server
 from tests.servers.postgresql import PostgreSQL
+from tests.servers.process import StillThere
 
 Row = Mapping[str, Any]
 ERRORS = (psycopg.Error, pymysql.err.Error, OSError)
@@ -73,9 +74,18 @@ def plain(value: object) -> Any:
     return json.loads(value) if isinstance(value, str | bytes) else value
 
 
+def ended(server: Server) -> None:
+    """End it in order, or by force where a session keeps it; what was committed is there either way."""
+    try:
+        server.stop()
+    except StillThere as story:
+        print(f"the database was killed: {story}", flush=True)
+        server.kill()
+
+
 def keep(server: Server) -> None:
     """Keep the present state to go back to; stops and starts the server."""
-    server.stop()
+    ended(server)
     shutil.rmtree(server.folder / "kept", ignore_errors=True)
     server.run("cp", "-a", str(server.folder / "data"), str(server.folder / "kept"))
     server.start()
