@@ -75,7 +75,11 @@ def plain(value: object) -> Any:
 
 
 def ended(server: Server) -> None:
-    """End it in order, or by force where a session keeps it; what was committed is there either way."""
+    """End it in order, or by force; what was committed is there either way.
+
+    PostgreSQL waits up to `authentication_timeout` for whoever connects while it shuts down and then
+    says nothing, and an engine that is frozen at that moment says nothing.
+    """
     try:
         server.stop()
     except StillThere as story:
