@@ -23,7 +23,7 @@ from tests.sim.gates import (
 )
 
 from yaffle.config import BudgetSettings, BudgetsSettings, EngineSettings
-from yaffle.drivers.detectors.status import StatusDetector
+from yaffle.drivers.detectors.backend.status import StatusDetector
 from yaffle.engine import scene
 from yaffle.engine.commands import Commands
 from yaffle.engine.engine import Engine

@@ -48,6 +48,13 @@ OUTCOMES: Final[Mapping[str, Row]] = MappingProxyType(
             _row("ST-UNCLEAR", _U, "", "unclear", "The backend could not tell how the node is."),
             _row("ST-ERROR", _U, "", "backend error", "The backend failed to answer us."),
             _row("ST-TIMEOUT", _U, "", "backend timeout", "The backend did not answer in time."),
+            # The backend's word about the machine under the node.
+            _row("HV-UP", _P, "a", "host up", "The backend says that the node's host is up."),
+            _row("HV-DOWN", _F, "a", "host down", "The backend has lost the node's host."),
+            _row("HV-GONE", _F, "a", "host gone", "The backend does not know the node's host."),
+            _row("HV-UNCLEAR", _U, "", "host unclear", "The backend told nothing of the host."),
+            _row("HV-ERROR", _U, "", "backend error", "The backend failed to answer us."),
+            _row("HV-TIMEOUT", _U, "", "backend timeout", "The backend did not answer in time."),
             # A URL of the node: an answer was read to its end.
             _row("L7-OK", _P, "a", "ok", "The URL answered as a healthy node does."),
             _row("L7-WARN", _W, "a", "warn", "The health document says warn."),

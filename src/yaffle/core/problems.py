@@ -47,6 +47,7 @@ def _codes(*codes: str) -> Callable[[NodeMemory], bool]:
 
 PROBLEMS: Final[tuple[Problem, ...]] = (
     Problem("marked", "It was marked unhealthy.", lambda m: m.mark is not None),
+    Problem("host-down", "The machine under it is lost.", _codes("HV-DOWN", "HV-GONE")),
     Problem("gone", "The backend does not know it any more.", _codes("ST-GONE")),
     Problem("frozen", "It exists but is stopped or frozen.", _codes("ST-FROZEN")),
     Problem("down", "The backend says that it is not running.", _codes("ST-DOWN")),

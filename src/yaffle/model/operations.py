@@ -93,6 +93,23 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostReading:
+    """What the backend says of the machine under a node right now."""
+
+    name: str
+    """The backend's name of that machine; empty where it told none."""
+    up: bool | None
+    """False only when the backend has lost the machine. None: could not tell."""
+    detail: str
+    exists: bool = True
+    """Whether the backend knows such a machine at all; a node without one was never placed."""
+    forced_down: bool = False
+    """Somebody, or a fencer, has told the backend that the machine is dead."""
+    enabled: bool = True
+    """Whether new nodes may be placed there; says nothing about its health."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
     """Why we are sure that the old copy cannot act: method, evidence, time, by whom (DESIGN §1.5)."""
 

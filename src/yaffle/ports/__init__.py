@@ -10,7 +10,7 @@ from yaffle.ports.context import DriverContext
 from yaffle.ports.detector import Detector, Sink, StreamingDetector, UrlProber, UrlResult, UrlTarget
 from yaffle.ports.fencer import Fencer
 from yaffle.ports.notifier import Message, Notifier
-from yaffle.ports.profile import Adopting, Describing, Profile
+from yaffle.ports.profile import Adopting, Describing, Hosted, Profile
 from yaffle.ports.workflow import Workflow
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Detector",
     "DriverContext",
     "Fencer",
+    "Hosted",
     "Message",
     "Notifier",
     "Profile",

@@ -7,6 +7,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import (
+    HostReading,
     Inspection,
     Operation,
     OperationSpec,
@@ -95,4 +96,16 @@ class Describing(Protocol):
 
     async def describe(self, target: Target, *, deadline_s: float) -> Mapping[str, object]:
         """Return JSON-able facts about the present copy; empty when there is none. Reads only."""
+        ...
+
+
+@runtime_checkable
+class Hosted(Protocol):
+    """What a profile may offer besides: its nodes run on machines that the backend watches itself."""
+
+    async def hosts(self, targets: Sequence[Target], *, deadline_s: float) -> Sequence[HostReading]:
+        """Say, in order, how the machine under each node is; reads only.
+
+        A machine that is merely closed to new nodes (disabled, in maintenance) is not down.
+        """
         ...

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-from yaffle.drivers.detectors.status import StatusDetector
+from yaffle.drivers.detectors.backend.status import StatusDetector
 from yaffle.drivers.fencers.compute import ComputeFencer
 from yaffle.drivers.notifiers.log import LogNotifier
 from yaffle.drivers.notifiers.webhook import WebhookNotifier

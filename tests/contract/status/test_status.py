@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from yaffle.core.outcomes import OUTCOMES
-from yaffle.drivers.detectors.status import StatusDetector, classify
+from yaffle.drivers.detectors.backend.status import StatusDetector, classify
 from yaffle.errors import ConfigError, StoreUnavailable
 from yaffle.model.health import Observation, Outcome
 from yaffle.model.ids import ModeKey, NodeId
@@ -112,13 +112,13 @@ def test_a_reading_means_a_row(given: Reading, code: str) -> None:
 
 def test_answers_come_in_order_whatever_the_profile() -> None:
     even, odd = Scripted("even", well), Scripted("odd", well)
-    targets = [target(f"n{i}", "odd" if i % 2 else "even") for i in range(1201)]
+    targets = [target(f"n{i}", "odd" if i % 2 else "even") for i in range(2201)]
     seen = check([even, odd], targets)
     assert [one.node_id for one in seen] == [one.node_id for one in targets]
     assert all(one.detail == f"ACTIVE: {one.node_id}" for one in seen)
     assert {one.mode for one in seen} == {MODE.key}
     # One call per batch, never one per node.
-    assert sorted(even.calls + odd.calls) == [100, 101, 500, 500]
+    assert sorted(even.calls + odd.calls) == [100, 101, 1000, 1000]
 
 
 def test_the_backends_own_word_is_passed_on() -> None:

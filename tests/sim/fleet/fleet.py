@@ -20,7 +20,7 @@ from tests.sim.fleet.roads import Line, OwnClock, OwnPlan, OwnStore, View
 from tests.sim.fleet.shapes import BUDGETS, SETTINGS, Shape
 from tests.sim.gates import Gate, GatedFencer, GatedNotifier, GatedProfile
 
-from yaffle.drivers.detectors.status import StatusDetector
+from yaffle.drivers.detectors.backend.status import StatusDetector
 from yaffle.engine.commands import Commands
 from yaffle.engine.engine import Engine
 from yaffle.engine.kit import Drivers, Kit, Signals, limits

@@ -10,9 +10,10 @@ from sqlalchemy import delete, insert, update
 from yaffle.engine.jobs.ending import conclude
 from yaffle.engine.jobs.job import Ended, failed
 from yaffle.errors import BadRequest, Forbidden, InvalidSpec, MultipleChoices, NotFound
-from yaffle.model.policy import ActionKind, HealthPolicy
+from yaffle.model.policy import ActionKind, HealthPolicy, ModeType
 from yaffle.policy import check_operations, parse_document
 from yaffle.policy.catalogue import FAMILIES
+from yaffle.ports import Hosted
 from yaffle.store import catalog
 from yaffle.store.tables import bindings
 
@@ -140,6 +141,10 @@ def fits(kit: Kit, conn: Connection, parsed: ParsedPolicy, cluster: ClusterRow |
     problems = [*lacking, *missing_drivers(kit.drivers, policy)]
     if policy.recovery.snapshot is not None and "SNAPSHOT" not in driver.operations:
         problems.append(f"recovery.snapshot: profile type {driver.type} cannot take snapshots")
+    for place, mode in enumerate(policy.detection.modes):
+        if mode.type is ModeType.HYPERVISOR_STATUS_POLLING and not isinstance(driver, Hosted):
+            where = f"detection.detection_modes.{place}.type"
+            problems.append(f"{where}: nodes of {driver.type} have no hosts that could be asked for")
     if problems:
         raise InvalidSpec(problems)
 

@@ -1,52 +1,67 @@
-"""NODE_STATUS_POLLING: asks each node's profile how the node is, many at a time.
+"""Asks profiles about many nodes at once, and turns every way to get no answer into one of ours.
 
-Only the profile's word counts here. A failed reading is read again by the engine where the policy
-says so (`confirm_status`), not by this detector.
+What a profile says means something else to each detector; that a call failed, was late or was
+miscounted means the same to all of them: unknown, for the whole batch.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar, Final
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, TypeVar
 
 import structlog
 
 from yaffle.core.outcomes import OUTCOMES, judge
-from yaffle.errors import ConfigError, DependencyError
+from yaffle.errors import DependencyError
 from yaffle.model.health import Observation
-from yaffle.model.operations import Reading, Target
+from yaffle.model.operations import Target
 from yaffle.model.policy import DetectionMode
 from yaffle.ports.context import DriverContext
-from yaffle.ports.profile import Profile
-
-if TYPE_CHECKING:
-    from yaffle.ports.detector import Detector
 
 log = structlog.get_logger(__name__)
 
-_BATCH: Final = 500
-"""Targets in one call of a profile: a cloud answers a thousand in one list, a disk does not."""
+BATCH: Final = 1000
+"""Targets in one call of a profile: what a cloud answers in one list."""
 _CALLS: Final = 8
 """Calls under way at once."""
 _DETAIL_MAX: Final = 300
-_FROZEN: Final = ("frozen", "paused", "suspended")
 
 Seen = tuple[str, str, str]
 """Code of `core.outcomes`, detail, the backend's own word."""
+AnswerT = TypeVar("AnswerT")
+_ToldT = TypeVar("_ToldT", covariant=True)
 
 
-class StatusDetector:
-    """One `Profile.read` for all nodes of a kind; what cannot be asked is unknown."""
+class Read(Protocol[_ToldT]):
+    """The one call of a profile that a detector is about."""
 
-    type: ClassVar[str] = "NODE_STATUS_POLLING"
+    async def __call__(
+        self, targets: Sequence[Target], *, deadline_s: float
+    ) -> Sequence[_ToldT]: ...
 
-    def __init__(self, context: DriverContext) -> None:
-        if context.settings:
-            names = ", ".join(sorted(context.settings))
-            raise ConfigError(f"detector {self.type} has no settings, but was given: {names}")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question(Generic[AnswerT]):
+    """What is asked, how an answer is read, and the rows for what went wrong."""
+
+    read_of: Callable[[object], Read[AnswerT] | None]
+    """The call to make of a profile; None where it has none."""
+    classify: Callable[[AnswerT], Seen]
+    cannot: str
+    """Why a profile without that call cannot be asked: follows its name."""
+    error: str
+    timeout: str
+
+
+class Asker(Generic[AnswerT]):
+    """One call of a profile for up to `BATCH` nodes of a kind; a slow kind delays no other."""
+
+    def __init__(self, context: DriverContext, question: Question[AnswerT]) -> None:
         self._clock = context.clock
         self._profiles = context.profiles
+        self._question = question
 
     async def check(
         self, targets: Sequence[Target], mode: DetectionMode, *, deadline_s: float
@@ -74,52 +89,38 @@ class StatusDetector:
         self, batch: Sequence[Target], turns: asyncio.Semaphore, until_s: float
     ) -> Sequence[Seen]:
         """Ask for one batch; all of it fares alike when the call itself fails."""
-        profile = self._profiles.get(batch[0].profile_type)
+        question, kind = self._question, batch[0].profile_type
+        profile = self._profiles.get(kind)
         if profile is None:
-            return [_same("ST-ERROR", f"no driver for profile {batch[0].profile_type}")] * len(
-                batch
-            )
+            return _all(batch, question.error, f"no driver for profile {kind}")
+        read = question.read_of(profile)
+        if read is None:
+            return _all(batch, question.error, f"{kind} {question.cannot}")
         try:
             async with asyncio.timeout(max(0.0, until_s - self._clock.monotonic_s())), turns:
-                return await self._read(profile, batch, until_s)
+                return await self._read(read, batch, until_s)
         except TimeoutError:
-            return [_same("ST-TIMEOUT", f"no answer of {profile.type} in time")] * len(batch)
+            return _all(batch, question.timeout, f"no answer of {kind} in time")
         except (OSError, DependencyError) as error:
-            return [_same("ST-ERROR", f"{profile.type}: {error}")] * len(batch)
+            return _all(batch, question.error, f"{kind}: {error}")
         except Exception as error:
             # The one place for it: a third party's driver must not end the watch.
-            log.exception("profile failed to read", profile=profile.type, targets=len(batch))
-            return [_same("X-BUG", f"{profile.type}: {type(error).__name__}")] * len(batch)
+            log.exception("profile failed to read", profile=kind, targets=len(batch))
+            return _all(batch, "X-BUG", f"{kind}: {type(error).__name__}")
 
     async def _read(
-        self, profile: Profile, batch: Sequence[Target], until_s: float
+        self, read: Read[AnswerT], batch: Sequence[Target], until_s: float
     ) -> Sequence[Seen]:
         left_s = max(0.01, until_s - self._clock.monotonic_s())
-        readings = await profile.read(batch, deadline_s=left_s)
-        if len(readings) != len(batch):
+        answers = await read(batch, deadline_s=left_s)
+        if len(answers) != len(batch):
             # Which answer belongs to which node cannot be known any more.
-            log.error(
-                "profile miscounted", profile=profile.type, asked=len(batch), got=len(readings)
+            kind = batch[0].profile_type
+            log.error("profile miscounted", profile=kind, asked=len(batch), got=len(answers))
+            return _all(
+                batch, "X-BUG", f"{kind} gave {len(answers)} answers for {len(batch)} nodes"
             )
-            text = f"{profile.type} gave {len(readings)} answers for {len(batch)} nodes"
-            return [_same("X-BUG", text)] * len(batch)
-        return [classify(reading) for reading in readings]
-
-
-def classify(reading: Reading) -> Seen:
-    """Return the row that a reading means."""
-    word = reading.backend_status
-    if reading.up is None:
-        code = "ST-UNCLEAR"
-    elif reading.up:
-        code = "ST-UP"
-    elif not reading.exists:
-        code = "ST-GONE"
-    elif any(frozen in word.lower() for frozen in _FROZEN):
-        code = "ST-FROZEN"
-    else:
-        code = "ST-DOWN"
-    return code, f"{word}: {reading.detail}" if reading.detail else word, word
+        return [self._question.classify(answer) for answer in answers]
 
 
 def _batches(targets: Sequence[Target]) -> Iterator[Sequence[int]]:
@@ -128,12 +129,12 @@ def _batches(targets: Sequence[Target]) -> Iterator[Sequence[int]]:
     for place, target in enumerate(targets):
         places.setdefault(target.profile_type, []).append(place)
     for group in places.values():
-        for first in range(0, len(group), _BATCH):
-            yield group[first : first + _BATCH]
+        for first in range(0, len(group), BATCH):
+            yield group[first : first + BATCH]
 
 
-def _same(code: str, detail: str) -> Seen:
-    return code, detail, ""
+def _all(batch: Sequence[Target], code: str, detail: str) -> Sequence[Seen]:
+    return [(code, detail, "")] * len(batch)
 
 
 def _observation(
@@ -151,7 +152,3 @@ def _observation(
         answered=OUTCOMES[code].answered,
         backend_status=word,
     )
-
-
-if TYPE_CHECKING:
-    _conforms: type[Detector] = StatusDetector
