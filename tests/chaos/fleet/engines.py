@@ -172,10 +172,15 @@ class Engine(Program):
         self.pids.add(self.pid)
         self._note("started", able=None)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has said that its session began."""
+        return "session began" in self.said()
+
     def ready(self) -> None:
         """Wait for its session."""
         until_s = time.monotonic() + START_S
-        while "session began" not in self.said():
+        while not self.is_ready:
             assert self.alive, f"{self.name} ended:\n{self.said()[-3000:]}"
             assert time.monotonic() < until_s, f"{self.name}: no session:\n{self.said()[-3000:]}"
             time.sleep(0.05)

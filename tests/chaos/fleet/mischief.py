@@ -201,7 +201,8 @@ class Mischief:
         return f"{one.name} {by_s:+g} s"
 
     def fill_disk(self) -> str | None:
-        if (one := self._engine()) is None:
+        # Its log is a file, too: the line that says it is ready must not be lost.
+        if (one := self._engine()) is None or not one.is_ready:
             return None
         one.fill_disk()
         pid = one.pid
