@@ -19,8 +19,16 @@ KNOWN_MAX: Final = 4096
 
 
 def voting(detection: Detection) -> tuple[DetectionMode, ...]:
-    """Return the modes that vote: events wake a check, they never vote themselves."""
-    return tuple(m for m in detection.modes if m.type is not ModeType.LIFECYCLE_EVENTS)
+    """Return the modes that vote.
+
+    Events wake a check and never vote themselves: what LIFECYCLE_EVENTS reports is what the backend
+    said when it was asked because of them. Beside it NODE_STATUS_POLLING is no voice of its own: it
+    asks the same backend the same question, and only says that it be asked every interval.
+    """
+    listens = any(m.type is ModeType.LIFECYCLE_EVENTS for m in detection.modes)
+    if not listens:
+        return detection.modes
+    return tuple(m for m in detection.modes if m.type is not ModeType.NODE_STATUS_POLLING)
 
 
 def check_budget_us(mode: DetectionMode, interval_s: float) -> int:

@@ -55,6 +55,11 @@ OUTCOMES: Final[Mapping[str, Row]] = MappingProxyType(
             _row("HV-UNCLEAR", _U, "", "host unclear", "The backend told nothing of the host."),
             _row("HV-ERROR", _U, "", "backend error", "The backend failed to answer us."),
             _row("HV-TIMEOUT", _U, "", "backend timeout", "The backend did not answer in time."),
+            # What the backend tells by itself, and what it says when it is asked because of that.
+            _row("EV-QUIET", _P, "a", "quiet", "Read as well before, and no event since then."),
+            _row(
+                "EV-OWN-WILL", _W, "a", "as asked", "Not running, because somebody asked for that."
+            ),
             # A URL of the node: an answer was read to its end.
             _row("L7-OK", _P, "a", "ok", "The URL answered as a healthy node does."),
             _row("L7-WARN", _W, "a", "warn", "The health document says warn."),

@@ -5,14 +5,14 @@ One `Desk` lives for one transaction. A decision is written only when it says so
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from yaffle.core import problems, retry
 from yaffle.core.planner import bucket
 from yaffle.core.recording import Past, stored
-from yaffle.engine import news, spending, targets
+from yaffle.engine import hints, news, spending, targets
 from yaffle.engine.naming import names_of, recover_action
 from yaffle.engine.scene import in_place_names
 from yaffle.engine.snapshot import Snapshot, pack
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from yaffle.core.verdict import NodeMemory
     from yaffle.core.view import NodeView
     from yaffle.engine.kit import Kit
-    from yaffle.model.policy import HealthPolicy
+    from yaffle.model.policy import HealthPolicy, RecoveryAction
     from yaffle.store.records import ActionRow, ClusterRow, IncidentRow, NodeRow
 
 
@@ -121,7 +121,7 @@ class Desk:
             first_fail_us=memory.first_fail_us,
             now_us=self.now_us,
         )
-        action_id = self._action(row, decision, incident.id)
+        action_id, ladder = self._action(row, decision, incident.id)
         state = retry.started(targets.retry_of(row), self.inputs.policy.recovery.retry, self.now_us)
         catalog.set_node(
             self.conn,
@@ -140,7 +140,7 @@ class Desk:
             row,
             incident,
             IncidentState.RECOVERING,
-            reason=f"trying {', '.join(a.name for a in decision.ladder)}",
+            reason=f"trying {', '.join(a.name for a in ladder)}",
             now_us=self.now_us,
             action_id=action_id,
             hold_reason=None,
@@ -150,22 +150,30 @@ class Desk:
         self.told[row.id] = ("recover", action_id)
         self.admitted += 1
 
-    def _action(self, row: NodeRow, decision: Recover, incident_id: str) -> ActionId:
-        """Insert the action, or make the waiting request ready; either way it holds the lock."""
+    def _action(
+        self, row: NodeRow, decision: Recover, incident_id: str
+    ) -> tuple[ActionId, Sequence[RecoveryAction]]:
+        """Insert the action, or make the waiting request ready; either way it holds the lock.
+
+        What is known to have happened travels with it, and its cheapest cure comes first (seed 1).
+        """
         waiting = self.locks.get(row.id)
+        profile = catalog.profile(self.conn, row.profile_id)
+        asked = waiting.inputs if waiting else hints.of(self.inputs.memories[row.id], row)
+        driver = self.kit.drivers.profiles.get(profile.type)
         snapshot = Snapshot.of(
             self.inputs.policy,
             waiting.inputs if waiting else {},
             in_place=in_place_names(self.kit),
+            cure=hints.cure(driver, asked),
         )
-        profile = catalog.profile(self.conn, row.profile_id)
         target = targets.target_of(row, profile, self.inputs.cluster.name)
         names = names_of(target, incident_id)
         values: dict[str, object] = {
             "incident_id": incident_id,
             "status": actions.READY,
             "status_reason": decision.cause,
-            "inputs": {**(waiting.inputs if waiting else {}), "snapshot": pack(snapshot)},
+            "inputs": {**asked, "snapshot": pack(snapshot)},
             "data": {
                 "health": {"recover_action": recover_action(snapshot.recovery.actions, names)}
             },
@@ -173,7 +181,7 @@ class Desk:
         }
         if waiting is not None:
             actions.set_values(self.conn, waiting.id, self.now_us, **values)
-            return waiting.id
+            return waiting.id, snapshot.recovery.actions
         action_id = ActionId(self.kit.new_id())
         actions.add(
             self.conn,
@@ -191,7 +199,7 @@ class Desk:
                 **values,
             },
         )
-        return action_id
+        return action_id, snapshot.recovery.actions
 
     def _hold(
         self, decision: Hold, node: NodeView, seen: Picture, buckets: Mapping[Key, Bucket]

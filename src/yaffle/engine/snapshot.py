@@ -26,13 +26,22 @@ class Snapshot:
 
     @classmethod
     def of(
-        cls, policy: HealthPolicy, request: Mapping[str, object], *, in_place: Set[str]
+        cls,
+        policy: HealthPolicy,
+        request: Mapping[str, object],
+        *,
+        in_place: Set[str],
+        cure: str = "",
     ) -> Snapshot:
         """Return the policy with the request's words over it: request, then policy, then default.
 
-        `in_place`: operations that the profiles declare unable to make a second copy.
+        `in_place`: operations that the profiles declare unable to make a second copy. `cure`: one of
+        them, which undoes what is known to have happened; it is tried before the policy's own.
         """
         recovery = _consented(policy.recovery, request)
+        if cure and cure in in_place and cure not in (a.name for a in recovery.actions[:1]):
+            first = RecoveryAction(name=cure, timeout_s=CURE_S, in_place=True)
+            recovery = replace(recovery, actions=(first, *recovery.actions))
         operation = request.get("operation")
         if isinstance(operation, str):
             params = _params(request)
@@ -55,6 +64,8 @@ class Snapshot:
         )
 
 
+CURE_S = 120.0
+"""For a cure and its verification: it is cheap because it is quick."""
 FENCE = "fence_compute"
 """A word among a request's params that is for us and not for the driver (Senlin's)."""
 

@@ -26,7 +26,7 @@ from yaffle.engine.scene import Scene, Stamp, load_scene, stamp
 from yaffle.errors import StaleEpoch, StoreUnavailable
 from yaffle.model.bounds import JITTER
 from yaffle.model.health import Health, Observation, Outcome
-from yaffle.ports import StreamingDetector
+from yaffle.ports import Remembering, StreamingDetector
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -111,6 +111,10 @@ class Watch:
         """Something was missed: counts begin again, grace and health stay."""
         self._era += 1
         self.beliefs.resettle()
+        for mode in self._modes():
+            detector: object = self._kit.drivers.detectors.get(mode.type)
+            if isinstance(detector, Remembering):
+                detector.forget(self._stream_id(mode))
         log.info("resettling", cluster=self.cluster_id, cause=cause)
         self._unplanned = True
         self._bell.ring()

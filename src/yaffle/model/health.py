@@ -61,6 +61,20 @@ class ClusterStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hint:
+    """What happened to a node by the backend's own word; a recovery tries the cheapest cure first.
+
+    Seed 1, "Listening to Event Notifications": `event` is one of its words (PAUSE, POWER_OFF, …).
+    """
+
+    event: str
+    state: str = ""
+    """The backend's state of the node after it."""
+    publisher: str = ""
+    """Who told it: `nova-compute:node1`; empty where it was read, not heard."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """One timestamped answer to one question about one node."""
 
@@ -80,6 +94,8 @@ class Observation:
     """The backend's own word, verbatim; empty where the mode has none."""
     authoritative: bool = False
     """Satisfies `fall` at once: asked because the backend itself reported the event."""
+    hint: Hint | None = None
+    """Set by detectors that hear or read what happened, not only that something did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

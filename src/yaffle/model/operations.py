@@ -90,6 +90,28 @@ class Reading:
     backend_status: str
     detail: str
     physical_id: str = ""
+    event: str = ""
+    """What must have happened to it, in seed 1's words (PAUSE, POWER_OFF, SOFT_DELETE, …)."""
+
+
+class Actor(StrEnum):
+    """Who did the last thing that changed a node."""
+
+    USER = "user"
+    """Somebody asked the backend for it."""
+    OURSELVES = "ourselves"
+    NOBODY = "nobody"
+    """It happened; nobody asked for it."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Why a node is as it is, as far as the backend keeps a record of requests."""
+
+    actor: Actor
+    detail: str
+    """One line: what was asked, by whom, when, under which request id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

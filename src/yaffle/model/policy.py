@@ -88,6 +88,8 @@ class DetectionMode:
     """Set for NODE_STATUS_POLL_URL only."""
     options: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     """Options of the other modes, already validated."""
+    sweep_s: float | None = None
+    """LIFECYCLE_EVENTS: every node is read anyway so often, because events are lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

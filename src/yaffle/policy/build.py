@@ -7,7 +7,8 @@ of DESIGN §6. A default yields where the number written beside it would make it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -37,6 +38,8 @@ from yaffle.policy.settings import POLICY_TYPE
 ACTION_TIMEOUT_S: Final = 600.0
 NODE_DELETE_TIMEOUT_S: Final = 20.0
 MAX_IN_FLIGHT: Final = 2
+SWEEP_S: Final = 600.0
+SWEEP_INTERVALS: Final = 10
 MAX_UNHEALTHY: Final = Threshold(percent=40.0)
 
 T = TypeVar("T")
@@ -72,10 +75,19 @@ def _detection(spec: schema.DetectionSpec, *, newest: bool) -> Detection:
         rise=_or(spec.rise, 2 if newest else 1),
         fall=fall,
         confirm_status=not newest,
-        modes=tuple(
-            _mode(place, mode, interval, newest=newest)
-            for place, mode in enumerate(spec.detection_modes or ())
-        ),
+        modes=_modes(spec.detection_modes or (), interval, newest=newest),
+    )
+
+
+def _modes(
+    specs: Sequence[schema.ModeSpec], interval: float, *, newest: bool
+) -> tuple[DetectionMode, ...]:
+    polled = any(spec.type is ModeType.NODE_STATUS_POLLING for spec in specs)
+    sweep_s = interval if polled else max(SWEEP_S, SWEEP_INTERVALS * interval)
+    modes = (_mode(place, mode, interval, newest=newest) for place, mode in enumerate(specs))
+    return tuple(
+        replace(mode, sweep_s=sweep_s) if mode.type is ModeType.LIFECYCLE_EVENTS else mode
+        for mode in modes
     )
 
 

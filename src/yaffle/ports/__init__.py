@@ -7,15 +7,24 @@ that escapes is a bug of the driver, logged with its traceback and treated as un
 
 from yaffle.ports.clock import Clock, SteeredClock
 from yaffle.ports.context import DriverContext
-from yaffle.ports.detector import Detector, Sink, StreamingDetector, UrlProber, UrlResult, UrlTarget
+from yaffle.ports.detector import (
+    Detector,
+    Remembering,
+    Sink,
+    StreamingDetector,
+    UrlProber,
+    UrlResult,
+    UrlTarget,
+)
 from yaffle.ports.fencer import Fencer
 from yaffle.ports.notifier import Message, Notifier
-from yaffle.ports.profile import Adopting, Describing, Hosted, Profile
+from yaffle.ports.profile import Adopting, Curing, Describing, Hosted, Profile, Tracing
 from yaffle.ports.workflow import Workflow
 
 __all__ = [
     "Adopting",
     "Clock",
+    "Curing",
     "Describing",
     "Detector",
     "DriverContext",
@@ -24,9 +33,11 @@ __all__ = [
     "Message",
     "Notifier",
     "Profile",
+    "Remembering",
     "Sink",
     "SteeredClock",
     "StreamingDetector",
+    "Tracing",
     "UrlProber",
     "UrlResult",
     "UrlTarget",

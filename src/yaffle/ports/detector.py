@@ -69,6 +69,15 @@ class StreamingDetector(Protocol):
         ...
 
 
+@runtime_checkable
+class Remembering(Protocol):
+    """What a streaming detector may be besides: one that vouches for what it has not asked lately."""
+
+    def forget(self, watch_id: str) -> None:
+        """We may have missed something: ask about each node again before vouching for it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlTarget:
     """One URL to ask on behalf of one node."""

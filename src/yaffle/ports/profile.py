@@ -7,6 +7,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import (
+    Cause,
     HostReading,
     Inspection,
     Operation,
@@ -109,3 +110,24 @@ class Hosted(Protocol):
         A machine that is merely closed to new nodes (disabled, in maintenance) is not down.
         """
         ...
+
+
+@runtime_checkable
+class Tracing(Protocol):
+    """What a profile may offer besides: its backend records who asked for what."""
+
+    async def cause(self, target: Target, *, deadline_s: float) -> Cause:
+        """Say who brought the node into the state it is in now; reads only.
+
+        USER only when a request of somebody's, and nothing after it, explains that state: what a
+        user has stopped is not a failure (seed 1; initiator and request id, never a guess).
+        """
+        ...
+
+
+@runtime_checkable
+class Curing(Protocol):
+    """What a profile may offer besides: some mishaps have a cure that is cheaper than any policy's."""
+
+    cures: ClassVar[Mapping[str, str]]
+    """By `Reading.event`, the operation that undoes it: in place, without parameters, harmless."""

@@ -235,7 +235,7 @@ TAMPERED: list[tuple[str, Path, object]] = [
     ("recover", rec("policy_version"), "1.2"),
     ("recover", rec("judging", "interval_s"), 1.0),
     ("recover", rec("judging", "modes", 0, "key"), "1:NODE_STATUS_POLLING"),
-    ("recover", rec("judging", "modes", 0, "type"), "LIFECYCLE_EVENTS"),
+    ("second-mode", rec("judging", "modes", 1, "type"), "LIFECYCLE_EVENTS"),
     ("recover", rec("judging", "modes"), []),
     ("second-mode", rec("judging", "conditional"), "ALL_FAILED"),
     ("recover", rec("healing", "mode"), "observe"),

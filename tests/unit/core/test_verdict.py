@@ -155,13 +155,24 @@ def test_votes(beliefs: tuple[Belief, ...], of_any: str, of_all: str) -> None:
     assert (vote(beliefs, ANY), vote(beliefs, ALL)) == (Vote(of_any), Vote(of_all))
 
 
-def test_events_never_vote() -> None:
+def test_who_listens_asks_by_itself_and_polling_is_no_second_voice() -> None:
     events = DetectionMode(key=ModeKey("2:LIFECYCLE_EVENTS"), type=ModeType.LIFECYCLE_EVENTS)
-    how = detection(modes=(MODES[STATUS], events))
-    assert [m.key for m in voting(how)] == [STATUS]
-    before = feed(memory(), story("pp"), how)
-    late = observation("fail", T0 + 20 * SECOND, mode=events.key, authoritative=True)
-    assert observe(before, late, how, late.at_us) is before
+    how = detection(modes=(MODES[STATUS], MODES[URL], events))
+    assert [m.key for m in voting(how)] == [URL, events.key]
+    assert [m.key for m in voting(detection(modes=(MODES[STATUS], MODES[URL])))] == [STATUS, URL]
+
+
+def test_an_event_needs_no_second_reading() -> None:
+    events = DetectionMode(key=ModeKey("0:LIFECYCLE_EVENTS"), type=ModeType.LIFECYCLE_EVENTS)
+    how = detection(modes=(events,))
+    before = memory(health=Health.HEALTHY)
+    for outcome, authoritative, health in (
+        ("fail", False, Health.HEALTHY),
+        ("fail", True, Health.UNHEALTHY),
+    ):
+        seen = observation(outcome, T0, mode=events.key, authoritative=authoritative)
+        believed = observe(before, seen, how, T0).health
+        assert (believed is Health.UNHEALTHY) is (health is Health.UNHEALTHY)
 
 
 def test_nobody_to_ask_is_unknown_not_healthy() -> None:

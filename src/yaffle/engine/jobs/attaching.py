@@ -144,7 +144,9 @@ def fits(kit: Kit, conn: Connection, parsed: ParsedPolicy, cluster: ClusterRow |
     for place, mode in enumerate(policy.detection.modes):
         if mode.type is ModeType.HYPERVISOR_STATUS_POLLING and not isinstance(driver, Hosted):
             where = f"detection.detection_modes.{place}.type"
-            problems.append(f"{where}: nodes of {driver.type} have no hosts that could be asked for")
+            problems.append(
+                f"{where}: nodes of {driver.type} have no hosts that could be asked for"
+            )
     if problems:
         raise InvalidSpec(problems)
 

@@ -31,15 +31,15 @@ _DETAIL_MAX: Final = 300
 Seen = tuple[str, str, str]
 """Code of `core.outcomes`, detail, the backend's own word."""
 AnswerT = TypeVar("AnswerT")
-_ToldT = TypeVar("_ToldT", covariant=True)
+_Told_co = TypeVar("_Told_co", covariant=True)
 
 
-class Read(Protocol[_ToldT]):
+class Read(Protocol[_Told_co]):
     """The one call of a profile that a detector is about."""
 
     async def __call__(
         self, targets: Sequence[Target], *, deadline_s: float
-    ) -> Sequence[_ToldT]: ...
+    ) -> Sequence[_Told_co]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
