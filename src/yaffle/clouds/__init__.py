@@ -1,1 +1,1 @@
-"""Sessions, signatures and settings that several drivers share; drivers never import each other."""
+"""What several drivers share, which never import each other: sessions, signatures, settings, asking."""

@@ -11,7 +11,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from yaffle.core.outcomes import OUTCOMES
-from yaffle.drivers.detectors.backend.status import StatusDetector, classify
+from yaffle.core.readings import classify
+from yaffle.drivers.detectors.backend.status import StatusDetector
 from yaffle.errors import ConfigError, StoreUnavailable
 from yaffle.model.health import Observation, Outcome
 from yaffle.model.ids import ModeKey, NodeId

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from yaffle.drivers.detectors.backend.asking import Asker, Question, Seen
+from yaffle.clouds.asking import Asker, Question
+from yaffle.core.readings import Seen
 from yaffle.errors import ConfigError
 from yaffle.model.health import Observation
 from yaffle.model.operations import HostReading, Target

@@ -7,20 +7,19 @@ says so (`confirm_status`), not by this detector.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Final, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
-from yaffle.drivers.detectors.backend.asking import Asker, Question, Seen
+from yaffle.clouds.asking import Asker, Question
+from yaffle.core.readings import classify
 from yaffle.errors import ConfigError
 from yaffle.model.health import Observation
-from yaffle.model.operations import Reading, Target
+from yaffle.model.operations import Target
 from yaffle.model.policy import DetectionMode
 from yaffle.ports.context import DriverContext
 from yaffle.ports.profile import Profile
 
 if TYPE_CHECKING:
     from yaffle.ports.detector import Detector
-
-_FROZEN: Final = ("frozen", "paused", "suspended")
 
 
 class StatusDetector:
@@ -46,22 +45,6 @@ class StatusDetector:
     ) -> Sequence[Observation]:
         """Return one observation per target, in order."""
         return await self._asker.check(targets, mode, deadline_s=deadline_s)
-
-
-def classify(reading: Reading) -> Seen:
-    """Return the row that a reading means."""
-    word = reading.backend_status
-    if reading.up is None:
-        code = "ST-UNCLEAR"
-    elif reading.up:
-        code = "ST-UP"
-    elif not reading.exists:
-        code = "ST-GONE"
-    elif any(frozen in word.lower() for frozen in _FROZEN):
-        code = "ST-FROZEN"
-    else:
-        code = "ST-DOWN"
-    return code, f"{word}: {reading.detail}" if reading.detail else word, word
 
 
 if TYPE_CHECKING:

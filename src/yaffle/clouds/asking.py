@@ -1,7 +1,8 @@
 """Asks profiles about many nodes at once, and turns every way to get no answer into one of ours.
 
 What a profile says means something else to each detector; that a call failed, was late or was
-miscounted means the same to all of them: unknown, for the whole batch.
+miscounted means the same to all of them: unknown, for the whole batch. It stands here because
+several detectors ask so, and no driver imports another.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import Final, Generic, Protocol, TypeVar
 import structlog
 
 from yaffle.core.outcomes import OUTCOMES, judge
+from yaffle.core.readings import Seen
 from yaffle.errors import DependencyError
-from yaffle.model.health import Observation
+from yaffle.model.health import Hint, Observation
 from yaffle.model.operations import Target
 from yaffle.model.policy import DetectionMode
 from yaffle.ports.context import DriverContext
@@ -28,8 +30,6 @@ _CALLS: Final = 8
 """Calls under way at once."""
 _DETAIL_MAX: Final = 300
 
-Seen = tuple[str, str, str]
-"""Code of `core.outcomes`, detail, the backend's own word."""
 AnswerT = TypeVar("AnswerT")
 _Told_co = TypeVar("_Told_co", covariant=True)
 
@@ -55,6 +55,16 @@ class Question(Generic[AnswerT]):
     timeout: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked(Generic[AnswerT]):
+    """What one target came to; `answer` is None where the profile gave none."""
+
+    seen: Seen
+    at_us: int
+    took_us: int
+    answer: AnswerT | None = None
+
+
 class Asker(Generic[AnswerT]):
     """One call of a profile for up to `BATCH` nodes of a kind; a slow kind delays no other."""
 
@@ -67,7 +77,17 @@ class Asker(Generic[AnswerT]):
         self, targets: Sequence[Target], mode: DetectionMode, *, deadline_s: float
     ) -> Sequence[Observation]:
         """Return one observation per target, in order."""
-        found: dict[int, Observation] = {}
+        asked = await self.ask(targets, deadline_s=deadline_s)
+        return [
+            observation(target, mode, one.seen, at_us=one.at_us, took_us=one.took_us)
+            for target, one in zip(targets, asked, strict=True)
+        ]
+
+    async def ask(
+        self, targets: Sequence[Target], *, deadline_s: float
+    ) -> Sequence[Asked[AnswerT]]:
+        """Return what each target came to, in order."""
+        found: dict[int, Asked[AnswerT]] = {}
         turns = asyncio.Semaphore(_CALLS)
         until_s = self._clock.monotonic_s() + deadline_s
 
@@ -77,8 +97,8 @@ class Asker(Generic[AnswerT]):
             seen = await self._ask(batch, turns, until_s)
             at_us = self._clock.now_us()
             took_us = round((self._clock.monotonic_s() - started_s) * 1_000_000)
-            for place, one in zip(places, seen, strict=True):
-                found[place] = _observation(targets[place], mode, one, at_us, took_us)
+            for place, (row, answer) in zip(places, seen, strict=True):
+                found[place] = Asked(seen=row, at_us=at_us, took_us=took_us, answer=answer)
 
         async with asyncio.TaskGroup() as tasks:
             for places in _batches(targets):
@@ -87,7 +107,7 @@ class Asker(Generic[AnswerT]):
 
     async def _ask(
         self, batch: Sequence[Target], turns: asyncio.Semaphore, until_s: float
-    ) -> Sequence[Seen]:
+    ) -> Sequence[tuple[Seen, AnswerT | None]]:
         """Ask for one batch; all of it fares alike when the call itself fails."""
         question, kind = self._question, batch[0].profile_type
         profile = self._profiles.get(kind)
@@ -110,7 +130,7 @@ class Asker(Generic[AnswerT]):
 
     async def _read(
         self, read: Read[AnswerT], batch: Sequence[Target], until_s: float
-    ) -> Sequence[Seen]:
+    ) -> Sequence[tuple[Seen, AnswerT | None]]:
         left_s = max(0.01, until_s - self._clock.monotonic_s())
         answers = await read(batch, deadline_s=left_s)
         if len(answers) != len(batch):
@@ -120,7 +140,7 @@ class Asker(Generic[AnswerT]):
             return _all(
                 batch, "X-BUG", f"{kind} gave {len(answers)} answers for {len(batch)} nodes"
             )
-        return [self._question.classify(answer) for answer in answers]
+        return [(self._question.classify(answer), answer) for answer in answers]
 
 
 def _batches(targets: Sequence[Target]) -> Iterator[Sequence[int]]:
@@ -133,13 +153,21 @@ def _batches(targets: Sequence[Target]) -> Iterator[Sequence[int]]:
             yield group[first : first + BATCH]
 
 
-def _all(batch: Sequence[Target], code: str, detail: str) -> Sequence[Seen]:
-    return [(code, detail, "")] * len(batch)
+def _all(batch: Sequence[Target], code: str, detail: str) -> Sequence[tuple[Seen, None]]:
+    return [((code, detail, ""), None)] * len(batch)
 
 
-def _observation(
-    target: Target, mode: DetectionMode, seen: Seen, at_us: int, took_us: int
+def observation(
+    target: Target,
+    mode: DetectionMode,
+    seen: Seen,
+    *,
+    at_us: int,
+    took_us: int = 0,
+    authoritative: bool = False,
+    hint: Hint | None = None,
 ) -> Observation:
+    """Return a row of the outcome table as an observation of `target`; the detail is cut short."""
     code, detail, word = seen
     return Observation(
         node_id=target.node_id,
@@ -151,4 +179,6 @@ def _observation(
         took_us=took_us,
         answered=OUTCOMES[code].answered,
         backend_status=word,
+        authoritative=authoritative,
+        hint=hint,
     )
