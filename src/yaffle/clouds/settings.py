@@ -24,6 +24,11 @@ class Section:
         self._values = values
         self._known: set[str] = set()
 
+    @property
+    def where(self) -> str:
+        """The section's own name, for messages."""
+        return self._where
+
     def place(self, key: str) -> str:
         """Return the setting's full name, for messages."""
         return f"{self._where}.{key}"
@@ -85,6 +90,10 @@ class Section:
         if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
             raise self._wrong(key, "must be a table")
         return value
+
+    def raw(self, key: str) -> object:
+        """Return what stands there, for a setting that has several shapes; None where absent."""
+        return self._get(key, None)
 
     def sections(self, key: str) -> dict[str, Section]:
         """Return a table of tables as sections of their own, by name."""

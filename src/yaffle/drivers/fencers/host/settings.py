@@ -107,7 +107,7 @@ def _device(name: str, section: Section) -> Device:
     password_env = section.text("password_env", "")
     device = Device(
         name=name,
-        place=section.place("")[:-1],
+        place=section.where,
         agent=_agent(section),
         hosts=_hosts(section),
         options=_options(section.table("options"), section.place("options")),

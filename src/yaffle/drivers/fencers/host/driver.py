@@ -1,0 +1,281 @@
+"""HOST fencing: switch off the machine under a node, and believe only what its power device says then.
+
+    which host? ─▶ may it be fenced? ─▶ status ─off─▶ confirmed
+                                           │on
+                                           ▼
+                                          off ─▶ status until it says off ─▶ confirmed, else unknown
+
+Fencing a host kills every guest on it. So it is refused while the backend says that the host is up,
+and nothing is done while it cannot tell, unless the operator says `even_while_up` of the device.
+Nothing here ever switches a host on or reboots it, and the exit code of `off` proves nothing.
+
+Several nodes of one host that are fenced at once share one run and its answer. An engine that takes
+over simply asks again: what is off already is confirmed by `status` alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import structlog
+
+from yaffle.clouds.settings import Section
+from yaffle.drivers.fencers.host.agent import (
+    Power,
+    Ran,
+    lines,
+    misunderstood,
+    power_of,
+    run_agent,
+)
+from yaffle.drivers.fencers.host.settings import Device, HostSettings
+from yaffle.errors import ConfigError, DependencyError
+from yaffle.model.ids import OperationId
+from yaffle.model.operations import FenceResult, FenceVerdict, HostReading, Promise, Proof, Target
+from yaffle.ports.context import DriverContext
+from yaffle.ports.profile import Hosted
+
+if TYPE_CHECKING:
+    from yaffle.ports.fencer import Fencer
+
+log = structlog.get_logger()
+
+AT_ONCE: Final = 16
+"""Hosts that are being fenced at once; more wait, within their own deadline."""
+_MARGIN: Final = 0.15
+_MARGIN_MAX_S: Final = 0.5
+"""Share of the deadline, and its most, that is kept for killing an agent that did not end."""
+_STATUS_SHARE: Final = 0.25
+"""Share of the deadline that `off` leaves for the `status` after it."""
+_STATUS_MAX_S: Final = 5.0
+_PAUSE_S: Final = 0.2
+_PAUSE_MAX_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One host and the device that switches it."""
+
+    host: str
+    device: Device
+
+    @property
+    def words(self) -> str:
+        """For evidence and logs."""
+        plug = self.device.hosts[self.host].get("plug", "")
+        return f"device {self.device.name}, host {self.host}" + (f", plug {plug}" if plug else "")
+
+
+class HostFencer:
+    """Any program of fence-agents; confirmed only by a `status` that says off."""
+
+    type: ClassVar[str] = "HOST"
+    promises: ClassVar[frozenset[Promise]] = frozenset({Promise.CONFIRMS_POWER})
+
+    def __init__(self, context: DriverContext) -> None:
+        self._clock = context.clock
+        self._profiles = context.profiles
+        self._by_host = HostSettings.read(Section("drivers.HOST", context.settings)).by_host()
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._flights: dict[str, asyncio.Future[FenceResult | None]] = {}
+        """Hosts that are being fenced now; None is for those who come after a run that was given up."""
+
+    def supports(self, target: Target) -> bool:
+        """Whether there are devices, and a way to tell on which host the node is."""
+        if isinstance(self._profiles.get(target.profile_type), Hosted):
+            return bool(self._by_host)
+        return target.attributes.get("host") in self._by_host
+
+    async def fence(
+        self, target: Target, *, operation_id: OperationId, deadline_s: float
+    ) -> FenceResult:
+        """Switch the node's host off and read back that it is; see above for when it is refused."""
+        margin_s = min(deadline_s * _MARGIN, _MARGIN_MAX_S)
+        until_s = self._clock.monotonic_s() + deadline_s - margin_s
+        try:
+            async with asyncio.timeout(deadline_s):
+                place = await self._place(target, until_s)
+                if isinstance(place, FenceResult):
+                    return place
+                return await self._shared(place, until_s)
+        except TimeoutError:
+            return _unknown(f"not proved within {deadline_s:g} s")
+
+    # --- which host, and may it be fenced? ---
+
+    async def _place(self, target: Target, until_s: float) -> Place | FenceResult:
+        profile: object = self._profiles.get(target.profile_type)
+        if not isinstance(profile, Hosted):
+            # Nobody moves such a node behind our back: what was noted of it holds.
+            return self._place_of_noted(target.attributes.get("host"))
+        try:
+            # Asked anew: a stored host is where the node once was, and others' guests would die.
+            readings = await profile.hosts([target], deadline_s=self._left_s(until_s) / 2)
+        except (OSError, DependencyError) as error:
+            return _unknown(f"on which host the node is could not be asked: {error}")
+        if len(readings) != 1:
+            return _unknown(f"{target.profile_type} gave {len(readings)} answers for one node")
+        return self._place_of_reading(readings[0])
+
+    def _place_of_noted(self, host: object) -> Place | FenceResult:
+        if not isinstance(host, str) or not host:
+            return _refused("it is not known on which host the node is: nothing was done")
+        place = self._switched(host)
+        if isinstance(place, FenceResult) or place.device.even_while_up:
+            return place
+        return _refused(
+            f"nothing here can say whether host {host} is down; even_while_up = true for device"
+            f" {place.device.name} would fence it without asking"
+        )
+
+    def _place_of_reading(self, reading: HostReading) -> Place | FenceResult:
+        host = reading.name
+        if not host and reading.up is None:
+            return _unknown(f"on which host the node is could not be told: {reading.detail}")
+        if not host:
+            return _refused(f"it is not known on which host the node is: {reading.detail}")
+        place = self._switched(host)
+        if isinstance(place, FenceResult) or place.device.even_while_up or reading.up is False:
+            return place
+        if reading.up:
+            return _refused(f"host {host} is up: fencing it would kill every guest on it")
+        return _unknown(f"the backend cannot tell whether host {host} is down: {reading.detail}")
+
+    def _switched(self, host: str) -> Place | FenceResult:
+        device = self._by_host.get(host)
+        if device is None:
+            return _refused(f"no device in drivers.HOST.devices switches host {host}")
+        if _is_here(host):
+            return _refused(f"this engine runs on host {host}: another one has to fence it")
+        return Place(host=host, device=device)
+
+    # --- one run for all who ask ---
+
+    async def _shared(self, place: Place, until_s: float) -> FenceResult:
+        """Fence the host, or wait for the run that does so already."""
+        while True:
+            flight = self._flights.get(place.host)
+            if flight is None:
+                return await self._lead(place, until_s)
+            result = await asyncio.shield(flight)
+            if result is not None:
+                return result
+
+    async def _lead(self, place: Place, until_s: float) -> FenceResult:
+        flight: asyncio.Future[FenceResult | None]
+        flight = self._flights[place.host] = asyncio.get_running_loop().create_future()
+        result: FenceResult | None = None
+        try:
+            async with self._turns:
+                result = await self._fence(place, until_s)
+            return result
+        finally:
+            del self._flights[place.host]
+            flight.set_result(result)
+
+    # --- the run itself ---
+
+    async def _fence(self, place: Place, until_s: float) -> FenceResult:
+        try:
+            secrets = place.device.secrets()
+        except ConfigError as error:
+            return _unknown(f"nothing was done: {error}")
+        result = await self._switch_off(_Agent(place, secrets), until_s)
+        log.info(
+            "host fence tried",
+            host=place.host,
+            device=place.device.name,
+            agent=place.device.agent.name,
+            verdict=result.verdict.value,
+            detail=result.detail,
+        )
+        return result
+
+    async def _switch_off(self, agent: _Agent, until_s: float) -> FenceResult:
+        first = await agent.run("status", self._left_s(until_s))
+        if misunderstood(first):
+            return _refused(f"nothing was done: the agent knows an option not: {first.detail}")
+        match power_of(first):
+            case Power.OFF:
+                return self._confirmed(agent, "status", "already off")
+            case Power.UNKNOWN:
+                # What cannot be read back cannot be proved: guests would die for nothing.
+                return _unknown(f"nothing was done: {agent.words}: status: {first.detail}")
+            case Power.ON:
+                pass
+        reserve_s = min(_STATUS_MAX_S, self._left_s(until_s) * _STATUS_SHARE)
+        done = await agent.run("off", self._left_s(until_s - reserve_s))
+        return await self._read_back(agent, done, until_s)
+
+    async def _read_back(self, agent: _Agent, done: Ran, until_s: float) -> FenceResult:
+        """Ask until it is off; a device may say "ok" long before, or instead."""
+        pause_s = _PAUSE_S
+        while True:
+            seen = await agent.run("status", self._left_s(until_s))
+            if power_of(seen) is Power.OFF:
+                return self._confirmed(agent, "off+status", f"off: {done.detail}")
+            if self._left_s(until_s) <= pause_s:
+                said = f"off: {done.detail}; status: {seen.detail}"
+                return _unknown(f"not proved off: {agent.words}: {said}")
+            await self._clock.sleep(pause_s)
+            pause_s = min(pause_s * 2, _PAUSE_MAX_S)
+
+    def _confirmed(self, agent: _Agent, how: str, what: str) -> FenceResult:
+        at_us = self._clock.now_us()
+        when = datetime.fromtimestamp(at_us // 1_000_000, UTC).isoformat()
+        evidence = f"{agent.words}: {what}; status said off at {when}"
+        proof = Proof(
+            method=f"{agent.name} {how}",
+            evidence=evidence,
+            at_us=at_us,
+            by=f"{socket.gethostname()}/{os.getpid()}",
+        )
+        return FenceResult(verdict=FenceVerdict.CONFIRMED, detail=evidence, proof=proof)
+
+    def _left_s(self, until_s: float) -> float:
+        return max(0.05, until_s - self._clock.monotonic_s())
+
+
+class _Agent:
+    """A device's agent with the options of one host."""
+
+    def __init__(self, place: Place, secrets: dict[str, str]) -> None:
+        device = place.device
+        self.name = device.agent.name
+        self.words = place.words
+        self._path = device.agent
+        self._timeout_s = device.timeout_s
+        self._options = {**device.options, **device.hosts[place.host]}
+        self._secrets = secrets
+
+    async def run(self, action: str, within_s: float) -> Ran:
+        """Run it once with `action`; only `status` and `off` are ever asked."""
+        return await run_agent(
+            self._path,
+            lines(action, self._options, self._secrets),
+            self._secrets.values(),
+            within_s=min(within_s, self._timeout_s),
+        )
+
+
+def _is_here(host: str) -> bool:
+    """Whether `host` is this very machine, with or without its domain."""
+    own = socket.gethostname()
+    return host == own or host.startswith(f"{own}.") or own.startswith(f"{host}.")
+
+
+def _refused(detail: str) -> FenceResult:
+    return FenceResult(verdict=FenceVerdict.REFUSED, detail=detail)
+
+
+def _unknown(detail: str) -> FenceResult:
+    return FenceResult(verdict=FenceVerdict.UNKNOWN, detail=detail)
+
+
+if TYPE_CHECKING:
+    _conforms: type[Fencer] = HostFencer

@@ -1,0 +1,144 @@
+"""A rack of scripted devices, a cloud that says how its hosts are, and nodes on them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from yaffle.drivers.fencers.host import HostFencer
+from yaffle.engine.clock import SystemClock
+from yaffle.model.ids import NodeId, OperationId
+from yaffle.model.operations import FenceResult, HostReading, Target
+from yaffle.ports import DriverContext
+
+AGENT = Path(__file__).with_name("scripted_agent.py")
+KIND, PLAIN = "made.up.cloud-1.0", "made.up.alone-1.0"
+SECRET = "s3cret-Pa55word"
+
+
+class Cloud:
+    """What a profile with hosts says of them; `down` by default, as after a dead compute service."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, HostReading | Exception] = {}
+        self.asked = 0
+
+    async def hosts(self, targets: Sequence[Target], *, deadline_s: float) -> list[HostReading]:
+        self.asked += len(targets)
+        found = []
+        for target in targets:
+            # By the physical id: where the node is now, whatever was noted of it.
+            host = target.physical_id.partition("@")[2]
+            told = self.told.get(host, HostReading(name=host, up=False, detail="no heartbeat"))
+            if isinstance(told, Exception):
+                raise told
+            found.append(told)
+        return found
+
+
+@dataclass
+class Rack:
+    """One device of the scripted agent with hosts cmp1 and cmp2."""
+
+    folder: Path
+    cloud: Cloud = field(default_factory=Cloud)
+    settings: dict[str, object] = field(default_factory=dict)
+    options: dict[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        (self.folder / "power").write_text("on")
+        self.plan()
+        (self.folder / "password").write_text(SECRET + "\n")
+
+    def plan(self, **actions: Mapping[str, object]) -> None:
+        (self.folder / "plan.json").write_text(json.dumps(actions))
+
+    @property
+    def power(self) -> str:
+        return (self.folder / "power").read_text()
+
+    @property
+    def calls(self) -> list[str]:
+        path = self.folder / "calls"
+        return (
+            [" ".join(line.split()[:2]) for line in path.read_text().splitlines()]
+            if path.exists()
+            else []
+        )
+
+    @property
+    def seen(self) -> dict[str, object]:
+        return json.loads((self.folder / "seen.json").read_text())
+
+    def device(self) -> dict[str, object]:
+        return {
+            "agent": str(AGENT),
+            "hosts": {"cmp1": "7", "cmp2": ""},
+            "options": {"device": str(self.folder), "username": "admin", **self.options},
+            "password_file": str(self.folder / "password"),
+            **self.settings,
+        }
+
+    def fencer(self) -> HostFencer:
+        context = DriverContext(
+            clock=SystemClock(),
+            state_dir=self.folder,
+            settings={"devices": {"rack1": self.device()}},
+            profiles={KIND: self.cloud, PLAIN: object()},  # type: ignore[dict-item]
+        )
+        return HostFencer(context)
+
+    def fence(
+        self, target: Target, *, deadline_s: float = 4.0, fencer: HostFencer | None = None
+    ) -> FenceResult:
+        return asyncio.run(
+            (fencer or self.fencer()).fence(
+                target, operation_id=OperationId("fence-1"), deadline_s=deadline_s
+            )
+        )
+
+
+def node(
+    host: str = "cmp1", name: str = "web-1", *, kind: str = KIND, noted: object = None
+) -> Target:
+    """A node that the cloud knows on `host`; `noted` is what was once stored of it."""
+    return Target(
+        node_id=NodeId(name),
+        name=name,
+        physical_id=f"{name}@{host}",
+        profile_type=kind,
+        spec={},
+        attributes={} if noted is None else {"host": noted},
+    )
+
+
+def running(pattern: str) -> list[int]:
+    """Return the processes whose command line holds `pattern`; zombies have none."""
+    return [pid for pid, words in command_lines().items() if pattern in words]
+
+
+def command_lines() -> dict[int, str]:
+    """Return every command line on this machine but our own."""
+    found = {}
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                with open(f"/proc/{entry.name}/cmdline", "rb") as file:
+                    found[int(entry.name)] = (
+                        file.read().replace(b"\0", b" ").decode(errors="replace")
+                    )
+            except OSError:
+                continue
+    return found
+
+
+def until(condition, within_s: float = 10.0) -> None:  # type: ignore[no-untyped-def]
+    end_s = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < end_s, "waited in vain"
+        time.sleep(0.02)

@@ -1,0 +1,405 @@
+"""HOST fencing with a scripted agent: off is what `status` says, and nothing else is."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+import structlog
+from tests.contract.fencers_host.rack import (
+    AGENT,
+    PLAIN,
+    SECRET,
+    Rack,
+    command_lines,
+    node,
+    running,
+    until,
+)
+
+from yaffle.engine.clock import SystemClock
+from yaffle.errors import DependencyError
+from yaffle.model.ids import OperationId
+from yaffle.model.operations import FenceVerdict, HostReading
+from yaffle.testing import check_fencer
+
+CONFIRMED, REFUSED, UNKNOWN = FenceVerdict.CONFIRMED, FenceVerdict.REFUSED, FenceVerdict.UNKNOWN
+pytestmark = pytest.mark.skipif(not AGENT.stat().st_mode & 0o100, reason="the agent is no program")
+
+
+def test_a_fence_is_proved_by_status(rack: Rack) -> None:
+    result = rack.fence(node())
+    assert result.verdict is CONFIRMED, result
+    assert rack.calls == ["status 7", "off 7", "status 7"]
+    assert rack.power == "off"
+    assert result.proof is not None
+    assert result.proof.method == "scripted_agent.py off+status"
+    assert "device rack1, host cmp1, plug 7" in result.proof.evidence
+    assert "status said off at 20" in result.proof.evidence
+    assert result.proof.by == f"{socket.gethostname()}/{os.getpid()}"
+
+
+def test_what_is_off_is_confirmed_by_status_alone(rack: Rack) -> None:
+    for _ in range(2):
+        result = rack.fence(node())
+        assert result.verdict is CONFIRMED
+    # As an engine that takes over would: it asks again and nothing is switched.
+    assert rack.calls == ["status 7", "off 7", "status 7", "status 7"]
+    assert result.proof is not None
+    assert result.proof.method == "scripted_agent.py status"
+    assert "already off" in result.proof.evidence
+
+
+def test_the_kit_finds_nothing(rack: Rack) -> None:
+    async def runs() -> bool:
+        return rack.power == "on"
+
+    asyncio.run(check_fencer(rack.fencer(), node(), runs, clock=SystemClock()))
+
+
+def test_a_host_without_plug_gets_none(rack: Rack) -> None:
+    assert rack.fence(node("cmp2")).verdict is CONFIRMED
+    assert "plug" not in rack.seen["options"]  # type: ignore[operator]
+
+
+def test_a_host_may_have_options_of_its_own(rack: Rack) -> None:
+    rack.settings["hosts"] = {"cmp1": {"plug": 3, "ip": "10.0.0.11", "lanplus": True}}
+    assert rack.fence(node()).verdict is CONFIRMED
+    told = {"plug": "3", "ip": "10.0.0.11", "lanplus": "1", "username": "admin"}
+    assert told.items() <= rack.seen["options"].items()  # type: ignore[attr-defined]
+
+
+# --- may it be fenced? ---
+
+
+def test_a_host_that_is_up_is_refused(rack: Rack) -> None:
+    rack.cloud.told["cmp1"] = HostReading(name="cmp1", up=True, detail="up")
+    result = rack.fence(node())
+    assert result.verdict is REFUSED
+    assert "would kill every guest" in result.detail
+    assert rack.calls == []
+
+
+def test_a_host_of_which_nothing_is_known_is_unknown(rack: Rack) -> None:
+    rack.cloud.told["cmp1"] = HostReading(name="cmp1", up=None, detail="503")
+    assert rack.fence(node()).verdict is UNKNOWN
+    rack.cloud.told["cmp1"] = HostReading(name="", up=None, detail="503")
+    assert rack.fence(node()).verdict is UNKNOWN
+    for error in (DependencyError("503"), ConnectionResetError("reset"), TimeoutError("late")):
+        rack.cloud.told["cmp1"] = error
+        assert rack.fence(node()).verdict is UNKNOWN
+    assert rack.calls == []
+
+
+def test_even_while_up_asks_only_where_the_node_is(rack: Rack) -> None:
+    rack.settings["even_while_up"] = True
+    rack.cloud.told["cmp1"] = HostReading(name="", up=None, detail="503")
+    assert rack.fence(node()).verdict is UNKNOWN
+    assert rack.calls == []
+    rack.cloud.told["cmp1"] = HostReading(name="cmp1", up=True, detail="up")
+    assert rack.fence(node()).verdict is CONFIRMED
+
+
+def test_where_the_node_is_now_decides_and_not_where_it_was(rack: Rack) -> None:
+    rack.cloud.told["cmp1"] = HostReading(name="cmp2", up=True, detail="moved there, up")
+    assert rack.fence(node("cmp1", noted="cmp1")).verdict is REFUSED
+    assert rack.calls == []
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        pytest.param(HostReading(name="", up=False, detail="", exists=False), id="never placed"),
+        pytest.param(HostReading(name="cmp9", up=False, detail="down"), id="no device"),
+    ],
+)
+def test_a_host_that_nobody_can_switch_is_refused(rack: Rack, reading: HostReading) -> None:
+    rack.cloud.told["cmp1"] = reading
+    assert rack.fence(node()).verdict is REFUSED
+    assert rack.calls == []
+
+
+def test_without_a_cloud_only_the_operators_word_allows_it(rack: Rack) -> None:
+    alone = node(kind=PLAIN, noted="cmp1")
+    result = rack.fence(alone)
+    assert result.verdict is REFUSED
+    assert "even_while_up" in result.detail
+    rack.settings["even_while_up"] = True
+    for noted in (None, "", 7):
+        assert rack.fence(node(kind=PLAIN, noted=noted)).verdict is REFUSED
+    assert rack.calls == []
+    assert rack.fence(alone).verdict is CONFIRMED
+
+
+def test_nobody_fences_the_machine_they_run_on(rack: Rack) -> None:
+    for own in (socket.gethostname(), f"{socket.gethostname()}.example.org"):
+        rack.settings["hosts"] = [own]
+        result = rack.fence(node(own))
+        assert result.verdict is REFUSED
+        assert "this engine runs on" in result.detail
+    assert rack.calls == []
+
+
+def test_what_it_supports(rack: Rack) -> None:
+    fencer = rack.fencer()
+    assert fencer.supports(node())
+    assert fencer.supports(node(kind=PLAIN, noted="cmp1"))
+    assert not fencer.supports(node(kind=PLAIN, noted="cmp9"))
+    assert not fencer.supports(node(kind=PLAIN))
+
+
+# --- odd agents ---
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict"),
+    [
+        pytest.param({"exit": 1, "complain": "Unable to connect/login"}, UNKNOWN, id="exit 1"),
+        pytest.param({"exit": 3}, UNKNOWN, id="another exit"),
+        pytest.param({"exit": 2, "complain": "usage: agent [-h]"}, UNKNOWN, id="argparse says 2"),
+        pytest.param({"exit": 2, "print": "Status: ON"}, UNKNOWN, id="2, but says on"),
+        pytest.param({"exit": 0, "print": "Status: OFF"}, UNKNOWN, id="0, but says off"),
+        pytest.param({"exit": 2, "print": "Status: ON\nStatus: OFF"}, UNKNOWN, id="says both"),
+        pytest.param({"signal": 9}, UNKNOWN, id="killed"),
+        pytest.param({"exit": 2}, CONFIRMED, id="2, and silent"),
+        pytest.param(
+            {"exit": 2, "print": "Status: OFF", "complain": "delayed"}, CONFIRMED, id="off"
+        ),
+    ],
+)
+def test_what_a_status_means(rack: Rack, status: dict[str, object], verdict: FenceVerdict) -> None:
+    rack.plan(status=status)
+    result = rack.fence(node())
+    assert result.verdict is verdict, result
+    # What could not be read is not switched either: it could never be proved.
+    assert rack.calls == ["status 7"]
+    assert rack.power == "on"
+
+
+def test_a_device_that_says_ok_and_stays_on_is_unknown(rack: Rack) -> None:
+    rack.plan(off={"ignore": True})
+    result = rack.fence(node(), deadline_s=2)
+    assert result.verdict is UNKNOWN
+    assert "Status: ON" in result.detail
+    assert rack.calls.count("off 7") == 1
+    assert rack.calls.count("status 7") > 1
+
+
+def test_an_off_that_fails_but_works_is_proved_all_the_same(rack: Rack) -> None:
+    rack.plan(off={"exit": 1, "complain": "Failed: Timed out waiting to power OFF"})
+    threading.Timer(0.5, lambda: (rack.folder / "power").write_text("off")).start()
+    assert rack.fence(node()).verdict is CONFIRMED
+
+
+def test_an_option_that_the_agent_does_not_know_is_refused(rack: Rack) -> None:
+    rack.plan(status={"complain": "WARNING: Parse error: Ignoring unknown option 'plg=7'"})
+    result = rack.fence(node())
+    assert result.verdict is REFUSED
+    assert rack.calls == ["status 7"]
+
+
+def test_a_flood_is_bounded(rack: Rack) -> None:
+    rack.plan(status={"flood": 50}, off={"flood": 50, "exit": 1})
+    result = rack.fence(node(), deadline_s=3)
+    assert len(result.detail) < 1000
+
+
+def test_an_agent_that_is_gone_is_unknown(rack: Rack) -> None:
+    own = rack.folder / "agent"
+    own.write_bytes(AGENT.read_bytes())
+    own.chmod(0o755)
+    rack.settings["agent"] = str(own)
+    fencer = rack.fencer()
+    own.unlink()
+    result = rack.fence(node(), fencer=fencer)
+    assert result.verdict is UNKNOWN
+    assert "could not be started" in result.detail
+
+
+def test_a_password_file_that_is_gone_is_unknown(rack: Rack) -> None:
+    fencer = rack.fencer()
+    (rack.folder / "password").unlink()
+    result = rack.fence(node(), fencer=fencer)
+    assert result.verdict is UNKNOWN
+    assert "password_file" in result.detail
+    assert rack.calls == []
+
+
+# --- agents that do not end ---
+
+
+def test_a_hanging_agent_dies_in_time_with_all_its_children(rack: Rack) -> None:
+    mark = str(10_000_000 + uuid.uuid4().int % 1_000_000)
+    rack.plan(status={"children": mark, "wait": 600})
+    began = time.monotonic()
+    result = rack.fence(node(), deadline_s=2)
+    assert time.monotonic() - began < 3
+    assert (rack.folder / "has-children").exists()
+    assert result.verdict is UNKNOWN
+    assert "did not end in time" in result.detail
+    assert running(f"sleep {mark}") == []
+    assert running(str(AGENT)) == []
+
+
+def test_an_off_that_hangs_leaves_time_to_read_back(rack: Rack) -> None:
+    rack.plan(off={"wait": 600})
+    threading.Timer(1, lambda: (rack.folder / "power").write_text("off")).start()
+    result = rack.fence(node(), deadline_s=4)
+    assert result.verdict is CONFIRMED, result
+    assert running(str(AGENT)) == []
+
+
+def test_who_gives_up_leaves_nothing_behind(rack: Rack) -> None:
+    mark = str(20_000_000 + uuid.uuid4().int % 1_000_000)
+    rack.plan(status={"children": mark, "wait": 600})
+
+    async def given_up() -> None:
+        fencer = rack.fencer()
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(
+                fencer.fence(node(), operation_id=OperationId("f"), deadline_s=60)
+            )
+            while not (rack.folder / "has-children").exists():
+                await asyncio.sleep(0.02)
+            task.cancel()
+
+    asyncio.run(given_up())
+    until(lambda: not running(f"sleep {mark}") and not running(str(AGENT)))
+
+
+ENGINE = """
+import asyncio, sys
+from pathlib import Path
+from tests.contract.fencers_host.rack import Rack, node
+rack = Rack(Path(sys.argv[1]))
+rack.plan(status={"children": sys.argv[2], "wait": 600})
+print(rack.fence(node(), deadline_s=float(sys.argv[3])).verdict)
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "deadline_s"),
+    [pytest.param(signal.SIGKILL, 600, id="killed"), pytest.param(signal.SIGSTOP, 3, id="frozen")],
+)
+def test_no_agent_outlives_its_engine_or_its_time(
+    tmp_path: Path, number: signal.Signals, deadline_s: float
+) -> None:
+    mark = str(30_000_000 + uuid.uuid4().int % 1_000_000)
+    engine = subprocess.Popen(
+        [sys.executable, "-c", ENGINE, str(tmp_path), mark, str(deadline_s)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    try:
+        until((tmp_path / "has-children").exists)
+        assert running(f"sleep {mark}")
+        engine.send_signal(number)
+        # Frozen, the engine cannot say stop; the time that it gave is over all the same.
+        until(lambda: not running(f"sleep {mark}") and not running(str(AGENT)))
+    finally:
+        engine.kill()
+        engine.wait(10)
+
+
+# --- secrets ---
+
+
+def test_secrets_are_nowhere_to_be_read(rack: Rack) -> None:
+    (rack.folder / "community").write_text("qu1et-community")
+    rack.settings["secret_files"] = {"community": str(rack.folder / "community")}
+    told = "login admin:{password} ({community}) failed"
+    rack.plan(
+        status={"wait": 0.7},
+        off={"print": told, "complain": told, "exit": 1},
+    )
+    seen: set[str] = set()
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.is_set():
+            seen.update(command_lines().values())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        with structlog.testing.capture_logs() as logs:
+            fencer = rack.fencer()
+            result = rack.fence(node(), deadline_s=3, fencer=fencer)
+    finally:
+        over.set()
+        watcher.join()
+    assert result.verdict is UNKNOWN
+    assert "login admin:*** (***) failed" in result.detail
+    assert any(str(AGENT) in words for words in seen), "nobody saw it run"
+    assert rack.seen["options"]["password"] == SECRET  # type: ignore[index]
+    everything = [*seen, repr(logs), repr(result), repr(fencer.__dict__), str(rack.seen["env"])]
+    assert [text for text in everything if SECRET in text or "qu1et" in text] == []
+    assert rack.seen["argv"] == [str(AGENT)]
+
+
+def test_an_agent_gets_little_of_us(rack: Rack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("YAFFLE_DATABASE__URL", "postgresql://u:p@h/d")
+    rack.fence(node())
+    assert set(rack.seen["env"]) <= {"PATH", "LANG", "LC_ALL", "HOME", "LC_CTYPE"}  # type: ignore[call-overload]
+    assert rack.seen["cwd"] == "/"
+
+
+def test_a_new_password_needs_no_restart(rack: Rack) -> None:
+    fencer = rack.fencer()
+    (rack.folder / "password").write_text("another")
+    rack.fence(node(), fencer=fencer)
+    assert rack.seen["options"]["password"] == "another"  # type: ignore[index]
+
+
+# --- many at once ---
+
+
+def test_nodes_of_one_host_share_one_run(rack: Rack) -> None:
+    rack.plan(status={"wait": 0.3})
+
+    async def all_at_once() -> list[FenceVerdict]:
+        fencer = rack.fencer()
+        async with asyncio.TaskGroup() as tasks:
+            done = [
+                tasks.create_task(
+                    fencer.fence(
+                        node("cmp1", f"n{number}"),
+                        operation_id=OperationId(f"op-{number}"),
+                        deadline_s=10,
+                    )
+                )
+                for number in range(20)
+            ]
+        return [task.result().verdict for task in done]
+
+    assert asyncio.run(all_at_once()) == [CONFIRMED] * 20
+    assert rack.calls == ["status 7", "off 7", "status 7"]
+
+
+def test_who_gives_up_first_does_not_leave_the_others_alone(rack: Rack) -> None:
+    rack.plan(status={"wait": 0.5})
+
+    async def one_gives_up() -> FenceVerdict:
+        fencer = rack.fencer()
+        ask = lambda n: fencer.fence(  # noqa: E731
+            node("cmp1", n), operation_id=OperationId(n), deadline_s=10
+        )
+        async with asyncio.TaskGroup() as tasks:
+            first = tasks.create_task(ask("a"))
+            await asyncio.sleep(0)
+            second = tasks.create_task(ask("b"))
+            while not rack.calls:
+                await asyncio.sleep(0.02)
+            first.cancel()
+        return second.result().verdict
+
+    assert asyncio.run(one_gives_up()) is CONFIRMED
+    assert rack.calls[-3:] == ["status 7", "off 7", "status 7"]
