@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 
 from yaffle.clouds.settings import Section
 from yaffle.config import Settings
+from yaffle.drivers.fencers.host.settings import Device, HostSettings
 from yaffle.drivers.notifiers.webhook import WebhookSettings
 from yaffle.drivers.profiles.local_process import spec as local_process
 from yaffle.drivers.profiles.local_process.plans import OPERATIONS
@@ -87,6 +88,10 @@ class Recorder(Section):
 
     def text(self, key: str, default: str | None = None) -> str:
         self.asked[key] = ("text", "required" if default is None else default)
+        if key == "agent":
+            return "/bin/true"
+        if key.endswith("_env"):
+            return ""
         return "http://127.0.0.1/{operation_id}" if "url" in key else "text"
 
     def number(self, key: str, default: float, *, low: float, high: float) -> float:
@@ -110,6 +115,14 @@ class Recorder(Section):
         self.asked[key] = ("table of texts", "")
         return {}
 
+    def table(self, key: str) -> dict[str, object]:
+        self.asked[key] = ("table", "")
+        return {}
+
+    def raw(self, key: str) -> object:
+        self.asked[key] = ("list or table", "required")
+        return ["NAME"]
+
     def headers(self, key: str = "headers") -> dict[str, str]:
         self.asked[key] = ("table of texts", "")
         return {}
@@ -131,7 +144,9 @@ class Recorder(Section):
         return
 
 
-def recorded(kind: type[WebhookSettings | CommandSettings | HttpSettings]) -> Recorder:
+def recorded(
+    kind: type[WebhookSettings | CommandSettings | HttpSettings | HostSettings],
+) -> Recorder:
     """Return what `kind` reads."""
     recorder = Recorder(kind.__name__)
     kind.read(recorder)
@@ -177,12 +192,17 @@ HEAD: Final = ("setting", "value", "default", "meaning")
 def drivers() -> str:
     """Every driver that is installed with Yaffle, and its settings."""
     command, http = recorded(CommandSettings), recorded(HttpSettings)
+    host = recorded(HostSettings)
     return join(
         "# Drivers",
         "Drivers are found through entry points. Those that come with Yaffle:",
         table(("port", "name", "made by", "what it is"), _installed()),
         "A driver that is not named below has no settings. How to write one:\n"
         "[Write a driver](../howto/write-a-driver.md).",
+        "## Fencer `HOST`",
+        "Each power device is a table `[drivers.HOST.devices.NAME]`; one device switches a host. How to\n"
+        "use it: [Fence a host](../howto/fence-a-host.md).",
+        table(HEAD, _rows(host.inner["devices"], Device)),
         "## Notifier `webhook`",
         '`[notifiers.ANY_NAME]` with `type = "webhook"`. Signed HTTP POST; tried again until accepted.',
         table(HEAD, _rows(recorded(WebhookSettings), WebhookSettings)),

@@ -94,8 +94,9 @@ class Gate:
         if known is None:
             raise Refused(
                 401,
-                "this server needs a token (Authorization: Bearer …, a line of server.token_file) or"
-                " a name and password (HTTP basic, a line of server.users_file)",
+                "this server needs a token (Authorization: Bearer …, a line of server.token_file;"
+                " X-Auth-Token with server.keystone) or a name and password (HTTP basic, a line of"
+                " server.users_file)",
                 headers=[("WWW-Authenticate", c) for c in self._identity.challenges],
             )
         # Before it is refused, so that the log can name who tried.

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from yaffle.config.address import OFF, split_address
+from yaffle.model.rights import GRANTED
 from yaffle_health import BadOption, uris
 
 Seconds = Annotated[float, Field(gt=0)]
@@ -22,6 +23,51 @@ class Section(BaseModel):
     """One table of the file; frozen, and strict about its keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class KeystoneSettings(Section):
+    """OpenStack's Keystone says who asks: tokens in `X-Auth-Token`."""
+
+    auth_url: str = Field(description="Keystone's address: `https://keystone.example.org/v3`.")
+    www_authenticate_uri: str | None = Field(
+        default=None, description="What a 401 tells clients; default: `auth_url`."
+    )
+    username: str = Field(
+        default="yaffle", description="The service user that may validate other people's tokens."
+    )
+    password_file: Path = Field(description="Its password; a file that nobody else can read.")
+    project_name: str = Field(default="service", description="The project of that user.")
+    user_domain_name: str = Field(default="Default", description="The domain of that user.")
+    project_domain_name: str = Field(default="Default", description="The domain of its project.")
+    region_name: str | None = Field(default=None, description="Where in the catalog to look.")
+    interface: Literal["admin", "internal", "public"] = Field(
+        default="internal", description="By which of Keystone's endpoints it is asked."
+    )
+    cafile: Path | None = Field(
+        default=None,
+        description="Certificates that Keystone's is judged by; default: the system's.",
+    )
+    timeout: Seconds = Field(default=5.0, le=60, description="One question to Keystone (s).")
+    roles: dict[str, str] = Field(
+        default_factory=dict,
+        description="Names of Keystone's roles → ours (reader, member, admin, fence, override). Roles"
+        " of the same name need no line.",
+    )
+
+    @field_validator("auth_url", "www_authenticate_uri")
+    @classmethod
+    def _http(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"https?://[^/?#\s@\"]+(/[^?#\s\"]*)?", value):
+            raise ValueError("it is no URL such as https://keystone.example.org/v3")
+        return value
+
+    @field_validator("roles")
+    @classmethod
+    def _known(cls, value: dict[str, str]) -> dict[str, str]:
+        for role, ours in value.items():
+            if ours not in GRANTED:
+                raise ValueError(f"{role} = {ours!r}: known are {', '.join(GRANTED)}")
+        return value
 
 
 class ServerSettings(Section):
@@ -38,6 +84,10 @@ class ServerSettings(Section):
     users_file: Path | None = Field(
         default=None,
         description="File with names and hashed passwords for HTTP basic; `yaffle user` writes it.",
+    )
+    keystone: KeystoneSettings | None = Field(
+        default=None,
+        description="Tokens of OpenStack's Keystone are accepted as well; needs `yaffle[openstack]`.",
     )
     allowed_hosts: tuple[str, ...] = Field(
         default=(),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from yaffle.api.identity.basic import BasicUsers
+from yaffle.api.identity.keystone import KeystoneTokens
 from yaffle.api.identity.port import Authenticator, Given, Known
 from yaffle.api.identity.tokens import BearerTokens
 from yaffle.config import is_loopback, split_address
@@ -60,11 +61,13 @@ def read_identity(server: ServerSettings, clock: Clock) -> Identity:
         active.append(BearerTokens(server.token_file, clock))
     if server.users_file is not None:
         active.append(BasicUsers(server.users_file, clock))
+    if server.keystone is not None:
+        active.append(KeystoneTokens(server.keystone, clock))
     if not active and not is_loopback(split_address(server.listen)[0]):
         raise ConfigError(
             f"server.listen = {server.listen!r} can be reached from elsewhere: set"
-            " server.token_file or server.users_file to a file of those who may ask, or listen on"
-            " 127.0.0.1"
+            " server.token_file or server.users_file to a file of those who may ask, or"
+            " server.keystone, or listen on 127.0.0.1"
         )
     return Identity(active or [Anyone()])
 

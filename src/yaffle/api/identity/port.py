@@ -1,9 +1,9 @@
-"""The seam itself: what an authenticator is shown, what it answers, and what Keystone will need of it."""
+"""The seam itself: what an authenticator is shown, what it answers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from yaffle.model.rights import Who
@@ -37,15 +37,14 @@ class Known:
 class Authenticator(Protocol):
     """Says who has sent these credentials.
 
-    Keystone fits here as one more of these (with the OpenStack issue). It needs: `auth_token`,
-    validated at most once in a while (a memory as in `basic.py`, never longer than the token
-    lives); project, domain, user and role names from the answer, so that roles of the same names
-    become rights by `model.rights.rights_of`; a DependencyError, so 503 and no 401, while Keystone
-    itself is away; and `Keystone uri="…"` as its challenge.
+    One that has to ask a service raises DependencyError while that is away: 503, and no 401 that
+    would make clients throw good credentials away.
     """
 
-    challenge: ClassVar[str]
-    """For the WWW-Authenticate header of a 401; "" where nothing would help."""
+    @property
+    def challenge(self) -> str:
+        """For the WWW-Authenticate header of a 401; "" where nothing would help."""
+        ...
 
     async def who(self, given: Given) -> Known | None:
         """Return who it is; None for credentials of another kind, and for wrong ones.
