@@ -25,6 +25,7 @@ from yaffle.cli import (
     incidents,
     kinds,
     nodes,
+    openstack,
     operators,
     outbox,
     policies,
@@ -79,6 +80,7 @@ app.command("doctor")(doctor.doctor)
 app.add_typer(services.app, name="service")
 client(app, "engines")(engines.engines)
 app.add_typer(users.app, name="user")
+app.add_typer(openstack.app, name="openstack")
 app.add_typer(imports.app, name="import")
 app.add_typer(database.app, name="db")
 
