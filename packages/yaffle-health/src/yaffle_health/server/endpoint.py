@@ -16,20 +16,25 @@ from types import TracebackType
 from typing import Final, Literal, Self
 
 from yaffle_health import uris
+from yaffle_health.apart import interpreter
 from yaffle_health.errors import BadOption, BindFailed, HealthError
 from yaffle_health.http import Options
 from yaffle_health.http.answer import HealthOf
 from yaffle_health.options import is_number, whole
-from yaffle_health.server import activation, natives, tcp_socket, unix_socket
-from yaffle_health.server.calls import Calls, best_calls
+from yaffle_health.server import activation, natives, spawn, tcp_socket, unix_socket
+from yaffle_health.server.calls import Calls, PlainCalls, best_calls
 from yaffle_health.server.held import held
+from yaffle_health.server.keeper import Keeper
 from yaffle_health.server.loop import Limits, Listener, Loop, Ticker
+from yaffle_health.server.published import settings_of
 from yaffle_health.server.responder import Responder
 from yaffle_health.uris import Address, Tcp, Unix
 from yaffle_health.views import Shape
 
 STOP_WAIT_S: Final = 2.0
 TIMEOUT_MAX_S: Final = 86_400
+SILENT_S_MIN: Final = 2.0
+"""Some heartbeats may be late on a machine that is busy."""
 _LOG = logging.getLogger("yaffle_health")
 
 
@@ -60,10 +65,14 @@ class Endpoint:
         ephemeral: bool = False,
         tickers: Sequence[Ticker] = (),
         calls: Calls | None = None,
+        apart: bool = False,
+        silent_max_s: float = 5.0,
     ) -> None:
         """`activation`: take systemd's sockets, all or those of one name, instead of `uri`'s.
 
         `after_fork="restart"` needs UNIX paths with `{pid}` alone. `ephemeral` allows port 0.
+        `apart`: a small process of its own answers, from what this one tells it twice a second; it
+        answers `fail` when nothing has been told for more than `silent_max_s` seconds.
         """
         if not callable(health_of):
             raise BadOption("source", health_of, "give a manager, or a function of a group's name")
@@ -82,6 +91,7 @@ class Endpoint:
         self._restarts = _restarts(after_fork, self._wanted)
         self._tickers = _ticking(tickers)
         self._calls = calls
+        self._apart, self._silent_max_s = _aside(apart), _patience(silent_max_s)
         self._failures: list[HealthError] = []
         self._running: _Running | None = None
 
@@ -100,16 +110,23 @@ class Endpoint:
         """Whether its thread serves."""
         return self._running is not None and not self._running.ended
 
+    @property
+    def helper_pid(self) -> int | None:
+        """The process that answers, if it is another (`apart`), runs, and has said who it is."""
+        keeper = self._running.keeper if self._running else None
+        return keeper.pid if keeper else None
+
     def start(self) -> Self:
         """Listen and serve; without any address, and with no ticker, it does nothing."""
         if self._running is not None:
             return self
         self._failures = []
+        python = self._interpreter()
         opened = _Opened()
         try:
             self._open(opened)
             if opened.listeners or self._tickers:
-                self._serve(opened)
+                self._serve(opened, python if opened.listeners else None)
         except BaseException:
             opened.close()
             raise
@@ -154,28 +171,55 @@ class Endpoint:
     def _reported(self) -> _Reported:
         return _Reported(self._failures, required=self._required)
 
-    def _serve(self, opened: _Opened) -> None:
+    def _interpreter(self) -> str | None:
+        """What a helper is run with, if there is to be one."""
+        if not self._apart or not (self._wanted or self._activation):
+            return None
+        spawn.refuse_where_impossible()
+        return interpreter.find()
+
+    def _serve(self, opened: _Opened, python: str | None) -> None:
         responder = Responder(self._health_of, self._options)
-        calls = self._calls or best_calls()
+        calls = self._calls or (best_calls() if python is None else PlainCalls())
+        keeper = None if python is None else self._keeper(python, opened)
+        own = () if keeper is None else (Ticker(keeper.tick),)
 
         def make() -> Loop:
-            return Loop(
-                opened.listeners,
+            loop = Loop(
+                opened.listeners if keeper is None else (),
                 responder,
                 limits=self._limits,
                 calls=calls,
                 poll=natives.epoll(),
-                tickers=self._tickers,
+                tickers=(*own, *self._tickers),
             )
+            if keeper is not None:
+                keeper.join(loop)
+            return loop
 
-        # At a fork it runs or it does not: a child must know which.
-        with held.lock:
-            running = _Running(held.open(make), opened)
-            running.begin()
-            self._running = running
-            _started.add(self)
+        try:
+            # At a fork it runs or it does not: a child must know which.
+            with held.lock:
+                running = _Running(held.open(make), opened, keeper)
+                running.begin()
+                self._running = running
+                _started.add(self)
+        except BaseException:
+            if keeper is not None:
+                keeper.end()
+            raise
         for address in running.addresses:
             _LOG.info("health is shown at %s", address)
+
+    def _keeper(self, python: str, opened: _Opened) -> Keeper:
+        settings = settings_of(
+            self._options,
+            connections_max=self._limits.connections_max,
+            timeout_s=self._limits.timeout_s,
+            silent_max_s=self._silent_max_s,
+            shared=[listener.shared for listener in opened.listeners],
+        )
+        return Keeper(python, self._health_of, opened.listeners, settings)
 
     def _after_fork(self) -> None:
         """In the child: what was open is closed already, and the sockets' files are the parent's."""
@@ -218,8 +262,9 @@ class _Opened:
 class _Running:
     """A loop, its thread, and how to end both."""
 
-    def __init__(self, loop: Loop, opened: _Opened) -> None:
+    def __init__(self, loop: Loop, opened: _Opened, keeper: Keeper | None) -> None:
         self.addresses = tuple(opened.addresses)
+        self.keeper = keeper
         self.ended = False
         self._loop, self._owned = loop, opened.owned
         self._thread = 0
@@ -249,6 +294,8 @@ class _Running:
         # In its own thread (the host's code called us from there) there is nothing to wait for.
         if natives.get_ident() != self._thread:
             self._done.acquire(timeout=STOP_WAIT_S)
+        if self.keeper is not None:
+            self.keeper.end()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -288,6 +335,19 @@ def _limits(max_connections: int, timeout_s: float) -> Limits:
         why = f"must be a number of seconds above 0, {TIMEOUT_MAX_S} at most"
         raise BadOption("timeout", timeout_s, why)
     return Limits(connections_max=max_connections, timeout_s=timeout_s)
+
+
+def _aside(wanted: bool) -> bool:
+    if not isinstance(wanted, bool):
+        raise BadOption("apart", wanted, "must be True or False")
+    return wanted
+
+
+def _patience(silent_max_s: float) -> float:
+    if not is_number(silent_max_s) or not SILENT_S_MIN <= silent_max_s <= TIMEOUT_MAX_S:
+        why = f"must be a number of seconds from {SILENT_S_MIN:g} to {TIMEOUT_MAX_S}"
+        raise BadOption("silent_max", silent_max_s, why)
+    return float(silent_max_s)
 
 
 def _activated(wanted: bool | str) -> bool | str:

@@ -92,11 +92,22 @@ class Loop:
         self._wake = Descriptor(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
         self._stopping = False
         self._paused_until: float | None = None
+        self._watched: dict[int, Callable[[], None]] = {}
         now = time.monotonic()
         self._tickers = [(now, ticker) for ticker in tickers]
         poll.register(self._wake.fd, select.EPOLLIN)
         for fd in self._listeners:
             poll.register(fd, select.EPOLLIN)
+
+    def watch(self, fd: int, call: Callable[[], None]) -> None:
+        """Call that whenever this descriptor has something to say; only before `run`, or within."""
+        self._watched[fd] = call
+        self._poll.register(fd, select.EPOLLIN)
+
+    def forget(self, fd: int) -> None:
+        """Watch it no longer: before it is closed, and only before `run`, or within."""
+        del self._watched[fd]
+        self._poll.unregister(fd)
 
     def stop(self) -> None:
         """Ask the thread to end; any thread may, at any time."""
@@ -136,6 +147,8 @@ class Loop:
                 self._continue(self._open[fd], mask)
             elif fd == self._wake.fd:
                 self._stopping = True
+            elif fd in self._watched:
+                self._watched[fd]()
         self._expire(now)
         self._tick(now)
 
@@ -149,7 +162,9 @@ class Loop:
         return max(0.0, min(due) - now) + 0.001 if due else None
 
     def _accept(self, listener: Listener, now: float) -> None:
-        for _ in range(ACCEPTS_MAX):
+        for number in range(ACCEPTS_MAX):
+            if number and not listener.shared and not self._calls.more(listener.socket):
+                return
             try:
                 fd = self._take(listener)
             except OSError:

@@ -28,3 +28,5 @@ class EndpointOptions(TypedDict, total=False):
     ephemeral: bool
     tickers: Sequence[Ticker]
     calls: Calls | None
+    apart: bool
+    silent_max_s: float

@@ -8,21 +8,20 @@ The health is asked for each time; a manager says by giving the same object that
 from __future__ import annotations
 
 import dataclasses
-import logging
+import sys
 import time
+from collections.abc import Callable
 
 from yaffle_health.errors import UnknownGroup
 from yaffle_health.http import Options, Question, Refusal, Response, parse, refused, respond, route
 from yaffle_health.http.answer import HealthOf, no_such_group
 from yaffle_health.http.response import said
-from yaffle_health.manager import Manager
 from yaffle_health.model import Health
 from yaffle_health.server import natives
 from yaffle_health.views import Shape, shown
 
 KNOWN_MAX = 64
 KNOWN_BYTES_MAX = 1024
-_LOG = logging.getLogger("yaffle_health")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,9 +49,21 @@ class _Known:
 class Responder:
     """Answers every request, also where the host's code raises."""
 
-    def __init__(self, health_of: HealthOf, options: Options) -> None:
+    def __init__(
+        self,
+        health_of: HealthOf,
+        options: Options,
+        *,
+        seen_of: HealthOf | None = None,
+        complain: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """`seen_of` gives the same object while nothing new is to be seen; a manager has its own.
+
+        `complain` is told when `health_of` begins to raise; by default it logs.
+        """
         self._health_of, self._options = health_of, options
-        self._seen_of = _seen_of(health_of)
+        self._seen_of = seen_of or _seen_of(health_of)
+        self._complain = complain or complain_of
         self._known: dict[bytes, _Known] = {}
         self._failed = False
 
@@ -91,7 +102,9 @@ class Responder:
         except UnknownGroup as error:
             return _encoded(no_such_group(question, error))
         except Exception as error:  # noqa: BLE001 - the host's code: whatever it raises, a probe gets an answer
-            self._failed = self._failed or _complained(error)
+            if not self._failed:
+                self._complain(error)
+            self._failed = True
             return _encoded(said(500, "the health of this process cannot be told"))
         self._failed = False
         return reply
@@ -116,6 +129,11 @@ class Responder:
 
 def _seen_of(health_of: HealthOf) -> HealthOf:
     """How to ask for what is to be seen: a manager need not work it all out again."""
+    # Not imported: whoever has a manager has imported it, and a helper has none.
+    if "yaffle_health.manager" not in sys.modules:
+        return health_of
+    from yaffle_health.manager import Manager
+
     manager = getattr(health_of, "__self__", None)
     if isinstance(manager, Manager) and health_of == manager.health:
         return manager.seen
@@ -126,9 +144,11 @@ def _encoded(response: Response) -> Reply:
     return Reply(response.encode(time.time()), response.drain)
 
 
-def _complained(error: Exception) -> bool:
+def complain_of(error: Exception) -> None:
+    """Log, once for each time that it begins, that the host's code raised."""
     if natives.is_patched():
         natives.complain(f"cannot tell the health: {type(error).__name__}")
-    else:
-        _LOG.error("cannot tell the health", exc_info=error)
-    return True
+        return
+    import logging
+
+    logging.getLogger("yaffle_health").error("cannot tell the health", exc_info=error)
