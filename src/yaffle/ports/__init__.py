@@ -16,7 +16,7 @@ from yaffle.ports.detector import (
     UrlResult,
     UrlTarget,
 )
-from yaffle.ports.fencer import Fencer
+from yaffle.ports.fencer import Fencer, NeedsSettings
 from yaffle.ports.notifier import Message, Notifier
 from yaffle.ports.profile import Adopting, Curing, Describing, Hosted, Profile, Tracing
 from yaffle.ports.workflow import Workflow
@@ -31,6 +31,7 @@ __all__ = [
     "Fencer",
     "Hosted",
     "Message",
+    "NeedsSettings",
     "Notifier",
     "Profile",
     "Remembering",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import FenceResult, Promise, Target
@@ -23,4 +23,13 @@ class Fencer(Protocol):
         self, target: Target, *, operation_id: OperationId, deadline_s: float
     ) -> FenceResult:
         """Kill and prove. "Cannot tell" is UNKNOWN, never confirmed."""
+        ...
+
+
+@runtime_checkable
+class NeedsSettings(Protocol):
+    """What a fencer may be besides: one that can do nothing until an operator has set it up."""
+
+    def lacking(self) -> str:
+        """Say what is missing, as a sentence that follows its name; empty when nothing is."""
         ...

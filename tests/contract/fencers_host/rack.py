@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,6 +52,10 @@ class Rack:
     options: dict[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        # A copy of its own: what runs of it is this test's, whoever else tests at the same time.
+        self.agent = self.folder / "fence_scripted"
+        self.agent.write_bytes(AGENT.read_bytes())
+        self.agent.chmod(0o755)
         (self.folder / "power").write_text("on")
         self.plan()
         (self.folder / "password").write_text(SECRET + "\n")
@@ -77,7 +82,7 @@ class Rack:
 
     def device(self) -> dict[str, object]:
         return {
-            "agent": str(AGENT),
+            "agent": str(self.agent),
             "hosts": {"cmp1": "7", "cmp2": ""},
             "options": {"device": str(self.folder), "username": "admin", **self.options},
             "password_file": str(self.folder / "password"),
@@ -127,17 +132,14 @@ def command_lines() -> dict[int, str]:
     found = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                with open(f"/proc/{entry.name}/cmdline", "rb") as file:
-                    found[int(entry.name)] = (
-                        file.read().replace(b"\0", b" ").decode(errors="replace")
-                    )
-            except OSError:
-                continue
+            with contextlib.suppress(OSError):
+                words = Path(entry.path, "cmdline").read_bytes().replace(b"\0", b" ")
+                found[int(entry.name)] = words.decode(errors="replace")
     return found
 
 
-def until(condition, within_s: float = 10.0) -> None:  # type: ignore[no-untyped-def]
+def until(condition: Callable[[], object], within_s: float = 10.0) -> None:
+    """Wait for something that happens in another process."""
     end_s = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < end_s, "waited in vain"

@@ -18,7 +18,9 @@ power = device / "power"
 with (device / "calls").open("a") as calls:
     calls.write(f"{action} {options.get('plug', '-')} {os.getpid()}\n")
 (device / "seen.json").write_text(
-    json.dumps({"argv": sys.argv, "env": dict(os.environ), "cwd": os.getcwd(), "options": options})
+    json.dumps(
+        {"argv": sys.argv, "env": dict(os.environ), "cwd": str(Path.cwd()), "options": options}
+    )
 )
 plan = json.loads((device / "plan.json").read_text()).get(action, {})
 

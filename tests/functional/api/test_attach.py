@@ -21,7 +21,7 @@ LACKING = [
     ),
     pytest.param(
         POLICY.replace("  recovery:\n", "  recovery:\n    fencing: [COMPUTE, HOST]\n"),
-        "recovery.fencing.1: no HOST fencer is installed here",
+        "recovery.fencing.1: HOST has no devices here",
         id="fencer",
     ),
     pytest.param(

@@ -13,7 +13,7 @@ from yaffle.errors import BadRequest, Forbidden, InvalidSpec, MultipleChoices, N
 from yaffle.model.policy import ActionKind, HealthPolicy, ModeType
 from yaffle.policy import check_operations, parse_document
 from yaffle.policy.catalogue import FAMILIES
-from yaffle.ports import Hosted
+from yaffle.ports import Hosted, NeedsSettings
 from yaffle.store import catalog
 from yaffle.store.tables import bindings
 
@@ -172,7 +172,10 @@ def missing_drivers(drivers: Drivers, policy: HealthPolicy) -> Iterator[str]:
         except InvalidSpec as error:
             yield from (f"{where}: {problem}" for problem in error.problems)
     for place, kind in enumerate(policy.recovery.fencing):
-        if kind not in drivers.fencers:
+        fencer: object = drivers.fencers.get(kind)
+        if isinstance(fencer, NeedsSettings) and (lack := fencer.lacking()):
+            yield f"recovery.fencing.{place}: {kind} {lack}"
+        if fencer is None:
             yield (
                 f"recovery.fencing.{place}: no {kind} fencer is installed here;"
                 f" installed: {', '.join(sorted(drivers.fencers)) or 'none'}"

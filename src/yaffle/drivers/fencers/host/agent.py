@@ -21,7 +21,7 @@ OUTPUT_MAX: Final = 8_192
 """Bytes kept of each of the agent's streams."""
 KILLING_S: Final = 2.5
 """What the runner may take beyond the deadline to prove that the agent is gone."""
-_LET_GO_S: Final = 0.3
+_LET_GO_S: Final = 1.5
 _ANSWER_MAX: Final = 262_144
 _LINE_MAX: Final = 200
 _RUNNER: Final = Path(__file__).with_name("runner.py")

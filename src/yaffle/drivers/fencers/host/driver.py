@@ -41,7 +41,7 @@ from yaffle.ports.context import DriverContext
 from yaffle.ports.profile import Hosted
 
 if TYPE_CHECKING:
-    from yaffle.ports.fencer import Fencer
+    from yaffle.ports.fencer import Fencer, NeedsSettings
 
 log = structlog.get_logger()
 
@@ -50,9 +50,10 @@ AT_ONCE: Final = 16
 _MARGIN: Final = 0.15
 _MARGIN_MAX_S: Final = 0.5
 """Share of the deadline, and its most, that is kept for killing an agent that did not end."""
-_STATUS_SHARE: Final = 0.25
+_STATUS_SHARE: Final = 0.35
 """Share of the deadline that `off` leaves for the `status` after it."""
 _STATUS_MAX_S: Final = 5.0
+_STATUS_LEAST_S: Final = 0.2
 _PAUSE_S: Final = 0.2
 _PAUSE_MAX_S: Final = 2.0
 
@@ -90,6 +91,12 @@ class HostFencer:
         if isinstance(self._profiles.get(target.profile_type), Hosted):
             return bool(self._by_host)
         return target.attributes.get("host") in self._by_host
+
+    def lacking(self) -> str:
+        """Say what keeps every fence from being done."""
+        return (
+            "" if self._by_host else "has no devices here: the operator sets drivers.HOST.devices"
+        )
 
     async def fence(
         self, target: Target, *, operation_id: OperationId, deadline_s: float
@@ -214,13 +221,16 @@ class HostFencer:
 
     async def _read_back(self, agent: _Agent, done: Ran, until_s: float) -> FenceResult:
         """Ask until it is off; a device may say "ok" long before, or instead."""
-        pause_s = _PAUSE_S
+        pause_s, told = _PAUSE_S, ""
         while True:
             seen = await agent.run("status", self._left_s(until_s))
-            if power_of(seen) is Power.OFF:
+            power = power_of(seen)
+            if power is Power.OFF:
                 return self._confirmed(agent, "off+status", f"off: {done.detail}")
-            if self._left_s(until_s) <= pause_s:
-                said = f"off: {done.detail}; status: {seen.detail}"
+            # What was said last tells more than that there was no time to ask again.
+            told = seen.detail if power is Power.ON or not told else told
+            if self._left_s(until_s) <= pause_s + _STATUS_LEAST_S:
+                said = f"off: {done.detail}; status: {told}"
                 return _unknown(f"not proved off: {agent.words}: {said}")
             await self._clock.sleep(pause_s)
             pause_s = min(pause_s * 2, _PAUSE_MAX_S)
@@ -279,3 +289,4 @@ def _unknown(detail: str) -> FenceResult:
 
 if TYPE_CHECKING:
     _conforms: type[Fencer] = HostFencer
+    _tells: type[NeedsSettings] = HostFencer

@@ -181,7 +181,7 @@ def _kill_all(agent: subprocess.Popen[bytes]) -> int:
             frozen |= alive
         select.select((), (), (), 0.002)
     _signal_all(_descendants(), signal.SIGKILL)
-    return len(_descendants()) if _has_children(agent) else 0
+    return max(1, len(_descendants())) if _has_children(agent) else 0
 
 
 def _has_children(agent: subprocess.Popen[bytes]) -> bool:
@@ -200,17 +200,37 @@ def _has_children(agent: subprocess.Popen[bytes]) -> bool:
 
 
 def _descendants() -> set[int]:
-    parents: dict[int, int] = {}
+    """Return what lives below us."""
+    parents: dict[int, list[int]] | None = None
+    if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
+        parents = _everybody()
+    found: set[int] = set()
+    todo = [os.getpid()]
+    while todo:
+        pid = todo.pop()
+        new = set(_children(pid) if parents is None else parents.get(pid, [])) - found
+        found |= new
+        todo += new
+    return {pid for pid in found if _stat(pid)[:1] not in ([], ["Z"])}
+
+
+def _children(pid: int) -> list[int]:
+    """Ask the kernel's own lists, since time is short here. Any thread may have forked."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                found += map(int, (task / "children").read_text(encoding="ascii").split())
+    return found
+
+
+def _everybody() -> dict[int, list[int]]:
+    """Return the children of every process, where the kernel keeps no lists of them."""
+    found: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            fields = _stat(int(entry.name))
-            if fields and fields[0] != "Z":
-                parents[int(entry.name)] = int(fields[1])
-    found, before = {os.getpid()}, 0
-    while len(found) != before:
-        before = len(found)
-        found |= {pid for pid, parent in parents.items() if parent in found}
-    return found - {os.getpid()}
+        if entry.name.isdigit() and (fields := _stat(int(entry.name))):
+            found.setdefault(int(fields[1]), []).append(int(entry.name))
+    return found
 
 
 def _stat(pid: int) -> list[str]:
