@@ -248,7 +248,7 @@ def load_drivers(
         _build(
             "yaffle.profiles",
             context,
-            skip=frozenset() if settings.local_process.enabled else frozenset({LOCAL_PROCESS}),
+            skip=_not_set_up(settings),
         ),
     )
 
@@ -264,6 +264,13 @@ def load_drivers(
     )
     _all_known(settings, drivers)
     return drivers
+
+
+def _not_set_up(settings: Settings) -> frozenset[str]:
+    """Return the profiles that an operator has to set up first: local processes, and each cloud's."""
+    clouds = {p.name for p in entry_points(group="yaffle.profiles") if p.name.startswith("os.")}
+    left_out = clouds - set(settings.drivers)
+    return frozenset(left_out if settings.local_process.enabled else left_out | {LOCAL_PROCESS})
 
 
 def _build(

@@ -77,6 +77,8 @@ class Progress:
     """Set when the operation made a new copy."""
     attributes: Mapping[str, object] | None = None
     """Set when the operation changed them; replaces the stored ones."""
+    method: str = ""
+    """With DONE, how the profile did and proved it: a fencer's proof says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 KILL: Final = "KILL"
 """The verb that a profile declares when it can end and prove the end of a copy at once."""
-_METHOD: Final = "sigkill+procfs"
+_METHOD: Final = "kill+read-back"
+"""Of a profile that does not say how it kills."""
 _PAUSE_S: Final = 0.05
 _PAUSE_MAX_S: Final = 1.0
 _READ_BACK_S: Final = 0.25
@@ -94,7 +95,8 @@ class ComputeFencer:
         gone = not reading.exists and reading.up is False
         match progress.state:
             case ProgressState.DONE if gone:
-                return self._confirmed(f"{progress.detail}; read back: {reading.backend_status}")
+                evidence = f"{progress.detail}; read back: {reading.backend_status}"
+                return self._confirmed(progress.method or _METHOD, evidence)
             case ProgressState.DONE:
                 seen = f"{reading.backend_status} ({reading.detail})"
                 return _unknown(f"killed, but read back as {seen}")
@@ -103,9 +105,9 @@ class ComputeFencer:
             case _:
                 return _unknown(f"not proved in time: {progress.detail}")
 
-    def _confirmed(self, evidence: str) -> FenceResult:
+    def _confirmed(self, method: str, evidence: str) -> FenceResult:
         proof = Proof(
-            method=_METHOD,
+            method=method,
             evidence=evidence,
             at_us=self._clock.now_us(),
             by=f"{socket.gethostname()}/{os.getpid()}",

@@ -40,6 +40,7 @@ T = TypeVar("T")
 
 _THREADS: Final = 8
 _BUSY_S: Final = 0.05
+_METHOD: Final = "sigkill+procfs"
 # A process learns its environment once, when it begins. One that we did not start bears no marker,
 # nor does anything that it forks or forks later: of a child that left its session nobody could say
 # whose it is, so that no deletion could be proved and a second copy might run beside it.
@@ -181,6 +182,7 @@ class LocalProcess:
 
     def _stamped(self, progress: Progress) -> Progress:
         """Return it with our home among the facts: they replace what is stored of the node."""
+        progress = replace(progress, method=_METHOD)
         if progress.attributes is None or self._home is None:
             return progress
         return replace(progress, attributes={**progress.attributes, **self._home.stamp()})

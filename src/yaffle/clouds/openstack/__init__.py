@@ -1,0 +1,27 @@
+"""One way to speak with an OpenStack cloud: bounded threads, deadlines, errors that say what is known.
+
+Nothing of OpenStack's libraries is imported before the first call: they take a second to load, and
+an engine without a cloud does not need them installed.
+"""
+
+from yaffle.clouds.openstack.client import Answer, Client
+from yaffle.clouds.openstack.cloud import Cloud
+from yaffle.clouds.openstack.credentials import (
+    ApplicationCredential,
+    CloudsYaml,
+    Credentials,
+    read_credentials,
+)
+from yaffle.clouds.openstack.faults import CloudBusy, CloudUnavailable
+
+__all__ = [
+    "Answer",
+    "ApplicationCredential",
+    "Client",
+    "Cloud",
+    "CloudBusy",
+    "CloudUnavailable",
+    "CloudsYaml",
+    "Credentials",
+    "read_credentials",
+]

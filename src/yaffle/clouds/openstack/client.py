@@ -1,0 +1,156 @@
+"""The requests of one call: made in a thread of the cloud's pool, all of them within one deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+
+from yaffle.clouds.openstack.faults import CloudBusy, CloudUnavailable, fault_of
+
+if TYPE_CHECKING:
+    from keystoneauth1.session import Session
+
+    from yaffle.clouds.openstack.transport import Deadline
+
+T = TypeVar("T")
+
+BODY_MAX: Final = 64 * 1024 * 1024
+_CHUNK: Final = 256 * 1024
+_ACT_MIN_S: Final = 0.3
+"""Nothing that changes anything is sent with less time than this to read the answer."""
+REQUEST_ID: Final = "X-Openstack-Request-Id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A 2xx: the body as it came, and the service's own id of the request."""
+
+    status: int
+    body: bytes
+    request_id: str
+
+    def parsed(self, kind: type[T]) -> T:
+        """Return the body as `kind`; what cannot be read is as good as no answer."""
+        try:
+            return msgspec.json.decode(self.body, type=kind)
+        except msgspec.DecodeError as error:
+            raise CloudUnavailable(f"an answer that cannot be read: {error}", sent=True) from error
+
+
+class Client:
+    """Methods block, and raise what `faults` says; never used outside the thread it was made for."""
+
+    def __init__(
+        self,
+        session: Session,
+        deadline: Deadline,
+        now_s: Callable[[], float],
+        where: Mapping[str, str],
+    ) -> None:
+        self._session = session
+        self._deadline = deadline
+        self._now_s = now_s
+        self._where = where
+
+    def left_s(self) -> float:
+        """Seconds until the call has to be over."""
+        return self._deadline.until_s - self._now_s()
+
+    @property
+    def project_id(self) -> str:
+        """The project that the token is for; may fetch a token first."""
+        return self._guarded(self._session.get_project_id) or ""
+
+    @property
+    def user_id(self) -> str:
+        """Who we are to the cloud; may fetch a token first."""
+        return self._guarded(self._session.get_user_id) or ""
+
+    def get(
+        self,
+        service: str,
+        path: str,
+        *,
+        version: str | None = None,
+        query: Mapping[str, str | int] | None = None,
+    ) -> Answer:
+        """Read something; `version` is the microversion."""
+        return self._request("GET", service, path, version=version, query=query)
+
+    def act(
+        self,
+        method: str,
+        service: str,
+        path: str,
+        *,
+        body: object = None,
+        version: str | None = None,
+        trace: str | None = None,
+    ) -> Answer:
+        """Change something; `trace` (`req-` and a UUID) is what the cloud's own logs will name it."""
+        if self.left_s() < _ACT_MIN_S:
+            raise CloudBusy(f"{method} {path}: too late to send it")
+        return self._request(method, service, path, body=body, version=version, trace=trace)
+
+    def _request(
+        self,
+        method: str,
+        service: str,
+        path: str,
+        *,
+        body: object = None,
+        version: str | None = None,
+        query: Mapping[str, str | int] | None = None,
+        trace: str | None = None,
+    ) -> Answer:
+        what = f"{method} {service} {path}"
+        # What only reads has no effect, arrived or not.
+        acts = method != "GET"
+
+        def send() -> Answer:
+            response = self._session.request(
+                path,
+                method,
+                json=body,
+                params=dict(query or {}),
+                endpoint_filter={"service_type": service, **self._where},
+                microversion=version,
+                headers={REQUEST_ID: trace} if trace else {},
+                raise_exc=False,
+                redirect=False,
+                log=False,
+                stream=True,
+            )
+            with response:
+                chunks: list[bytes] = []
+                size = 0
+                for chunk in response.iter_content(_CHUNK):
+                    chunks.append(chunk)
+                    size += len(chunk)
+                    # A read timeout is between two bytes: one that drips would hold the thread.
+                    if size > BODY_MAX or self.left_s() <= 0:
+                        raise CloudUnavailable(f"{what}: too much, or too slow", sent=acts)
+                answer = Answer(
+                    status=response.status_code,
+                    body=b"".join(chunks),
+                    request_id=response.headers.get(REQUEST_ID, ""),
+                )
+            if 200 <= answer.status < 300:
+                return answer
+            raise fault_of(answer.status, answer.body, what, acts=acts)
+
+        return self._guarded(send, acts=acts)
+
+    def _guarded(self, work: Callable[[], T], *, acts: bool = False) -> T:
+        """Do `work`; turn every way in which the libraries fail to ask into CloudUnavailable."""
+        import requests  # noqa: PLC0415 - with keystoneauth, which is loaded by now
+        from keystoneauth1.exceptions import ClientException  # noqa: PLC0415
+
+        try:
+            return work()
+        except (ClientException, requests.RequestException, OSError) as error:
+            text = " ".join(str(error).split())[:400] or type(error).__name__
+            raise CloudUnavailable(text, sent=acts and self._deadline.sent) from error

@@ -1,0 +1,145 @@
+"""A cloud as drivers have it: one session, few threads, a short queue, and a deadline on everything."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import warnings
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from yaffle.clouds.openstack.client import Client
+from yaffle.clouds.openstack.credentials import ApplicationCredential, CloudsYaml, plugin_of
+from yaffle.clouds.openstack.faults import CloudBusy, CloudUnavailable
+
+if TYPE_CHECKING:
+    from keystoneauth1.session import Session
+
+    from yaffle.clouds.openstack.credentials import Credentials
+    from yaffle.clouds.openstack.transport import Deadline
+    from yaffle.ports.clock import Clock
+
+T = TypeVar("T")
+
+THREADS: Final = 8
+QUEUE: Final = 256
+_SHARE: Final = 0.9
+"""Of the deadline is the thread's, so that its answer still finds the caller waiting."""
+
+
+class Cloud:
+    """Calls of one set of credentials. A thread ends by its own deadline, whatever the cloud does."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        clock: Clock,
+        *,
+        threads: int = THREADS,
+        queue: int = QUEUE,
+    ) -> None:
+        self.credentials = credentials
+        self._clock = clock
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="yaffle-openstack")
+        self._places = threads + queue
+        self._taken = 0
+        self._counting = threading.Lock()
+        self._connects = threads
+        self._lock = threading.Lock()
+        self._line: tuple[Session, Deadline, dict[str, str]] | None = None
+
+    async def call(self, work: Callable[[Client], T], deadline_s: float) -> T:
+        """Run `work` in a thread; raise TimeoutError after `deadline_s`, CloudBusy at once when full.
+
+        What `work` raises comes through. After a TimeoutError the thread may still be at it, until
+        a little later its requests end too: whether they arrived is unknown.
+        """
+        with self._counting:
+            if self._taken >= self._places:
+                raise CloudBusy(f"{self._taken} calls to the cloud wait already")
+            self._taken += 1
+        until_s = self._clock.monotonic_s() + deadline_s * _SHARE
+        future = self._threads.submit(self._within, work, until_s)
+        # When the thread is free again, not when the caller has lost patience.
+        future.add_done_callback(self._over)
+        async with asyncio.timeout(deadline_s):
+            return await asyncio.wrap_future(future)
+
+    def _over(self, _: Future[T]) -> None:
+        with self._counting:
+            self._taken -= 1
+
+    def _within(self, work: Callable[[Client], T], until_s: float) -> T:
+        if self._clock.monotonic_s() >= until_s:
+            raise CloudBusy("the deadline passed in our own queue")
+        session, deadline, where = self._connected(until_s)
+        from yaffle.clouds.openstack.transport import within  # noqa: PLC0415 - loaded by now
+
+        with within(deadline, until_s):
+            return work(Client(session, deadline, self._clock.monotonic_s, where))
+
+    def _connected(self, until_s: float) -> tuple[Session, Deadline, dict[str, str]]:
+        """Return the session, made by whoever comes first; nothing is asked of the cloud here."""
+        if not self._lock.acquire(timeout=max(0.0, until_s - self._clock.monotonic_s())):
+            raise CloudBusy("the session was not ready in time")
+        try:
+            if self._line is None:
+                self._line = self._connect()
+            return self._line
+        finally:
+            self._lock.release()
+
+    def _connect(self) -> tuple[Session, Deadline, dict[str, str]]:
+        # Here and not above: it takes a second, and who has no cloud need not have it installed.
+        try:
+            from yaffle.clouds.openstack.transport import ClampedAdapter, Deadline  # noqa: PLC0415
+
+            session, where = _session_of(self.credentials)
+        except ImportError as error:
+            raise CloudUnavailable(
+                f"{error.name} is not installed: install yaffle[openstack]", sent=False
+            ) from error
+        deadline = Deadline()
+        for scheme in ("http://", "https://"):
+            session.mount(
+                scheme,
+                ClampedAdapter(deadline, self._clock.monotonic_s, connections=self._connects),
+            )
+        return session, deadline, where
+
+
+def _session_of(credentials: Credentials) -> tuple[Session, dict[str, str]]:
+    """Return a session, and where in the catalog its endpoints are to be looked for."""
+    match credentials:
+        case CloudsYaml():
+            return _from_file(credentials)
+        case ApplicationCredential():
+            from keystoneauth1.session import Session  # noqa: PLC0415
+
+            where = {"interface": credentials.interface}
+            if credentials.region:
+                where["region_name"] = credentials.region
+            verify = str(credentials.ca_file) if credentials.ca_file else True
+            return Session(auth=plugin_of(credentials), verify=verify), where
+
+
+def _from_file(credentials: CloudsYaml) -> tuple[Session, dict[str, str]]:
+    from openstack.config import OpenStackConfig  # noqa: PLC0415
+    from openstack.exceptions import SDKException  # noqa: PLC0415
+
+    files = [str(credentials.file)] if credentials.file else None
+    try:
+        # Without the environment: an operator's own OS_… must not lead the service elsewhere.
+        with warnings.catch_warnings():
+            # It warns of a monitoring backend that nobody has asked it for.
+            warnings.simplefilter("ignore")
+            config = OpenStackConfig(config_files=files, load_envvars=False, app_name="yaffle")
+            region = config.get_one(cloud=credentials.name)
+    except (SDKException, OSError) as error:
+        raise CloudUnavailable(f"cloud {credentials.name!r}: {error}", sent=False) from error
+    interface = region.get_interface() or "public"
+    where = {"interface": interface if isinstance(interface, str) else interface[0]}
+    if region.region_name:
+        where["region_name"] = region.region_name
+    return region.get_session(), where

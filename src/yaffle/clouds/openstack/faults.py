@@ -1,0 +1,98 @@
+"""What a cloud's refusals and silences mean: one table from an HTTP status to our own errors.
+
+    what came                                     raised
+    2xx                                           nothing
+    404 with the service's own words for it       NotFound
+    404 with anything else (a proxy, a typo)      CloudUnavailable
+    409                                           Conflict
+    403 or 413 that speaks of a quota             OverQuota
+    403                                           Forbidden
+    400, 405, 406, 422                            BadRequest
+    401 after a second token, 429, 5xx, silence   CloudUnavailable
+
+Unavailable means unknown: neither that something is so, nor that it is not.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from yaffle.errors import (
+    BadRequest,
+    Conflict,
+    DependencyError,
+    Forbidden,
+    NotFound,
+    OverQuota,
+    YaffleError,
+)
+
+_TEXT_MAX = 400
+_NOT_FOUND = frozenset({"itemNotFound", "Client"})
+"""What Nova and Mistral call it; a proxy in between calls it otherwise."""
+
+
+class CloudUnavailable(DependencyError):
+    """The cloud gave no usable answer; `sent` says whether it may have acted on the request."""
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+class CloudBusy(CloudUnavailable):
+    """Our own queue is full, or the deadline passed in it: nothing was sent."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, sent=False)
+
+
+def fault_of(status: int, body: bytes, what: str, *, acts: bool) -> YaffleError:
+    """Return the error that an answer other than 2xx means.
+
+    `what` was asked, for the message; `acts`: to change something.
+    """
+    word, told = _told(body)
+    text = f"{what}: {told} (HTTP {status})"
+    match status:
+        case 404 if word in _NOT_FOUND:
+            return NotFound(text)
+        case 409:
+            return Conflict(text)
+        case 403 | 413 if "quota" in told.lower():
+            return OverQuota(text)
+        case 403:
+            return Forbidden(text)
+        case 400 | 405 | 406 | 413 | 422:
+            return BadRequest(text)
+        case 401:
+            return CloudUnavailable(f"{text}; a new token did not help", sent=False)
+        case 429:
+            return CloudUnavailable(text, sent=False)
+        case _:
+            # A gateway's 5xx says nothing of what stands behind it.
+            return CloudUnavailable(text, sent=acts and status >= 500)
+
+
+def _told(body: bytes) -> tuple[str, str]:
+    """Return the service's word for the fault, and its message: `{"itemNotFound": {"message": …}}`."""
+    try:
+        document = msgspec.json.decode(body) if body else {}
+    except msgspec.DecodeError:
+        document = body[:_TEXT_MAX].decode("utf-8", "replace")
+    match document:
+        case {"error": {"message": str(message), "title": str(word)}}:
+            # Keystone's shape, and Heat's.
+            return word, _line(message)
+        case {"faultstring": str(message), "faultcode": str(word)}:
+            # Mistral's shape.
+            return word, _line(message)
+        case dict() if len(document) == 1:
+            ((word, inner),) = document.items()
+            if isinstance(inner, dict) and isinstance(inner.get("message"), str):
+                return str(word), _line(inner["message"])
+    return "", _line(str(document) if document else "no explanation")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:_TEXT_MAX]

@@ -1,0 +1,94 @@
+"""Verbs that leave a copy where it is: look, mark, act; whoever polls reads what came of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yaffle.drivers.profiles.nova_server.job import (
+    ABSENT,
+    Job,
+    done,
+    failed,
+    running,
+    stranger,
+)
+from yaffle.drivers.profiles.nova_server.judging import act_after, judge
+from yaffle.drivers.profiles.nova_server.mapping import words_of
+from yaffle.drivers.profiles.nova_server.marks import MARKABLE, Mark
+from yaffle.drivers.profiles.nova_server.verbs import VERBS, Verb
+from yaffle.errors import Conflict
+from yaffle.model.operations import Progress, ProgressState
+
+if TYPE_CHECKING:
+    from yaffle.drivers.profiles.nova_server.documents import Action, Server
+
+
+def submit(job: Job) -> Progress:
+    """Begin one of `VERBS`, unless it has been begun, or there is nothing to do."""
+    verb = VERBS[job.op.kind]
+    server = own(job)
+    if isinstance(server, Progress):
+        return server
+    begun = follow(job, verb, server)
+    if begun.state is not ProgressState.ABSENT:
+        return begun
+    if verb.by_state and verb.reached(server):
+        return done(f"nothing to do: {words_of(server)}")
+    leave_mark(job, server)
+    job.note(server_id=server.id)
+    answer = job.nova.do(server.id, verb.body(job.op.params), trace=job.trace)
+    job.note(server_id=server.id, request_id=answer.request_id)
+    return running(f"{job.op.kind} accepted ({answer.request_id})")
+
+
+def poll(job: Job) -> Progress:
+    """Say how far it is."""
+    server = own(job)
+    return server if isinstance(server, Progress) else follow(job, VERBS[job.op.kind], server)
+
+
+def own(job: Job) -> Server | Progress:
+    """Return the node's server, or why there is nothing to act on."""
+    ident = job.target.physical_id
+    server = job.nova.show(ident) if ident else None
+    if server is None:
+        return failed(f"{job.op.kind}: there is no server {ident}")
+    why = stranger(server, job.target)
+    return failed(f"{job.op.kind}: {why}") if why else server
+
+
+def leave_mark(job: Job, server: Server, *, source: str = "") -> None:
+    """Write on the server what is about to be done to it, where Nova lets that be written.
+
+    A server in ERROR cannot be marked. What can be done to it there either has a goal that can be
+    seen, or is a reboot, which a successor that finds no trace does once more.
+    """
+    if server.status not in MARKABLE:
+        return
+    acts = job.nova.acts(server.id)
+    before = (acts[0].request_id or "") if acts else ""
+    try:
+        job.nova.mark(server.id, job.mark(before=before, source=source).written())
+    except Conflict:
+        # Locked, or just changing: the act itself will be told the same, with a better word.
+        return
+
+
+def follow(job: Job, verb: Verb, server: Server) -> Progress:
+    """Say how far this operation is on its server; ABSENT where that bears no trace of it."""
+    mark, sent = job.marked(server), job.memory.of(job.operation_id)
+    if mark is None and sent is None:
+        return ABSENT
+    act = find(job, verb.act, server, mark)
+    return judge(verb, server, act, waited_s=job.waited_s(mark))
+
+
+def find(job: Job, name: str, server: Server, mark: Mark | None) -> Action | None:
+    """Return Nova's record of what this operation asked for, its events included."""
+    sent = job.memory.of(job.operation_id)
+    if sent is not None and sent.request_id:
+        return job.nova.act(server.id, sent.request_id)
+    if mark is None:
+        return None
+    seen = act_after(job.nova.acts(server.id) or [], name, mark.before, job.nova.client.user_id)
+    return job.nova.act(server.id, seen.request_id) if seen and seen.request_id else None

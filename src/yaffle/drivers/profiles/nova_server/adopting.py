@@ -1,0 +1,108 @@
+"""Taking over servers that somebody else has made: looked at first, then marked as a node's copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from yaffle.drivers.profiles.nova_server import spec as specs
+from yaffle.drivers.profiles.nova_server.creating import facts_of
+from yaffle.drivers.profiles.nova_server.documents import Server
+from yaffle.drivers.profiles.nova_server.job import stranger
+from yaffle.drivers.profiles.nova_server.mapping import words_of
+from yaffle.drivers.profiles.nova_server.marks import MARKABLE, NODE, OURS, owner_marks
+from yaffle.errors import Conflict, InvalidSpec
+from yaffle.model.operations import Inspection, InspectionState
+
+if TYPE_CHECKING:
+    from yaffle.drivers.profiles.nova_server.nova import Nova
+    from yaffle.model.operations import Target
+
+
+def inspect(
+    nova: Nova,
+    identity: str,
+    *,
+    overrides: Mapping[str, object],
+    snapshot: bool,
+    where: Mapping[str, object],
+) -> Inspection:
+    """Say what the server with that id or name is, and which profile would build another one."""
+    if snapshot:
+        return _refused("taking a snapshot while adopting is not supported")
+    found = _found(nova, identity)
+    if isinstance(found, Inspection):
+        return found
+    if found.metadata.get(NODE):
+        owner = found.metadata[NODE]
+        return _refused(f"server {found.id} is the copy of node {owner}", owner=owner)
+    try:
+        properties = specs.validate({**properties_of(found), **overrides})
+    except InvalidSpec as error:
+        return _refused(f"no profile can be made of it: {'; '.join(error.problems)}")
+    return _as_found(found, where, properties)
+
+
+def adopt(nova: Nova, target: Target, *, where: Mapping[str, object]) -> Inspection:
+    """Mark the server as the node's copy; once for the same node, and never for a second one."""
+    server = nova.show(target.physical_id)
+    if server is None:
+        return _absent(target.physical_id)
+    if why := stranger(server, target):
+        return _refused(why, owner=server.metadata[NODE])
+    if server.metadata.get(NODE) != str(target.node_id):
+        if server.status not in MARKABLE:
+            return _refused(f"Nova takes no metadata for it now: {words_of(server)}")
+        try:
+            nova.mark(server.id, owner_marks(target))
+        except Conflict as error:
+            return _refused(str(error))
+    return _as_found(server, where, properties_of(server))
+
+
+def properties_of(server: Server) -> dict[str, object]:
+    """Return the properties of a profile that would build another one like it.
+
+    What a server does not tell (user data, scheduler hints, fixed addresses) has to be given.
+    """
+    found: dict[str, object] = {
+        "flavor": str(server.flavor.get("original_name", "")),
+        "image": server.image_id,
+        "key_name": server.key_name,
+        "metadata": {k: v for k, v in server.metadata.items() if k not in OURS},
+        "networks": [{"network": name} for name in server.addresses] or "none",
+        "security_groups": sorted({group["name"] for group in server.security_groups}),
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _found(nova: Nova, identity: str) -> Server | Inspection:
+    server = nova.show(identity)
+    if server is not None:
+        return server
+    # A pattern to Nova, and a database's dialect of one: the name itself is compared here.
+    named = [s for s in nova.page(name=identity).servers if s.name == identity]
+    if len(named) > 1:
+        return _refused(f"{len(named)} servers have the name {identity!r}; give an id")
+    server = nova.show(named[0].id) if named else None
+    return server if server is not None else _absent(identity)
+
+
+def _as_found(
+    server: Server, where: Mapping[str, object], properties: Mapping[str, object]
+) -> Inspection:
+    return Inspection(
+        state=InspectionState.FOUND,
+        detail=words_of(server),
+        physical_id=server.id,
+        properties=properties,
+        attributes=facts_of(server, where),
+    )
+
+
+def _refused(detail: str, *, owner: str = "") -> Inspection:
+    return Inspection(state=InspectionState.REFUSED, detail=detail, owner=owner)
+
+
+def _absent(identity: str) -> Inspection:
+    return Inspection(state=InspectionState.ABSENT, detail=f"Nova knows no server {identity!r}")

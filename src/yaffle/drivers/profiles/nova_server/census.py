@@ -1,0 +1,152 @@
+"""The list of all servers, kept up to date by what has changed: one request for a thousand nodes.
+
+A full sweep now and then, after every error and whenever it is asked for; between two of them only
+what changed since the newest change that we have seen (with a margin, for those who write the times
+do not agree on them to the second). Whoever asks while a pass runs gets the next one, shared with
+everybody who has been waiting for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from yaffle.clouds.openstack import CloudBusy, CloudUnavailable
+from yaffle.drivers.profiles.nova_server.marks import NODE
+from yaffle.errors import YaffleError
+
+if TYPE_CHECKING:
+    from yaffle.drivers.profiles.nova_server.documents import Listed
+    from yaffle.drivers.profiles.nova_server.nova import Nova
+    from yaffle.ports.clock import Clock
+
+FULL_S: Final = 60.0
+"""Between two full sweeps."""
+MARGIN: Final = timedelta(seconds=60)
+PAGES_MAX: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The servers of one moment, by id."""
+
+    servers: Mapping[str, Listed]
+    newest: str = ""
+    """The newest change in it, in Nova's words for a time."""
+    copies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Ids of the servers that bear a node's mark, the oldest first."""
+
+    def copies_of(self, node_id: str) -> list[Listed]:
+        """Return the servers that bear the mark of a node, the oldest first."""
+        return [self.servers[ident] for ident in self.copies.get(node_id, ())]
+
+
+def gathered(servers: Mapping[str, Listed], newest: str) -> Snapshot:
+    """Return the snapshot of these servers."""
+    copies: dict[str, list[Listed]] = {}
+    for server in servers.values():
+        if node := server.metadata.get(NODE):
+            copies.setdefault(node, []).append(server)
+    return Snapshot(
+        servers=servers,
+        newest=newest,
+        copies={
+            node: tuple(s.id for s in sorted(several, key=lambda s: (s.created, s.id)))
+            for node, several in copies.items()
+        },
+    )
+
+
+def updated(old: Snapshot, changes: list[Listed]) -> Snapshot:
+    """Return the snapshot after some changes; what was deleted is in it no more."""
+    servers = dict(old.servers)
+    for server in changes:
+        if server.status == "DELETED":
+            servers.pop(server.id, None)
+        else:
+            servers[server.id] = server
+    return gathered(servers, max([old.newest, *(s.updated for s in changes)]))
+
+
+def since(newest: str) -> str:
+    """Return from when on to ask for changes, a margin before the newest that is known."""
+    return (datetime.fromisoformat(newest) - MARGIN).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Census:
+    """Shared by all threads of a profile."""
+
+    def __init__(self, clock: Clock, *, full_s: float = FULL_S) -> None:
+        self._clock = clock
+        self._full_s = full_s
+        self._changed = threading.Condition()
+        self._begun = 0
+        self._over = 0
+        self._running = False
+        self._answer: Snapshot | YaffleError | None = None
+        self._known: Snapshot | None = None
+        self._swept_s = 0.0
+        self._full_due = True
+
+    def take(self, nova: Nova, *, full: bool = False) -> Snapshot:
+        """Return the servers as of after this call; raises what asking for them has raised."""
+        with self._changed:
+            self._full_due = self._full_due or full
+            wanted = self._begun + 1
+            while self._running:
+                if not self._changed.wait(max(0.0, nova.client.left_s())):
+                    raise CloudBusy("the list of servers was not there in time")
+                if self._over >= wanted:
+                    return self._shared()
+            self._begun += 1
+            mine, self._running = self._begun, True
+            known, self._full_due = self._usable(), False
+        answer: Snapshot | YaffleError = CloudUnavailable("the list was given up", sent=False)
+        try:
+            answer = self._pass(nova, known)
+        except YaffleError as error:
+            answer = error
+        finally:
+            with self._changed:
+                self._running = False
+                self._over, self._answer = mine, answer
+                self._known = answer if isinstance(answer, Snapshot) else None
+                self._changed.notify_all()
+        if isinstance(answer, YaffleError):
+            raise answer
+        return answer
+
+    def _shared(self) -> Snapshot:
+        if isinstance(self._answer, YaffleError):
+            raise self._answer
+        assert self._answer is not None  # noqa: S101 - a pass is over
+        return self._answer
+
+    def _usable(self) -> Snapshot | None:
+        """Return what a list of changes may be added to; None when it is time for a full sweep."""
+        late = self._clock.monotonic_s() - self._swept_s >= self._full_s
+        if self._full_due or late or self._known is None or not self._known.newest:
+            return None
+        return self._known
+
+    def _pass(self, nova: Nova, known: Snapshot | None) -> Snapshot:
+        began_s = self._clock.monotonic_s()
+        found = _pages(nova, since(known.newest) if known else "")
+        if known is not None:
+            return updated(known, found)
+        self._swept_s = began_s
+        servers = {server.id: server for server in found if server.status != "DELETED"}
+        return gathered(servers, max((s.updated for s in found), default=""))
+
+
+def _pages(nova: Nova, changed_since: str) -> list[Listed]:
+    found: list[Listed] = []
+    for _ in range(PAGES_MAX):
+        page = nova.page(marker=found[-1].id if found else "", since=changed_since)
+        found += page.servers
+        if not page.more or not page.servers:
+            return found
+    raise CloudUnavailable(f"more than {PAGES_MAX} pages of servers", sent=True)

@@ -1,0 +1,198 @@
+"""CREATE: one server per operation. What may already be there is looked for first, extras are deleted.
+
+Nova does not deduplicate: a request that was sent twice makes two servers. So a request that got no
+answer is waited for, and where two servers bear the same operation all the same, the oldest one is
+the copy and the others are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from yaffle.clouds.openstack import CloudUnavailable
+from yaffle.drivers.profiles.nova_server.job import (
+    ABSENT,
+    SETTLE_S,
+    Job,
+    done,
+    failed,
+    running,
+)
+from yaffle.drivers.profiles.nova_server.mapping import words_of
+from yaffle.drivers.profiles.nova_server.marks import owner_marks
+from yaffle.drivers.profiles.nova_server.nova import PERSONALITY, READ
+from yaffle.drivers.profiles.nova_server.reading import PROJECT
+from yaffle.drivers.profiles.nova_server.spec import encoded_user_data
+from yaffle.errors import NotFound
+
+if TYPE_CHECKING:
+    from yaffle.drivers.profiles.nova_server.documents import Listed, Server
+    from yaffle.model.operations import Progress
+
+log = structlog.get_logger(__name__)
+
+_VERBATIM: Final = ("availability_zone", "config_drive", "key_name", "personality")
+
+
+def submit(job: Job) -> Progress:
+    """Ask for a server, unless this operation has, or an older copy may still run."""
+    begun = _known(job)
+    if begun is not None:
+        return begun
+    copies = _copies(job)
+    ours = [server for server in copies if job.marked(server)]
+    if ours:
+        return _stands(job, _one_of(job, ours))
+    if copies:
+        named = ", ".join(f"{server.id} ({words_of(server)})" for server in copies)
+        return failed(f"CREATE: an older copy of this node may still run: {named}")
+    version, body = request(job)
+    try:
+        ident = job.nova.create(body, version=version, trace=job.trace)
+    except CloudUnavailable as error:
+        if error.sent:
+            job.note()
+        raise
+    job.note(server_id=ident, request_id="accepted")
+    return running(f"Nova has accepted server {ident}", physical_id=ident)
+
+
+def poll(job: Job) -> Progress:
+    """Say how far the server is."""
+    known = _known(job)
+    if known is not None:
+        return known
+    ours = [server for server in _copies(job) if job.marked(server)]
+    return _stands(job, _one_of(job, ours)) if ours else ABSENT
+
+
+def _known(job: Job) -> Progress | None:
+    """Answer from what this process has sent itself; None where that says nothing."""
+    sent = job.memory.of(job.operation_id)
+    if sent is None:
+        return None
+    if sent.server_id:
+        return _stands(job, sent.server_id)
+    if job.waited_s(None) < SETTLE_S:
+        ours = [server for server in _copies(job) if job.marked(server)]
+        if not ours:
+            return running("asked for, no answer, and nothing to be seen of it yet")
+    return None
+
+
+def _copies(job: Job) -> list[Listed]:
+    """Return every server that is or may be a copy of the node."""
+    snapshot = job.census.take(job.nova, full=True)
+    copies = snapshot.copies_of(job.target.node_id)
+    ident = job.target.physical_id
+    if ident and all(server.id != ident for server in copies):
+        # Its mark may have been wiped, and a list may lack what is there.
+        server = job.nova.show(ident)
+        if server is not None and server.status != "DELETED":
+            copies.append(server)
+    return copies
+
+
+def _one_of(job: Job, ours: list[Listed]) -> str:
+    """Return the copy that counts, and delete what a request sent twice has made besides."""
+    for extra in ours[1:]:
+        log.warning("extra copy deleted", server=extra.id, node=job.target.node_id)
+        try:
+            job.nova.delete(extra.id, force=True, trace=job.trace)
+        except NotFound:
+            continue
+    return ours[0].id
+
+
+def _stands(job: Job, ident: str) -> Progress:
+    """Say how far that server is."""
+    server = job.nova.show(ident)
+    if server is None:
+        return failed(f"CREATE: server {ident} was deleted while it was made", physical_id=ident)
+    words = words_of(server)
+    match server.status:
+        case "BUILD":
+            return running(words, physical_id=ident)
+        case "ERROR":
+            return failed(f"CREATE: server {ident} failed: {words}", physical_id=ident)
+        case "UNKNOWN":
+            return running(f"Nova cannot reach its cell: {words}", physical_id=ident)
+        case _:
+            return done(words, physical_id=ident, attributes=facts_of(server, job.facts))
+
+
+def facts_of(server: Server, where: Mapping[str, object]) -> dict[str, object]:
+    """Return what is stored of a node with its copy; `where` says in which cloud that is."""
+    found: dict[str, object] = {
+        "server_name": server.name,
+        "image": server.image_id,
+        "flavor": str(server.flavor.get("original_name", "")),
+        "node_ip": server.node_ip,
+        "host": server.host or "",
+        "availability_zone": server.zone or "",
+        PROJECT: server.tenant_id,
+        **where,
+    }
+    return {key: value for key, value in found.items() if value != ""}
+
+
+def request(job: Job) -> tuple[str, Mapping[str, object]]:
+    """Return the version of the API and the body that ask for the node's server."""
+    spec = job.target.spec
+    server: dict[str, object] = {
+        "name": spec.get("name") or job.target.name,
+        "flavorRef": job.flavor(spec["flavor"]),
+        "networks": networks(job, spec.get("networks", "auto")),
+        "OS-DCF:diskConfig": "AUTO" if spec.get("auto_disk_config", True) else "MANUAL",
+        "metadata": {**_own(spec), **owner_marks(job.target), **job.mark().written()},
+    }
+    server |= {key: spec[key] for key in _VERBATIM if spec.get(key) is not None}
+    if spec.get("image"):
+        server["imageRef"] = job.image(spec["image"])
+    if spec.get("admin_pass"):
+        server["adminPass"] = spec["admin_pass"]
+    if spec.get("block_device_mapping_v2"):
+        server["block_device_mapping_v2"] = spec["block_device_mapping_v2"]
+    if isinstance(groups := spec.get("security_groups"), list | tuple):
+        server["security_groups"] = [{"name": name} for name in groups]
+    if spec.get("user_data"):
+        server["user_data"] = encoded_user_data(str(spec["user_data"]))
+    if files := spec.get("personality"):
+        server["personality"] = _encoded(files)
+    body: dict[str, object] = {"server": server}
+    if spec.get("scheduler_hints"):
+        body["os:scheduler_hints"] = spec["scheduler_hints"]
+    return PERSONALITY if files else READ, body
+
+
+def networks(job: Job, given: object) -> object:
+    """Return networks as Nova wants them: a word, or a list of ids."""
+    if not isinstance(given, list | tuple):
+        return given
+    found: list[dict[str, object]] = []
+    for item in given:
+        if not isinstance(item, Mapping):
+            continue
+        if "port" in item:
+            found.append({"port": item["port"]})
+            continue
+        one: dict[str, object] = {"uuid": job.network(item.get("network"))}
+        found.append(one | ({"fixed_ip": item["fixed_ip"]} if "fixed_ip" in item else {}))
+    return found
+
+
+def _own(spec: Mapping[str, object]) -> dict[str, str]:
+    given = spec.get("metadata")
+    return {str(k): str(v) for k, v in given.items()} if isinstance(given, Mapping) else {}
+
+
+def _encoded(files: object) -> list[dict[str, str]]:
+    given = files if isinstance(files, list | tuple) else ()
+    return [
+        {"path": str(f["path"]), "contents": encoded_user_data(str(f["contents"]))}
+        for f in given
+        if isinstance(f, Mapping)
+    ]

@@ -1,0 +1,104 @@
+"""EVACUATE: the same server on another host, only when Nova has lost the one that it was on.
+
+Order: Nova must believe the host dead; it is forced down, so that it stays so; the server is marked
+with the host that it leaves; then it is asked for. What arrives switched off is switched on. A move
+that failed leaves the server on the dead host, and is asked for again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final
+
+from yaffle.drivers.profiles.nova_server.acting import find, leave_mark, own
+from yaffle.drivers.profiles.nova_server.creating import facts_of
+from yaffle.drivers.profiles.nova_server.job import ABSENT, Job, done, failed, running
+from yaffle.drivers.profiles.nova_server.judging import judge, wrong_with
+from yaffle.drivers.profiles.nova_server.mapping import words_of
+from yaffle.drivers.profiles.nova_server.nova import EVACUATE as VERSION
+from yaffle.drivers.profiles.nova_server.rebuilding import switched_on
+from yaffle.drivers.profiles.nova_server.verbs import Verb, idle, runs
+from yaffle.model.operations import Progress, ProgressState
+
+if TYPE_CHECKING:
+    from yaffle.drivers.profiles.nova_server.documents import Server
+    from yaffle.drivers.profiles.nova_server.marks import Mark
+
+ACT: Final = "evacuate"
+TRIES: Final = 3
+_VERB: Final = Verb(act=ACT, body=lambda _: {}, reached=runs, by_state=False, starts=True)
+
+
+def submit(job: Job) -> Progress:
+    """Begin it, unless it has been begun, or the host is not lost."""
+    server = own(job)
+    if isinstance(server, Progress):
+        return server
+    begun = _follow(job, server)
+    if begun.state is not ProgressState.ABSENT:
+        return begun
+    refused = _prepared(job, server)
+    if refused is not None:
+        return refused
+    leave_mark(job, server, source=server.host or "")
+    return _ask(job, server)
+
+
+def poll(job: Job) -> Progress:
+    """Say how far it is; asks again where it failed, and switches on what arrived off."""
+    server = own(job)
+    return server if isinstance(server, Progress) else _follow(job, server)
+
+
+def _prepared(job: Job, server: Server) -> Progress | None:
+    """Make sure that the host is dead to Nova, and stays so; return why not, if not."""
+    services = job.nova.services()
+    if services is None or not server.host:
+        return failed("EVACUATE: only an administrator may see hosts and move servers off them")
+    service = services.get(server.host)
+    if service is None:
+        return failed(f"EVACUATE: Nova knows no nova-compute on {server.host}")
+    if service.up:
+        return failed(f"EVACUATE: Nova says that host {server.host} is up: nothing was moved")
+    if not idle(server):
+        return running(f"later, for something else is being done to it: {words_of(server)}")
+    if not service.forced_down:
+        job.nova.force_down(service)
+    return None
+
+
+def _ask(job: Job, server: Server) -> Progress:
+    host = job.op.params.get("host")
+    body = {"evacuate": {"host": host} if host else {}}
+    job.note(server_id=server.id)
+    answer = job.nova.do(server.id, body, version=VERSION, trace=job.trace)
+    job.note(server_id=server.id, request_id=answer.request_id)
+    return running(f"evacuation from {server.host} accepted ({answer.request_id})")
+
+
+def _follow(job: Job, server: Server) -> Progress:
+    mark, sent = job.marked(server), job.memory.of(job.operation_id)
+    if mark is None and sent is None:
+        return ABSENT
+    act = find(job, ACT, server, mark)
+    if act is not None and idle(server) and wrong_with(act):
+        return _again(job, server, mark, wrong_with(act))
+    found = switched_on(job, server, judge(_VERB, server, act, waited_s=job.waited_s(mark)))
+    if found.state is not ProgressState.DONE:
+        return found
+    if mark is not None and mark.source and server.host == mark.source:
+        return _again(job, server, mark, f"it is still on {mark.source}")
+    arrived = done(f"runs on {server.host}; {words_of(server)}")
+    return replace(arrived, attributes=facts_of(server, job.facts))
+
+
+def _again(job: Job, server: Server, mark: Mark | None, why: str) -> Progress:
+    """Ask once more: a move that failed has left the server where it was."""
+    acts = takewhile(
+        lambda act: mark is None or act.request_id != mark.before, job.nova.acts(server.id) or ()
+    )
+    tried = sum(act.action == ACT for act in acts)
+    if tried >= TRIES:
+        return failed(f"EVACUATE failed {tried} times, last: {why}; {words_of(server)}")
+    return _prepared(job, server) or _ask(job, server)

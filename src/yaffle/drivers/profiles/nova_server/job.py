@@ -1,0 +1,142 @@
+"""One operation on its way: what it is, what it may ask, and the few ways for it to stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from yaffle.clouds.openstack import CloudUnavailable
+from yaffle.drivers.profiles.nova_server.marks import NODE, Mark, mark_of, trace_of
+from yaffle.drivers.profiles.nova_server.memory import Memory, Sent
+from yaffle.errors import Conflict, NotFound, YaffleError
+from yaffle.model.operations import Operation, Progress, ProgressState
+
+if TYPE_CHECKING:
+    from yaffle.drivers.profiles.nova_server.census import Census
+    from yaffle.drivers.profiles.nova_server.documents import Listed
+    from yaffle.drivers.profiles.nova_server.nova import Nova
+    from yaffle.model.ids import OperationId
+    from yaffle.model.operations import Target
+    from yaffle.ports.clock import Clock
+
+SETTLE_S: Final = 20.0
+"""How long a request that got no answer may still be on its way to Nova, or in its queue."""
+ABSENT: Final = Progress(
+    state=ProgressState.ABSENT, detail="the server bears no trace of that operation"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What a submit or a poll has at hand, in its thread."""
+
+    op: Operation
+    operation_id: OperationId
+    nova: Nova
+    census: Census
+    memory: Memory
+    clock: Clock
+    facts: Mapping[str, object]
+    """Where the copies are: attributes of every server that is made."""
+
+    @property
+    def target(self) -> Target:
+        """The node."""
+        return self.op.target
+
+    @property
+    def trace(self) -> str | None:
+        """The request id under which the cloud's logs name this operation."""
+        return trace_of(self.operation_id)
+
+    def flavor(self, given: object) -> str:
+        """Return the id of a flavor."""
+        return self._named("flavor", given, self.nova.flavor_id)
+
+    def image(self, given: object) -> str:
+        """Return the id of an image."""
+        return self._named("image", given, self.nova.image_id)
+
+    def network(self, given: object) -> str:
+        """Return the id of a network."""
+        return self._named("network", given, self.nova.network_id)
+
+    def _named(self, what: str, given: object, look: Callable[[str], str]) -> str:
+        return self.memory.names.of(what, str(given), self.clock.monotonic_s(), look)
+
+    def mark(self, *, before: str = "", source: str = "") -> Mark:
+        """Return the mark to leave on the server now."""
+        return Mark(
+            operation_id=str(self.operation_id),
+            kind=self.op.kind,
+            at_us=self.clock.now_us(),
+            before=before,
+            source=source,
+        )
+
+    def marked(self, server: Listed) -> Mark | None:
+        """Return this operation's mark on the server, if it bears that."""
+        mark = mark_of(server.metadata)
+        return mark if mark is not None and mark.operation_id == str(self.operation_id) else None
+
+    def note(self, *, server_id: str = "", request_id: str = "") -> None:
+        """Remember that a request was sent; without a request id nobody knows whether it arrived."""
+        sent = Sent(at_s=self.clock.monotonic_s(), server_id=server_id, request_id=request_id)
+        self.memory.note(self.operation_id, sent)
+
+    def waited_s(self, mark: Mark | None) -> float:
+        """Return for how long nothing has been seen of what was begun."""
+        sent = self.memory.of(self.operation_id)
+        if sent is not None:
+            return self.clock.monotonic_s() - sent.at_s
+        # Another engine began it: by the clock that all engines keep with their database.
+        began_us = mark.at_us if mark is not None else 0
+        return max(0.0, (self.clock.now_us() - began_us) / 1_000_000)
+
+
+def running(detail: str, *, physical_id: str | None = None) -> Progress:
+    """Ask again later."""
+    return Progress(state=ProgressState.RUNNING, detail=detail, physical_id=physical_id)
+
+
+def failed(detail: str, *, physical_id: str | None = None) -> Progress:
+    """It has ended otherwise than it should."""
+    return Progress(state=ProgressState.FAILED, detail=detail, physical_id=physical_id)
+
+
+def done(
+    detail: str,
+    *,
+    physical_id: str | None = None,
+    attributes: Mapping[str, object] | None = None,
+) -> Progress:
+    """It has ended as it should."""
+    return Progress(
+        state=ProgressState.DONE, detail=detail, physical_id=physical_id, attributes=attributes
+    )
+
+
+def stranger(server: Listed, target: Target) -> str:
+    """Say why a server is not this node's; empty when it is, or when nobody claims it."""
+    owner = server.metadata.get(NODE, "")
+    if owner in ("", str(target.node_id)):
+        return ""
+    return f"server {server.id} is the copy of node {owner}"
+
+
+def of_error(error: YaffleError) -> Progress:
+    """Return what an error of Nova's means for an operation that it came from.
+
+    Unavailable is never an end: whoever polls next finds out whether anything has come of it.
+    """
+    match error:
+        case CloudUnavailable():
+            how = "it may have arrived" if error.sent else "it was not sent"
+            return running(f"no usable answer, {how}: {error}")
+        case Conflict() if "task_state" in str(error):
+            return running(f"later, for something else is being done to it: {error}")
+        case NotFound():
+            return failed(f"it is gone: {error}")
+        case _:
+            return failed(str(error))

@@ -1,0 +1,82 @@
+"""What Yaffle leaves on a server: whose copy it is, and which operation was begun on it.
+
+    cluster_id, cluster_node_id, cluster_node_index   as Senlin wrote them
+    yaffle_operation                                  the id of the newest operation
+    yaffle_operation_note                             KIND, when it was begun (µs), the newest act
+                                                      that Nova knew of before it, and its source host
+
+Nova keeps no trace of a caller's own request id: what it remembers of an act is an id that it made
+itself, and that it tells in its answer. So whoever finds a mark asks whether an act of that kind is
+newer than the one that the mark names; an engine that died between the two left none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from yaffle.model.ids import OperationId
+    from yaffle.model.operations import Target
+
+CLUSTER: Final = "cluster_id"
+NODE: Final = "cluster_node_id"
+INDEX: Final = "cluster_node_index"
+OPERATION: Final = "yaffle_operation"
+NOTE: Final = "yaffle_operation_note"
+OURS: Final = frozenset({CLUSTER, NODE, INDEX, OPERATION, NOTE})
+_NOTHING: Final = "-"
+
+MARKABLE: Final = frozenset({"ACTIVE", "PAUSED", "SUSPENDED", "SHUTOFF"})
+"""Nova refuses (409) to change the metadata of a server that is in any other state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """The newest operation that was begun on a server."""
+
+    operation_id: str
+    kind: str
+    at_us: int
+    before: str = ""
+    """Request id of the newest act before it; empty where there was none."""
+    source: str = ""
+    """The host that the server was on, where the operation is to take it away from there."""
+
+    def written(self) -> dict[str, str]:
+        """Return the metadata that says so."""
+        note = (self.kind, str(self.at_us), self.before or _NOTHING, self.source or _NOTHING)
+        return {OPERATION: self.operation_id, NOTE: " ".join(note)}
+
+
+def owner_marks(target: Target) -> dict[str, str]:
+    """Return the metadata that makes a server the copy of a node."""
+    return {
+        CLUSTER: target.cluster_id or "",
+        NODE: target.node_id,
+        INDEX: str(target.index),
+    }
+
+
+def mark_of(metadata: Mapping[str, str]) -> Mark | None:
+    """Return the mark; None where there is none, or where somebody has spoilt it."""
+    ident, note = metadata.get(OPERATION, ""), metadata.get(NOTE, "").split(" ")
+    if not ident or len(note) != 4 or not note[1].isdigit():
+        return None
+    kind, at_us, before, source = note
+    return Mark(
+        operation_id=ident,
+        kind=kind,
+        at_us=int(at_us),
+        before="" if before == _NOTHING else before,
+        source="" if source == _NOTHING else source,
+    )
+
+
+def trace_of(operation_id: OperationId) -> str | None:
+    """Return the request id under which the cloud's logs name the operation; None if it is no UUID."""
+    text = str(operation_id).lower()
+    shape = [len(part) for part in text.split("-")]
+    hexadecimal = all(c in "0123456789abcdef-" for c in text)
+    return f"req-{text}" if shape == [8, 4, 4, 4, 12] and hexadecimal else None

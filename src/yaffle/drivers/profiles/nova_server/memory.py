@@ -1,0 +1,90 @@
+"""What this process knows of the operations it has sent, beyond what a server bears: bounded.
+
+A successor lacks it, and reads the target instead. It says two things that no target can: that a
+request of ours is on its way this very moment, and under which id Nova has accepted one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from yaffle.model.ids import OperationId
+
+KEPT: Final = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A request that Nova has accepted, or may have got."""
+
+    at_s: float
+    """Monotonic."""
+    server_id: str = ""
+    request_id: str = ""
+    """Nova's own id of it; empty while it is not known to have been accepted."""
+
+
+@dataclass(slots=True)
+class Names:
+    """Ids that were found for names a moment ago: a submit that was late gets further next time."""
+
+    kept_s: float = 30.0
+    _found: dict[tuple[str, str], tuple[float, str]] = field(default_factory=dict)
+
+    def of(self, what: str, given: str, now_s: float, look: Callable[[str], str]) -> str:
+        """Return the id, looked up anew where it is not known or was found too long ago."""
+        at_s, ident = self._found.get((what, given), (-self.kept_s, ""))
+        if now_s - at_s < self.kept_s:
+            return ident
+        ident = look(given)
+        if len(self._found) >= KEPT:
+            self._found.clear()
+        self._found[what, given] = now_s, ident
+        return ident
+
+
+@dataclass(slots=True)
+class Memory:
+    """By operation id; the oldest is forgotten first."""
+
+    names: Names = field(default_factory=Names)
+    _sent: OrderedDict[OperationId, Sent] = field(default_factory=OrderedDict)
+    _underway: set[OperationId] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def note(self, operation_id: OperationId, sent: Sent) -> None:
+        """Remember a request."""
+        with self._lock:
+            self._sent[operation_id] = sent
+            self._sent.move_to_end(operation_id)
+            while len(self._sent) > KEPT:
+                self._sent.popitem(last=False)
+
+    def of(self, operation_id: OperationId) -> Sent | None:
+        """Return the newest request of an operation."""
+        with self._lock:
+            return self._sent.get(operation_id)
+
+    def underway(self, operation_id: OperationId) -> bool:
+        """Whether a thread of ours is at it, its caller perhaps long gone."""
+        with self._lock:
+            return operation_id in self._underway
+
+    @contextmanager
+    def alone(self, operation_id: OperationId) -> Iterator[bool]:
+        """Hold the operation for this thread; yields False where another one holds it."""
+        with self._lock:
+            mine = operation_id not in self._underway
+            self._underway.add(operation_id)
+        try:
+            yield mine
+        finally:
+            if mine:
+                with self._lock:
+                    self._underway.discard(operation_id)

@@ -1,0 +1,179 @@
+"""Nova's API in our words: one method per request, with the version of the API that it needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from yaffle.clouds.openstack import Answer, Client
+from yaffle.drivers.profiles.nova_server.documents import (
+    Action,
+    ActionDocument,
+    Actions,
+    Console,
+    Created,
+    Flavors,
+    Identified,
+    Images,
+    Networks,
+    Server,
+    ServerDocument,
+    ServerPage,
+    Service,
+    Services,
+)
+from yaffle.errors import BadRequest, Forbidden, NotFound
+
+READ: Final = "2.73"
+"""From 2.69 on a cell that is down is told (UNKNOWN), where it was left out before."""
+PERSONALITY: Final = "2.56"
+"""The last one that takes files, and already one where networks must be said."""
+EVACUATE: Final = "2.68"
+"""Below 2.95, where what is evacuated arrives stopped."""
+VOLUME_REBUILD: Final = "2.93"
+PAGE: Final = 1000
+COMPUTE: Final = "compute"
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+class Nova:
+    """What one call asks of Nova; raises as `Client` does. Used in one thread, then thrown away."""
+
+    def __init__(self, client: Client, *, all_projects: bool = False) -> None:
+        self.client = client
+        self._scope: dict[str, str | int] = {"all_tenants": 1} if all_projects else {}
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def show(self, ident: str) -> Server | None:
+        """Return the server; None when Nova itself says that there is none."""
+        try:
+            answer = self.client.get(COMPUTE, f"/servers/{ident}", version=READ)
+        except NotFound:
+            return None
+        return answer.parsed(ServerDocument).server
+
+    def page(self, *, marker: str = "", since: str = "", name: str = "") -> ServerPage:
+        """Return a page of servers; with `since`, those that changed, deleted ones included."""
+        query: dict[str, str | int] = {"limit": PAGE, **self._scope}
+        query |= {"marker": marker} if marker else {}
+        query |= {"changes-since": since} if since else {}
+        query |= {"name": name} if name else {}
+        answer = self.client.get(COMPUTE, "/servers/detail", version=READ, query=query)
+        return answer.parsed(ServerPage)
+
+    def acts(self, ident: str) -> list[Action] | None:
+        """Return what was done to a server, newest first, also when it is deleted already.
+
+        None: Nova does not know it (any more), or does not tell us.
+        """
+        try:
+            answer = self.client.get(COMPUTE, f"/servers/{ident}/os-instance-actions", version=READ)
+        except (NotFound, Forbidden):
+            return None
+        return answer.parsed(Actions).acts
+
+    def act(self, ident: str, request_id: str) -> Action | None:
+        """Return one act with its events; None when there is no such act."""
+        path = f"/servers/{ident}/os-instance-actions/{request_id}"
+        try:
+            return self.client.get(COMPUTE, path, version=READ).parsed(ActionDocument).act
+        except (NotFound, Forbidden):
+            return None
+
+    def services(self) -> dict[str, Service] | None:
+        """Return every nova-compute by its host; None when we are not told."""
+        query = {"binary": "nova-compute"}
+        try:
+            answer = self.client.get(COMPUTE, "/os-services", version=READ, query=query)
+        except Forbidden:
+            return None
+        return {s.host: s for s in answer.parsed(Services).services}
+
+    def console(self, ident: str, lines: int) -> str:
+        """Return the end of the console's log."""
+        answer = self.do(ident, {"os-getConsoleOutput": {"length": lines}})
+        return answer.parsed(Console).output or ""
+
+    # --- names ----------------------------------------------------------------------------------
+
+    def flavor_id(self, given: str) -> str:
+        """Return the id of a flavor that is given by id or name; BadRequest where there is none."""
+        try:
+            self.client.get(COMPUTE, f"/flavors/{given}", version=READ)
+        except NotFound:
+            found = self.client.get(COMPUTE, "/flavors", version=READ).parsed(Flavors).flavors
+            return _the_one("flavor", given, [f for f in found if f.name == given])
+        return given
+
+    def image_id(self, given: str) -> str:
+        """Return the id of an image that is given by id or name; BadRequest where there is none."""
+        if _UUID.fullmatch(given):
+            # Nova says so itself where there is none; Glance says 404 as a page for people.
+            return given
+        answer = self.client.get("image", "/v2/images", query={"name": given})
+        return _the_one("image", given, answer.parsed(Images).images)
+
+    def network_id(self, given: str) -> str:
+        """Return the id of a network that is given by id or name; BadRequest where there is none."""
+        for query in ({"id": given}, {"name": given}):
+            answer = self.client.get("network", "/v2.0/networks", query=query)
+            found = [n for n in answer.parsed(Networks).networks if given in (n.id, n.name)]
+            if found:
+                return _the_one("network", given, found)
+        return _the_one("network", given, [])
+
+    # --- acting ---------------------------------------------------------------------------------
+
+    def create(self, body: Mapping[str, object], *, version: str, trace: str | None) -> str:
+        """Ask for a server; return its id."""
+        answer = self.client.act(
+            "POST", COMPUTE, "/servers", body=body, version=version, trace=trace
+        )
+        return answer.parsed(Created).server.id
+
+    def delete(self, ident: str, *, force: bool, trace: str | None = None) -> Answer:
+        """Ask for its deletion; `force` also where Nova would keep it for a while."""
+        if force:
+            return self.do(ident, {"forceDelete": None}, trace=trace)
+        return self.client.act("DELETE", COMPUTE, f"/servers/{ident}", version=READ, trace=trace)
+
+    def do(
+        self,
+        ident: str,
+        body: Mapping[str, object],
+        *,
+        version: str = READ,
+        trace: str | None = None,
+    ) -> Answer:
+        """Ask for an act on a server."""
+        path = f"/servers/{ident}/action"
+        return self.client.act("POST", COMPUTE, path, body=body, version=version, trace=trace)
+
+    def mark(self, ident: str, metadata: Mapping[str, str]) -> None:
+        """Add to the metadata of a server."""
+        body = {"metadata": dict(metadata)}
+        self.client.act("POST", COMPUTE, f"/servers/{ident}/metadata", body=body, version=READ)
+
+    def replace_metadata(self, ident: str, metadata: Mapping[str, str]) -> None:
+        """Give a server this metadata, and no other."""
+        body = {"metadata": dict(metadata)}
+        self.client.act("PUT", COMPUTE, f"/servers/{ident}/metadata", body=body, version=READ)
+
+    def rename(self, ident: str, name: str) -> None:
+        """Give a server another name."""
+        body = {"server": {"name": name}}
+        self.client.act("PUT", COMPUTE, f"/servers/{ident}", body=body, version=READ)
+
+    def force_down(self, service: Service) -> None:
+        """Tell Nova that a host is dead, and stays so until somebody says otherwise."""
+        body = {"forced_down": True}
+        self.client.act("PUT", COMPUTE, f"/os-services/{service.id}", body=body, version=READ)
+
+
+def _the_one(what: str, given: str, found: list[Identified]) -> str:
+    if len(found) == 1:
+        return found[0].id
+    how = "no" if not found else f"{len(found)} times a"
+    raise BadRequest(f"there is {how} {what} {given!r}")

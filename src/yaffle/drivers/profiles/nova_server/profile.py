@@ -1,0 +1,219 @@
+"""The profile as the engine sees it: every call in a thread of the cloud's pool, with a deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+
+from yaffle.clouds.openstack import Client, Cloud, CloudsYaml
+from yaffle.clouds.settings import Section
+from yaffle.drivers.profiles.nova_server import (
+    acting,
+    adopting,
+    creating,
+    deleting,
+    evacuating,
+    hosting,
+    reading,
+    rebuilding,
+    telling,
+    verbs,
+)
+from yaffle.drivers.profiles.nova_server import spec as specs
+from yaffle.drivers.profiles.nova_server.census import Census
+from yaffle.drivers.profiles.nova_server.job import Job, failed, of_error, running
+from yaffle.drivers.profiles.nova_server.memory import Memory
+from yaffle.drivers.profiles.nova_server.nova import Nova
+from yaffle.drivers.profiles.nova_server.schema import SCHEMA
+from yaffle.drivers.profiles.nova_server.settings import NovaSettings
+from yaffle.errors import YaffleError
+from yaffle.model.ids import OperationId
+from yaffle.model.operations import (
+    HostReading,
+    Inspection,
+    InspectionState,
+    Operation,
+    OperationSpec,
+    Progress,
+    Promise,
+    Reading,
+    Target,
+)
+from yaffle.model.properties import Schema
+from yaffle.ports.context import DriverContext
+
+if TYPE_CHECKING:
+    from yaffle.ports.profile import Adopting, Describing, Hosted, Profile
+
+T = TypeVar("T")
+Step = Callable[[Job], Progress]
+
+_STEPS: Final[Mapping[str, tuple[Step, Step]]] = {
+    **dict.fromkeys(verbs.VERBS, (acting.submit, acting.poll)),
+    verbs.CREATE: (creating.submit, creating.poll),
+    verbs.DELETE: (deleting.submit, deleting.poll),
+    verbs.KILL: (deleting.submit, deleting.poll),
+    verbs.REBUILD: (rebuilding.submit, rebuilding.poll),
+    verbs.UPDATE: (rebuilding.submit, rebuilding.poll),
+    verbs.EVACUATE: (evacuating.submit, evacuating.poll),
+}
+
+
+class NovaServer:
+    """Servers of an OpenStack cloud; what an engine must know of an operation, the server bears."""
+
+    type: ClassVar[str] = "os.nova.server-1.0"
+    promises: ClassVar[frozenset[Promise]] = frozenset(
+        {Promise.DEDUPLICATES, Promise.CONFIRMS_DELETE, Promise.SURVIVES_ENGINE}
+    )
+    operations: ClassVar[Mapping[str, OperationSpec]] = verbs.OPERATIONS
+    schema: ClassVar[Schema] = SCHEMA
+
+    def __init__(self, context: DriverContext, *, cloud: Cloud | None = None) -> None:
+        section = Section(context.section or f'drivers."{self.type}"', context.settings)
+        self._settings = NovaSettings.read(section)
+        self._clock = context.clock
+        self._cloud = cloud or Cloud(self._settings.credentials, context.clock)
+        self._census = Census(context.clock, full_s=self._settings.full_sweep_s)
+        self._memory = Memory()
+
+    def validate(self, spec: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the properties with defaults filled in; raise InvalidSpec naming every fault."""
+        return specs.validate(spec)
+
+    async def read(self, targets: Sequence[Target], *, deadline_s: float) -> Sequence[Reading]:
+        """Say how each server is, in order."""
+
+        def work(nova: Nova) -> Sequence[Reading]:
+            every = self._settings.all_projects
+            return reading.read(nova, self._census, targets, all_projects=every)
+
+        try:
+            return await self._ask(work, deadline_s)
+        except (TimeoutError, YaffleError) as error:
+            return [reading.unclear(t, _why(error, deadline_s)) for t in targets]
+
+    async def hosts(self, targets: Sequence[Target], *, deadline_s: float) -> Sequence[HostReading]:
+        """Say, in order, how the machine under each server is."""
+        try:
+            return await self._ask(lambda n: hosting.hosts(n, self._census, targets), deadline_s)
+        except (TimeoutError, YaffleError) as error:
+            why = _why(error, deadline_s)
+            return [HostReading(name="", up=None, detail=why) for _ in targets]
+
+    async def submit(
+        self, op: Operation, *, operation_id: OperationId, deadline_s: float
+    ) -> Progress:
+        """Begin an operation, or say how far it is when it has been begun."""
+        return await self._step(op, operation_id, 0, deadline_s)
+
+    async def poll(
+        self, op: Operation, *, operation_id: OperationId, deadline_s: float
+    ) -> Progress:
+        """Say how far an operation is, and move on one that has several steps."""
+        return await self._step(op, operation_id, 1, deadline_s)
+
+    async def capture(self, target: Target, *, deadline_s: float) -> str:
+        """Return state, acts and console."""
+        try:
+            return await self._ask(lambda nova: telling.capture(nova, target), deadline_s)
+        except (TimeoutError, YaffleError) as error:
+            return f"no evidence: {_why(error, deadline_s)}"
+
+    async def describe(self, target: Target, *, deadline_s: float) -> Mapping[str, object]:
+        """Return what Nova shows of the server."""
+        try:
+            return await self._ask(
+                lambda nova: telling.describe(nova, target, self._where()), deadline_s
+            )
+        except (TimeoutError, YaffleError) as error:
+            return {"unclear": _why(error, deadline_s)}
+
+    async def inspect(
+        self, identity: str, *, overrides: Mapping[str, object], snapshot: bool, deadline_s: float
+    ) -> Inspection:
+        """Say what a server is that a node may be made of."""
+        return await self._inspection(
+            lambda nova: adopting.inspect(
+                nova, identity, overrides=overrides, snapshot=snapshot, where=self._where()
+            ),
+            deadline_s,
+        )
+
+    async def adopt(self, target: Target, *, deadline_s: float) -> Inspection:
+        """Mark a server as the copy of a node."""
+        return await self._inspection(
+            lambda nova: adopting.adopt(nova, target, where=self._where()), deadline_s
+        )
+
+    async def _inspection(
+        self, work: Callable[[Nova], Inspection], deadline_s: float
+    ) -> Inspection:
+        try:
+            return await self._ask(work, deadline_s)
+        except (TimeoutError, YaffleError) as error:
+            return Inspection(state=InspectionState.UNKNOWN, detail=_why(error, deadline_s))
+
+    async def _step(
+        self, op: Operation, operation_id: OperationId, which: int, deadline_s: float
+    ) -> Progress:
+        steps = _STEPS.get(op.kind)
+        if steps is None:
+            return failed(f"{self.type} has no operation {op.kind}")
+
+        def work(nova: Nova) -> Progress:
+            with self._memory.alone(operation_id) as mine:
+                if not mine:
+                    return running("an earlier request for it is still on its way")
+                job = self._job(op, operation_id, nova)
+                try:
+                    return self._elsewhere(job) or steps[which](job)
+                except YaffleError as error:
+                    return of_error(error)
+
+        try:
+            return await self._ask(work, deadline_s)
+        except (TimeoutError, YaffleError) as error:
+            return running(_why(error, deadline_s))
+
+    def _job(self, op: Operation, operation_id: OperationId, nova: Nova) -> Job:
+        return Job(
+            op=op,
+            operation_id=operation_id,
+            nova=nova,
+            census=self._census,
+            memory=self._memory,
+            clock=self._clock,
+            facts=self._where(),
+        )
+
+    def _elsewhere(self, job: Job) -> Progress | None:
+        """Return the answer for a node of another project: nothing is done, nothing is believed."""
+        if self._settings.all_projects or reading.PROJECT not in job.target.attributes:
+            return None
+        why = reading.foreign(job.target.attributes, job.nova.client.project_id)
+        return failed(f"{job.op.kind}: {why}") if why else None
+
+    def _where(self) -> Mapping[str, object]:
+        """Return what says in which cloud a server is."""
+        held = self._cloud.credentials
+        return {"cloud": held.name} if isinstance(held, CloudsYaml) else {}
+
+    async def _ask(self, work: Callable[[Nova], T], deadline_s: float) -> T:
+        def with_nova(client: Client) -> T:
+            return work(Nova(client, all_projects=self._settings.all_projects))
+
+        return await self._cloud.call(with_nova, deadline_s)
+
+
+def _why(error: TimeoutError | YaffleError, deadline_s: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer of the cloud within {deadline_s:g} s"
+    return str(error)
+
+
+if TYPE_CHECKING:
+    _conforms: type[Profile] = NovaServer
+    _describes: type[Describing] = NovaServer
+    _adopts: type[Adopting] = NovaServer
+    _hosted: type[Hosted] = NovaServer

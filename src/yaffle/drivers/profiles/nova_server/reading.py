@@ -1,0 +1,126 @@
+"""How servers are, many at a time: the list says it of most, and one request each of the rest.
+
+That a list lacks a server is no proof that it is gone: only Nova's own "not found" for its very id
+is, asked by somebody who may see the project that it was in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from yaffle.drivers.profiles.nova_server.documents import Listed
+from yaffle.drivers.profiles.nova_server.job import stranger
+from yaffle.drivers.profiles.nova_server.mapping import GONE, row_of, words_of
+from yaffle.errors import YaffleError
+from yaffle.model.operations import Reading
+
+if TYPE_CHECKING:
+    from yaffle.drivers.profiles.nova_server.census import Census, Snapshot
+    from yaffle.drivers.profiles.nova_server.nova import Nova
+    from yaffle.model.operations import Target
+
+SHOWN_MAX: Final = 25
+"""Missing servers that are asked for one by one in a single reading; the rest stays unclear."""
+PROJECT: Final = "project_id"
+_LEFT_MIN_S: Final = 0.3
+
+
+def read(
+    nova: Nova, census: Census, targets: Sequence[Target], *, all_projects: bool
+) -> list[Reading]:
+    """Return one reading per target, in order; a cloud that does not answer makes all unclear."""
+    if not targets:
+        return []
+    try:
+        project = "" if all_projects else nova.client.project_id
+        if len(targets) == 1 and targets[0].physical_id:
+            snapshot = None
+        else:
+            snapshot = census.take(nova)
+    except YaffleError as error:
+        return [unclear(target, str(error)) for target in targets]
+    return _Reader(nova, snapshot, project).read(targets)
+
+
+def unclear(target: Target, why: str) -> Reading:
+    """Return the reading of what could not be asked."""
+    return Reading(
+        exists=True,
+        up=None,
+        backend_status="unclear",
+        detail=why,
+        physical_id=target.physical_id,
+    )
+
+
+def foreign(attributes: Mapping[str, object], project: str) -> str:
+    """Say why "not found" would prove nothing of this node; empty where it would."""
+    home = attributes.get(PROJECT)
+    if not project or home in (None, "", project):
+        return ""
+    return f"it lives in project {home}, and our credentials are for project {project}"
+
+
+class _Reader:
+    def __init__(self, nova: Nova, snapshot: Snapshot | None, project: str) -> None:
+        self._nova = nova
+        self._snapshot = snapshot
+        self._project = project
+        self._shown = 0
+
+    def read(self, targets: Sequence[Target]) -> list[Reading]:
+        return [self._one(target) for target in targets]
+
+    def _one(self, target: Target) -> Reading:
+        try:
+            return self._known(target)
+        except YaffleError as error:
+            return unclear(target, str(error))
+
+    def _known(self, target: Target) -> Reading:
+        ident = target.physical_id
+        if why := foreign(target.attributes, self._project):
+            return unclear(target, why)
+        if self._snapshot is not None and ident in self._snapshot.servers:
+            return reading_of(self._snapshot.servers[ident], target)
+        if ident:
+            if self._shown >= SHOWN_MAX or self._nova.client.left_s() < _LEFT_MIN_S:
+                return unclear(target, "missing in the list, and not yet asked for by itself")
+            self._shown += 1
+            server = self._nova.show(ident)
+            if server is not None:
+                return reading_of(server, target)
+        return self._absent(target)
+
+    def _absent(self, target: Target) -> Reading:
+        """Read a node whose copy, if it had one, Nova does not know; another one may bear its mark."""
+        copies = self._snapshot.copies_of(target.node_id) if self._snapshot else []
+        if copies:
+            return reading_of(copies[-1], target)
+        detail = (
+            f"Nova knows no server {target.physical_id}"
+            if target.physical_id
+            else "no server bears the mark of this node"
+        )
+        return Reading(
+            exists=GONE.exists,
+            up=GONE.up,
+            backend_status="gone",
+            detail=detail,
+            physical_id=target.physical_id,
+        )
+
+
+def reading_of(server: Listed, target: Target) -> Reading:
+    """Return what a server says of its node."""
+    row = row_of(server)
+    why = stranger(server, target)
+    return Reading(
+        exists=row.exists,
+        # Another node's copy says nothing of this one.
+        up=None if why else row.up,
+        backend_status=row.word or server.status,
+        detail=f"{why or row.why} ({words_of(server)})",
+        physical_id=server.id,
+    )

@@ -1,0 +1,31 @@
+"""Section `drivers."os.nova.server-1.0"`: which cloud, and how much of it is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from yaffle.clouds.openstack import CloudsYaml, read_credentials
+from yaffle.clouds.settings import Section
+from yaffle.drivers.profiles.nova_server.census import FULL_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NovaSettings:
+    """What an operator says of Nova."""
+
+    credentials: CloudsYaml
+    all_projects: bool
+    """Servers of every project are watched, which takes an administrator's credentials."""
+    full_sweep_s: float
+    """`full_sweep`: between two complete lists of servers; between them only changes are read."""
+
+    @classmethod
+    def read(cls, section: Section) -> NovaSettings:
+        """Raise ConfigError for what is missing, wrong or unknown."""
+        found = cls(
+            credentials=read_credentials(section),
+            all_projects=section.flag("all_projects", default=False),
+            full_sweep_s=section.number("full_sweep", FULL_S, low=1.0, high=3600.0),
+        )
+        section.finish()
+        return found
