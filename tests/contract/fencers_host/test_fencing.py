@@ -307,13 +307,14 @@ def test_no_agent_outlives_its_engine_or_its_time(
 # --- secrets ---
 
 
-def test_secrets_are_nowhere_to_be_read(rack: Rack) -> None:
+@pytest.mark.parametrize("where", ["print", "complain"])
+def test_secrets_are_nowhere_to_be_read(rack: Rack, where: str) -> None:
     (rack.folder / "community").write_text("qu1et-community")
     rack.settings["secret_files"] = {"community": str(rack.folder / "community")}
     told = "login admin:{password} ({community}) failed"
     rack.plan(
         status={"wait": 0.7},
-        off={"print": told, "complain": told, "exit": 1},
+        off={where: told, "exit": 1},
     )
     seen: set[str] = set()
     over = threading.Event()
@@ -332,7 +333,7 @@ def test_secrets_are_nowhere_to_be_read(rack: Rack) -> None:
         over.set()
         watcher.join()
     assert result.verdict is UNKNOWN
-    assert "login admin:*** (***) failed" in result.detail
+    assert "off: exit 1: login admin:*** (***) failed" in result.detail
     assert any(str(rack.agent) in words for words in seen), "nobody saw it run"
     assert rack.seen["options"]["password"] == SECRET  # type: ignore[index]
     everything = [*seen, repr(logs), repr(result), repr(fencer.__dict__), str(rack.seen["env"])]
