@@ -1,7 +1,7 @@
 """Fixtures: one private server of each kind for all tests of a process, a new database for each test.
 
-`postgresql` and `mariadb` are the shared servers: do not stop them. A test that stops, kills or
-freezes a server asks for `own_postgresql` or `own_mariadb`.
+`postgresql`, `mariadb` and `rabbitmq` are the shared servers: do not stop them. A test that stops,
+kills or freezes a server asks for `own_postgresql`, `own_mariadb` or `own_rabbitmq`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from collections.abc import Iterator
 import pytest
 from tests.servers import mariadb as maria
 from tests.servers import postgresql as postgres
+from tests.servers import rabbitmq as rabbit
 from tests.servers.mariadb import MariaDB
 from tests.servers.postgresql import PostgreSQL
+from tests.servers.rabbitmq import RabbitMQ
 
 from yaffle.engine.clock import SystemClock
 from yaffle.store.database import prepare_server
@@ -56,6 +58,29 @@ def own_postgresql() -> Iterator[PostgreSQL]:
 def own_mariadb() -> Iterator[MariaDB]:
     """A MariaDB that the test may break."""
     yield from _started("mariadb")
+
+
+def _rabbit() -> Iterator[RabbitMQ]:
+    if rabbit.program() is None:
+        pytest.skip("no RabbitMQ is installed (package rabbitmq-server)")
+    server = RabbitMQ()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture(scope="session")
+def rabbitmq() -> Iterator[RabbitMQ]:
+    """The RabbitMQ of this test process; each test has exchanges of its own in it."""
+    yield from _rabbit()
+
+
+@pytest.fixture(scope="module")
+def own_rabbitmq() -> Iterator[RabbitMQ]:
+    """A RabbitMQ that the tests of one module may break, and leave running."""
+    yield from _rabbit()
 
 
 @pytest.fixture

@@ -1,0 +1,164 @@
+"""What the operator says of message brokers: where they are, what to listen to, how to be let in.
+
+A URL holds a password, so that none is ever shown: in messages a broker is HOST:PORT.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from yaffle.clouds.settings import Section, read_secret
+from yaffle.errors import ConfigError
+
+TOPICS: Final = ("notifications", "versioned_notifications")
+PRIORITIES: Final = ("info", "error")
+_PORTS: Final = {"amqp": 5672, "amqps": 5671}
+_PREFIX_MAX: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """One broker of a source."""
+
+    url: str = field(repr=False)
+    name: str
+    """HOST:PORT, for messages."""
+    tls: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSettings:
+    """One table `[drivers.LIFECYCLE_EVENTS.sources.NAME]`."""
+
+    name: str
+    urls: tuple[Broker, ...]
+    """`amqp://USER:PASSWORD@HOST:PORT/VHOST` or `amqps://…`: the brokers of one cluster, tried in turn.
+    Or `urls_file`."""
+    exchanges: tuple[str, ...]
+    """The senders' `control_exchange`: `nova`, for stacks also `heat`. They must exist."""
+    topics: tuple[str, ...]
+    """The senders' notification topics; of each, `.info` and `.error` are heard."""
+    queue_prefix: str
+    """Our own queues are named so, then at random."""
+    queue_length: int
+    """Messages that wait for us at most; when older ones are dropped, every node is read."""
+    heartbeat_s: float
+    """`heartbeat`: seconds between signs of life on an idle connection."""
+    ssl: ssl.SSLContext | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleSettings:
+    """`[drivers.LIFECYCLE_EVENTS]`."""
+
+    sources: tuple[SourceSettings, ...]
+
+    @classmethod
+    def read(cls, section: Section) -> LifecycleSettings:
+        """Return the settings; raise ConfigError naming each fault."""
+        inner = section.sections("sources")
+        section.finish()
+        return cls(sources=tuple(_source(name, one) for name, one in sorted(inner.items())))
+
+
+def _source(name: str, section: Section) -> SourceSettings:
+    urls = _brokers(section)
+    source = SourceSettings(
+        name=name,
+        urls=urls,
+        exchanges=_names(section, "exchanges", ("nova",)),
+        topics=_names(section, "topics", TOPICS),
+        queue_prefix=section.text("queue_prefix", "yaffle")[:_PREFIX_MAX],
+        queue_length=int(section.number("queue_length", 10_000, low=100, high=1_000_000)),
+        heartbeat_s=section.number("heartbeat", 10, low=1, high=300),
+        ssl=_tls(section, used=any(broker.tls for broker in urls)),
+    )
+    section.finish()
+    return source
+
+
+def _brokers(section: Section) -> tuple[Broker, ...]:
+    file = section.path("urls_file")
+    given = section.raw("urls")
+    if (file is None) == (given is None):
+        raise ConfigError(f"{section.where}: give exactly one of urls and urls_file")
+    if file is None:
+        place, texts = section.place("urls"), section.texts("urls")
+    else:
+        place = section.place("urls_file")
+        lines = read_secret(file, place).decode(errors="replace").splitlines()
+        texts = tuple(line.strip() for line in lines if line.strip())
+        if not texts:
+            raise ConfigError(f"{place}: {file} holds no URL")
+    return tuple(_broker(text, f"{place}[{number}]") for number, text in enumerate(texts))
+
+
+def _broker(text: str, place: str) -> Broker:
+    """Return the broker; the message of a fault never shows the URL, which holds a password."""
+    # oslo.messaging's word for the same protocol, so that a transport_url can be copied.
+    scheme, _, rest = text.partition("://")
+    text = f"{'amqp' if scheme == 'rabbit' else scheme}://{rest}"
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise ConfigError(
+            f"{place} is no URL; several brokers are several URLs, each with its port"
+        ) from None
+    if parts.scheme not in _PORTS or not parts.hostname:
+        raise ConfigError(f"{place} must be amqp://USER:PASSWORD@HOST:PORT/VHOST or amqps://…")
+    if parts.query or parts.fragment:
+        raise ConfigError(f"{place} may hold no ? and no #: settings are keys of this section")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return Broker(
+        url=text,
+        name=f"{host}:{port or _PORTS[parts.scheme]}",
+        tls=parts.scheme == "amqps",
+    )
+
+
+def _names(section: Section, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    return default if section.raw(key) is None else tuple(dict.fromkeys(section.texts(key)))
+
+
+def _tls(section: Section, *, used: bool) -> ssl.SSLContext | None:
+    ca_file, cert = section.path("ca_file"), section.path("cert_file")
+    key, verify = section.path("key_file"), section.flag("verify", default=True)
+    if not used:
+        if ca_file or cert or key or not verify:
+            raise ConfigError(f"{section.where}: settings of TLS, but no URL is amqps://")
+        return None
+    context = _context(ca_file, section.place("ca_file"))
+    if cert is not None:
+        try:
+            context.load_cert_chain(cert, key)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(
+                f"{section.place('cert_file')}: {cert} cannot be used: {error}"
+            ) from error
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _context(ca_file: Path | None, place: str) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"{place}: {ca_file} cannot be used: {error}") from error
+
+
+WORDS: Final[Mapping[str, str]] = {
+    "urls_file": "File with one such URL a line, in place of `urls`.",
+    "ca_file": "Authority to trust instead of the system's (`amqps://`).",
+    "cert_file": "Our own certificate, where the broker asks for one.",
+    "key_file": "Its key, where it is not in the same file.",
+    "verify": "Whether the broker has to prove who it is.",
+}
+"""Of settings that have no field of their own, for the reference."""
