@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from yaffle.drivers.detectors.backend.status import classify
+from yaffle.core.readings import classify
 from yaffle.drivers.profiles.nova_server.documents import Fault, Listed
-from yaffle.drivers.profiles.nova_server.mapping import HARMLESS, ROWS, UNKNOWN, row_of
+from yaffle.drivers.profiles.nova_server.mapping import CURES, HARMLESS, ROWS, UNKNOWN, row_of
 from yaffle.drivers.profiles.nova_server.reading import foreign, reading_of
+from yaffle.drivers.profiles.nova_server.verbs import OPERATIONS
 from yaffle.model.ids import NodeId
 from yaffle.model.operations import Target
 
@@ -104,6 +105,17 @@ def test_nothing_is_up_but_what_runs(status: str) -> None:
 @pytest.mark.parametrize("status", sorted(set(NOVAS) - {"DELETED"}))
 def test_nothing_is_gone_but_what_nova_calls_deleted(status: str) -> None:
     assert all(row_of(server(status, power)).exists for power in (None, 0, 1, 4))
+
+
+@pytest.mark.parametrize("event", CURES)
+def test_every_cure_undoes_an_event_that_is_read_and_can_be_asked_for(event: str) -> None:
+    assert event in {row.event for row in ROWS}
+    assert OPERATIONS[CURES[event]].in_place
+    assert not OPERATIONS[CURES[event]].params
+
+
+def test_what_happened_behind_novas_back_has_no_cheap_cure() -> None:
+    assert all(row_of(server("ACTIVE", power)).event == "" for power in (0, 3, 4, 6, 7))
 
 
 def test_words_that_nobody_knows_are_unknown() -> None:

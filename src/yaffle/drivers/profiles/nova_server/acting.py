@@ -65,13 +65,18 @@ def leave_mark(job: Job, server: Server, *, source: str = "") -> None:
     """
     if server.status not in MARKABLE:
         return
-    acts = job.nova.acts(server.id)
-    before = (acts[0].request_id or "") if acts else ""
+    mark = job.mark(before=newest(job, server), source=source)
     try:
-        job.nova.mark(server.id, job.mark(before=before, source=source).written())
+        job.nova.mark(server.id, mark.written())
     except Conflict:
         # Locked, or just changing: the act itself will be told the same, with a better word.
         return
+
+
+def newest(job: Job, server: Server) -> str:
+    """Return the request id of the newest act on a server; empty where Nova tells none."""
+    acts = job.nova.acts(server.id)
+    return (acts[0].request_id or "") if acts else ""
 
 
 def follow(job: Job, verb: Verb, server: Server) -> Progress:

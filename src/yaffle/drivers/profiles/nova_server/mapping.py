@@ -7,7 +7,9 @@ the power state tells (0, after the next look of Nova's own, some seconds later)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -43,6 +45,8 @@ class Row:
     idle: bool | None = None
     """Whether nothing, or only something harmless, is being done to it."""
     exists: bool = True
+    event: str = ""
+    """What must have happened, in the words of seed 1, where Nova itself knows of it."""
 
 
 def _row(statuses: str, up: bool | None, why: str, **more: object) -> Row:
@@ -50,7 +54,7 @@ def _row(statuses: str, up: bool | None, why: str, **more: object) -> Row:
 
 
 ROWS: Final[tuple[Row, ...]] = (
-    _row("DELETED", False, "it is deleted", exists=False),
+    _row("DELETED", False, "it is deleted", exists=False, event="DELETE"),
     _row("UNKNOWN", None, "Nova cannot reach the cell of this server"),
     # Whatever is being tried on it: it does not run.
     _row("ERROR", False, "it failed"),
@@ -61,10 +65,15 @@ ROWS: Final[tuple[Row, ...]] = (
         "something is being done to it",
     ),
     _row("", None, "something is being done to it", idle=False),
-    _row("SOFT_DELETED", False, "it is off, and will be deleted unless it is restored"),
-    _row("PAUSED", False, "it is frozen in memory"),
-    _row("SUSPENDED", False, "it is frozen on disk"),
-    _row("SHUTOFF", False, "it is off"),
+    _row(
+        "SOFT_DELETED",
+        False,
+        "it is off, and will be deleted unless it is restored",
+        event="SOFT_DELETE",
+    ),
+    _row("PAUSED", False, "it is frozen in memory", event="PAUSE"),
+    _row("SUSPENDED", False, "it is frozen on disk", event="SUSPEND"),
+    _row("SHUTOFF", False, "it is off", event="POWER_OFF"),
     _row("ACTIVE", True, "it runs", power=frozenset({RUNNING})),
     _row("ACTIVE", False, "its host froze it", word="ACTIVE but paused", power=frozenset({PAUSED})),
     _row(
@@ -77,6 +86,10 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("RESCUE", None, "somebody rescues it"),
     _row("SHELVED SHELVED_OFFLOADED", None, "it was put away on purpose"),
 )
+CURES: Final[Mapping[str, str]] = MappingProxyType(
+    {"POWER_OFF": "START", "PAUSE": "UNPAUSE", "SUSPEND": "RESUME", "SOFT_DELETE": "RESTORE"}
+)
+"""The cheapest cure of each event; what was done behind Nova's back has none, for Nova refuses it."""
 UNKNOWN: Final = Row(statuses=frozenset(), up=None, why="words that we do not know")
 GONE: Final = ROWS[0]
 

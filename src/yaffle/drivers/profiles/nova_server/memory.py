@@ -71,10 +71,10 @@ class Memory:
         with self._lock:
             return self._sent.get(operation_id)
 
-    def underway(self, operation_id: OperationId) -> bool:
-        """Whether a thread of ours is at it, its caller perhaps long gone."""
+    def sent(self, request_id: str) -> bool:
+        """Whether Nova has given that id to a request of ours."""
         with self._lock:
-            return operation_id in self._underway
+            return any(sent.request_id == request_id for sent in self._sent.values())
 
     @contextmanager
     def alone(self, operation_id: OperationId) -> Iterator[bool]:

@@ -10,6 +10,7 @@ from yaffle.clouds.settings import Section
 from yaffle.drivers.profiles.nova_server import (
     acting,
     adopting,
+    causing,
     creating,
     deleting,
     evacuating,
@@ -22,6 +23,7 @@ from yaffle.drivers.profiles.nova_server import (
 from yaffle.drivers.profiles.nova_server import spec as specs
 from yaffle.drivers.profiles.nova_server.census import Census
 from yaffle.drivers.profiles.nova_server.job import Job, failed, of_error, running
+from yaffle.drivers.profiles.nova_server.mapping import CURES
 from yaffle.drivers.profiles.nova_server.memory import Memory
 from yaffle.drivers.profiles.nova_server.nova import Nova
 from yaffle.drivers.profiles.nova_server.schema import SCHEMA
@@ -29,6 +31,8 @@ from yaffle.drivers.profiles.nova_server.settings import NovaSettings
 from yaffle.errors import YaffleError
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import (
+    Actor,
+    Cause,
     HostReading,
     Inspection,
     InspectionState,
@@ -43,7 +47,7 @@ from yaffle.model.properties import Schema
 from yaffle.ports.context import DriverContext
 
 if TYPE_CHECKING:
-    from yaffle.ports.profile import Adopting, Describing, Hosted, Profile
+    from yaffle.ports.profile import Adopting, Curing, Describing, Hosted, Profile, Tracing
 
 T = TypeVar("T")
 Step = Callable[[Job], Progress]
@@ -68,6 +72,7 @@ class NovaServer:
     )
     operations: ClassVar[Mapping[str, OperationSpec]] = verbs.OPERATIONS
     schema: ClassVar[Schema] = SCHEMA
+    cures: ClassVar[Mapping[str, str]] = CURES
 
     def __init__(self, context: DriverContext, *, cloud: Cloud | None = None) -> None:
         section = Section(context.section or f'drivers."{self.type}"', context.settings)
@@ -100,6 +105,13 @@ class NovaServer:
         except (TimeoutError, YaffleError) as error:
             why = _why(error, deadline_s)
             return [HostReading(name="", up=None, detail=why) for _ in targets]
+
+    async def cause(self, target: Target, *, deadline_s: float) -> Cause:
+        """Say who brought the server into the state it is in."""
+        try:
+            return await self._ask(lambda n: causing.cause(n, self._memory, target), deadline_s)
+        except (TimeoutError, YaffleError) as error:
+            return Cause(actor=Actor.UNKNOWN, detail=_why(error, deadline_s))
 
     async def submit(
         self, op: Operation, *, operation_id: OperationId, deadline_s: float
@@ -217,3 +229,5 @@ if TYPE_CHECKING:
     _describes: type[Describing] = NovaServer
     _adopts: type[Adopting] = NovaServer
     _hosted: type[Hosted] = NovaServer
+    _traces: type[Tracing] = NovaServer
+    _cures: type[Curing] = NovaServer

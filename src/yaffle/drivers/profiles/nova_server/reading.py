@@ -109,6 +109,7 @@ class _Reader:
             backend_status="gone",
             detail=detail,
             physical_id=target.physical_id,
+            event=GONE.event,
         )
 
 
@@ -123,4 +124,5 @@ def reading_of(server: Listed, target: Target) -> Reading:
         backend_status=row.word or server.status,
         detail=f"{why or row.why} ({words_of(server)})",
         physical_id=server.id,
+        event="" if why else row.event,
     )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from yaffle.drivers.profiles.nova_server.acting import find, own
+from yaffle.drivers.profiles.nova_server.acting import find, newest, own
 from yaffle.drivers.profiles.nova_server.job import ABSENT, Job, done, failed, running
 from yaffle.drivers.profiles.nova_server.judging import judge
 from yaffle.drivers.profiles.nova_server.mapping import words_of
 from yaffle.drivers.profiles.nova_server.marks import OURS, owner_marks
 from yaffle.drivers.profiles.nova_server.nova import READ, VOLUME_REBUILD
-from yaffle.drivers.profiles.nova_server.verbs import REBUILD, Verb, runs
+from yaffle.drivers.profiles.nova_server.verbs import REBUILD, UPDATE, Verb, runs
 from yaffle.errors import Conflict
 from yaffle.model.operations import Progress, ProgressState
 
@@ -46,11 +47,11 @@ def _rebuild(job: Job, server: Server, image: object) -> Progress:
     ident = job.image(image) if image else server.image_id
     if not ident:
         return failed(f"{job.op.kind}: the server boots from a volume, and no image is given")
-    acts = job.nova.acts(server.id)
-    before = (acts[0].request_id or "") if acts else ""
+    # The mark's kind tells that more than metadata is to be changed.
+    mark = replace(job.mark(before=newest(job, server)), kind=REBUILD)
     body: dict[str, object] = {
         "imageRef": ident,
-        "metadata": {**_wanted(job, server), **job.mark(before=before).written()},
+        "metadata": {**_wanted(job, server), **mark.written()},
     }
     if job.op.kind != REBUILD:
         body["name"] = _name(job)
@@ -74,7 +75,8 @@ def _update(job: Job, server: Server) -> Progress:
         job.nova.rename(server.id, _name(job))
     # Last, for it is the mark as well: who finds it need not look at the rest.
     try:
-        job.nova.replace_metadata(server.id, {**_wanted(job, server), **job.mark().written()})
+        mark = job.mark(before=newest(job, server))
+        job.nova.replace_metadata(server.id, {**_wanted(job, server), **mark.written()})
     except Conflict as error:
         return failed(f"UPDATE: {error}")
     return done(f"name and metadata are as the profile has them; {words_of(server)}")
@@ -98,10 +100,10 @@ def _follow(job: Job, server: Server) -> Progress:
     mark, sent = job.marked(server), job.memory.of(job.operation_id)
     if mark is None and sent is None:
         return ABSENT
-    act = find(job, _VERB.act, server, mark)
-    if act is None and mark is not None and sent is None and job.op.kind != REBUILD:
-        # Marked, and no rebuild asked for: name and metadata were all there was to change.
+    if mark is not None and mark.kind == UPDATE:
+        # No rebuild was asked for: name and metadata were all there was to change.
         return done(f"its metadata bears the mark; {words_of(server)}")
+    act = find(job, _VERB.act, server, mark)
     found = judge(_VERB, server, act, waited_s=job.waited_s(mark))
     return switched_on(job, server, found)
 

@@ -1,0 +1,84 @@
+"""Who brought a server into its state: a user, ourselves, nobody, or we cannot know."""
+
+from __future__ import annotations
+
+import pytest
+
+from yaffle.drivers.profiles.nova_server.causing import BESIDE, EXPLAINS, traced
+from yaffle.drivers.profiles.nova_server.documents import Action, Server
+from yaffle.drivers.profiles.nova_server.mapping import CURES, ROWS
+from yaffle.drivers.profiles.nova_server.marks import Mark
+from yaffle.model.operations import Actor
+
+ALICE, US = "alice", "yaffle"
+
+
+def acts(*told: tuple[str, str | None]) -> list[Action]:
+    """Newest first; ids count from the oldest."""
+    total = len(told)
+    return [
+        Action(action=name, user_id=user, request_id=f"req-{total - place}")
+        for place, (name, user) in enumerate(told)
+    ]
+
+
+def server(status: str, *, kind: str = "", before: str = "") -> Server:
+    mark = Mark(operation_id="o", kind=kind, at_us=1, before=before)
+    return Server(id="s", status=status, metadata=mark.written() if kind else {})
+
+
+MADE = ("create", ALICE)
+
+
+@pytest.mark.parametrize(
+    ("seen", "listed", "who"),
+    [
+        pytest.param(server("SHUTOFF"), acts(("stop", ALICE), MADE), Actor.USER, id="a user"),
+        pytest.param(server("SHUTOFF"), acts(("stop", None), MADE), Actor.NOBODY, id="nova"),
+        pytest.param(server("SHUTOFF"), acts(("start", ALICE), MADE), Actor.NOBODY, id="itself"),
+        pytest.param(
+            server("SHUTOFF"),
+            acts(("lock", ALICE), ("stop", ALICE), MADE),
+            Actor.USER,
+            id="stopped, then locked",
+        ),
+        pytest.param(
+            server("SHUTOFF"),
+            acts(("stop", None), ("start", ALICE), ("stop", ALICE), MADE),
+            Actor.NOBODY,
+            id="stopped, started, then off by itself",
+        ),
+        pytest.param(
+            server("SHUTOFF", kind="STOP", before="req-1"),
+            acts(("stop", US), MADE),
+            Actor.OURSELVES,
+            id="our own stop",
+        ),
+        pytest.param(
+            server("SHUTOFF", kind="REBOOT", before="req-1"),
+            acts(("stop", US), ("reboot", US), MADE),
+            Actor.USER,
+            id="a person with our credentials",
+        ),
+        pytest.param(server("PAUSED"), acts(("pause", ALICE), MADE), Actor.USER, id="paused"),
+        pytest.param(server("ERROR"), acts(("stop", ALICE), MADE), Actor.NOBODY, id="an error"),
+        pytest.param(server("ACTIVE"), acts(MADE), Actor.NOBODY, id="wiped"),
+        pytest.param(None, acts(("delete", ALICE), MADE), Actor.USER, id="deleted by a user"),
+        pytest.param(None, acts(("delete", US), MADE), Actor.UNKNOWN, id="deleted as us"),
+        pytest.param(None, acts(MADE), Actor.NOBODY, id="gone without a trace"),
+        pytest.param(server("SHUTOFF"), [], Actor.NOBODY, id="no record"),
+    ],
+)
+def test_who_it_was(seen: Server | None, listed: list[Action], who: Actor) -> None:
+    assert traced(seen, listed, us=US, sent=lambda _: False).actor is who
+
+
+def test_a_deletion_that_this_process_sent_is_our_own() -> None:
+    listed = acts(("delete", US), MADE)
+    assert traced(None, listed, us=US, sent=lambda i: i == "req-2").actor is Actor.OURSELVES
+
+
+def test_every_state_with_a_cure_can_be_explained() -> None:
+    statuses = {s for row in ROWS if row.event in CURES for s in row.statuses}
+    assert statuses <= set(EXPLAINS)
+    assert not BESIDE & set(EXPLAINS.values())
