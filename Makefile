@@ -7,13 +7,15 @@ BENCH ?= *
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
+LAB := $(BIN)/python -m lab.openstack
+STATE_WORD = $(if $(STATE),--state $(STATE))
 UV ?= $(shell command -v uv 2>/dev/null || echo $(VENV)/uv/bin/uv)
 LOCK = $(UV) pip compile --universal --python-version 3.11 --generate-hashes --no-config --quiet \
 	--no-emit-index-url --no-emit-package yaffle-health --no-annotate --no-header $(if $(UPGRADE),--upgrade)
 
 export PYTHON
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs sim sim-days chaos bench coverage-core test-deps lock clean venv-run venv-dev
+.PHONY: help run test check docs sim sim-days chaos bench lab-openstack lab-openstack-down test-openstack coverage-core test-deps lock clean venv-run venv-dev
 
 help:  ## show this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -29,7 +31,7 @@ check: venv-dev  ## style, types, architecture, spelling and docs; says everythi
 	try() { printf -- '-- %s\n' "$$*"; "$$@" || failed="$$failed\n  $$*"; }; \
 	try $(BIN)/ruff check .; \
 	try $(BIN)/ruff format --check .; \
-	try $(BIN)/mypy --strict src packages/yaffle-health/src; \
+	try $(BIN)/mypy --strict src packages/yaffle-health/src lab; \
 	try $(BIN)/lint-imports --no-logo; \
 	try $(BIN)/codespell; \
 	try $(BIN)/validate-pyproject pyproject.toml packages/yaffle-health/pyproject.toml; \
@@ -57,6 +59,15 @@ bench: venv-dev  ## measure, both sides and the ratio (BENCH=detect runs bench/d
 		test -f "$$script" || continue; ran=1; \
 		printf -- '-- %s\n' "$$script"; $(BIN)/python "$$script" $(ARGS) || exit 1; \
 	done; test -n "$$ran" || { echo "bench: there is no bench/$(BENCH).py yet"; exit 2; }
+
+lab-openstack: venv-dev  ## a real OpenStack on this machine, to try things on (STATE=DIR COMPUTES=2 HEAT=1)
+	@$(LAB) up $(STATE_WORD) $(if $(COMPUTES),--computes $(COMPUTES)) $(if $(HEAT),--heat) $(ARGS)
+
+lab-openstack-down: venv-dev  ## stop that OpenStack again
+	@$(LAB) down $(STATE_WORD)
+
+test-openstack: venv-dev test-deps  ## only the tests against a real OpenStack
+	@$(PYTEST) -n 2 --dist loadfile tests/openstack $(ARGS)
 
 coverage-core: venv-dev  ## every line and branch of the deciding core is reached by its tests, or this fails
 	@$(BIN)/coverage erase

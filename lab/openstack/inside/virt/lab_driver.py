@@ -1,0 +1,195 @@
+"""Nova's fake hypervisor with a memory, and with levers outside: guests die, operations fail.
+
+In the host's `state_path`:
+
+guests.json         the guests; Nova's own fake forgets them when nova-compute is restarted
+ctl/<server>        `off`, `on`, `pause` or `gone`: done to the guest behind Nova's back, then removed
+fail/<op>           while it is there, the operation raises
+slow/<op>           while it is there, the operation first takes as many seconds as it says
+fail|slow/<op>.<id> the same for one server, or for all servers of one project
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from nova import conf, exception  # type: ignore[import-not-found]
+from nova.compute import power_state  # type: ignore[import-not-found]
+from nova.image import glance  # type: ignore[import-not-found]
+from nova.virt import event, fake, node  # type: ignore[import-not-found]
+
+WATCH_S = 0.2
+LEVERS: dict[str, tuple[int | None, int]] = {
+    "off": (power_state.SHUTDOWN, event.EVENT_LIFECYCLE_STOPPED),
+    "on": (power_state.RUNNING, event.EVENT_LIFECYCLE_STARTED),
+    "pause": (power_state.PAUSED, event.EVENT_LIFECYCLE_PAUSED),
+    "gone": (None, event.EVENT_LIFECYCLE_STOPPED),
+}
+# What an operation leaves the guest in, where the fake would leave it as it was.
+LEFT_IN: dict[str, int] = {
+    "pause": power_state.PAUSED,
+    "unpause": power_state.RUNNING,
+    "suspend": power_state.SUSPENDED,
+    "resume": power_state.RUNNING,
+    "rescue": power_state.RUNNING,
+    "soft_delete": power_state.SHUTDOWN,
+    "restore": power_state.RUNNING,
+}
+OPERATIONS = (
+    "spawn", "destroy", "reboot", "power_off", "power_on", "rescue", "unrescue", "pause", "unpause",
+    "suspend", "resume", "soft_delete", "restore", "snapshot", "set_admin_password",
+    "get_console_output", "post_live_migration_at_source", "post_live_migration_at_destination",
+)  # fmt: skip
+
+
+class Forced(exception.NovaException):  # type: ignore[misc]
+    """An operation failed because a test wanted it to."""
+
+    msg_fmt = "the lab lets %(operation)s fail"
+
+
+class Hypervisor(fake.FakeDriver):  # type: ignore[misc]
+    """The fake, corrected where it does what no real hypervisor driver does."""
+
+    def power_off(self, instance: Any, timeout: int = 0, retry_interval: int = 0) -> None:
+        """Be content when there is no such guest, as libvirt's: rebuilding it begins with this."""
+        if instance.uuid in self.instances:
+            super().power_off(instance, timeout, retry_interval)
+
+    def power_on(self, context: Any, instance: Any, *args: Any, **kwargs: Any) -> None:
+        """Make a guest that is gone again, as libvirt's."""
+        if instance.uuid not in self.instances:
+            self.spawn(context, instance, instance.image_meta, [], None, None)
+        super().power_on(context, instance, *args, **kwargs)
+
+    def snapshot(
+        self, context: Any, instance: Any, image_id: str, update_task_state: Callable[..., None]
+    ) -> None:
+        """Upload an image, which the fake leaves queued for ever."""
+        super().snapshot(context, instance, image_id, update_task_state)
+        images = glance.API()
+        name = images.get(context, image_id)["name"]
+        image = {"name": name, "disk_format": "raw", "container_format": "bare"}
+        images.update(context, image_id, image, data=io.BytesIO(instance.uuid.encode()))
+
+    def post_live_migration_at_source(self, context: Any, instance: Any, network_info: Any) -> None:
+        """Let go of the guest; the fake keeps it, and no evacuation may ever come back to here."""
+        if self.instances.pop(instance.uuid, None) is not None:
+            flavor = instance.flavor
+            self.resources.release(flavor.vcpus, flavor.memory_mb, flavor.root_gb)
+
+    def get_host_uptime(self) -> str:
+        """Say something; the fake raises, and each list of hypervisors notifies of an error."""
+        return "00:00:00 up 1 day, 0:00, 0 users, load average: 0.00, 0.00, 0.00"
+
+    def get_available_resource(self, nodename: str) -> dict[str, Any]:
+        """Name the node that we are; the fake is a new one after each start, which Nova refuses."""
+        resource: dict[str, Any] = super().get_available_resource(nodename)
+        if resource:
+            resource["uuid"] = node.get_local_node_uuid()
+        return resource
+
+    def get_nodenames_by_uuid(self, refresh: bool = False) -> dict[str, str]:
+        """As get_available_resource."""
+        return {node.get_local_node_uuid(): name for name in self.get_available_nodes()}
+
+
+def breakable(name: str) -> Callable[..., object]:
+    """Return an operation with the levers before it and the memory after it."""
+    original: Callable[..., object] = getattr(Hypervisor, name)
+
+    @functools.wraps(original)
+    def operation(self: LabDriver, *args: Any, **kwargs: Any) -> object:
+        server = next(word for word in (*args, *kwargs.values()) if hasattr(word, "flavor"))
+        self.obey(name, server)
+        answer = original(self, *args, **kwargs)
+        if name in LEFT_IN:
+            self.put(server.uuid, LEFT_IN[name])
+        self.remember()
+        return answer
+
+    return operation
+
+
+class LabDriver(Hypervisor):
+    """One host's hypervisor, with room for a thousand guests and more, as the fake has."""
+
+    def init_host(self, host: str) -> None:
+        """Find the guests of before, and begin to look for levers."""
+        super().init_host(host)
+        self._folder = Path(conf.CONF.state_path)
+        self._guests = self._folder / "guests.json"
+        self._writing = threading.Lock()
+        for levers in ("ctl", "fail", "slow"):
+            (self._folder / levers).mkdir(parents=True, exist_ok=True)
+        for uuid, (name, state) in self._remembered().items():
+            self.instances[uuid] = fake.FakeInstance(name, state, uuid)
+        self.remember()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _remembered(self) -> dict[str, tuple[str, int]]:
+        try:
+            guests: dict[str, tuple[str, int]] = json.loads(self._guests.read_text())
+        except FileNotFoundError:
+            return {}
+        return guests
+
+    def remember(self) -> None:
+        """Write down which guests there are."""
+        with self._writing:
+            guests = {uuid: (i.name, i.state) for uuid, i in list(self.instances.items())}
+            draft = self._guests.with_suffix(".new")
+            draft.write_text(json.dumps(guests))
+            draft.replace(self._guests)
+
+    def put(self, uuid: str, state: int) -> None:
+        """Put a guest into a power state, if it is here."""
+        if uuid in self.instances:
+            self.instances[uuid].state = state
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(WATCH_S)
+            for lever in (self._folder / "ctl").iterdir():
+                self._pull(lever)
+
+    def _pull(self, lever: Path) -> None:
+        try:
+            word = lever.read_text().strip()
+        except OSError:
+            return
+        # Half written, or for a guest that is not here yet: it stays for the next look.
+        if word not in LEVERS or lever.name not in self.instances:
+            return
+        state, told = LEVERS[word]
+        if state is None:
+            self.instances.pop(lever.name, None)
+        else:
+            self.put(lever.name, state)
+        self.remember()
+        lever.unlink(missing_ok=True)
+        self.emit_event(event.LifecycleEvent(lever.name, told))
+
+    def obey(self, operation: str, server: Any) -> None:
+        """Take long, then fail, as the levers say."""
+        for lever in self._levers("slow", operation, server):
+            time.sleep(float(lever.read_text() or 0))
+        if any(self._levers("fail", operation, server)):
+            raise Forced(operation=operation)
+
+    def _levers(self, kind: str, operation: str, server: Any) -> Iterator[Path]:
+        for name in (operation, f"{operation}.{server.uuid}", f"{operation}.{server.project_id}"):
+            lever = self._folder / kind / name
+            if lever.exists():
+                yield lever
+
+
+for _name in OPERATIONS:
+    setattr(LabDriver, _name, breakable(_name))

@@ -1,0 +1,304 @@
+"""The lab as tests and people hold it in hand: bring it up, break it, mend it, look into it."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from lab.openstack import bringup, catalog, hosts, nova, templates
+from lab.openstack import plan as plans
+from lab.openstack.api import Api, Refused
+from lab.openstack.errors import LabError
+from lab.openstack.levers import Guest, Trouble
+from lab.openstack.plan import Plan
+from lab.openstack.processes import Processes, Service
+from lab.openstack.progress import Progress
+from lab.openstack.waiting import until, until_answers
+
+HOST_S: Final = 60.0
+GONE_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """A project of one's own in the cloud, and the user who may work in it."""
+
+    cloud: str
+    """Its name in `clouds_yaml`."""
+    clouds_yaml: Path
+    auth_url: str
+    project: str
+    project_id: str
+    user: str
+    user_id: str
+    password: str
+    region: str = templates.REGION
+
+
+class Lab:
+    """One lab, running or not. Everything may be called from any process that knows the state folder."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.processes = Processes(plan.state)
+        self.api = Api(plan)
+
+    @classmethod
+    def at(cls, state: Path) -> Lab:
+        """Return the lab that was brought up in a folder."""
+        return cls(plans.load(state))
+
+    def close(self) -> None:
+        """Let go of connections; the lab itself goes on."""
+        self.api.close()
+
+    # --- Up and down --------------------------------------------------------------------------------
+
+    def up(self, progress: Progress | None = None) -> None:
+        """Bring it up; what runs is left alone."""
+        bringup.bring_up(self.plan, self.processes, progress or Progress(quiet=True))
+
+    def down(self) -> int:
+        """End all of it, in order; return how many processes had been lost and were killed."""
+        everything = {service.name: service for service in self.services()}
+        above = [s for name, s in everything.items() if name not in bringup.BELOW]
+        self.processes.stop(above)
+        for name in reversed(bringup.BELOW):
+            self.processes.stop([everything[name]])
+        return self.processes.kill_all()
+
+    def remove(self) -> None:
+        """Kill all of it and leave nothing behind, not even its folder."""
+        self.processes.kill_all()
+        shutil.rmtree(self.plan.state, ignore_errors=True)
+
+    def services(self) -> list[Service]:
+        """Return all processes that it consists of."""
+        return bringup.services(self.plan)
+
+    def service(self, name: str) -> Service:
+        """Return one of them."""
+        for service in self.services():
+            if service.name == name:
+                return service
+        names = ", ".join(service.name for service in self.services())
+        raise LabError(f"there is no {name} in this lab; there is {names}")
+
+    # --- Services -----------------------------------------------------------------------------------
+
+    def start(self, name: str) -> None:
+        """Start a service again and wait until it answers."""
+        service = self.service(name)
+        self.processes.start(service)
+        until_answers(self.processes, service)
+        if name == "postgresql":
+            until("PostgreSQL lets us in", self._database_answers, HOST_S)
+
+    def stop(self, name: str) -> None:
+        """Stop a service in order: its port refuses."""
+        self.processes.stop([self.service(name)])
+
+    def kill(self, name: str) -> None:
+        """Kill a service with all its processes."""
+        self.processes.kill(self.service(name).name)
+
+    def freeze(self, name: str) -> None:
+        """Let a service hang: its port accepts, and nothing answers."""
+        self.processes.freeze(self.service(name).name)
+
+    def thaw(self, name: str) -> None:
+        """Let a frozen service go on."""
+        self.processes.thaw(self.service(name).name)
+
+    @contextmanager
+    def stopped(self, name: str) -> Iterator[None]:
+        """Be without a service for a while."""
+        self.stop(name)
+        try:
+            yield
+        finally:
+            self.start(name)
+
+    @contextmanager
+    def frozen(self, name: str) -> Iterator[None]:
+        """Have a service hang for a while."""
+        self.freeze(name)
+        try:
+            yield
+        finally:
+            self.thaw(name)
+
+    def _database_answers(self) -> bool:
+        from lab.openstack import database  # noqa: PLC0415
+
+        database.start(self.plan, self.processes)
+        return True
+
+    def url(self, service: str) -> str:
+        """Return where a service answers, by catalog type: identity, compute, orchestration, …"""
+        return self.plan.url(service)
+
+    # --- Hosts --------------------------------------------------------------------------------------
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The compute hosts' names."""
+        return self.plan.hosts
+
+    def kill_host(self, host: str) -> None:
+        """Kill a compute host; Nova notices after 7 to 9 s, see `until_host`."""
+        self.kill(nova.host_service(self.plan, host).name)
+
+    def start_host(self, host: str, *, wait: bool = True) -> None:
+        """Start a compute host again, and wait until Nova has heard of it."""
+        self.start(nova.host_service(self.plan, host).name)
+        if wait:
+            hosts.until_usable(self.plan, self.processes, self.api, [host])
+
+    def until_host(self, host: str, state: str, within_s: float = HOST_S) -> None:
+        """Wait until Nova says that a host is `up` or `down`."""
+        until(f"{host} is {state}", lambda: self.host_states().get(host) == state, within_s)
+
+    def host_states(self) -> dict[str, str]:
+        """Return what Nova says of its hosts: `up` or `down`."""
+        return {service["host"]: service["state"] for service in hosts.states(self.api)}
+
+    def admit_host(self, host: str) -> None:
+        """Take back what was said of a host: forced down, or closed to new servers."""
+        for service in hosts.states(self.api):
+            if service["host"] == host:
+                wanted = {"forced_down": False, "status": "enabled"}
+                self.api.call("PUT", "compute", f"/os-services/{service['id']}", wanted)
+
+    # --- Guests and operations ----------------------------------------------------------------------
+
+    def guest(self, server: str, host: str = "") -> Guest:
+        """Return what a server is on its hypervisor, to be broken without Nova being asked."""
+        found = [host] if host else [h for h in self.hosts if server in self.guests_of(h)]
+        if len(found) > 1:  # an evacuated one is still remembered where it was
+            found = [h for h in found if self.processes.alive(f"nova-compute-{h}")]
+        if len(found) != 1:
+            raise LabError(f"server {server} is on {len(found)} hosts of this lab; name one")
+        alive = f"nova-compute-{found[0]}"
+        return Guest(server, self.plan.host_data(found[0]), lambda: self.processes.alive(alive))
+
+    def guests_of(self, host: str) -> dict[str, int]:
+        """Return the guests of a hypervisor, also of a dead one, with their power states."""
+        try:
+            words = json.loads((self.plan.host_data(host) / "guests.json").read_text())
+        except FileNotFoundError:
+            return {}
+        return {server: state for server, (_, state) in words.items()}
+
+    def fail(self, host: str, operation: str, only: str = "") -> Trouble:
+        """Let an operation of a host fail (of `only` one server, or one project) until `end()`."""
+        return Trouble(self.plan.host_data(host) / "fail", operation, only)
+
+    def slow(self, host: str, operation: str, seconds: float, only: str = "") -> Trouble:
+        """Let an operation of a host take long, as `fail`."""
+        return Trouble(self.plan.host_data(host) / "slow", operation, only, f"{seconds:g}")
+
+    def repair(self) -> None:
+        """Take back everything: levers, frozen and stopped services, hosts that are shut out."""
+        for host in self.hosts:
+            for kind in ("fail", "slow", "ctl"):
+                for lever in (self.plan.host_data(host) / kind).glob("*"):
+                    lever.unlink(missing_ok=True)
+        for service in self.services():
+            process = self.processes.find(service.name)
+            if process is not None and process.status() == psutil.STATUS_STOPPED:
+                self.thaw(service.name)
+        for service in self.services():
+            if not self.processes.alive(service.name):
+                self.start(service.name)
+        for host in self.hosts:
+            self.admit_host(host)
+        hosts.until_usable(self.plan, self.processes, self.api, self.hosts)
+
+    # --- Projects -----------------------------------------------------------------------------------
+
+    def project(self, name: str = "", roles: Sequence[str] = ("member",)) -> Credentials:
+        """Make a project and a user who has `roles` in it, and write their clouds.yaml."""
+        name = name or f"p-{secrets.token_hex(4)}"
+        password = secrets.token_urlsafe(12)
+        project = catalog.found_or_made(self.api, "project", name=name, domain_id="default")
+        user = catalog.found_or_made(
+            self.api, "user", name=name, domain_id="default", extra={"password": password}
+        )
+        self.api.call("PATCH", "identity", f"/users/{user}", {"user": {"password": password}})
+        for role in roles:
+            catalog.grant(self.api, project=project, user=user, role=role)
+        path = self.plan.state / "projects" / name / "clouds.yaml"
+        words = {"user": name, "project": name, "password": password}
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        templates.write(self.plan, "clouds.yaml", path, cloud=name, **words)
+        path.chmod(0o600)
+        return Credentials(
+            cloud=name,
+            clouds_yaml=path,
+            auth_url=self.plan.auth_url,
+            project=name,
+            project_id=project,
+            user=name,
+            user_id=user,
+            password=password,
+        )
+
+    def servers_of(self, project_id: str) -> list[str]:
+        """Return the ids of a project's servers."""
+        path = f"/servers?all_tenants=1&project_id={project_id}"
+        return [server["id"] for server in self.api.get("compute", path)["servers"]]
+
+    def remove_project(self, credentials: Credentials) -> None:
+        """Remove a project with its servers, and its user."""
+        for server in self.servers_of(credentials.project_id):
+            self._remove_server(server)
+        self.api.call("DELETE", "identity", f"/users/{credentials.user_id}")
+        self.api.call("DELETE", "identity", f"/projects/{credentials.project_id}")
+        shutil.rmtree(credentials.clouds_yaml.parent, ignore_errors=True)
+
+    def _remove_server(self, server: str) -> None:
+        """Remove one for good: Nova would keep a deleted one for an hour."""
+        path = f"/servers/{server}"
+        try:
+            self.api.call("POST", "compute", f"{path}/action", {"unlock": None})
+            self.api.call("POST", "compute", f"{path}/action", {"forceDelete": None})
+        except Refused as refusal:
+            if refusal.status != 404:
+                raise
+        if not self.api.gone("compute", path, GONE_S):
+            raise LabError(f"server {server} could not be deleted within {GONE_S:g} s")
+
+
+def new(
+    state: Path,
+    *,
+    base: int = 0,
+    computes: int = 2,
+    heat: bool = False,
+    packages: Path = plans.HOME / "packages",
+    cache: Path | None = plans.HOME / "cache",
+) -> Lab:
+    """Return a lab in a folder, on free ports; one that is there keeps its ports, hosts and Heat."""
+    state = Path(os.path.abspath(state))  # noqa: PTH100 - resolve() would follow links
+    plans.check_length(state)
+    there = plans.load(state) if plans.exists(state) else None
+    return Lab(
+        Plan(
+            state=state,
+            base=there.base if there else (base or plans.free_base()),
+            computes=max(computes, there.computes if there else 1),
+            heat=heat or (there.heat if there else False),
+            packages=packages,
+            cache=cache,
+        )
+    )

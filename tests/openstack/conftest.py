@@ -1,0 +1,78 @@
+"""One lab for the whole test run, shared by its processes; it ends with the run, even if that is killed.
+
+Tests ask for `cloud`, a project of their own; those that stop services, kill hosts or let operations
+fail for everybody ask for `broken_cloud`, with which they are alone, and which is repaired afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lab.openstack import Lab, LabError, keeper
+from tests.openstack.cloud import Cloud
+from tests.openstack.turns import turn
+
+HERE = Path(__file__).parent
+TEST_S = 300
+"""A test may have to wait until the lab is up, and until nobody else uses it."""
+
+
+def _owner(config: pytest.Config) -> int:
+    """Return the process that lives as long as the test run."""
+    return os.getppid() if hasattr(config, "workerinput") else os.getpid()
+
+
+def _wants_lab(item: pytest.Item) -> bool:
+    return HERE in item.path.parents and "lab" in getattr(item, "fixturenames", ())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give these tests the time that they need."""
+    for item in items:
+        if _wants_lab(item) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TEST_S))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Begin at once: the lab comes up while other tests run."""
+    if any(map(_wants_lab, session.items)) and not session.config.option.collectonly:
+        keeper.begin(_owner(session.config))
+
+
+@pytest.fixture(scope="session")
+def lab(pytestconfig: pytest.Config) -> Iterator[Lab]:
+    """The lab of this test run. Not to be broken: see `broken_cloud`."""
+    try:
+        found = keeper.ready(keeper.begin(_owner(pytestconfig)))
+    except LabError as error:
+        # No skip: what is said of OpenStack must not go untested unseen.
+        pytest.fail(f"{error}\nTo go without: make test ARGS='--ignore tests/openstack'", False)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def cloud(lab: Lab) -> Iterator[Cloud]:
+    """A project of the test's own and its user, in a cloud that others use at the same time."""
+    with turn(lab.plan.state, alone=False):
+        yield from _project(lab)
+
+
+@pytest.fixture
+def broken_cloud(lab: Lab) -> Iterator[Cloud]:
+    """As `cloud`, with nobody else there: the test may break all of `cloud.lab`."""
+    with turn(lab.plan.state, alone=True):
+        yield from _project(lab, repair=True)
+
+
+def _project(lab: Lab, *, repair: bool = False) -> Iterator[Cloud]:
+    cloud = Cloud(lab=lab, credentials=lab.project())
+    try:
+        yield cloud
+    finally:
+        if repair:
+            lab.repair()
+        cloud.remove()

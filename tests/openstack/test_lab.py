@@ -1,0 +1,223 @@
+"""The lab is what it says: a real cloud, in which each lever does what its name promises, and no more."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from lab.openstack import Lab, LabError, keeper
+from lab.openstack.api import Api, Refused
+from lab.openstack.processes import Processes, Service
+from lab.openstack.waiting import until
+from tests.openstack.cloud import NOSTATE, PAUSED, RUNNING, SHUTDOWN, Cloud
+
+
+def test_the_lab_is_furnished(lab: Lab) -> None:
+    states = lab.host_states()
+    assert states == {"cmp1": "up", "cmp2": "up"}
+    flavors = {flavor["name"] for flavor in lab.api.get("compute", "/flavors")["flavors"]}
+    assert flavors == {"lab.tiny", "lab.small"}
+    images = lab.api.get("image", "/images?visibility=public")["images"]
+    assert {image["name"] for image in images} == {"lab-image", "lab-image-2"}
+    assert {image["status"] for image in images} == {"active"}
+    assert lab.api.get("orchestration", "/")["versions"]
+
+
+def test_a_project_is_its_users_own(cloud: Cloud) -> None:
+    server = cloud.server("mine", metadata={"a": "b"})
+    connection = cloud.connect()
+    assert [found.id for found in connection.compute.servers()] == [server]
+    assert connection.compute.get_server(server).metadata == {"a": "b"}
+    with pytest.raises(Refused, match="403"):
+        cloud.api.get("compute", "/os-services")
+
+
+def test_a_removed_project_leaves_nothing(lab: Lab, cloud: Cloud) -> None:
+    other = Cloud(lab=lab, credentials=lab.project())
+    server = other.server()
+    other.act(server, "lock")
+    other.remove()
+    with pytest.raises(Refused, match="404"):
+        lab.api.get("compute", f"/servers/{server}")
+    with pytest.raises(Refused, match="404"):
+        lab.api.get("identity", f"/projects/{other.credentials.project_id}")
+    assert not other.clouds_yaml.exists()
+
+
+def test_guests_change_behind_novas_back(cloud: Cloud) -> None:
+    server = cloud.server()
+    guest = cloud.guest(server)
+    guest.off()
+    cloud.until(server, "SHUTOFF", SHUTDOWN)
+    cloud.act(server, "os-start")
+    cloud.until(server, "ACTIVE", RUNNING)
+    guest.pause()
+    cloud.until(server, "ACTIVE", PAUSED)
+    guest.on()
+    cloud.until(server, "ACTIVE", RUNNING)
+    guest.vanish()
+    cloud.until(server, "ACTIVE", NOSTATE)
+    assert server not in cloud.lab.guests_of(guest.host)
+    cloud.act(server, "rebuild", imageRef=cloud.image("lab-image-2"))
+    cloud.until(server, "ACTIVE", RUNNING)
+    assert server in cloud.lab.guests_of(guest.host)
+
+
+def test_an_operation_fails_for_one_project_only(cloud: Cloud) -> None:
+    mine = cloud.credentials.project_id
+    one = cloud.server("before")
+    host = cloud.show(one).host
+    with cloud.lab.fail(host, "spawn", only=one):
+        other = cloud.server("other")
+        cloud.act(one, "rebuild", imageRef=cloud.image())
+        cloud.until(one, "ERROR")
+    troubles = [cloud.lab.fail(name, "spawn", only=mine) for name in cloud.lab.hosts]
+    failed = cloud.server("failed", active=False)
+    cloud.until(failed, "ERROR")
+    for trouble in troubles:
+        trouble.end()
+    cloud.act(one, "rebuild", imageRef=cloud.image())
+    cloud.until(one, "ACTIVE", RUNNING)
+    assert cloud.show(other).status == "ACTIVE"
+
+
+def test_an_operation_is_slow(cloud: Cloud) -> None:
+    server = cloud.server()
+    slow = cloud.lab.slow(cloud.show(server).host, "power_off", 600, only=server)
+    slow.end()
+    with cloud.lab.slow(cloud.show(server).host, "power_off", 3, only=server):
+        cloud.act(server, "os-stop")
+        until("it is being stopped", lambda: cloud.show(server).task == "powering-off", 10)
+        assert cloud.show(server).status == "ACTIVE"
+        cloud.until(server, "SHUTOFF")
+
+
+def test_a_snapshot_becomes_an_image_that_starts(cloud: Cloud) -> None:
+    server = cloud.server()
+    cloud.act(server, "createImage", name="snapshot")
+
+    def image() -> dict[str, str]:
+        found: list[dict[str, str]]
+        found = cloud.api.get("image", "/images?name=snapshot")["images"]
+        return found[0] if found else {"status": "not there"}
+
+    until("the snapshot is active", lambda: image()["status"] == "active", 30)
+    again = cloud.server("again", imageRef=image()["id"])
+    assert cloud.show(again).status == "ACTIVE"
+    cloud.api.call("DELETE", "image", f"/images/{image()['id']}")
+
+
+def test_a_killed_host_is_down_and_comes_back_with_its_guests(broken_cloud: Cloud) -> None:
+    lab = broken_cloud.lab
+    server = broken_cloud.server(host="cmp2")
+    assert broken_cloud.show(server).host == "cmp2"
+    lab.kill_host("cmp2")
+    with pytest.raises(LabError, match="does not run"):
+        broken_cloud.guest(server).off()
+    lab.until_host("cmp2", "down")
+    assert lab.host_states()["cmp1"] == "up"
+    assert broken_cloud.show(server).status == "ACTIVE"
+    lab.start_host("cmp2")
+    assert lab.host_states()["cmp2"] == "up"
+    assert lab.guests_of("cmp2")[server] == RUNNING
+    broken_cloud.guest(server).off()
+    broken_cloud.until(server, "SHUTOFF")
+
+
+@pytest.mark.parametrize("name", ["keystone", "nova-api"])
+def test_a_service_is_away_and_comes_back(broken_cloud: Cloud, name: str) -> None:
+    lab = broken_cloud.lab
+    kind = "identity" if name == "keystone" else "compute"
+    with lab.stopped(name), pytest.raises(LabError, match="no answer"):
+        lab.api.get(kind, "/")
+    assert lab.api.get(kind, "/")
+    with lab.frozen(name):
+        statuses = {process.status() for process in lab.processes.family(name)}
+        assert statuses == {psutil.STATUS_STOPPED}
+    assert lab.api.get(kind, "/")
+
+
+def test_the_bus_is_killed_and_comes_back(broken_cloud: Cloud) -> None:
+    lab = broken_cloud.lab
+    lab.kill("rabbitmq")
+    assert not lab.processes.alive("rabbitmq")
+    lab.start("rabbitmq")
+    broken_cloud.server()
+
+
+def test_repair_takes_back_what_a_test_forgot(broken_cloud: Cloud) -> None:
+    lab = broken_cloud.lab
+    lab.fail("cmp1", "spawn")
+    lab.fail("cmp2", "spawn")
+    lab.stop("glance")
+    lab.freeze("nova-conductor")
+    lab.kill_host("cmp2")
+    lab.repair()
+    broken_cloud.server(host="cmp2")
+    broken_cloud.server(host="cmp1")
+
+
+SLEEPER = """
+import subprocess, sys, time
+subprocess.Popen(sys.argv[1:], start_new_session=True)
+time.sleep(600)
+"""
+STARTER = """
+import os, sys
+from pathlib import Path
+from lab.openstack.processes import Processes, Service
+state = Path(sys.argv[1])
+for folder in ("run", "log"): (state / folder).mkdir()
+Processes(state).start(Service(name="sleeper", command=tuple(sys.argv[2:])))
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_what_a_killed_lab_left_behind_is_found_and_strangers_live(tmp_path: Path) -> None:
+    sleep = ("sleep", "600")
+    command = [sys.executable, "-c", STARTER, str(tmp_path), sys.executable, "-c", SLEEPER, *sleep]
+    subprocess.run(command, check=False, timeout=60)
+    processes = Processes(tmp_path)
+    until("child and grandchild run", lambda: len(processes.strays()) == 2, 10)
+    with subprocess.Popen(sleep) as stranger:
+        # Another process got the number of one of ours.
+        record = tmp_path / "run" / "another.json"
+        record.write_text(f'{{"pid": {stranger.pid}, "ticks": 1, "command": []}}')
+        assert not processes.alive("another")
+        # And a record was lost.
+        (tmp_path / "run" / "sleeper.json").unlink()
+        assert processes.kill_all() == 2
+        assert processes.strays() == []
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def test_a_process_that_dies_is_named_with_its_last_words(tmp_path: Path) -> None:
+    for folder in ("run", "log"):
+        (tmp_path / folder).mkdir()
+    processes = Processes(tmp_path)
+    service = Service(name="broken", command=("sh", "-c", "echo no such table; exit 3"))
+    processes.start(service)
+    until("it has died", lambda: not processes.alive("broken"), 10)
+    with pytest.raises(LabError, match=r"broken has died.*\n.*broken.out:\n.*no such table"):
+        raise processes.death_of(service)
+    with pytest.raises(LabError, match="cannot be started: /nonexistent"):
+        processes.start(Service(name="absent", command=("/nonexistent",)))
+
+
+def test_a_lab_ends_with_its_owner_however_that_ended(lab: Lab) -> None:
+    """The one of this run cannot be shown to end, so another is begun, and its owner is killed."""
+    with subprocess.Popen(["sleep", "600"]) as owner:
+        state = keeper.begin(owner.pid)
+        until("a process of it runs", lambda: bool(Processes(state).strays()), 60)
+        owner.send_signal(signal.SIGKILL)
+        owner.wait()
+    until("it is gone", lambda: not state.exists(), 60)
+    assert Processes(state).strays() == []
+    assert Api(lab.plan).get("identity", "/")
+    assert os.path.lexists(lab.plan.state)
