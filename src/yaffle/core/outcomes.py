@@ -60,6 +60,23 @@ OUTCOMES: Final[Mapping[str, Row]] = MappingProxyType(
             _row(
                 "EV-OWN-WILL", _W, "a", "as asked", "Not running, because somebody asked for that."
             ),
+            # A load balancer's word about the node as a member of a pool (core.members).
+            _row("LB-UP", _P, "a", "in rotation", "The balancer's checks of the node pass."),
+            _row("LB-FALLING", _W, "a", "falling", "Up, but the balancer's last checks failed."),
+            _row("LB-DEGRADED", _W, "a", "degraded", "The balancer says that it is degraded."),
+            _row("LB-DRAIN", _W, "a", "draining", "Well, but it takes no new sessions."),
+            _row("LB-SPLIT", _W, "a", "balancers differ", "One balancer says down, another up."),
+            _row("LB-DOWN", _F, "a", "out of rotation", "The balancer's checks of the node fail."),
+            _row("LB-SILENT", _F, "", "silent to balancer", "The balancer's checks get no answer."),
+            _row("LB-MAINT", _U, "", "set aside", "Somebody has set the member aside."),
+            _row("LB-UNCHECKED", _U, "", "unchecked", "The balancer does not check the member."),
+            _row("LB-INITIAL", _U, "", "not checked yet", "The balancer has not checked it yet."),
+            _row("LB-ODD", _U, "", "odd word", "The balancer uses a word that we do not know."),
+            _row("LB-NO-MEMBER", _U, "", "no member", "The pool has no member that is the node."),
+            _row("LB-AMBIGUOUS", _U, "", "several members", "Which member it is cannot be told."),
+            _row("LB-NO-POOL", _U, "", "no pool", "The balancer has no such pool."),
+            _row("LB-ERROR", _U, "", "balancer error", "The balancer failed to answer us."),
+            _row("LB-TIMEOUT", _U, "", "balancer timeout", "The balancer did not answer in time."),
             # A URL of the node: an answer was read to its end.
             _row("L7-OK", _P, "a", "ok", "The URL answered as a healthy node does."),
             _row("L7-WARN", _W, "a", "warn", "The health document says warn."),
