@@ -1,6 +1,8 @@
 """Hosts of the /health bench: an idle process with our endpoint, or a busy one that counts its work.
 
-    python bench/_health_host.py idle|busy PORT CALLS
+    python bench/_health_host.py idle|busy PORT KIND
+
+KIND: direct, plain (calls of the endpoint's thread), apart (a helper answers) or http.server.
 
 Prints "ready", then (busy) for each slot of SLOT_S since the epoch: its number, the work done, its
 seconds; for how many of them the main thread was ready but had no core (other people's noise), and
@@ -64,7 +66,8 @@ def _serve_ours(port: int, calls: str) -> object:
         manager.passed(name)
     chosen = PlainCalls() if calls == "plain" else None
     uri = f"tcp://127.0.0.1:{port}"
-    return Endpoint(manager.health, uri=uri, required=True, calls=chosen).start()
+    apart = calls == "apart"
+    return Endpoint(manager.health, uri=uri, required=True, calls=chosen, apart=apart).start()
 
 
 def _serve_stdlib(port: int) -> object:

@@ -151,6 +151,7 @@ def test_the_cache_headers_of_the_options(configure: Configure, tmp_path: Path) 
         ("format", "xml"),
         ("socket_mode", "999"),
         ("socket_group", "no-such-group"),
+        ("apart", "perhaps"),
     ],
 )
 def test_a_bad_value_is_named_and_does_not_stop_the_service(
@@ -224,8 +225,20 @@ def test_the_sample_generator_lists_the_options(tmp_path: Path) -> None:
         "# Minimum value: 0",
         "# Minimum value: -1",
         "#format = nova",
+        "#apart = false",
     ):
         assert line in sample.splitlines(), sample
+
+
+def test_it_may_be_served_apart(configure: Configure, tmp_path: Path) -> None:
+    target = Target(path=f"{tmp_path}/s")
+    for section, apart in (({}, False), ({"apart": "true"}, True), ({"apart": "no"}, False)):
+        conf = configure(uri=f"unix://{target.path}", **section)
+        hc = Healthcheck(conf, binary="x", required=True).start()
+        assert view(target).status is Status.PASS
+        assert hc.endpoint is not None
+        assert (hc.endpoint.helper_pid is not None) is apart
+        hc.stop()
 
 
 WORKERS = """

@@ -130,17 +130,29 @@ class Found(NamedTuple):
 
 def judge(found: Iterable[Found], rules: Rules, group: str | None, now: float) -> list[Row]:
     """Every check of the group, the awaited ones included; sorted if the items are."""
-    rows: list[Row] = []
+    return judge_each(found, rules, (group,), now)[group]
+
+
+def judge_each(
+    found: Iterable[Found], rules: Rules, groups: Iterable[str | None], now: float
+) -> dict[str | None, list[Row]]:
+    """The same for several groups at one moment: an item is judged once, and its row is one object."""
+    rows: dict[str | None, list[Row]] = {group: [] for group in groups}
     heard: set[Key] = set()
     for item, sources, said in found:
         row = item.judged(sources, said, rules, now)
         if row is None:
             continue
         heard |= {(item.name, item.component_id), (item.name, None)}
-        if group is None or rules.groups.holds(group, item.name, row.groups):
-            rows.append(row)
-    if group not in AWAITED:
-        return rows
+        for group, members in rows.items():
+            if group is None or rules.groups.holds(group, item.name, row.groups):
+                members.append(row)
+    for group in AWAITED & rows.keys():
+        rows[group] = _with_awaited(rows[group], rules, group, heard)
+    return rows
+
+
+def _with_awaited(rows: list[Row], rules: Rules, group: str, heard: set[Key]) -> list[Row]:
     awaited = [
         _awaited(each, rules.since)
         for key, each in list(rules.declared.items())

@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from yaffle_health import identity, redact
 from yaffle_health.forks import renew_in_children
 from yaffle_health.groups import Declaration, Groups
-from yaffle_health.judge import FOREVER, Found, Item, Key, Row, Rules, judge
+from yaffle_health.judge import FOREVER, Found, Item, Key, Row, Rules, judge, judge_each
 from yaffle_health.locks import NativeRLock
 from yaffle_health.model import Health, Service, Status
 from yaffle_health.options import listed, named, printable, seconds, status_of, text, texts, whole
 from yaffle_health.overall import overall
+from yaffle_health.seen import EveryGroup, Heard, Seen, serves
 from yaffle_health.source import FORGOTTEN, Moment, Source
 
 TTL_S: Final = 300.0
@@ -30,29 +31,6 @@ ITEMS_MAX: Final = 1000
 OVERFLOW: Final = "health_items"
 
 SourceKey = tuple[str, str | None, str | None]
-
-
-class _Heard(NamedTuple):
-    """What a reading is made of: when, and of what there was then."""
-
-    now: float
-    state: object
-    rules: Rules
-    sources: tuple[Source, ...]
-
-
-class _Seen(NamedTuple):
-    """A health that was told, and what has to be as it was for it to be told again."""
-
-    state: object
-    rules: Rules
-    sources: tuple[Source, ...]
-    until: float
-    health: Health
-
-    def serves(self, state: object, rules: Rules, now: float) -> bool:
-        """Whether neither anybody nor the time has changed it."""
-        return self.state is state and self.rules is rules and now < self.until
 
 
 class Manager:
@@ -104,7 +82,7 @@ class Manager:
         self._declared: dict[Key, Declaration] = {}
         self._since = (clock(), wall_clock())
         self._forget_before: float | None = None
-        self._seen: dict[str | None, _Seen] = {}
+        self._seen: dict[str | None, Seen] = {}
         self._rules_changed()
         self._order: tuple[Rules, list[Item]] = (self._rules, [])
         renew_in_children(self)
@@ -332,25 +310,42 @@ class Manager:
         with self._lock:
             heard = self._hear(group)
             last = self._seen.get(group)
-            if last is not None and last.serves(heard.state, heard.rules, heard.now):
+            if last is not None and serves(last, heard.state, heard.rules, heard.now):
                 return last.health
             found = self._found(heard.rules)
         rows = judge(found, heard.rules, group, heard.now)
         until = min([row.until for row in rows], default=FOREVER)
         health = self._told(rows, heard.now)
-        self._seen[group] = _Seen(heard.state, heard.rules, heard.sources, until, health)
+        self._seen[group] = Seen(heard.state, heard.rules, heard.sources, until, health)
         return health
 
-    def _stands(self, last: _Seen) -> bool:
+    def every_group(self, last: EveryGroup | None = None) -> EveryGroup:
+        """All rows of the whole and of each group; `last` itself if nothing new is to be seen.
+
+        A row that is what it was is the same object as before.
+        """
+        if last is not None and self._stands(last):
+            return last
+        with self._lock:
+            heard = self._hear(None)
+            if last is not None and serves(last, heard.state, heard.rules, heard.now):
+                return last
+            found = self._found(heard.rules)
+            groups = (None, *sorted(self._groups.known))
+        rows = judge_each(found, heard.rules, groups, heard.now)
+        until = min([row.until for row in rows[None]], default=FOREVER)
+        return EveryGroup(heard.state, heard.rules, heard.sources, until, heard.now, rows)
+
+    def _stands(self, last: Seen | EveryGroup) -> bool:
         """Whether nothing at all has happened since then."""
-        if not last.serves(self._state, self._rules, self._now()):
+        if not serves(last, self._state, self._rules, self._now()):
             return False
         for source in last.sources:
             if source.passed_at is not source.heard:
                 return False
         return self._forget_before is None
 
-    def _hear(self, group: str | None) -> _Heard:
+    def _hear(self, group: str | None) -> Heard:
         """Hear what was said. The caller holds the lock, as it does for all that follows."""
         self._groups.demand(group)
         self._forget_what_was_before()
@@ -359,7 +354,7 @@ class Manager:
         rules = self._rules
         sources = tuple(self._sources.values())
         now = self._listen(sources)
-        return _Heard(now, self._state, rules, sources)
+        return Heard(now, self._state, rules, sources)
 
     def _found(self, rules: Rules) -> list[Found]:
         """Copy what was said about every item, in order."""

@@ -29,19 +29,12 @@ Document = tuple[Settings, Told, tuple[str, ...]]
 
 def plain(health: Health, now: float, known: dict[Row, Row]) -> Plain:
     """Write a health down that was told at `now`; equal rows of several groups are one in `known`."""
-    service = health.service
-    speaker = (
-        _text(service.service_id),
-        _text(service.description),
-        _text(service.host),
-        _optional(service.hostname),
-        _optional(service.release),
-    )
-    rows = [_row(check, now) for check in health.checks]
+    # To the millisecond, so that the same report is the same row in each group.
+    rows = [row_of(check, round(now - check.age_s, 3)) for check in health.checks]
     left_s = health.next_expiry_s
     return (
         str(health.status.value),
-        speaker,
+        speaker_of(health.service),
         tuple([known.setdefault(row, row) for row in rows]),
         None if left_s is None else now + left_s,
     )
@@ -86,12 +79,23 @@ def check_of(row: Row, now: float) -> Check:
     )
 
 
-def _row(check: Check, now: float) -> Row:
+def speaker_of(service: Service) -> Speaker:
+    """Who speaks, written down."""
+    return (
+        _text(service.service_id),
+        _text(service.description),
+        _text(service.host),
+        _optional(service.hostname),
+        _optional(service.release),
+    )
+
+
+def row_of(check: Check, at: float) -> Row:
+    """One check that was reported at that moment, written down."""
     return (
         str(check.status.value),
         check.time.timestamp(),
-        # To the millisecond, so that the same report is the same row in each group.
-        round(now - check.age_s, 3),
+        at,
         _text(check.name),
         _optional(check.component_id),
         _text(check.component_type),

@@ -1,7 +1,8 @@
 """What the host tells its helper: the health of each group, written when there is news, and a heartbeat.
 
-A manager says by giving another object (`Manager.seen`) that there is news; then every group is told
-anew. A function that gives a health is asked for the groups that everybody knows, each time.
+A manager says by giving another object (`Manager.every_group`) that there is news; only what is new
+in it is written anew. A function that gives a health is asked for the groups that everybody knows,
+each time.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from yaffle_health import judge
 from yaffle_health.apart.memory import DOCUMENT_MAX, Writer
-from yaffle_health.apart.plain import UNTOLD, Row, Settings, Told, plain
+from yaffle_health.apart.plain import UNTOLD, Row, Settings, Told, plain, row_of, speaker_of
 from yaffle_health.errors import UnknownGroup
 from yaffle_health.groups import STANDARD
 from yaffle_health.http import Options
 from yaffle_health.http.answer import HealthOf
 from yaffle_health.manager import OVERFLOW, Manager
 from yaffle_health.model import Health
+from yaffle_health.overall import overall
+from yaffle_health.seen import EveryGroup
 from yaffle_health.views import shown
 
 GROUPS_MAX: Final = 64
@@ -76,27 +80,47 @@ class _OfManager:
 
     def __init__(self, manager: Manager) -> None:
         self._manager = manager
-        self._seen: Health | None = None
+        self._last: EveryGroup | None = None
+        self._rows: dict[int, tuple[judge.Row, float, Row]] = {}
         self.failure: Exception | None = None
 
     def news(self) -> tuple[Told, Iterable[str]] | None:
         """Every group's health, if anything about the process is new."""
-        # Whatever is new in a group is new in the whole.
-        seen = self._manager.seen()
-        if seen is self._seen:
+        every = self._manager.every_group(self._last)
+        if every is self._last:
             return None
-        rows: dict[Row, Row] = {}
-        groups = sorted(self._manager.groups)
+        now, groups = every.now, every.rows
+        # 0 unless the manager has a clock of its own; what lies between two lines here is not one.
+        shift_s = round(time.monotonic() - now, 2)
+        speaker = speaker_of(self._manager.service)
+        written, self._rows = self._rows, {}
         told: Told = {}
-        for group in (None, *groups):
-            # Not seen(): what serves again has the ages of the moment at which it was made.
-            told[group] = plain(self._manager.health(group), time.monotonic(), rows)
-        self._seen = seen
-        return told, groups
+        for group, rows in groups.items():
+            checks = [row.check for row in rows]
+            left = [left_s for row in rows if (left_s := row.left_s(now)) is not None]
+            told[group] = (
+                str(overall(checks).value),
+                speaker,
+                tuple([self._written(row, shift_s, written) for row in rows]),
+                min(left) + now + shift_s if left else None,
+            )
+        self._last = every
+        return told, sorted(group for group in groups if group is not None)
+
+    def _written(
+        self, row: judge.Row, shift_s: float, before: dict[int, tuple[judge.Row, float, Row]]
+    ) -> Row:
+        """A row as it is written; the same object as before if it is what it was."""
+        # By identity: the row is kept, so that nothing else comes to be there.
+        known = self._rows.get(id(row)) or before.get(id(row))
+        if known is None or known[0] is not row or known[1] != shift_s:
+            known = (row, shift_s, row_of(row.check, row.at + shift_s))
+        self._rows[id(row)] = known
+        return known[2]
 
     def forget(self) -> None:
         """Let everything be news."""
-        self._seen = None
+        self._last = None
 
 
 class _OfFunction:
