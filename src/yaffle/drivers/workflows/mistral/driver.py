@@ -1,0 +1,161 @@
+"""MISTRAL_WORKFLOW: an execution under the operation's own id, read until it has ended (seed 1).
+
+Mistral answers a second request for the same id with the execution that is there, so sending again
+is always safe, as long as it keeps executions for longer than a workflow takes. Rules for what is
+not known are those of HTTP workflows: silence is RUNNING, never FAILED, since the workflow may be at
+work. One that is not over by its timeout is cancelled, and has failed only once that is read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import msgspec
+
+from yaffle.clouds.http import one_line, to_json
+from yaffle.clouds.openstack import Client, Cloud, CloudUnavailable, read_credentials
+from yaffle.clouds.settings import Section
+from yaffle.drivers.workflows.mistral.executions import Execution, Note
+from yaffle.errors import (
+    BadRequest,
+    Conflict,
+    Forbidden,
+    InvalidSpec,
+    NotFound,
+)
+from yaffle.model.ids import OperationId
+from yaffle.model.operations import Progress, ProgressState, Promise, Target
+from yaffle.ports.context import DriverContext
+
+if TYPE_CHECKING:
+    from yaffle.ports.workflow import Workflow
+
+SERVICE: Final = "workflow"
+BODY_MAX: Final = 65_536
+"""Of the input; Mistral's own limits are larger."""
+
+
+class MistralWorkflow:
+    """Off unless `drivers.MISTRAL_WORKFLOW` names a cloud."""
+
+    type: ClassVar[str] = "MISTRAL_WORKFLOW"
+    promises: ClassVar[frozenset[Promise]] = frozenset({Promise.DEDUPLICATES})
+
+    def __init__(self, context: DriverContext) -> None:
+        self._clock = context.clock
+        self._cloud: Cloud | None = None
+        self._in_place: tuple[str, ...] = ()
+        if context.settings:
+            section = Section(f"drivers.{self.type}", context.settings)
+            credentials = read_credentials(section)
+            if section.raw("in_place") is not None:
+                self._in_place = section.texts("in_place")
+            section.finish()
+            self._cloud = Cloud(credentials, context.clock)
+
+    def in_place(self, name: str) -> bool:
+        """Whether the operator vouches that `name` cannot create a second copy."""
+        return name in self._in_place
+
+    def validate(self, name: str, params: Mapping[str, object]) -> None:
+        """Raise InvalidSpec naming every fault; whether the workflow exists is Mistral's to say."""
+        problems = [fault for fault in (self._fault(), _unfit(params)) if fault]
+        if problems:
+            raise InvalidSpec(problems)
+
+    async def submit(
+        self,
+        name: str,
+        params: Mapping[str, object],
+        target: Target,
+        *,
+        operation_id: OperationId,
+        timeout_s: float,
+        deadline_s: float,
+    ) -> Progress:
+        """Begin it, or report on it if this operation id was submitted before."""
+        cloud, fault = self._cloud, self._fault() or _unfit(params)
+        if cloud is None or fault:
+            return Progress(state=ProgressState.FAILED, detail=fault)
+        note = Note(
+            yaffle_operation=operation_id,
+            node=f"{target.name} ({target.node_id})",
+            cluster=target.cluster_name,
+            timeout_s=timeout_s,
+        )
+        asked = {
+            "id": operation_id,
+            "workflow_name": name,
+            "input": dict(params),
+            "description": msgspec.json.encode(note).decode(),
+        }
+
+        def begin(client: Client) -> Execution:
+            answer = client.act("POST", SERVICE, "/executions", body=asked)
+            return answer.parsed(Execution)
+
+        try:
+            return (await cloud.call(begin, deadline_s)).progress()
+        except (NotFound, BadRequest, Forbidden) as refused:
+            # Nothing was begun: no such workflow, an input that it does not take, no right to it.
+            return Progress(
+                state=ProgressState.FAILED, detail=one_line(f"workflow {name}: {refused}")
+            )
+        except (Conflict, CloudUnavailable, TimeoutError) as error:
+            return _unknown(name, error)
+
+    async def poll(
+        self, name: str, target: Target, *, operation_id: OperationId, deadline_s: float
+    ) -> Progress:
+        """Ask for the execution; cancel one that has outlived its timeout."""
+        cloud = self._cloud
+        if cloud is None:
+            # Switched off while it ran: what has become of it is not known.
+            return Progress(state=ProgressState.RUNNING, detail=f"cannot be asked: {self._fault()}")
+        path = f"/executions/{operation_id}"
+
+        def look(client: Client) -> Progress:
+            found = client.get(SERVICE, path).parsed(Execution)
+            progress = found.progress()
+            if progress.state is not ProgressState.RUNNING or not found.is_late(
+                self._clock.now_us()
+            ):
+                return progress
+            ended = client.act("PUT", SERVICE, path, body={"state": "CANCELLED"}).parsed(Execution)
+            return ended.progress()
+
+        try:
+            return await cloud.call(look, deadline_s)
+        except NotFound:
+            return Progress(
+                state=ProgressState.ABSENT, detail=f"Mistral has no execution {operation_id}"
+            )
+        except (BadRequest, Forbidden, Conflict, CloudUnavailable, TimeoutError) as error:
+            return _unknown(name, error)
+
+    def _fault(self) -> str:
+        if self._cloud is not None:
+            return ""
+        return (
+            "Mistral workflows are off; an administrator turns them on with"
+            f' drivers.{self.type}.cloud = "NAME", a cloud of clouds.yaml'
+        )
+
+
+def _unknown(name: str, error: Exception) -> Progress:
+    said = str(error) or "no answer in time"
+    text = one_line(f"workflow {name}: not known how far it is: {said}")
+    return Progress(state=ProgressState.RUNNING, detail=text)
+
+
+def _unfit(params: Mapping[str, object]) -> str:
+    try:
+        size = len(to_json(params))
+    except (TypeError, ValueError) as error:
+        return f"params have no JSON form: {one_line(str(error))}"
+    return f"params are {size} bytes, more than {BODY_MAX}" if size > BODY_MAX else ""
+
+
+if TYPE_CHECKING:
+    _conforms: type[Workflow] = MistralWorkflow
