@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -133,8 +134,17 @@ class RabbitMQ(Process):
         super().remove()
 
     def answers(self) -> bool:
-        """Say whether it greets: its listener is opened last, when all else is ready."""
-        return _listens(self.port)
+        """Say whether it greets a client; it listens before it is ready for one."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=5) as plain:
+                if self._tls:
+                    context = ssl.create_default_context()
+                    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+                    with context.wrap_socket(plain) as sock:
+                        return _greeted(sock)
+                return _greeted(plain)
+        except OSError:
+            return False
 
     @property
     def url(self) -> str:
@@ -151,6 +161,11 @@ class RabbitMQ(Process):
         )  # fmt: skip
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout
+
+
+def _greeted(sock: socket.socket) -> bool:
+    sock.sendall(b"AMQP\x00\x00\x09\x01")
+    return bool(sock.recv(1))
 
 
 def _listens(port: int) -> bool:
