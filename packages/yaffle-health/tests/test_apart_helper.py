@@ -59,6 +59,32 @@ def test_the_helper_is_small_and_nobodys_child(tmp_path: Path) -> None:
         assert host.do("len(got)") == "2", "none for its end, and one for the next one's start"
 
 
+def test_what_a_host_blocks_or_ignores_is_not_so_in_the_helper(tmp_path: Path) -> None:
+    first = """
+import signal
+signal.signal(signal.SIGALRM, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM, signal.SIGCONT, signal.SIGRTMIN})
+"""
+    with hosting(tmp_path, first=first) as host:
+        assert host.ask().status == 200
+        status = Path(f"/proc/{host.helper}/status").read_text()
+        found = {line.split(":")[0]: line.split()[1] for line in status.splitlines() if ":" in line}
+        assert int(found["SigBlk"], 16) == 0
+        ignored = {number for number in range(1, 65) if int(found["SigIgn"], 16) >> number - 1 & 1}
+        # Ours, and Python's: SIGPIPE and SIGXFSZ.
+        wanted = [
+            "SIGHUP",
+            "SIGINT",
+            "SIGQUIT",
+            "SIGTERM",
+            "SIGUSR1",
+            "SIGUSR2",
+            "SIGPIPE",
+            "SIGXFSZ",
+        ]
+        assert ignored == {int(getattr(signal, name)) for name in wanted}
+
+
 def test_it_takes_little(tmp_path: Path) -> None:
     with hosting(tmp_path) as host:
         assert host.ask().status == 200

@@ -72,8 +72,9 @@ graceful_timeout = 2
 control_socket_disable = True
 
 def post_worker_init(worker):
-    import shop, yaffle_health
-    yaffle_health.serve(shop.manager, uri="unix://{folder}/{{pid}}.sock", apart=True, required=True)
+    import shop
+    from yaffle_health import prefork
+    prefork.serve_worker(shop.manager, "{folder}/run", apart=True, required=True)
 """
 EARLY = (
     "\nyaffle_health.serve(manager, uri='unix://{folder}/master.sock', apart=True, required=True)\n"
@@ -92,7 +93,7 @@ def test_in_gunicorn(kind: str, preload: bool, tmp_path: Path) -> None:
     with running([BIN / "gunicorn", *options, "shop:app"], tmp_path) as process:
 
         def healthy(pid: int) -> bool:
-            return view(Target(path=f"{tmp_path}/{pid}.sock")).status is Status.PASS
+            return view(Target(path=f"{tmp_path}/run/{pid}.sock")).status is Status.PASS
 
         def settled(*, without: int = 0) -> set[int]:
             return until(
@@ -107,7 +108,8 @@ def test_in_gunicorn(kind: str, preload: bool, tmp_path: Path) -> None:
         sick = int(ask_shop(port, "/bad")[1])
         (well,) = workers - {sick}
         until(
-            lambda: view(Target(path=f"{tmp_path}/{sick}.sock")).status, lambda s: s is Status.FAIL
+            lambda: view(Target(path=f"{tmp_path}/run/{sick}.sock")).status,
+            lambda s: s is Status.FAIL,
         )
         assert healthy(well)
         if preload:
@@ -130,6 +132,49 @@ def test_in_gunicorn(kind: str, preload: bool, tmp_path: Path) -> None:
     log = (tmp_path / "log").read_text()
     assert "Traceback" not in log
     assert log.count("was sent SIGKILL") <= 1, "the worker that was killed, and no helper"
+
+
+LAZY = """
+import uwsgi, uwsgidecorators, sys
+from yaffle_health import prefork
+
+def show_health():
+    prefork.serve_worker(manager, "{folder}/run", apart=True, required=True)
+
+uwsgidecorators.postfork(show_health)
+if uwsgi.worker_id():
+    show_health()
+"""
+
+
+@pytest.mark.parametrize("lazy", [[], ["--lazy-apps"]], ids=["forked", "lazy-apps"])
+def test_in_uwsgi(lazy: list[str], tmp_path: Path) -> None:
+    """Its master waits for any child, and its own program is no Python."""
+    port = free_port()
+    (tmp_path / "shop.py").write_text(APP + LAZY.format(folder=tmp_path))
+    arguments = [
+        BIN / "uwsgi", "--master", "--processes", "2", "--enable-threads", "--need-app", *lazy,
+        "--http-socket", f"127.0.0.1:{port}", "--module", "shop:app", "--die-on-term",
+    ]  # fmt: skip
+    with running(arguments, tmp_path) as process:
+
+        def served() -> set[int]:
+            found = {int(each.stem) for each in (tmp_path / "run").glob("*.sock")}
+            targets = [Target(path=f"{tmp_path}/run/{pid}.sock") for pid in found]
+            return {pid for pid, at in zip(found, targets, strict=True) if view(at).status}
+
+        workers = until(served, lambda found: len(found) == 2)
+        assert workers == children(process.pid)
+        helpers = [helper for pid in workers for helper in helpers_of(pid)]
+        assert len(helpers) == 2
+        sick = int(ask_shop(port, "/bad")[1])
+        until(
+            lambda: view(Target(path=f"{tmp_path}/run/{sick}.sock")).status,
+            lambda status: status is Status.FAIL,
+        )
+        process.terminate()
+        process.wait(10)
+        eventually(lambda: not any(map(lives, helpers)))
 
 
 FORKS = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _socket
 import json
 import logging
 import os
@@ -80,6 +81,20 @@ def test_both_wildcards_stand_side_by_side() -> None:
         assert isinstance(first.addresses[0], Tcp)
         with serving(uri=f"tcp://[::]:{first.addresses[0].port}") as second:
             assert ask(second.addresses[0]).status == 200
+
+
+def test_what_waits_is_known_without_an_accept() -> None:
+    calls = DirectCalls()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        plain = _socket.socket(fileno=os.dup(listener.fileno()))
+        plain.setblocking(False)
+        for _ in range(2):
+            assert not calls.more(plain)
+            assert calls.accept(plain) == -1
+            with socket.create_connection(listener.getsockname()):
+                eventually(lambda: calls.more(plain))
+                calls.close(calls.accept(plain))
+        plain.close()
 
 
 def test_a_request_in_pieces_and_a_half_closed_connection(calls: Calls) -> None:

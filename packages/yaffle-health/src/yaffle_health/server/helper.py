@@ -48,6 +48,7 @@ from yaffle_health.views import Shape  # noqa: E402
 SILENT: Final = "process"
 """The item that says that the process says nothing."""
 _CHANNEL_FD, _HOST_FD, _MEMORY_FD, _LISTENERS_FD = 2, 3, 4, 5
+_FD_MAX: Final = 65_536
 # A terminal's, and what `systemctl stop` and `kill` send to all processes of a unit: the host may go
 # on for a while after them, and is answered for as long.
 _IGNORED: Final = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2")
@@ -197,7 +198,12 @@ def _loop(shared: Shared, listeners: int) -> Loop:
 
 def _close_from(first: int) -> None:
     """Close what the host left open to programs that it starts: its own sockets, perhaps."""
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - no pathlib here
+    try:
+        names = os.listdir("/proc/self/fd")  # noqa: PTH208 - no pathlib here
+    except OSError:
+        os.closerange(first, _FD_MAX)
+        return
+    for name in names:
         if int(name) >= first:
             with contextlib.suppress(OSError):
                 os.close(int(name))

@@ -90,7 +90,7 @@ def reap(process: Descriptor) -> None:
     Nothing if it is nobody's child here, or somebody has taken note already.
     """
     if process.fd >= 0:
-        with contextlib.suppress(ChildProcessError):
+        with contextlib.suppress(OSError):
             # Of posix: in a program that gevent has patched, those of os are a hub's.
             posix.waitid(posix.P_PIDFD, process.fd, posix.WEXITED)
     process.close()
@@ -127,7 +127,7 @@ def refuse_where_impossible() -> None:
         os.close(os.pidfd_open(os.getpid()))
     except (AttributeError, OSError) as error:
         why = (
-            f"pidfd_open(2) is refused ({error}): it needs Linux 5.3, and a sandbox that allows it"
+            f"pidfd_open(2) is refused ({error}): it needs Linux 5.4, and a sandbox that allows it"
         )
         raise BadOption("apart", True, why) from error
 
