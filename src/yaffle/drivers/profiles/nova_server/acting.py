@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from yaffle.drivers.profiles.nova_server.job import (
@@ -15,7 +16,8 @@ from yaffle.drivers.profiles.nova_server.job import (
 from yaffle.drivers.profiles.nova_server.judging import act_after, judge
 from yaffle.drivers.profiles.nova_server.mapping import words_of
 from yaffle.drivers.profiles.nova_server.marks import MARKABLE, Mark
-from yaffle.drivers.profiles.nova_server.verbs import VERBS, Verb
+from yaffle.drivers.profiles.nova_server.nova import READ
+from yaffle.drivers.profiles.nova_server.verbs import VERBS, Verb, idle
 from yaffle.errors import Conflict
 from yaffle.model.operations import Progress, ProgressState
 
@@ -35,9 +37,19 @@ def submit(job: Job) -> Progress:
     if verb.by_state and verb.reached(server):
         return done(f"nothing to do: {words_of(server)}")
     leave_mark(job, server)
-    job.note(server_id=server.id)
-    answer = job.nova.do(server.id, verb.body(job.op.params), trace=job.trace)
-    job.note(server_id=server.id, request_id=answer.request_id)
+    return ask(job, server, verb.body(job.op.params))
+
+
+def ask(job: Job, server: Server, body: Mapping[str, object], *, version: str = READ) -> Progress:
+    """Ask Nova for the act; what it refuses while it does something else is asked for again later."""
+    try:
+        with job.sending(server.id):
+            answer = job.nova.do(server.id, body, version=version, trace=job.trace)
+    except Conflict as error:
+        if idle(server):
+            raise
+        return running(f"later, for something else is being done to it: {error}")
+    job.accepted(server.id, answer.request_id)
     return running(f"{job.op.kind} accepted ({answer.request_id})")
 
 
@@ -81,8 +93,8 @@ def newest(job: Job, server: Server) -> str:
 
 def follow(job: Job, verb: Verb, server: Server) -> Progress:
     """Say how far this operation is on its server; ABSENT where that bears no trace of it."""
-    mark, sent = job.marked(server), job.memory.of(job.operation_id)
-    if mark is None and sent is None:
+    mark = job.marked(server)
+    if job.refused or (mark is None and job.sent is None):
         return ABSENT
     act = find(job, verb.act, server, mark)
     return judge(verb, server, act, waited_s=job.waited_s(mark))
@@ -90,7 +102,7 @@ def follow(job: Job, verb: Verb, server: Server) -> Progress:
 
 def find(job: Job, name: str, server: Server, mark: Mark | None) -> Action | None:
     """Return Nova's record of what this operation asked for, its events included."""
-    sent = job.memory.of(job.operation_id)
+    sent = job.sent
     if sent is not None and sent.request_id:
         return job.nova.act(server.id, sent.request_id)
     if mark is None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from yaffle.clouds.openstack import CloudUnavailable
 from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
     SETTLE_S,
@@ -50,13 +49,9 @@ def submit(job: Job) -> Progress:
         named = ", ".join(f"{server.id} ({words_of(server)})" for server in copies)
         return failed(f"CREATE: an older copy of this node may still run: {named}")
     version, body = request(job)
-    try:
+    with job.sending():
         ident = job.nova.create(body, version=version, trace=job.trace)
-    except CloudUnavailable as error:
-        if error.sent:
-            job.note()
-        raise
-    job.note(server_id=ident, request_id="accepted")
+    job.accepted(ident, "")
     return running(f"Nova has accepted server {ident}", physical_id=ident)
 
 
@@ -71,7 +66,7 @@ def poll(job: Job) -> Progress:
 
 def _known(job: Job) -> Progress | None:
     """Answer from what this process has sent itself; None where that says nothing."""
-    sent = job.memory.of(job.operation_id)
+    sent = job.sent
     if sent is None:
         return None
     if sent.server_id:

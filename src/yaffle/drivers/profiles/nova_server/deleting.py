@@ -79,18 +79,18 @@ def _one(job: Job, ident: str, *, act: bool) -> Progress:
     if why := host_lost(job, server):
         return failed(f"{job.op.kind}: {why}")
     force = job.op.kind == KILL or server.status == "SOFT_DELETED"
-    job.note(server_id=ident)
     try:
-        answer = job.nova.delete(ident, force=force, trace=job.trace)
+        with job.sending(ident):
+            answer = job.nova.delete(ident, force=force, trace=job.trace)
     except NotFound:
         return ended(job, ident)
-    job.note(server_id=ident, request_id=answer.request_id)
+    job.accepted(ident, answer.request_id)
     return running(f"{'forced ' if force else ''}deletion accepted ({answer.request_id})")
 
 
 def _standing(job: Job, server: Server) -> Progress:
     """Say why a server is still there that nobody seems to be deleting."""
-    sent = job.memory.of(job.operation_id)
+    sent = job.sent
     if sent is None:
         return ABSENT
     record = job.nova.act(server.id, sent.request_id) if sent.request_id else None

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
-from yaffle.drivers.profiles.nova_server.acting import find, leave_mark, own
+from yaffle.drivers.profiles.nova_server.acting import ask, find, leave_mark, own
 from yaffle.drivers.profiles.nova_server.creating import facts_of
 from yaffle.drivers.profiles.nova_server.job import ABSENT, Job, done, failed, running
 from yaffle.drivers.profiles.nova_server.judging import judge, wrong_with
@@ -71,15 +71,12 @@ def _prepared(job: Job, server: Server) -> Progress | None:
 def _ask(job: Job, server: Server) -> Progress:
     host = job.op.params.get("host")
     body = {"evacuate": {"host": host} if host else {}}
-    job.note(server_id=server.id)
-    answer = job.nova.do(server.id, body, version=VERSION, trace=job.trace)
-    job.note(server_id=server.id, request_id=answer.request_id)
-    return running(f"evacuation from {server.host} accepted ({answer.request_id})")
+    return ask(job, server, body, version=VERSION)
 
 
 def _follow(job: Job, server: Server) -> Progress:
-    mark, sent = job.marked(server), job.memory.of(job.operation_id)
-    if mark is None and sent is None:
+    mark = job.marked(server)
+    if job.refused or (mark is None and job.sent is None):
         return ABSENT
     act = find(job, ACT, server, mark)
     if act is not None and idle(server) and wrong_with(act):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -80,14 +81,38 @@ class Job:
         mark = mark_of(server.metadata)
         return mark if mark is not None and mark.operation_id == str(self.operation_id) else None
 
-    def note(self, *, server_id: str = "", request_id: str = "") -> None:
-        """Remember that a request was sent; without a request id nobody knows whether it arrived."""
+    @contextmanager
+    def sending(self, server_id: str = "") -> Iterator[None]:
+        """Remember that something is being sent; and if it is certain that nothing came of it, that."""
+        now_s = self.clock.monotonic_s()
+        self.memory.note(self.operation_id, Sent(at_s=now_s, server_id=server_id))
+        try:
+            yield
+        except YaffleError as error:
+            if not isinstance(error, CloudUnavailable) or not error.sent:
+                self.memory.note(self.operation_id, Sent(at_s=now_s, refused=True))
+            raise
+
+    def accepted(self, server_id: str, request_id: str) -> None:
+        """Remember under which id Nova has accepted it."""
         sent = Sent(at_s=self.clock.monotonic_s(), server_id=server_id, request_id=request_id)
         self.memory.note(self.operation_id, sent)
 
+    @property
+    def sent(self) -> Sent | None:
+        """What this process has sent, and may have arrived."""
+        sent = self.memory.of(self.operation_id)
+        return None if sent is None or sent.refused else sent
+
+    @property
+    def refused(self) -> bool:
+        """Whether what this process sent last is known to have come to nothing."""
+        sent = self.memory.of(self.operation_id)
+        return sent is not None and sent.refused
+
     def waited_s(self, mark: Mark | None) -> float:
         """Return for how long nothing has been seen of what was begun."""
-        sent = self.memory.of(self.operation_id)
+        sent = self.sent
         if sent is not None:
             return self.clock.monotonic_s() - sent.at_s
         # Another engine began it: by the clock that all engines keep with their database.

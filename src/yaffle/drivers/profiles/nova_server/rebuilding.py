@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from yaffle.drivers.profiles.nova_server.acting import find, newest, own
+from yaffle.drivers.profiles.nova_server.acting import ask, find, newest, own
 from yaffle.drivers.profiles.nova_server.job import ABSENT, Job, done, failed, running
 from yaffle.drivers.profiles.nova_server.judging import judge
 from yaffle.drivers.profiles.nova_server.mapping import words_of
@@ -58,10 +58,7 @@ def _rebuild(job: Job, server: Server, image: object) -> Progress:
     if password := job.op.params.get("admin_pass") or job.target.spec.get("admin_pass"):
         body["adminPass"] = password
     version = READ if server.image_id else VOLUME_REBUILD
-    job.note(server_id=server.id)
-    answer = job.nova.do(server.id, {"rebuild": body}, version=version, trace=job.trace)
-    job.note(server_id=server.id, request_id=answer.request_id)
-    return running(f"rebuild from image {ident} accepted ({answer.request_id})")
+    return ask(job, server, {"rebuild": body}, version=version)
 
 
 def _update(job: Job, server: Server) -> Progress:
@@ -97,8 +94,8 @@ def _wanted(job: Job, server: Server) -> dict[str, str]:
 
 
 def _follow(job: Job, server: Server) -> Progress:
-    mark, sent = job.marked(server), job.memory.of(job.operation_id)
-    if mark is None and sent is None:
+    mark = job.marked(server)
+    if job.refused or (mark is None and job.sent is None):
         return ABSENT
     if mark is not None and mark.kind == UPDATE:
         # No rebuild was asked for: name and metadata were all there was to change.

@@ -1,0 +1,44 @@
+"""The profile keeps every promise of its port, asked of a real Nova."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from tests.openstack.nova.world import CLOCK, SPEC, World
+
+from yaffle.testing.checks.abilities import check_adopting, check_update
+from yaffle.testing.checks.profile import check_profile
+
+PATIENCE_S = 90.0
+
+
+def test_every_promise_also_while_nova_hangs(broken_world: World) -> None:
+    @asynccontextmanager
+    async def hang() -> AsyncIterator[None]:
+        with broken_world.cloud.lab.frozen("nova-api"):
+            yield
+
+    check = check_profile(broken_world.profile, SPEC, clock=CLOCK, hang=hang, patience_s=PATIENCE_S)
+    asyncio.run(check)
+
+
+def test_updates_keep_the_server(world: World) -> None:
+    async def scene() -> None:
+        target = await world.made()
+        named = {**SPEC, "name": "another", "metadata": {"role": "web"}}
+        await check_update(world.profile, target, named, clock=CLOCK)
+        server = world.cloud.show(target.physical_id)
+        assert server.metadata["role"] == "web"
+        assert server.metadata["cluster_node_id"] == target.node_id
+        await check_update(world.profile, target, {**SPEC, "image": "lab-image-2"}, clock=CLOCK)
+        assert world.acts(target)[0] == "rebuild"
+
+    asyncio.run(scene())
+
+
+def test_a_server_that_somebody_else_made_is_adopted(world: World) -> None:
+    stray = world.cloud.server("stray", metadata={"role": "db"})
+    check = check_adopting(world.profile, stray, world.target(), world.target(), clock=CLOCK)
+    asyncio.run(check)

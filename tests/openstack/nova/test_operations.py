@@ -1,0 +1,169 @@
+"""Every operation, as Nova carries it out: to its end, once, and with a true reason when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+from tests.openstack.nova.world import CALL_S, World, new_id
+
+from yaffle.model.operations import Operation, ProgressState
+
+DONE, FAILED = ProgressState.DONE, ProgressState.FAILED
+
+WALK: tuple[tuple[str, Mapping[str, object], str], ...] = (
+    ("REBOOT", {"type": "SOFT"}, "ACTIVE"),
+    ("REBOOT", {"type": "HARD"}, "ACTIVE"),
+    ("STOP", {}, "SHUTOFF"),
+    ("REBOOT", {"type": "HARD"}, "ACTIVE"),
+    ("STOP", {}, "SHUTOFF"),
+    ("START", {}, "ACTIVE"),
+    ("PAUSE", {}, "PAUSED"),
+    ("UNPAUSE", {}, "ACTIVE"),
+    ("SUSPEND", {}, "SUSPENDED"),
+    ("RESUME", {}, "ACTIVE"),
+    ("LOCK", {}, "ACTIVE"),
+    ("UNLOCK", {}, "ACTIVE"),
+    ("RESCUE", {}, "RESCUE"),
+    ("UNRESCUE", {}, "ACTIVE"),
+    ("CHANGE_PASSWORD", {"admin_pass": "n3w"}, "ACTIVE"),
+    ("REBUILD", {}, "ACTIVE"),
+    ("STOP", {}, "SHUTOFF"),
+    ("REBUILD", {"image": "lab-image-2"}, "ACTIVE"),
+)
+
+
+def test_every_verb_leads_to_its_goal(world: World) -> None:
+    async def scene() -> None:
+        target = await world.made()
+        for kind, params, status in WALK:
+            done = await world.do(kind, target, **params)
+            assert done.state is DONE, f"{kind}: {done.detail}"
+            assert (await world.read(target)).backend_status == status, kind
+        again = await world.do("START", target)
+        assert "nothing to do" in again.detail
+        gone = await world.do("DELETE", target)
+        assert gone.state is DONE
+        assert "compute_terminate_instance succeeded" in gone.detail
+
+    asyncio.run(scene())
+
+
+def test_a_server_is_made_as_its_profile_says(world: World) -> None:
+    async def scene() -> None:
+        target = await world.made(
+            name="web", metadata={"role": "web"}, user_data="#!/bin/sh\n", config_drive=True
+        )
+        facts = await world.profile().describe(target, deadline_s=CALL_S)
+        assert facts["name"] == "web"
+        metadata = facts["metadata"]
+        assert isinstance(metadata, dict)
+        assert metadata["role"] == "web"
+        assert metadata["cluster_node_id"] == target.node_id
+        assert metadata["cluster_id"] == "c-1"
+        assert metadata["cluster_node_index"] == "1"
+        assert target.attributes["project_id"] == world.cloud.credentials.project_id
+        evidence = await world.profile().capture(target, deadline_s=CALL_S)
+        assert "console:" in evidence
+        assert "create" in evidence
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        pytest.param({"flavor": "no-such"}, "no flavor 'no-such'", id="flavor"),
+        pytest.param({"image": "no-such"}, "no image 'no-such'", id="image"),
+        pytest.param({"image": "01c3e056-5dd3-4277-8976-32b076612bcb"}, "image", id="image gone"),
+        pytest.param({"key_name": "no-such"}, "key", id="key pair"),
+        pytest.param({"availability_zone": "no-such"}, "zone", id="zone"),
+    ],
+)
+def test_what_cannot_be_made_says_why(world: World, spec: dict[str, object], reason: str) -> None:
+    done = asyncio.run(world.do("CREATE", world.target(**spec)))
+    assert done.state is FAILED
+    assert reason in done.detail.lower()
+
+
+def test_a_quota_ends_in_a_true_reason(world: World) -> None:
+    project = world.cloud.credentials.project_id
+    quota = {"quota_set": {"instances": 0}}
+    world.cloud.lab.api.call("PUT", "compute", f"/os-quota-sets/{project}", quota)
+    done = asyncio.run(world.do("CREATE", world.target()))
+    assert done.state is FAILED
+    assert "quota" in done.detail.lower()
+
+
+def test_a_build_that_fails_says_why_and_can_be_deleted(world: World) -> None:
+    lab, project = world.cloud.lab, world.cloud.credentials.project_id
+
+    async def scene() -> None:
+        target = world.target()
+        with lab.fail("cmp1", "spawn", project), lab.fail("cmp2", "spawn", project):
+            done = await world.do("CREATE", target)
+        assert done.state is FAILED
+        assert "No valid host" in done.detail or "Exceeded" in done.detail
+        assert done.physical_id
+        gone = await world.do("DELETE", target)
+        assert gone.state is DONE, gone.detail
+
+    asyncio.run(scene())
+
+
+def test_what_a_host_could_not_do_is_failed(world: World) -> None:
+    lab = world.cloud.lab
+
+    async def scene() -> None:
+        target = await world.made()
+        server = target.physical_id
+        host = world.cloud.show(server).host
+        with lab.fail(host, "power_off", server):
+            stopped = await world.do("STOP", target)
+            assert stopped.state is FAILED, stopped.detail
+            assert "stop failed" in stopped.detail
+        world.cloud.guest(server).off()
+        await world.until(target, "SHUTOFF")
+        # Of one that runs on in spite of it, Nova records that a failed reboot succeeded.
+        with lab.fail(host, "reboot", server):
+            rebooted = await world.do("REBOOT", target, type="HARD")
+            assert rebooted.state is FAILED, rebooted.detail
+        assert (await world.read(target)).backend_status == "ERROR"
+        # A server in ERROR cannot be marked; it can be rebooted, and rebuilt.
+        mended = await world.do("REBOOT", target, type="HARD")
+        assert mended.state is DONE, mended.detail
+        assert (await world.read(target)).up is True
+
+    asyncio.run(scene())
+
+
+def test_a_server_that_its_owner_locked_says_so(world: World) -> None:
+    async def scene() -> None:
+        target = await world.made()
+        path = f"/servers/{target.physical_id}/action"
+        world.cloud.lab.api.call("POST", "compute", path, {"lock": None})
+        done = await world.do("REBOOT", target, type="HARD")
+        assert done.state is FAILED
+        assert "locked" in done.detail
+
+    asyncio.run(scene())
+
+
+def test_what_is_busy_is_asked_again_until_it_is_not(world: World) -> None:
+    lab = world.cloud.lab
+
+    async def scene() -> None:
+        target = await world.made()
+        server = target.physical_id
+        with lab.slow(world.cloud.show(server).host, "power_off", 2.0, server):
+            world.cloud.act(server, "os-stop")
+            op = Operation(kind="PAUSE", target=target)
+            said = await world.profile().submit(op, operation_id=new_id(), deadline_s=CALL_S)
+            assert said.state is ProgressState.RUNNING
+            assert "something else is being done" in said.detail
+            done = await world.do("START", target)
+        assert done.state is DONE, done.detail
+        assert (await world.read(target)).up is True
+
+    asyncio.run(scene())
