@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 
 from yaffle.clouds.settings import Section
 from yaffle.config import Settings
+from yaffle.drivers.detectors.load_balancer.settings import Balancer, BalancerSettings
 from yaffle.drivers.fencers.host.settings import Device, HostSettings
 from yaffle.drivers.notifiers.webhook import WebhookSettings
 from yaffle.drivers.profiles.local_process import spec as local_process
@@ -78,6 +79,15 @@ def _default(field: FieldInfo) -> str:
 # --- drivers -------------------------------------------------------------------------------------
 
 
+CHOSEN: Final = {"agent": "/bin/true", "type": "haproxy", "username": ""}
+"""Texts that have to be right where they are read."""
+SHAPES: Final = {
+    "hosts": ("list or table", "required"),
+    "socket": ("text or list of texts", ""),
+    "url": ("text or list of texts", ""),
+}
+
+
 class Recorder(Section):
     """Stands in for a section of the configuration, and notes what is asked of it."""
 
@@ -88,8 +98,8 @@ class Recorder(Section):
 
     def text(self, key: str, default: str | None = None) -> str:
         self.asked[key] = ("text", "required" if default is None else default)
-        if key == "agent":
-            return "/bin/true"
+        if key in CHOSEN:
+            return CHOSEN[key]
         if key.endswith("_env"):
             return ""
         return "http://127.0.0.1/{operation_id}" if "url" in key else "text"
@@ -120,8 +130,8 @@ class Recorder(Section):
         return {}
 
     def raw(self, key: str) -> object:
-        self.asked[key] = ("list or table", "required")
-        return ["NAME"]
+        self.asked[key] = SHAPES[key]
+        return ["/NAME"] if key == "socket" else ["NAME"] if key == "hosts" else None
 
     def headers(self, key: str = "headers") -> dict[str, str]:
         self.asked[key] = ("table of texts", "")
@@ -145,7 +155,7 @@ class Recorder(Section):
 
 
 def recorded(
-    kind: type[WebhookSettings | CommandSettings | HttpSettings | HostSettings],
+    kind: type[WebhookSettings | CommandSettings | HttpSettings | HostSettings | BalancerSettings],
 ) -> Recorder:
     """Return what `kind` reads."""
     recorder = Recorder(kind.__name__)
@@ -192,13 +202,17 @@ HEAD: Final = ("setting", "value", "default", "meaning")
 def drivers() -> str:
     """Every driver that is installed with Yaffle, and its settings."""
     command, http = recorded(CommandSettings), recorded(HttpSettings)
-    host = recorded(HostSettings)
+    host, balancers = recorded(HostSettings), recorded(BalancerSettings)
     return join(
         "# Drivers",
         "Drivers are found through entry points. Those that come with Yaffle:",
         table(("port", "name", "made by", "what it is"), _installed()),
         "A driver that is not named below has no settings. How to write one:\n"
         "[Write a driver](../howto/write-a-driver.md).",
+        "## Detector `LB_STATUS_POLLING`",
+        "Each load balancer is a table `[drivers.LB_STATUS_POLLING.balancers.NAME]`. A policy can only\n"
+        "give `NAME`. How to use it: [Ask the load balancer](../howto/ask-the-load-balancer.md).",
+        table(HEAD, _rows(balancers.inner["balancers"], Balancer)),
         "## Fencer `HOST`",
         "Each power device is a table `[drivers.HOST.devices.NAME]`; one device switches a host. How to\n"
         "use it: [Fence a host](../howto/fence-a-host.md).",

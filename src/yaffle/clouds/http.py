@@ -31,7 +31,7 @@ _DEFAULT_HEADERS: Final = {"User-Agent": "yaffle", "Accept-Encoding": "identity"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The receiver answered; `body` holds at most `BODY_MAX` bytes, `cut` says that it had more."""
+    """The receiver answered; `body` holds as much as was asked for, `cut` says that it had more."""
 
     status: int
     headers: Mapping[str, str]
@@ -70,12 +70,13 @@ class HttpSession:
         headers: Mapping[str, str],
         body: bytes = b"",
         deadline_s: float,
+        answer_max: int = BODY_MAX,
     ) -> Answer | NoAnswer:
-        """Send one request and read its answer, all within `deadline_s`."""
+        """Send one request and read its answer, at most `answer_max` bytes, within `deadline_s`."""
         progress = _Progress()
         try:
             async with asyncio.timeout(deadline_s):
-                return await self._exchange(method, url, headers, body, progress)
+                return await self._exchange(method, url, headers, body, progress, answer_max)
         except TimeoutError:
             stage = "no whole answer" if progress.sent else "no connection"
             return NoAnswer(sent=progress.sent, detail=f"{stage} within {deadline_s:g} s")
@@ -91,6 +92,7 @@ class HttpSession:
         headers: Mapping[str, str],
         body: bytes,
         progress: _Progress,
+        answer_max: int,
     ) -> Answer:
         parsed = httpx.URL(url)
         target = httpcore.URL(
@@ -115,7 +117,7 @@ class HttpSession:
                 extensions={"trace": progress.trace},
             ) as response,
         ):
-            return await _read(response)
+            return await _read(response, answer_max)
 
 
 class _Progress:
@@ -164,11 +166,11 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
         raise last
 
 
-async def _read(response: httpcore.Response) -> Answer:
+async def _read(response: httpcore.Response, longest: int) -> Answer:
     body = bytearray()
     async for chunk in response.aiter_stream():
         body += chunk
-        if len(body) > BODY_MAX:
+        if len(body) > longest:
             break
     return Answer(
         status=response.status,
@@ -176,8 +178,8 @@ async def _read(response: httpcore.Response) -> Answer:
             name.decode("latin-1").lower(): value.decode("latin-1")
             for name, value in response.headers
         },
-        body=bytes(body[:BODY_MAX]),
-        cut=len(body) > BODY_MAX,
+        body=bytes(body[:longest]),
+        cut=len(body) > longest,
     )
 
 

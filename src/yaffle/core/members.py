@@ -68,7 +68,10 @@ def haproxy(status: str, check: str, detail: str) -> str:
 
 
 def _is_silence(check: str, detail: str) -> bool:
-    """Whether nothing at all answered the balancer: it may be the balancer that is cut off."""
+    """Whether nothing at all answered the balancer: it may be the balancer that is cut off.
+
+    L4CON without a word (another check is under way) counts as silence: that makes us more careful.
+    """
     return check == "L4TOUT" or (check == "L4CON" and "refused" not in detail.lower())
 
 

@@ -92,10 +92,20 @@ def _modes(
 
 
 def _mode(place: int, spec: schema.ModeSpec, interval: float, *, newest: bool) -> DetectionMode:
-    url = None
+    url, options = None, spec.options or schema.OptionsSpec()
     if spec.type is ModeType.NODE_STATUS_POLL_URL:
-        url = _url(spec.options or schema.OptionsSpec(), interval, newest=newest)
-    return DetectionMode(key=ModeKey(f"{place}:{spec.type}"), type=spec.type, url=url)
+        url = _url(options, interval, newest=newest)
+    return DetectionMode(
+        key=ModeKey(f"{place}:{spec.type}"), type=spec.type, url=url, options=_named(spec, options)
+    )
+
+
+def _named(spec: schema.ModeSpec, options: schema.OptionsSpec) -> Mapping[str, object]:
+    """Return which pool of which balancer, as far as the document says."""
+    if spec.type is not ModeType.LB_STATUS_POLLING:
+        return MappingProxyType({})
+    names = {"pool": options.pool, "balancer": options.balancer}
+    return MappingProxyType({key: name for key, name in names.items() if name is not None})
 
 
 def _url(spec: schema.OptionsSpec, interval: float, *, newest: bool) -> UrlOptions:
@@ -223,7 +233,10 @@ def _detection_out(policy: HealthPolicy, *, newest: bool) -> dict[str, object]:
 
 def _mode_out(mode: DetectionMode, *, newest: bool) -> dict[str, object]:
     if mode.url is None:
-        return {"type": mode.type.value}
+        return {
+            "type": mode.type.value,
+            **({"options": dict(mode.options)} if mode.options else {}),
+        }
     url = mode.url
     options: dict[str, object] = {
         "poll_url": url.poll_url,

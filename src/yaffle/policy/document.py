@@ -270,7 +270,7 @@ def _equal_modes(policy: HealthPolicy) -> Iterator[Fault]:
     """Yield modes that are equal once defaults are filled in; `rules` saw those written alike."""
     seen: dict[object, int] = {}
     for place, mode in enumerate(policy.detection.modes):
-        question = (mode.type, mode.url)
+        question = (mode.type, mode.url, tuple(sorted(mode.options.items())))
         if question in seen:
             yield rules.duplicate_mode(place, seen[question])
         seen.setdefault(question, place)

@@ -21,6 +21,7 @@ from yaffle.policy.settings import DocumentSettings
 
 DAY: Final = 86_400
 _DECIMAL: Final = re.compile(r"[-+]?[0-9]{1,15}\.[0-9]{1,15}", re.ASCII)
+_POOL: Final = re.compile(r"[A-Za-z0-9_.:-]{1,128}", re.ASCII)
 _PERCENT: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)\s*%", re.ASCII)
 
 
@@ -162,6 +163,12 @@ def _faultless(find: Callable[[str], Iterator[str]], longest: int) -> BeforeVali
     return BeforeValidator(check)
 
 
+def _pool_faults(value: str) -> Iterator[str]:
+    # HAProxy's rule for names of proxies; anything else could say more to its socket than a name.
+    if not _POOL.fullmatch(value):
+        yield f"{shown(value)} is not such a name; it has letters, digits and _ . : - only"
+
+
 def _pattern_faults(value: str) -> Iterator[str]:
     if fault := patterns.pattern_fault(value):
         yield fault
@@ -180,6 +187,7 @@ def _hook_url_faults(value: str) -> Iterator[str]:
 
 
 HOOK_URL: Final = _faultless(_hook_url_faults, urls.URL_MAX * 2)
+POOL: Final = _faultless(_pool_faults, 128)
 POLL_URL: Final = _faultless(_poll_url_faults, urls.URL_MAX * 2)
 PATTERN: Final = _faultless(_pattern_faults, patterns.PATTERN_MAX * 2)
 REFERENCE: Final = _faultless(urls.reference_faults, urls.URL_MAX * 2)

@@ -19,6 +19,12 @@ DETECTION: Final[Path] = ("properties", "detection")
 MODES: Final[Path] = (*DETECTION, "detection_modes")
 RECOVERY: Final[Path] = ("properties", "recovery")
 ACTIONS: Final[Path] = (*RECOVERY, "actions")
+_LB: Final = frozenset({"pool", "balancer"})
+_OPTIONS: Final[Mapping[str, frozenset[str]]] = {
+    ModeType.NODE_STATUS_POLL_URL: frozenset(schema.OptionsSpec.model_fields) - _LB,
+    ModeType.LB_STATUS_POLLING: _LB,
+}
+"""Which mode has which options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +53,8 @@ def warnings(document: Mapping[str, object], offer: Offer) -> Iterator[Fault]:
     """Yield what is accepted but has no effect."""
     for place, mode in _entries(document, MODES):
         options = mode.get("options")
-        if options and mode.get("type") != ModeType.NODE_STATUS_POLL_URL:
-            text = f"no effect: only {ModeType.NODE_STATUS_POLL_URL} has options"
+        if options and mode.get("type") not in list(_OPTIONS):
+            text = f"no effect: only {' and '.join(_OPTIONS)} have options"
             yield Fault(path=(*MODES, place, "options"), text=text, at_key=True)
     fencing = _at(document, (*RECOVERY, "fencing"))
     if isinstance(fencing, list):
@@ -81,6 +87,8 @@ def _one_mode(place: int, mode: Mapping[str, object], offer: Offer) -> Iterator[
     if isinstance(kind, str) and kind in list(ModeType) and kind not in offer.modes:
         here = listed(sorted(offer.modes)) or "none"
         yield Fault(path=(*MODES, place, "type"), text=f"not available here: {kind}; here: {here}")
+    if offer.newest and isinstance(options, Mapping) and isinstance(kind, str):
+        yield from _others_options(place, kind, options)
     if kind != ModeType.NODE_STATUS_POLL_URL:
         return
     if options is None or (isinstance(options, Mapping) and not options.get("poll_url", None)):
@@ -89,11 +97,21 @@ def _one_mode(place: int, mode: Mapping[str, object], offer: Offer) -> Iterator[
         yield Fault(path=path, text=text)
 
 
+def _others_options(place: int, kind: str, options: Mapping[str, object]) -> Iterator[Fault]:
+    """Yield options of another mode; what Senlin lets stand without effect is only warned of."""
+    for key in options:
+        owner = next((mode for mode, keys in _OPTIONS.items() if key in keys), None)
+        if owner is None or owner == kind or ModeType.LB_STATUS_POLLING not in (owner, kind):
+            continue
+        path: Path = (*MODES, place, "options", key)
+        yield Fault(path=path, text=f"only for {owner}", at_key=True)
+
+
 def _duplicates(entries: list[tuple[int, Mapping[str, object]]]) -> Iterator[Fault]:
     seen: list[tuple[int, object, object]] = []
     for place, mode in entries:
         kind, options = mode.get("type"), mode.get("options") or {}
-        if kind != ModeType.NODE_STATUS_POLL_URL:
+        if kind not in list(_OPTIONS):
             options = {}
         for earlier, other_kind, other_options in seen:
             if (kind, options) == (other_kind, other_options) and kind is not None:

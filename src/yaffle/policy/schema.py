@@ -40,6 +40,8 @@ class OptionsSpec(Spec):
     poll_url_retry_interval: Annotated[float | None, f.seconds(0, 3600)] = None
     poll_url_timeout: Annotated[float | None, f.seconds(0.05, 300)] = None
     poll_url_keep_alive: _Flag = None
+    pool: Annotated[str | None, f.POOL] = None
+    balancer: Annotated[str | None, f.POOL] = None
 
 
 class ModeSpec(Spec):
@@ -166,6 +168,8 @@ SINCE_1_3: Final[frozenset[Place]] = frozenset(
         (*_D, "reference_targets"),
         (*_M, "options", "poll_url_timeout"),
         (*_M, "options", "poll_url_keep_alive"),
+        (*_M, "options", "pool"),
+        (*_M, "options", "balancer"),
         (*_R, "actions", "timeout"),
         (*_R, "actions", "in_place"),
         (*_R, "mode"),

@@ -21,7 +21,7 @@ WORDS: Final[Mapping[str, str]] = {
     "detection.detection_modes": "The questions that are asked. Required; 1 to 16.",
     "detection.reference_targets": "`host:port` or URLs that answer when our own network works.",
     "detection_modes.type": "What is asked. Required.",
-    "detection_modes.options": "For NODE_STATUS_POLL_URL only.",
+    "detection_modes.options": "For NODE_STATUS_POLL_URL and LB_STATUS_POLLING only.",
     "options.poll_url": "The URL. Required for NODE_STATUS_POLL_URL.",
     "options.poll_url_ssl_verify": "Whether the certificate must verify.",
     "options.poll_url_conn_error_as_unhealthy": "If false, a connection error is unknown, not a failure.",
@@ -33,6 +33,10 @@ WORDS: Final[Mapping[str, str]] = {
     "options.poll_url_retry_interval": "Seconds between two attempts.",
     "options.poll_url_timeout": "Seconds for one attempt.",
     "options.poll_url_keep_alive": "Keep the connection. By default each check opens a new one.",
+    "options.pool": "LB_STATUS_POLLING: the pool (HAProxy: the backend) whose members the nodes are.",
+    "options.balancer": (
+        "LB_STATUS_POLLING: a name from the operator's settings. May be left out where there is one."
+    ),
     "recovery.mode": "`observe`: decide and record, but do nothing.",
     "recovery.actions": "The ladder: tried in order, each verified. Up to 16. Empty or absent: RECREATE.",
     "recovery.fencing": "What is fenced before a second copy may start.",

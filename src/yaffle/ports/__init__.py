@@ -8,6 +8,7 @@ that escapes is a bug of the driver, logged with its traceback and treated as un
 from yaffle.ports.clock import Clock, SteeredClock
 from yaffle.ports.context import DriverContext
 from yaffle.ports.detector import (
+    Choosing,
     Detector,
     Remembering,
     Sink,
@@ -23,6 +24,7 @@ from yaffle.ports.workflow import Workflow
 
 __all__ = [
     "Adopting",
+    "Choosing",
     "Clock",
     "Curing",
     "Describing",

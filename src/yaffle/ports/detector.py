@@ -37,6 +37,15 @@ class Detector(Protocol):
 
 
 @runtime_checkable
+class Choosing(Protocol):
+    """What a detector may be besides: one that can ask some modes here and others not."""
+
+    def misfit(self, mode: DetectionMode) -> str:
+        """Say why `mode` can never be asked here; empty when it can. Nothing is asked for it."""
+        ...
+
+
+@runtime_checkable
 class StreamingDetector(Protocol):
     """A detector that keeps its own pace and pushes what it sees; `check` still works on demand."""
 

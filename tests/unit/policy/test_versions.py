@@ -63,6 +63,11 @@ def test_a_version_may_be_a_number(written: str, read: str) -> None:
     assert parsed.policy.version == read
 
 
+def pool_mode(**options: object) -> dict[str, Any]:
+    """LB_STATUS_POLLING with these options."""
+    return {"type": "LB_STATUS_POLLING", "options": options}
+
+
 ADDED: list[tuple[str, dict[str, Any]]] = [
     ("detection.rise", {"detection": {"rise": 2}}),
     ("detection.fall", {"detection": {"fall": 2}}),
@@ -83,6 +88,8 @@ ADDED: list[tuple[str, dict[str, Any]]] = [
     ("actions.0.type", {"actions": [{"name": "w", "type": "COMMAND"}]}),
     ("actions.0.type", {"actions": [{"name": "w", "type": "HTTP"}]}),
     ("detection_modes.0.type", {"modes": [{"type": "LB_STATUS_POLLING"}]}),
+    ("options.pool", {"modes": [pool_mode(pool="web")]}),
+    ("options.balancer", {"modes": [pool_mode(balancer="edge")]}),
     ("detection_modes.1.type", {"modes": [STATUS, {"type": "LIFECYCLE_EVENTS"}]}),
 ]
 
@@ -91,9 +98,11 @@ ADDED: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize("version", OLD)
 def test_what_1_3_added_needs_1_3(version: str, path: str, parts: dict[str, Any]) -> None:
     accepted(document("1.3", **parts))
-    (line,) = problems(document(version, **parts))
-    assert f"{path}: " in line
-    assert f"needs version 1.3 (this document says {version})" in line
+    lines = problems(document(version, **parts))
+    # An option of a mode that is as new is told beside its mode.
+    assert len(lines) == (2 if ".pool" in path or ".balancer" in path else 1)
+    assert any(f"{path}: " in line for line in lines)
+    assert all(f"needs version 1.3 (this document says {version})" in line for line in lines)
 
 
 def test_every_key_of_the_table_is_tried_above() -> None:
@@ -170,7 +179,8 @@ def test_what_has_no_effect_is_told() -> None:
     modes = [{"type": "NODE_STATUS_POLLING", "options": {"poll_url_retry_limit": 3}}]
     parsed = accepted(document("1.2", modes=modes, recovery={"fencing": ["COMPUTE", "COMPUTE"]}))
     assert parsed.warnings == (
-        "detection.detection_modes.0.options: no effect: only NODE_STATUS_POLL_URL has options",
+        "detection.detection_modes.0.options: no effect: only NODE_STATUS_POLL_URL and"
+        " LB_STATUS_POLLING have options",
         "recovery.fencing.1: stands twice",
     )
 

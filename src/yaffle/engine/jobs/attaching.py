@@ -13,7 +13,7 @@ from yaffle.errors import BadRequest, Forbidden, InvalidSpec, MultipleChoices, N
 from yaffle.model.policy import ActionKind, HealthPolicy, ModeType
 from yaffle.policy import check_operations, parse_document
 from yaffle.policy.catalogue import FAMILIES
-from yaffle.ports import Hosted, NeedsSettings
+from yaffle.ports import Choosing, Hosted, NeedsSettings
 from yaffle.store import catalog
 from yaffle.store.tables import bindings
 
@@ -154,7 +154,10 @@ def fits(kit: Kit, conn: Connection, parsed: ParsedPolicy, cluster: ClusterRow |
 def missing_drivers(drivers: Drivers, policy: HealthPolicy) -> Iterator[str]:
     """Name what the policy needs of this engine and the engine does not have."""
     for place, mode in enumerate(policy.detection.modes):
-        if mode.type not in drivers.detectors:
+        detector: object = drivers.detectors.get(mode.type)
+        if isinstance(detector, Choosing) and (fault := detector.misfit(mode)):
+            yield f"detection.detection_modes.{place}: {fault}"
+        if detector is None:
             yield (
                 f"detection.detection_modes.{place}.type: {mode.type} is not available here;"
                 f" installed: {', '.join(sorted(drivers.detectors))}"

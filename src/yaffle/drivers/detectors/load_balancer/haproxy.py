@@ -1,0 +1,166 @@
+"""Asks HAProxy once for all servers of one backend, and reads its CSV without believing half of it.
+
+Over a stats socket the question names the backend, over HTTP the whole page comes and is searched.
+What is cut short, too long or not CSV is no answer: a row that lost its end could say anything.
+Columns by name (HAProxy's management guide, 9.1): their order grew with the versions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from yaffle.clouds.http import Answer, HttpSession, one_line
+from yaffle.core import members
+from yaffle.drivers.detectors.load_balancer.settings import Balancer, Page, Socket, Source
+
+ANSWER_MAX: Final = 16_777_216
+"""Bytes: some 30,000 servers."""
+_SERVER: Final = "2"
+"""Column `type`: neither frontend (0) nor backend (1) nor listener (3)."""
+_NEEDED: Final = ("pxname", "svname", "status", "type")
+_NAMED_MAX: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One server of the pool, as a source says it is."""
+
+    name: str
+    address: str
+    """`10.0.0.7:80`, `[2001:db8::7]:80`; empty where the source does not show it."""
+    code: str
+    """Row of `core.outcomes.OUTCOMES`."""
+    words: str
+    """The balancer's own: `DOWN 1/2, L7STS 503, HTTP status check returned code <3C>503<3E>`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """There is nothing to read; the code is LB-TIMEOUT, LB-ERROR or LB-NO-POOL."""
+
+    code: str
+    why: str
+
+
+Pool = Sequence[Member] | Failed
+
+
+async def ask(
+    source: Source,
+    balancer: Balancer,
+    pool: str,
+    session: HttpSession,
+    *,
+    within_s: float,
+) -> Pool:
+    """Return the servers of `pool`, or why they cannot be told; never raises for what was expected."""
+    try:
+        async with asyncio.timeout(within_s):
+            match source:
+                case Socket():
+                    return _read_socket(await _told(source, f"show stat {pool} 6 -1\n"), pool)
+                case Page():
+                    # Within our own bound, so that its silence is told as any other's.
+                    answer = await session.request(
+                        "GET",
+                        source.url,
+                        headers=balancer.headers,
+                        deadline_s=within_s * 2,
+                        answer_max=ANSWER_MAX,
+                    )
+                    return _read_page(answer, pool)
+    except TimeoutError:
+        return Failed(code="LB-TIMEOUT", why=f"no answer within {within_s:.3g} s")
+    except OSError as error:
+        return Failed(code="LB-ERROR", why=error.strerror or type(error).__name__)
+
+
+async def _told(source: Socket, command: str) -> bytes:
+    """Return everything that the socket says to one command; HAProxy closes after it."""
+    if source.path:
+        reader, writer = await asyncio.open_unix_connection(source.path)
+    else:
+        reader, writer = await asyncio.open_connection(source.host, source.port)
+    try:
+        writer.write(command.encode())
+        await writer.drain()
+        found = bytearray()
+        while chunk := await reader.read(262_144):
+            found += chunk
+            if len(found) > ANSWER_MAX:
+                break
+        return bytes(found)
+    finally:
+        # Dropped, not flushed: whoever does not read must not keep us.
+        writer.transport.abort()
+
+
+def _read_socket(told: bytes, pool: str) -> Pool:
+    if len(told) > ANSWER_MAX:
+        return Failed(code="LB-ERROR", why=f"an answer of more than {ANSWER_MAX} bytes")
+    text = told.decode("utf-8", "replace")
+    if not text.startswith("# "):
+        if "no such proxy" in text.lower():
+            return Failed(code="LB-NO-POOL", why=f"it has no backend {pool!r}")
+        return Failed(code="LB-ERROR", why=f"it says {one_line(text) or 'nothing'!r}")
+    if not text.endswith("\n\n"):
+        return Failed(code="LB-ERROR", why="its answer was cut short")
+    return read_csv(text, pool)
+
+
+def _read_page(answer: object, pool: str) -> Pool:
+    if not isinstance(answer, Answer):
+        return Failed(code="LB-ERROR", why=str(getattr(answer, "detail", "no answer")))
+    if answer.cut:
+        return Failed(code="LB-ERROR", why=f"an answer of more than {ANSWER_MAX} bytes")
+    text = answer.body.decode("utf-8", "replace")
+    if answer.status != 200:
+        return Failed(code="LB-ERROR", why=f"HTTP {answer.status}")
+    if not text.startswith("# "):
+        return Failed(code="LB-ERROR", why="no CSV; the URL has to end with ;csv")
+    return read_csv(text, pool)
+
+
+def read_csv(text: str, pool: str) -> Pool:
+    """Return the servers of `pool`; pure."""
+    rows = csv.reader(text.removeprefix("# ").splitlines(), strict=True)
+    try:
+        head = next(rows)
+        lines = [row for row in rows if row]
+    except (csv.Error, StopIteration):
+        return Failed(code="LB-ERROR", why="its answer is not CSV")
+    if any(name not in head for name in _NEEDED):
+        return Failed(code="LB-ERROR", why=f"its answer lacks one of {', '.join(_NEEDED)}")
+    if any(len(row) != len(head) for row in lines):
+        return Failed(code="LB-ERROR", why="its answer was cut short")
+    found = [dict(zip(head, row, strict=True)) for row in lines]
+    if not any(row["pxname"] == pool for row in found):
+        return Failed(code="LB-NO-POOL", why=_no_pool(found, pool))
+    return [_member(row) for row in found if row["pxname"] == pool and row["type"] == _SERVER]
+
+
+def _no_pool(rows: Sequence[dict[str, str]], pool: str) -> str:
+    names = sorted({row["pxname"] for row in rows if row["type"] == _SERVER})
+    more = ", …" if len(names) > _NAMED_MAX else ""
+    known = f"; it has {', '.join(names[:_NAMED_MAX])}{more}" if names else ""
+    return f"it has no backend {pool!r}{known}"
+
+
+def _member(row: dict[str, str]) -> Member:
+    # A server that is watched by its agent alone has nothing in the columns of the check.
+    check = row.get("check_status", "") or row.get("agent_status", "")
+    detail = row.get("last_chk", "") or row.get("last_agt", "")
+    code = row.get("check_code", "") or row.get("agent_code", "")
+    # A star marks a check that is under way; the code is 0 until it has ended.
+    last = check.removeprefix("* ") + (f" {code}" if code not in {"", "0"} else "")
+    said = (row["status"], last, detail)
+    return Member(
+        name=row["svname"],
+        address=row.get("addr", ""),
+        code=members.haproxy(row["status"], check, detail),
+        words=one_line(", ".join(part for part in said if part)),
+    )

@@ -1,0 +1,66 @@
+"""Which member of a pool a node is: by name, by id or by address, and never by guessing.
+
+A member is the node's when its name is the node's name, its id or its physical id, or when its
+address is the node's (`node_ip`, and `port` where the node has one). One member has to come out:
+none, several, or one that another node claims too, and nothing is known.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from yaffle.drivers.detectors.load_balancer.haproxy import Member
+from yaffle.model.operations import Target
+
+Key = str | tuple[str, str]
+"""A name, or IP and port as texts; the port is empty for "any"."""
+
+
+def match(targets: Sequence[Target], pool: Sequence[Member]) -> list[Member | str]:
+    """Return each target's member, in order, or the code that says why there is none."""
+    places: defaultdict[Key, set[int]] = defaultdict(set)
+    for place, member in enumerate(pool):
+        for key in _keys_of_member(member):
+            places[key].add(place)
+    found = [
+        {place for key in _keys_of_node(target) for place in places.get(key, ())}
+        for target in targets
+    ]
+    # Whoever fits several claims none: one node without a port must not put all others in doubt.
+    claims = Counter(place for some in found if len(some) == 1 for place in some)
+    return [_one(some, claims, pool) for some in found]
+
+
+def _one(places: set[int], claims: Mapping[int, int], pool: Sequence[Member]) -> Member | str:
+    if not places:
+        return "LB-NO-MEMBER"
+    place, *more = places
+    return "LB-AMBIGUOUS" if more or claims[place] > 1 else pool[place]
+
+
+def _keys_of_member(member: Member) -> list[Key]:
+    host, _, port = member.address.rpartition(":")
+    ip = _ip(host.strip("[]"))
+    return [member.name, (ip, port), (ip, "")] if ip else [member.name]
+
+
+def _keys_of_node(target: Target) -> set[Key]:
+    keys: set[Key] = {target.name, target.node_id}
+    if target.physical_id:
+        keys.add(target.physical_id)
+    ip, port = _ip(target.attributes.get("node_ip")), target.attributes.get("port")
+    if ip:
+        keys.add((ip, "" if port in {None, ""} else str(port)))
+    return keys
+
+
+def _ip(text: object) -> str:
+    """Return the address as it is spelt everywhere; empty where it is none."""
+    if not isinstance(text, str):
+        return ""
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        return ""

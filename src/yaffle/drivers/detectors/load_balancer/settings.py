@@ -1,0 +1,164 @@
+"""Where load balancers are: an author of policies names one of these, and never an address."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from yaffle.clouds.http import check_url
+from yaffle.clouds.settings import Section, read_secret
+from yaffle.errors import ConfigError
+
+TYPES: Final = ("haproxy",)
+"""Sources that are built. Octavia's words are in `core.members`; a source for it is not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Socket:
+    """A stats socket: a path, or host and port."""
+
+    path: str = ""
+    host: str = ""
+    port: int = 0
+
+    @property
+    def words(self) -> str:
+        """For messages."""
+        return self.path or f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """HAProxy's statistics over HTTP, as CSV."""
+
+    url: str
+    words: str
+    """For messages: never the URL itself."""
+
+
+Source = Socket | Page
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Balancer:
+    """One table `[drivers.LB_STATUS_POLLING.balancers.NAME]`."""
+
+    name: str
+    type: str
+    """Kind of load balancer: `haproxy`."""
+    socket: tuple[Socket, ...]
+    """HAProxy's stats sockets: `/run/haproxy.sock`, or `host:port`. A text or a list: several processes
+    or machines that balance the same pools. A node is down when all that answer say so."""
+    url: tuple[Page, ...]
+    """Its statistics as CSV over HTTP: `http://…/stats;csv`. A text or a list."""
+    headers: Mapping[str, str] = field(repr=False)
+    username: str
+    """For HTTP: who asks. Needs one of the passwords."""
+    password_file: Path | None
+    """File with the password, read once at the start."""
+    password_env: str
+    """Variable with the password."""
+    ca_file: Path | None
+    """For HTTPS: authority to trust instead of the system's."""
+    timeout_s: float
+    """`timeout`: of one request; the check's own deadline may be shorter."""
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Return all who are asked."""
+        return (*self.socket, *self.url)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BalancerSettings:
+    """Section `drivers.LB_STATUS_POLLING`."""
+
+    balancers: Mapping[str, Balancer]
+
+    @classmethod
+    def read(cls, section: Section) -> BalancerSettings:
+        """Raise ConfigError for what is missing, wrong or unknown."""
+        found = {
+            name: _balancer(name, part) for name, part in section.sections("balancers").items()
+        }
+        section.finish()
+        return cls(balancers=found)
+
+
+def _balancer(name: str, section: Section) -> Balancer:
+    kind = section.text("type")
+    if kind not in TYPES:
+        raise ConfigError(
+            f"{section.place('type')} = {kind!r}: it must be one of {', '.join(TYPES)}"
+        )
+    sockets = tuple(_socket(text, section) for text in _texts(section, "socket"))
+    urls = _texts(section, "url")
+    if not sockets and not urls:
+        raise ConfigError(f"{section.where} needs a socket or a url")
+    username = section.text("username", "")
+    password_file = section.path("password_file")
+    password_env = section.text("password_env", "")
+    balancer = Balancer(
+        name=name,
+        type=kind,
+        socket=sockets,
+        url=tuple(
+            Page(url=check_url(url, section.place("url")), words=f"url {place + 1}")
+            for place, url in enumerate(urls)
+        ),
+        headers=_credentials(section, username, password_file, password_env),
+        username=username,
+        password_file=password_file,
+        password_env=password_env,
+        ca_file=section.path("ca_file"),
+        timeout_s=section.number("timeout", 5, low=0.1, high=60),
+    )
+    section.finish()
+    return balancer
+
+
+def _texts(section: Section, key: str) -> tuple[str, ...]:
+    value = section.raw(key)
+    if value is None:
+        return ()
+    texts = (value,) if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple) or not texts:
+        raise ConfigError(f"{section.place(key)} must be a text or a list of texts")
+    if not all(isinstance(text, str) and text and "\0" not in text for text in texts):
+        raise ConfigError(f"{section.place(key)} must be a text or a list of texts")
+    return tuple(texts)
+
+
+def _socket(text: str, section: Section) -> Socket:
+    if text.startswith("/"):
+        return Socket(path=text)
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ConfigError(
+            f"{section.place('socket')} = {text!r}: give an absolute path, or host:port"
+        )
+    return Socket(host=host.strip("[]"), port=int(port))
+
+
+def _credentials(
+    section: Section, username: str, file: Path | None, variable: str
+) -> Mapping[str, str]:
+    """Return the header that says who asks; empty where nobody is named."""
+    if not username:
+        if file is not None or variable:
+            raise ConfigError(f"{section.place('username')} is missing beside its password")
+        return {}
+    if (file is None) == (not variable):
+        raise ConfigError(f"{section.where} needs exactly one of password_file and password_env")
+    if file is not None:
+        password = read_secret(file, section.place("password_file"))
+    elif variable in os.environ:
+        password = os.environ[variable].encode()
+    else:
+        raise ConfigError(f"{section.place('password_env')}: there is no such variable")
+    word = base64.b64encode(username.encode() + b":" + password).decode()
+    return {"Authorization": f"Basic {word}"}

@@ -1,0 +1,385 @@
+"""LB_STATUS_POLLING with a real HAProxy: what it says of its servers counts, its silence does not."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import structlog
+from tests.contract.load_balancer.proxy import (
+    HAVE,
+    PASSWORD,
+    Proxy,
+    Web,
+    proxied,
+    silent_listener,
+    until,
+    webs,
+)
+
+from yaffle.drivers.detectors.load_balancer import LoadBalancerDetector
+from yaffle.engine.clock import SystemClock
+from yaffle.model.health import Observation, Outcome
+from yaffle.model.ids import ModeKey, NodeId
+from yaffle.model.operations import Target
+from yaffle.model.policy import DetectionMode, ModeType
+from yaffle.ports import DriverContext
+from yaffle.testing import check_detector
+
+pytestmark = pytest.mark.skipif(not HAVE, reason="there is no haproxy")
+PASS, WARN, FAIL, UNKNOWN = Outcome.PASS, Outcome.WARN, Outcome.FAIL, Outcome.UNKNOWN
+KEY = ModeKey("0:LB_STATUS_POLLING")
+
+
+def mode(pool: str = "web", **options: object) -> DetectionMode:
+    return DetectionMode(
+        key=KEY, type=ModeType.LB_STATUS_POLLING, options={"pool": pool, **options}
+    )
+
+
+def node(name: str, **attributes: object) -> Target:
+    return Target(
+        node_id=NodeId(f"id-of-{name}"),
+        name=name,
+        physical_id=f"copy-of-{name}",
+        profile_type="made.up-1.0",
+        spec={},
+        attributes=attributes,
+    )
+
+
+def detector(**balancers: dict[str, object]) -> LoadBalancerDetector:
+    settings = {"balancers": {name: {"type": "haproxy", **b} for name, b in balancers.items()}}
+    return LoadBalancerDetector(
+        DriverContext(clock=SystemClock(), state_dir=Path(), settings=settings)
+    )
+
+
+def look(
+    which: LoadBalancerDetector, *nodes: Target, deadline_s: float = 5, pool: str = "web"
+) -> Sequence[Observation]:
+    return asyncio.run(which.check(nodes, mode(pool), deadline_s=deadline_s))
+
+
+def ended(which: LoadBalancerDetector, *nodes: Target) -> Sequence[Observation]:
+    """Look when no check is under way, during which HAProxy says less of the last one."""
+    found: list[Sequence[Observation]] = []
+
+    def told() -> bool:
+        found.append(look(which, *nodes))
+        failed = [o for o in found[-1] if o.outcome is FAIL]
+        return all("503" in o.detail or "refused" in o.detail for o in failed)
+
+    until(told)
+    return found[-1]
+
+
+def by_socket(proxy: Proxy) -> LoadBalancerDetector:
+    return detector(edge={"socket": str(proxy.socket)})
+
+
+@pytest.fixture
+def servers() -> Iterator[Sequence[Web]]:
+    with webs(3) as found:
+        yield found
+
+
+@pytest.fixture
+def proxy(servers: Sequence[Web]) -> Iterator[Proxy]:
+    lines = "".join(
+        f"    server web-{n} 127.0.0.1:{web.port} check\n" for n, web in enumerate(servers, 1)
+    )
+    extra = f"    server bare 127.0.0.1:{servers[0].port}\n"
+    other = "backend other\n    server web-1 127.0.0.1:1\n"
+    with proxied(f"backend web\n    option httpchk\n{lines}{extra}{other}") as found:
+        until(lambda: found.status("web", "web-3") == "UP" and "L7OK" in found.say("show stat"))
+        until(lambda: ",INI," not in found.say("show stat web 4 -1"))
+        yield found
+
+
+@pytest.fixture(params=["unix", "tcp", "http"])
+def way(request: pytest.FixtureRequest, proxy: Proxy, tmp_path: Path) -> LoadBalancerDetector:
+    """The same question by each way there is."""
+    match request.param:
+        case "unix":
+            return by_socket(proxy)
+        case "tcp":
+            return detector(edge={"socket": f"127.0.0.1:{proxy.tcp}"})
+        case _:
+            (tmp_path / "password").write_text(f"{PASSWORD}\n")
+            url = f"http://127.0.0.1:{proxy.http}/stats;csv"
+            signed = {"username": "reader", "password_file": str(tmp_path / "password")}
+            return detector(edge={"url": url, **signed})
+
+
+def test_what_it_says_of_its_servers(
+    way: LoadBalancerDetector, proxy: Proxy, servers: Sequence[Web]
+) -> None:
+    seen = look(way, node("web-1"), node("web-2"), node("web-9"), node("bare"))
+    assert [(o.code, o.outcome) for o in seen] == [
+        ("LB-UP", PASS),
+        ("LB-UP", PASS),
+        ("LB-NO-MEMBER", UNKNOWN),
+        ("LB-UNCHECKED", UNKNOWN),
+    ]
+    assert [o.node_id for o in seen] == [f"id-of-{n}" for n in ("web-1", "web-2", "web-9", "bare")]
+    assert seen[0].detail.startswith("edge/web: server web-1 is UP, L7OK 200")
+    assert "no server is named web-9" in seen[2].detail
+    assert seen[0].answered
+    assert not seen[2].answered
+
+    servers[0].die()
+    servers[1].status = 503
+    until(lambda: proxy.status("web", "web-1") == proxy.status("web", "web-2") == "DOWN")
+    refused, sick, well = ended(way, node("web-1"), node("web-2"), node("web-3"))
+    assert [o.outcome for o in (refused, sick, well)] == [FAIL, FAIL, PASS]
+    assert refused.code == sick.code == "LB-DOWN"
+    assert "is DOWN, L4CON, " in refused.detail
+    assert "refused" in refused.detail
+    assert "is DOWN, L7STS 503" in sick.detail
+    assert refused.answered
+
+
+def test_a_server_that_hangs_is_down(proxy: Proxy, servers: Sequence[Web]) -> None:
+    servers[1].hangs.set()
+    until(lambda: proxy.status("web", "web-2").startswith("DOWN"))
+    (seen,) = look(by_socket(proxy), node("web-2"))
+    assert (seen.code, seen.outcome, seen.answered) == ("LB-DOWN", FAIL, True)
+    assert "L7TOUT" in seen.detail
+
+
+def test_what_an_operator_does_is_no_failure(proxy: Proxy) -> None:
+    which = by_socket(proxy)
+    for command, code, outcome in (
+        ("set server web/web-1 state maint", "LB-MAINT", UNKNOWN),
+        ("set server web/web-1 state drain", "LB-DRAIN", WARN),
+        ("set server web/web-1 state ready", "LB-UP", PASS),
+        ("disable health web/web-1", "LB-UNCHECKED", UNKNOWN),
+    ):
+        assert proxy.say(command).strip() == ""
+        until(lambda code=code: look(which, node("web-1"))[0].code == code)  # type: ignore[misc]
+        (seen,) = look(which, node("web-1"))
+        assert (seen.code, seen.outcome) == (code, outcome), seen.detail
+
+
+def test_nothing_is_known_before_the_first_check() -> None:
+    with silent_listener() as listener:
+        port = listener.getsockname()[1]
+        slow = f"    server web-1 127.0.0.1:{port} check inter 60s\n"
+        text = f"backend web\n    timeout check 30s\n    option httpchk\n{slow}"
+        with proxied(text) as proxy:
+            assert proxy.status("web", "web-1").startswith("UP")
+            (seen,) = look(by_socket(proxy), node("web-1"))
+            assert (seen.code, seen.outcome) == ("LB-INITIAL", UNKNOWN), seen.detail
+
+
+def test_a_node_is_found_by_id_and_by_address(proxy: Proxy, servers: Sequence[Web]) -> None:
+    which = by_socket(proxy)
+    here, port = "127.0.0.1", servers[1].port
+    found, ambiguous, bare = look(
+        which,
+        node("other-name", node_ip=here, port=port),
+        node("web-3", node_ip=here, port=servers[0].port),
+        node("no-port", node_ip=here),
+    )
+    assert found.code == "LB-UP"
+    assert "server web-2 is UP" in found.detail
+    # Its name is one server's and its address another's: somebody is wrong, and we do not guess.
+    assert ambiguous.code == "LB-AMBIGUOUS"
+    assert bare.code == "LB-AMBIGUOUS"
+    assert {ambiguous.outcome, bare.outcome} == {UNKNOWN}
+
+
+def test_two_nodes_are_not_one_member(proxy: Proxy, servers: Sequence[Web]) -> None:
+    seen = look(
+        by_socket(proxy), node("web-2"), node("x", node_ip="127.0.0.1", port=servers[1].port)
+    )
+    assert [o.code for o in seen] == ["LB-AMBIGUOUS"] * 2
+
+
+def test_a_pool_that_does_not_exist_is_told(way: LoadBalancerDetector, proxy: Proxy) -> None:
+    (seen,) = look(way, node("web-1"), pool="wbe")
+    assert (seen.code, seen.outcome) == ("LB-NO-POOL", UNKNOWN)
+    assert "edge/wbe: it has no backend 'wbe'" in seen.detail
+
+
+def test_over_http_the_pools_that_exist_are_named(proxy: Proxy, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text(PASSWORD)
+    url = f"http://127.0.0.1:{proxy.http}/stats;csv"
+    signed = {"username": "reader", "password_file": str(tmp_path / "password")}
+    (seen,) = look(detector(edge={"url": url, **signed}), node("web-1"), pool="wbe")
+    assert "it has other, web" in seen.detail
+    (seen,) = look(detector(edge={"url": url}), node("web-1"))
+    assert (seen.code, seen.outcome) == ("LB-ERROR", UNKNOWN)
+    assert "HTTP 401" in seen.detail
+    page = url.removesuffix(";csv")
+    (seen,) = look(detector(edge={"url": page, **signed}), node("web-1"))
+    assert "no CSV" in seen.detail
+
+
+def test_a_frozen_balancer_is_unknown_in_time(way: LoadBalancerDetector, proxy: Proxy) -> None:
+    proxy.freeze()
+    began = time.monotonic()
+    seen = look(way, node("web-1"), node("web-2"), deadline_s=1)
+    assert time.monotonic() - began < 1.5
+    assert {(o.code, o.outcome, o.answered) for o in seen} == {("LB-TIMEOUT", UNKNOWN, False)}
+    assert "no answer within" in seen[0].detail
+
+
+def test_a_dead_balancer_is_unknown(way: LoadBalancerDetector, proxy: Proxy) -> None:
+    proxy.end()
+    (seen,) = look(way, node("web-1"))
+    assert (seen.code, seen.outcome) == ("LB-ERROR", UNKNOWN)
+
+
+def test_the_kit_finds_nothing(proxy: Proxy) -> None:
+    @asynccontextmanager
+    async def frozen() -> AsyncIterator[None]:
+        proxy.freeze()
+        yield
+        proxy.thaw()
+
+    nodes = [node("web-1"), node("web-9"), node("web-2")]
+    checked = check_detector(by_socket(proxy), nodes, mode(), clock=SystemClock(), hang=frozen)
+    assert [o.code for o in asyncio.run(checked)] == ["LB-UP", "LB-NO-MEMBER", "LB-UP"]
+
+
+def test_a_thousand_servers_are_one_request(tmp_path: Path) -> None:
+    with webs(1) as (web,):
+        lines = "".join(f"    server n{n} 127.0.0.1:{web.port}\n" for n in range(1000))
+        with proxied(f"backend web\n{lines}") as proxy, counting(proxy) as relay:
+            which = detector(edge={"socket": f"127.0.0.1:{relay.port}"})
+            nodes = [node(f"n{n}") for n in range(1000)]
+            began = time.monotonic()
+            seen = look(which, *nodes)
+            assert time.monotonic() - began < 3
+            assert {o.code for o in seen} == {"LB-UNCHECKED"}
+            assert [o.node_id for o in seen] == [n.node_id for n in nodes]
+            assert relay.asked == [b"show stat web 6 -1\n"]
+
+
+class counting:  # noqa: N801 - used as a function
+    """Stands before a stats socket and notes what is asked of it."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._to = ("127.0.0.1", proxy.tcp)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.asked: list[bytes] = []
+        self._thread = threading.Thread(target=self._serve)
+
+    def __enter__(self) -> counting:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                caller, _ = self._listener.accept()
+            except OSError:
+                return
+            with caller, socket.create_connection(self._to) as proxy:
+                self.asked.append(caller.recv(4096))
+                proxy.sendall(self.asked[-1])
+                while chunk := proxy.recv(65_536):
+                    caller.sendall(chunk)
+
+
+# --- several balancers ---
+
+
+def test_a_node_is_down_only_if_all_that_answer_say_so(servers: Sequence[Web]) -> None:
+    good = f"backend web\n    server web-1 127.0.0.1:{servers[0].port} check\n"
+    bad = "backend web\n    server web-1 127.0.0.1:1 check\n"
+    with proxied(good) as one, proxied(bad) as two:
+        until(lambda: two.status("web", "web-1") == "DOWN" and "L4OK" in one.say("show stat"))
+        both = detector(edge={"socket": [str(one.socket), str(two.socket)]})
+        (seen,) = look(both, node("web-1"))
+        assert (seen.code, seen.outcome) == ("LB-SPLIT", WARN)
+        assert "is UP" in seen.detail
+        assert "is DOWN" in seen.detail
+        one.freeze()
+        (seen,) = look(both, node("web-1"), deadline_s=1)
+        assert (seen.code, seen.outcome) == ("LB-DOWN", FAIL)
+        two.freeze()
+        (seen,) = look(both, node("web-1"), deadline_s=1)
+        assert (seen.code, seen.outcome) == ("LB-TIMEOUT", UNKNOWN)
+
+
+# --- which balancer ---
+
+
+def test_a_policy_names_what_the_operator_has(proxy: Proxy) -> None:
+    one, two = {"socket": str(proxy.socket)}, {"socket": "/no/such/socket"}
+    for which, asked, said in (
+        (detector(), mode(), "there is no balancer here"),
+        (detector(edge=one), mode(""), "options.pool is missing"),
+        (
+            detector(edge=one, core=two),
+            mode(),
+            "options.balancer is missing: name one of core, edge",
+        ),
+        (detector(edge=one), mode(balancer="egde"), "there is no 'egde' here; there is edge"),
+    ):
+        assert said in which.misfit(asked)
+        (seen,) = asyncio.run(which.check([node("web-1")], asked, deadline_s=2))
+        assert (seen.code, seen.outcome) == ("LB-ERROR", UNKNOWN)
+        assert said in seen.detail
+    for which, asked in (
+        (detector(edge=one), mode()),
+        (detector(edge=one, core=two), mode(balancer="edge")),
+    ):
+        assert which.misfit(asked) == ""
+        (seen,) = asyncio.run(which.check([node("web-1")], asked, deadline_s=2))
+        assert seen.code == "LB-UP"
+
+
+# --- answers that are none ---
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        pytest.param(b"", "it says 'nothing'", id="nothing"),
+        pytest.param(b"Permission denied\n\n", "it says 'Permission denied'", id="refused"),
+        pytest.param(b"# pxname,svname,status,type\nweb,web-1,DOWN,2\n", "cut short", id="no end"),
+        pytest.param(
+            b"# pxname,svname,status,type\nweb,web-1,DO\n\n", "cut short", id="half a row"
+        ),
+        pytest.param(b"# pxname,svname\nweb,web-1\n\n", "lacks one of", id="columns"),
+        pytest.param(b'# pxname,svname,status,type\nweb,"web\n\n', "not CSV", id="quotes"),
+        pytest.param(b"x" * 20_000_000, "more than 16777216 bytes", id="endless"),
+    ],
+)
+def test_what_is_no_answer_is_unknown(answer: bytes, said: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            caller, _ = listener.accept()
+            with caller:
+                caller.recv(4096)
+                try:
+                    caller.sendall(answer)
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with structlog.testing.capture_logs():
+            (seen,) = look(
+                detector(edge={"socket": f"127.0.0.1:{listener.getsockname()[1]}"}), node("web-1")
+            )
+        thread.join()
+    assert (seen.code, seen.outcome) == ("LB-ERROR", UNKNOWN)
+    assert said in seen.detail
