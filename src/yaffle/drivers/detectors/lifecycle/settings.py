@@ -107,9 +107,9 @@ def _broker(text: str, place: str) -> Broker:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
-        raise ConfigError(
-            f"{place} is no URL; several brokers are several URLs, each with its port"
-        ) from None
+        raise ConfigError(f"{place} is no URL of one broker") from None
+    if parts.netloc.count("@") > 1:
+        raise ConfigError(f"{place} names several brokers: give each a URL of its own")
     if parts.scheme not in _PORTS or not parts.hostname:
         raise ConfigError(f"{place} must be amqp://USER:PASSWORD@HOST:PORT/VHOST or amqps://…")
     if parts.query or parts.fragment:

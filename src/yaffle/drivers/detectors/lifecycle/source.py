@@ -12,6 +12,7 @@ Heartbeats notice a connection that is dead; a broker that is frozen keeps its c
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from yaffle.ports.clock import Clock
 
 log = structlog.get_logger(__name__)
+for _library in ("aiormq", "aio_pika"):
+    # A connection that ends is a traceback or two to them; what there is to say of it we say.
+    logging.getLogger(_library).setLevel(logging.CRITICAL)
 
 CONNECT_S: Final = 10.0
 """For TCP, TLS, the log-in, and our queues."""
