@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +13,7 @@ from lab.openstack.packages import RABBITMQ
 from lab.openstack.plan import Plan
 from lab.openstack.processes import Service
 
+TOOL_S: Final = 60.0
 # One scheduler that sleeps when it has nothing to do; it spins otherwise.
 _ERLANG: Final = (
     "-kernel inet_dist_use_interface {127,0,0,1} +S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"
@@ -64,6 +67,21 @@ def environment(plan: Plan) -> dict[str, str]:
         "RABBITMQ_GENERATED_CONFIG_DIR": str(home / "generated"),
         "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": _ERLANG,
     }
+
+
+def consumed(plan: Plan, queues: set[str]) -> bool:
+    """Say whether somebody listens to each of `queues`: a bus that is back is of no use before."""
+    tool = RABBITMQ.with_name("rabbitmqctl")
+    done = subprocess.run(
+        [str(tool), "-q", "list_queues", "name", "consumers", "--no-table-headers"],
+        env={"PATH": os.environ.get("PATH", os.defpath), **environment(plan)},
+        capture_output=True,
+        text=True,
+        timeout=TOOL_S,
+        check=False,
+    )
+    rows = [line.split() for line in done.stdout.splitlines()]
+    return queues <= {row[0] for row in rows if len(row) == 2 and row[1] != "0"}
 
 
 def _node(plan: Plan) -> str:

@@ -14,7 +14,7 @@ from typing import Final
 
 import psutil
 
-from lab.openstack import bringup, catalog, hosts, nova, templates
+from lab.openstack import bringup, bus, catalog, database, hosts, nova, templates
 from lab.openstack import plan as plans
 from lab.openstack.api import Api, Refused
 from lab.openstack.errors import LabError
@@ -79,7 +79,7 @@ class Lab:
     def remove(self) -> None:
         """Kill all of it and leave nothing behind, not even its folder."""
         self.processes.kill_all()
-        shutil.rmtree(self.plan.state, ignore_errors=True)
+        shutil.rmtree(self.plan.state)
 
     def services(self) -> list[Service]:
         """Return all processes that it consists of."""
@@ -101,7 +101,11 @@ class Lab:
         self.processes.start(service)
         until_answers(self.processes, service)
         if name == "postgresql":
-            until("PostgreSQL lets us in", self._database_answers, HOST_S)
+            database.start(self.plan, self.processes)
+        if name == "rabbitmq":
+            listeners = self._listeners()
+            listened = lambda: bus.consumed(self.plan, listeners)  # noqa: E731
+            until(f"{', '.join(sorted(listeners))} are listened to", listened, HOST_S, poll_s=0.5)
 
     def stop(self, name: str) -> None:
         """Stop a service in order: its port refuses."""
@@ -137,11 +141,15 @@ class Lab:
         finally:
             self.thaw(name)
 
-    def _database_answers(self) -> bool:
-        from lab.openstack import database  # noqa: PLC0415
+    def _listeners(self) -> set[str]:
+        """Return the queues on which those services listen that run and are not frozen."""
+        queues = {"nova-conductor": "conductor", "nova-scheduler": "scheduler"}
+        queues |= {nova.host_service(self.plan, h).name: f"compute.{h}" for h in self.hosts}
+        return {queue for name, queue in queues.items() if self._works(name)}
 
-        database.start(self.plan, self.processes)
-        return True
+    def _works(self, name: str) -> bool:
+        process = self.processes.find(name)
+        return process is not None and process.status() != psutil.STATUS_STOPPED
 
     def url(self, service: str) -> str:
         """Return where a service answers, by catalog type: identity, compute, orchestration, …"""
@@ -214,8 +222,7 @@ class Lab:
                 for lever in (self.plan.host_data(host) / kind).glob("*"):
                     lever.unlink(missing_ok=True)
         for service in self.services():
-            process = self.processes.find(service.name)
-            if process is not None and process.status() == psutil.STATUS_STOPPED:
+            if self.processes.alive(service.name) and not self._works(service.name):
                 self.thaw(service.name)
         for service in self.services():
             if not self.processes.alive(service.name):
@@ -227,20 +234,22 @@ class Lab:
     # --- Projects -----------------------------------------------------------------------------------
 
     def project(self, name: str = "", roles: Sequence[str] = ("member",)) -> Credentials:
-        """Make a project and a user who has `roles` in it, and write their clouds.yaml."""
+        """Make a project and a user of a new name who has `roles` in it; write their clouds.yaml."""
         name = name or f"p-{secrets.token_hex(4)}"
         password = secrets.token_urlsafe(12)
-        project = catalog.found_or_made(self.api, "project", name=name, domain_id="default")
-        user = catalog.found_or_made(
-            self.api, "user", name=name, domain_id="default", extra={"password": password}
-        )
-        self.api.call("PATCH", "identity", f"/users/{user}", {"user": {"password": password}})
+        words = {"name": name, "domain_id": "default"}
+        # Both are made, never found: a password that is changed revokes what was issued in the
+        # same second, and a new token would be refused now and then.
+        made = self.api.call("POST", "identity", "/projects", {"project": words})
+        project = made["project"]["id"]
+        words["password"] = password
+        user = self.api.call("POST", "identity", "/users", {"user": words})["user"]["id"]
         for role in roles:
             catalog.grant(self.api, project=project, user=user, role=role)
         path = self.plan.state / "projects" / name / "clouds.yaml"
-        words = {"user": name, "project": name, "password": password}
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        templates.write(self.plan, "clouds.yaml", path, cloud=name, **words)
+        who = {"user": name, "project": name, "password": password}
+        templates.write(self.plan, "clouds.yaml", path, cloud=name, **who)
         path.chmod(0o600)
         return Credentials(
             cloud=name,

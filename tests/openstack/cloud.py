@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -55,13 +58,19 @@ class Cloud:
         """The file that describes this cloud, for this project's user."""
         return self.credentials.clouds_yaml
 
-    def connect(self) -> Connection:
-        """Return a connection of openstacksdk's; importing that takes a second."""
-        from openstack.config import OpenStackConfig
-        from openstack.connection import Connection
+    @contextmanager
+    def connected(self) -> Iterator[Connection]:
+        """Give a connection of openstacksdk's, which takes a second to import."""
+        with warnings.catch_warnings():
+            # It deprecates what it uses itself.
+            warnings.simplefilter("ignore")
+            from openstack.config import OpenStackConfig
+            from openstack.connection import Connection
 
-        config = OpenStackConfig(config_files=[str(self.clouds_yaml)], load_envvars=False)
-        return Connection(config=config.get_one(self.name))
+            config = OpenStackConfig(config_files=[str(self.clouds_yaml)], load_envvars=False)
+            with Connection(config=config.get_one(self.name)) as connection:
+                yield connection
+                connection.session.session.close()
 
     @property
     def operator(self) -> Api:

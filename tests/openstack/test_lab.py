@@ -30,9 +30,9 @@ def test_the_lab_is_furnished(lab: Lab) -> None:
 
 def test_a_project_is_its_users_own(cloud: Cloud) -> None:
     server = cloud.server("mine", metadata={"a": "b"})
-    connection = cloud.connect()
-    assert [found.id for found in connection.compute.servers()] == [server]
-    assert connection.compute.get_server(server).metadata == {"a": "b"}
+    with cloud.connected() as connection:
+        assert [found.id for found in connection.compute.servers()] == [server]
+        assert connection.compute.get_server(server).metadata == {"a": "b"}
     with pytest.raises(Refused, match="403"):
         cloud.api.get("compute", "/os-services")
 
