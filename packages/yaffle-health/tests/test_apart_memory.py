@@ -56,6 +56,15 @@ def test_what_is_not_whole_is_not_read(both: tuple[Writer, Reader]) -> None:
     assert reader.newer(1) is None
 
 
+def test_a_document_is_not_taken_for_one_before_it(both: tuple[Writer, Reader]) -> None:
+    writer, reader = both
+    for document in (b"first", b"second", b"third"):
+        writer.write(document)
+    # As the reader sees it that looked at the number, and was kept from going on.
+    writer._words[memory._NUMBER] = 1
+    assert reader.newer(0) is None
+
+
 def test_a_writer_without_memory_says_so(both: tuple[Writer, Reader]) -> None:
     import resource
 

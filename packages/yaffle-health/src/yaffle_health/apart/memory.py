@@ -49,7 +49,7 @@ class Writer:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         at = _FIRST_PLACE + place * _WORDS_A_PLACE
         self._words[at] = len(document)
-        self._words[at + 1] = binascii.crc32(document)
+        self._words[at + 1] = _checksum(number, document)
         self._words[_NUMBER] = number
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ class Reader:
             number = self._words[_NUMBER]
             if number == known:
                 return None
-            document = self._document(number % 2)
+            document = self._document(number)
             if document is not None:
                 return number, document
         return None
@@ -90,15 +90,21 @@ class Reader:
         self._words.release()
         self._page.close()
 
-    def _document(self, place: int) -> bytes | None:
+    def _document(self, number: int) -> bytes | None:
+        place = number % 2
         at = _FIRST_PLACE + place * _WORDS_A_PLACE
         length, checksum = self._words[at], self._words[at + 1]
         if length > DOCUMENT_MAX:
             return None
         found = os.pread(self._fd, length, _offset(place))
-        if len(found) != length or binascii.crc32(found) != checksum:
+        if len(found) != length or _checksum(number, found) != checksum:
             return None
         return found
+
+
+def _checksum(number: int, document: bytes) -> int:
+    # Over its number, too: what has come to that place meanwhile is another document, if a whole one.
+    return binascii.crc32(document, number & 0xFFFF_FFFF)
 
 
 def _offset(place: int) -> int:

@@ -57,7 +57,8 @@ class Published:
             self._memory.beat(time.monotonic_ns())
         except Exception as error:  # noqa: BLE001 - no memory, or a defect: the helper will tell of the silence
             self._source.forget()
-            self._note(error)
+            if self._memory.fd >= 0:  # otherwise the endpoint was closed meanwhile
+                self._note(error)
             return
         self._note(self._source.failure)
 
