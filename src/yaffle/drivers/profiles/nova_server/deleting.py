@@ -58,7 +58,7 @@ def _every(job: Job, *, act: bool) -> Progress:
         for progress in found:
             if progress.state is state:
                 return progress
-    return done("; ".join(progress.detail for progress in found))
+    return replace(found[0], detail="; ".join(progress.detail for progress in found))
 
 
 def _marked(job: Job) -> list[str]:
