@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from lab.openstack import (
@@ -63,18 +64,10 @@ def provide(plan: Plan, progress: Progress) -> None:
 def bring_up(plan: Plan, processes: Processes, progress: Progress) -> None:
     """Bring everything up; raises LabError with the name and the last words of what died."""
     provide(plan, progress)
-    with progress.stage("configuration"):
-        plan.save()
-        configure(plan)
-    prepare_database(plan, processes, progress)
-    with progress.stage("Keystone"):
-        for service in keystone.services(plan) + placement.services(plan) + network.services(plan):
-            processes.start(service)
-        _answer(processes, keystone.services(plan))
     api = Api(plan)
     try:
-        with progress.stage("users and catalog"):
-            catalog.register(api, plan)
+        beside = placement.services(plan) + network.services(plan)
+        make_empty(plan, processes, api, progress, beside)
         with progress.stage("services"):
             _start_rest(plan, processes)
         with progress.stage("flavors, images, hosts"):
@@ -85,20 +78,39 @@ def bring_up(plan: Plan, processes: Processes, progress: Progress) -> None:
     progress.all_done()
 
 
-def prepare_database(plan: Plan, processes: Processes, progress: Progress) -> None:
-    """Start the bus, and a database server that holds the empty cloud."""
-    for service in bus.services(plan):
-        processes.start(service)
-        if service.name == "epmd":
-            until_answers(processes, service)
+def make_empty(
+    plan: Plan,
+    processes: Processes,
+    api: Api,
+    progress: Progress,
+    beside: Sequence[Service] = (),
+) -> None:
+    """Bring up the bus, the databases and a Keystone that knows where everything will be.
+
+    `beside` starts while we wait for Keystone, which needs one processor only.
+    """
+    with progress.stage("configuration"):
+        plan.save()
+        configure(plan)
+    epmd, rabbitmq = bus.services(plan)
+    processes.start(epmd)
+    _answer(processes, [epmd])
+    processes.start(rabbitmq)
     if not (plan.done / "schemas").exists():
-        with progress.stage("tables, as they were kept"):
+        with progress.stage("the empty cloud, as it was kept"):
             kept = schemas.restore(plan)
         if not kept:
-            with progress.stage("tables, made anew"):
+            with progress.stage("the empty cloud, made anew"):
                 schemas.make(plan, processes)
     with progress.stage("PostgreSQL"):
         database.start(plan, processes)
+    with progress.stage("Keystone"):
+        for service in (*keystone.services(plan), *beside):
+            processes.start(service)
+        _answer(processes, keystone.services(plan))
+    with progress.stage("users and catalog"):
+        catalog.register(api, plan)
+        schemas.keep(plan, processes)
 
 
 def _start_rest(plan: Plan, processes: Processes) -> None:

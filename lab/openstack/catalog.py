@@ -25,14 +25,24 @@ IMAGES: Final = ("lab-image", "lab-image-2")
 
 
 def register(api: Api, plan: Plan) -> None:
-    """Make users and endpoints; what is there stays, an endpoint elsewhere is moved."""
+    """Make users and endpoints; what is there stays, and endpoints of another lab are moved here."""
+    known = {user["name"] for user in api.get("identity", "/users")["users"]}
     for user in (*USERS, *(["heat"] if plan.heat else [])):
-        _service_user(api, user)
+        if user not in known:
+            _service_user(api, user)
+    if plan.heat and not api.get("identity", "/domains?name=heat")["domains"]:
+        _heat_domain(api)
+    services = {s["type"]: s["id"] for s in api.get("identity", "/services")["services"]}
+    urls = {
+        (e["service_id"], e["interface"]): (e["id"], e["url"])
+        for e in api.get("identity", "/endpoints")["endpoints"]
+    }
     for kind, (name, path) in SERVICES.items():
         if kind != "orchestration" or plan.heat:
-            _endpoint(api, kind, name, plan.url(kind) + path)
-    if plan.heat:
-        _heat_domain(api)
+            service = services.get(kind) or _service(api, kind, name)
+            for interface in ("public", "internal"):
+                there = urls.get((service, interface))
+                _endpoint(api, service, interface, plan.url(kind) + path, there)
 
 
 def furnish(api: Api) -> None:
@@ -68,21 +78,19 @@ def _service_user(api: Api, name: str) -> None:
         grant(api, project=project, user=user, role=role)
 
 
-def _endpoint(api: Api, kind: str, name: str, url: str) -> None:
-    services = api.get("identity", f"/services?type={kind}")["services"]
-    if not services:
-        wanted = {"name": name, "type": kind}
-        services = [api.call("POST", "identity", "/services", {"service": wanted})["service"]]
-    service = services[0]["id"]
-    there = api.get("identity", f"/endpoints?service_id={service}")["endpoints"]
-    for interface in ("public", "internal"):
-        wanted = {"service_id": service, "interface": interface, "region_id": REGION, "url": url}
-        same = [found for found in there if found["interface"] == interface]
-        if not same:
-            api.call("POST", "identity", "/endpoints", {"endpoint": wanted})
-        elif same[0]["url"] != url:
-            path = f"/endpoints/{same[0]['id']}"
-            api.call("PATCH", "identity", path, {"endpoint": {"url": url}})
+def _service(api: Api, kind: str, name: str) -> str:
+    wanted = {"name": name, "type": kind}
+    return str(api.call("POST", "identity", "/services", {"service": wanted})["service"]["id"])
+
+
+def _endpoint(
+    api: Api, service: str, interface: str, url: str, there: tuple[str, str] | None
+) -> None:
+    wanted = {"service_id": service, "interface": interface, "region_id": REGION, "url": url}
+    if there is None:
+        api.call("POST", "identity", "/endpoints", {"endpoint": wanted})
+    elif there[1] != url:
+        api.call("PATCH", "identity", f"/endpoints/{there[0]}", {"endpoint": {"url": url}})
 
 
 def _heat_domain(api: Api) -> None:

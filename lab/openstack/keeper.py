@@ -116,11 +116,10 @@ def prepare(*, heat: bool, packages: Path, cache: Path, progress: Progress) -> N
         if schemas.is_kept(lab.plan):
             return
         Path(folder).chmod(0o711)
-        lab.plan.save()
-        bringup.configure(lab.plan)
         try:
-            bringup.prepare_database(lab.plan, lab.processes, progress)
+            bringup.make_empty(lab.plan, lab.processes, lab.api, progress)
         finally:
+            lab.close()
             lab.remove()
 
 

@@ -1,4 +1,4 @@
-"""The empty cloud: tables, keys, an administrator. Half a minute of work, so it is kept."""
+"""The empty cloud: tables, keys, users, catalog. Half a minute of work, so it is kept."""
 
 from __future__ import annotations
 
@@ -51,14 +51,13 @@ def restore(plan: Plan) -> bool:
 
 
 def make(plan: Plan, processes: Processes) -> None:
-    """Fill a new database server, and keep a copy where the plan says so. The server runs then."""
+    """Fill a new database server, and leave it running."""
     database.make(plan)
     database.start(plan, processes)
     parts = {name: part for name, part in PARTS.items() if plan.heat or name != "heat"}
     with ThreadPoolExecutor(max_workers=2) as pool:
         for result in [pool.submit(_fill, plan, processes, name) for name in parts]:
             result.result()
-    _keep(plan, processes)
     (plan.done / "schemas").touch()
 
 
@@ -80,7 +79,8 @@ def _fill(plan: Plan, processes: Processes, name: str) -> None:
         raise LabError(f"the tables of {name} cannot be made; {log} ends with\n{last_lines(log)}")
 
 
-def _keep(plan: Plan, processes: Processes) -> None:
+def keep(plan: Plan, processes: Processes) -> None:
+    """Keep a copy for the next lab, where the plan says so and unless there is one."""
     kept = _kept(plan)
     if kept is None or kept.exists():
         return
@@ -106,7 +106,10 @@ def _copy(source: Path, target: Path) -> None:
 def _kept(plan: Plan) -> Path | None:
     if plan.cache is None:
         return None
-    parts = [LOCK, *sorted(HERE / f"{name}.py" for name in ("database", "schemas", *PARTS))]
+    parts = [
+        LOCK,
+        *sorted(HERE / f"{name}.py" for name in ("database", "schemas", "catalog", *PARTS)),
+    ]
     key = hashlib.sha256(b"".join(path.read_bytes() for path in parts))
     key.update(f"{plan.heat} {postgresql()} {os.geteuid()}".encode())
     return plan.cache / f"empty-{key.hexdigest()[:16]}"
