@@ -184,6 +184,7 @@ def _lengths(hint: BeforeValidator, free: Mapping[str, object]) -> str:
         "_hook_url_faults": "URL",
         "_pattern_faults": "RE2 pattern",
         "reference_faults": "address",
+        "_pool_faults": "name",
     }
     if find is not None:
         return named[getattr(find, "__name__", "")]

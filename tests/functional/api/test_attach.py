@@ -15,6 +15,11 @@ LACKING = [
         id="mode",
     ),
     pytest.param(
+        POLICY.replace(STATUS, "      - {type: LB_STATUS_POLLING, options: {pool: web}}\n"),
+        "detection.detection_modes.0: there is no balancer here",
+        id="balancer",
+    ),
+    pytest.param(
         POLICY.replace(RECREATE, RECREATE + "      - {name: flow, type: MISTRAL_WORKFLOW}\n"),
         "recovery.actions.1.type: no driver for MISTRAL_WORKFLOW workflows is installed here",
         id="workflow",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import distribution
 from pathlib import Path
 
 from tests.functional.cli.support import (
@@ -41,14 +43,22 @@ POLLED = DRIVER.replace("    def watch(", "    def watches(")
 
 
 def installed(folder: Path, driver: str) -> Path:
-    """Install a package with one detector, by hand."""
-    facts = folder / "broken-1.0.dist-info"
+    """Install by hand what passes for us, with a stranger's detector in place of one of ours."""
+    facts = folder / "yaffle-0.1.0.dist-info"
     facts.mkdir(parents=True)
     (folder / "broken.py").write_text(driver)
-    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
-    (facts / "entry_points.txt").write_text(
-        "[yaffle.detectors]\nLB_STATUS_POLLING = broken:Broken\n"
+    ours = distribution("yaffle")
+    (facts / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: yaffle\nVersion: {ours.version}\n"
     )
+    # It stands before ours on the path, with all our drivers but one.
+    points = re.sub(
+        r"(?m)^LB_STATUS_POLLING = .*$",
+        "LB_STATUS_POLLING = broken:Broken",
+        ours.read_text("entry_points.txt") or "",
+    )
+    assert "broken:Broken" in points
+    (facts / "entry_points.txt").write_text(points)
     return folder
 
 

@@ -1,0 +1,120 @@
+"""A node is healed because a real HAProxy finds it down; while HAProxy is silent, none is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tests.contract.load_balancer.proxy import HAVE, Proxy
+from tests.functional.cli.support import Server, living, profile_document, swept, wait_for
+
+pytestmark = pytest.mark.skipif(not HAVE, reason="there is no haproxy")
+
+POLICY = """\
+type: senlin.policy.health
+version: "1.3"
+properties:
+  detection:
+    interval: 1
+    node_update_timeout: 3
+    rise: 1
+    fall: 2
+    detection_modes:
+      - {type: LB_STATUS_POLLING, options: {pool: web, balancer: edge}}
+  recovery:
+    actions:
+      - {name: REBOOT, params: {type: HARD}, timeout: 30}
+    limits: {max_unhealthy: 1, max_in_flight: 1}
+"""
+
+
+@pytest.fixture
+def listening() -> Iterator[Path]:
+    """Where HAProxy will listen; short, as the path of a socket has to be."""
+    with tempfile.TemporaryDirectory(prefix="yaffle-lb-") as folder:
+        yield Path(folder) / "s"
+
+
+def ports(mark: str) -> dict[str, tuple[int, int]]:
+    """Return port and pid of each node, by its name, as its process was told."""
+    found = {}
+    for pid in living(mark):
+        with suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            if len(words) > 3 and words[-2].isdecimal():
+                found[words[-3]] = (int(words[-2]), pid)
+    return found
+
+
+def pid_of(mark: str, name: str) -> int | None:
+    """Return None between two lives."""
+    return ports(mark).get(name, (0, None))[1]
+
+
+def seen(server: Server, name: str) -> str:
+    return str(server.ok("node", "show", name, "--json").json["node"]["health"])
+
+
+def test_a_node_that_hangs_is_healed_on_haproxys_word(tmp_path: Path, listening: Path) -> None:
+    mark = f"balanced-{uuid.uuid4().hex}"
+    settings = tmp_path / "yaffle.toml"
+    settings.write_text(
+        f'[drivers.LB_STATUS_POLLING.balancers.edge]\ntype = "haproxy"\nsocket = "{listening}"\n'
+    )
+    server = Server(tmp_path / "state", flags=("--allow-local-process", "--config", str(settings)))
+    with swept(mark):
+        server.start()
+        try:
+            server.ok("profile", "create", "page", "-", given=profile_document(mark))
+            server.ok("policy", "create", "care", "-", given=POLICY)
+            body = ("web", "--profile", "page", "--size", "3", "--policy", "care")
+            server.ok("cluster", "create", *body)
+            there = wait_for(lambda: (p := ports(mark)) and len(p) == 3 and p)
+            sick, *well = sorted(there)
+            # Nobody listens where the balancer is to be: nothing is known, and nothing is done.
+            missing = "edge/web: No such file or directory"
+            wait_for(lambda: missing in server.ok("why", sick).out)
+            assert seen(server, sick) in {"initializing", "unknown"}
+
+            lines = "".join(
+                f"    server {name} 127.0.0.1:{port} check\n" for name, (port, _) in there.items()
+            )
+            check = "    option httpchk\n    http-check send meth GET uri /health\n"
+            proxy = Proxy(f"backend web\n{check}{lines}", socket_to_listen=listening)
+            try:
+                for name in there:
+                    wait_for(lambda name=name: seen(server, name) == "healthy")
+                before = {name: pid for name, (_, pid) in there.items()}
+                # It takes connections and answers none: only who asks it for a page finds out.
+                os.kill(before[sick], signal.SIGSTOP)
+                wait_for(lambda: proxy.status("web", sick) == "DOWN")
+                wait_for(lambda: pid_of(mark, sick) not in {None, before[sick]}, within_s=60)
+                wait_for(lambda: proxy.status("web", sick).startswith("UP"))
+                wait_for(
+                    lambda: not server.ok("incident", "list", "--open", "--json").json["incidents"]
+                )
+                assert {name: pid_of(mark, name) for name in well} == {n: before[n] for n in well}
+                (incident,) = server.ok("incident", "list", "--json").json["incidents"]
+                assert incident["state"] == "recovered"
+                assert incident["cause"] == "out-of-rotation"
+                story = server.ok("incident", "show", incident["id"]).out
+                assert f"edge/web: server {sick} is DOWN, L7TOUT" in story
+
+                # Frozen, it says nothing of anybody, and a node that dies then is left alone.
+                proxy.freeze()
+                os.kill(before[well[0]], signal.SIGSTOP)
+                wait_for(lambda: seen(server, well[0]) == "unknown")
+                assert not server.ok("incident", "list", "--open", "--json").json["incidents"]
+                os.kill(before[well[0]], signal.SIGCONT)
+            finally:
+                proxy.end()
+            server.ok("cluster", "delete", "web")
+        finally:
+            if server.running is not None:
+                server.stop()
