@@ -11,6 +11,7 @@ from docs.pages.text import attribute_docs, code, first_sentence, join, table
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from docs.pages import nova
 from yaffle.clouds.settings import Section
 from yaffle.config import Settings
 from yaffle.drivers.detectors.load_balancer.settings import Balancer, BalancerSettings
@@ -233,6 +234,7 @@ def drivers() -> str:
         table(HEAD, _rows(http, HttpSettings)),
         "Each service is a table `[drivers.HTTP.endpoints.NAME]`. A policy can only give `NAME`.",
         table(HEAD, _rows(http.inner["endpoints"], Endpoint)),
+        _nova(),
         "## Profile `yaffle.local.process-1.0`",
         "A node is a process of this machine. Off unless `local_process.enabled`\n"
         "(`yaffle serve --allow-local-process`). Properties of a profile:",
@@ -243,6 +245,11 @@ def drivers() -> str:
         "Operations:",
         table(("operation", "in place", "parameters", "what it does"), _operations()),
     )
+
+
+def _nova() -> str:
+    recorder = Recorder("NovaSettings")
+    return nova.profile(recorder, recorder.asked)
 
 
 def _installed() -> Iterator[tuple[str, str, str, str]]:

@@ -1,0 +1,95 @@
+"""Reference of the Nova profile: its settings, properties, operations, and what Nova's words mean."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from docs.pages.text import code, join, table
+
+from yaffle.clouds.settings import Section
+from yaffle.drivers.profiles.nova_server.mapping import CURES, ROWS, Row
+from yaffle.drivers.profiles.nova_server.schema import SCHEMA
+from yaffle.drivers.profiles.nova_server.settings import NovaSettings
+from yaffle.drivers.profiles.nova_server.verbs import OPERATIONS
+
+MEANINGS: Final = {
+    "cloud": "Name of the cloud in `clouds.yaml`.",
+    "clouds_file": "The `clouds.yaml`; where OpenStack's own tools look for it unless given.",
+    "all_projects": "Servers of every project are watched; takes an administrator's credentials.",
+    "full_sweep": "Seconds between two complete lists of servers; in between only changes are read.",
+}
+
+
+def profile(recorder: Section, asked: dict[str, tuple[str, str]]) -> str:
+    """Return the section; `asked` is what `recorder` notes while the settings are read from it."""
+    NovaSettings.read(recorder)
+    return join(
+        "## Profile `os.nova.server-1.0`",
+        "A node is a server of an OpenStack cloud. Needs `yaffle[openstack]`, and is offered once there\n"
+        'is a section `[drivers."os.nova.server-1.0"]`. How to use it:\n'
+        "[Heal Nova servers](../howto/heal-nova-servers.md).",
+        table(
+            ("setting", "value", "default", "meaning"),
+            [
+                (
+                    code(key),
+                    kind,
+                    default if default == "required" else code(default),
+                    MEANINGS[key],
+                )
+                for key, (kind, default) in asked.items()
+            ],
+        ),
+        "Properties of a profile, in Senlin's words:",
+        table(("property", "type", "default", "can be updated", "meaning"), _properties()),
+        "Operations:",
+        table(("operation", "in place", "parameters", "what it does"), _operations()),
+        "What a server is read as; the first row that fits counts. `power` is what the hypervisor saw\n"
+        "last: 1 running, 3 paused, 0 nothing there, 4 off, 6 crashed, 7 suspended.",
+        table(("status", "power", "the node is", "because", "cheapest cure"), map(_reading, ROWS)),
+    )
+
+
+def _properties() -> list[tuple[str, str, str, str, str]]:
+    return [
+        (
+            code(name),
+            node.type.value,
+            "required" if node.required else code(_default(node.default)),
+            "yes" if node.updatable else "",
+            node.description,
+        )
+        for name, node in SCHEMA.items()
+    ]
+
+
+def _default(value: object) -> str:
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _operations() -> list[tuple[str, str, str, str]]:
+    return [
+        (
+            code(name),
+            "yes" if spec.in_place else "no",
+            "; ".join(
+                f"`{key}`" + (f": {', '.join(map(str, p.choices))}" if p.choices else "")
+                for key, p in spec.params.items()
+            ),
+            spec.description,
+        )
+        for name, spec in OPERATIONS.items()
+    ]
+
+
+def _reading(row: Row) -> tuple[str, str, str, str, str]:
+    belief = {True: "up", False: "down" if row.exists else "gone", None: "unclear"}[row.up]
+    busy = "any, while it is busy" if row.idle is False else "any"
+    power = ", ".join(str(p) for p in sorted(p for p in row.power if p is not None))
+    return (
+        ", ".join(code(status) for status in sorted(row.statuses)) or busy,
+        power,
+        belief,
+        row.why,
+        code(CURES.get(row.event, "")),
+    )
