@@ -93,6 +93,7 @@ def record(action: str, *events: tuple[str, str | None], hidden: bool = False) -
 
 BUILT = record("create", ("compute__do_build_and_run_instance", "Success"))
 ENDED = ("compute_terminate_instance", "Success")
+SOFT = ("compute_soft_delete_instance", "Success")
 
 
 @pytest.mark.parametrize(
@@ -107,6 +108,36 @@ ENDED = ("compute_terminate_instance", "Success")
         pytest.param([record("delete"), record("shelveOffload"), BUILT], True, id="shelved"),
         pytest.param([record("delete", hidden=True)], True, id="not shown to us"),
         pytest.param([], True, id="nothing known"),
+        pytest.param(
+            [record("delete"), record("create", ("compute__do_build_and_run_instance", "Error"))],
+            True,
+            id="no host could build it",
+        ),
+        pytest.param(
+            [record("delete"), record("create", ("compute__do_build_and_run_instance", None))],
+            False,
+            id="its host died while building it",
+        ),
+        pytest.param(
+            [
+                record("delete"),
+                record("rebuild", hidden=True),
+                record("create", ("compute__do_build_and_run_instance", "Error")),
+            ],
+            False,
+            id="not built, then rebuilt",
+        ),
+        pytest.param([record("delete", SOFT), BUILT], True, id="switched off to be deleted"),
+        pytest.param(
+            [record("delete"), record("restore"), record("delete", SOFT), BUILT],
+            False,
+            id="deleted softly, restored, then forgotten",
+        ),
+        pytest.param(
+            [record("delete"), record("unshelve"), record("shelveOffload"), BUILT],
+            False,
+            id="shelved, and unshelved",
+        ),
     ],
 )
 def test_what_a_deletion_proves(listed: list[Action], proved: bool | None) -> None:

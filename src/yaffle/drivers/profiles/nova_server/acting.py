@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from yaffle.clouds.openstack import CloudUnavailable
 from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
     Job,
@@ -83,6 +84,10 @@ def leave_mark(job: Job, server: Server, *, source: str = "") -> None:
     except Conflict:
         # Locked, or just changing: the act itself will be told the same, with a better word.
         return
+    except CloudUnavailable:
+        # Whether the mark is there or not: nothing has been asked for.
+        job.nothing_sent()
+        raise
 
 
 def newest(job: Job, server: Server) -> str:

@@ -20,7 +20,7 @@ from yaffle.drivers.profiles.nova_server.job import (
     running,
     stranger,
 )
-from yaffle.drivers.profiles.nova_server.judging import SUCCESS, wrong_with
+from yaffle.drivers.profiles.nova_server.judging import ERROR, SUCCESS, wrong_with
 from yaffle.drivers.profiles.nova_server.mapping import words_of
 from yaffle.drivers.profiles.nova_server.verbs import KILL
 from yaffle.errors import NotFound
@@ -29,10 +29,16 @@ from yaffle.model.operations import Progress, ProgressState
 if TYPE_CHECKING:
     from yaffle.drivers.profiles.nova_server.documents import Server
 
-ENDED: Final = frozenset({"compute_terminate_instance"})
-"""What a host writes when it has destroyed a guest."""
+ENDED: Final = frozenset({"compute_terminate_instance", "compute_soft_delete_instance"})
+"""What a host writes when it has destroyed a guest, or switched it off to be destroyed later."""
 BUILT: Final = "compute__do_build_and_run_instance"
 """What a host writes when it makes one."""
+REVIVING: Final = frozenset({"restore"})
+"""After these, what a host did before counts no more."""
+SHELVING: Final = frozenset({"shelveOffload", "unshelve"})
+MOVING: Final = frozenset({"evacuate", "live-migration", "migrate", "resize", "unshelve"})
+HARMLESS: Final = frozenset({"create", "delete", "lock", "unlock"})
+"""Acts that make no guest run, the building itself apart."""
 DELETING: Final = frozenset({"deleting", "soft-deleting"})
 _RECENT_S: Final = 5.0
 _ACTS_MAX: Final = 3
@@ -80,11 +86,11 @@ def _one(job: Job, ident: str, *, act: bool) -> Progress:
         return failed(f"{job.op.kind}: {why}")
     force = job.op.kind == KILL or server.status == "SOFT_DELETED"
     try:
-        with job.sending(ident):
+        with job.sending(ident, host=server.host or ""):
             answer = job.nova.delete(ident, force=force, trace=job.trace)
     except NotFound:
         return ended(job, ident)
-    job.accepted(ident, answer.request_id)
+    job.accepted(ident, answer.request_id, host=server.host or "")
     return running(f"{'forced ' if force else ''}deletion accepted ({answer.request_id})")
 
 
@@ -123,16 +129,17 @@ def ended(job: Job, ident: str) -> Progress:
     acts = job.nova.acts(ident)
     if acts is None:
         return _proved(job, f"Nova knows no server {ident}, and nothing that was done to one")
-    looked = [_with_events(job, ident, act) for act in acts[:_ACTS_MAX]]
-    first = acts[-1] if acts else None
-    if first is not None and first not in acts[:_ACTS_MAX]:
-        looked.append(_with_events(job, ident, first))
+    last = len(acts) - 1
+    looked = [
+        _with_events(job, ident, act) if place < _ACTS_MAX or place == last else act
+        for place, act in enumerate(acts)
+    ]
     verdict, detail = proof(looked)
     if verdict is None:
         return running(f"server {ident}: {detail}")
     if verdict:
         return _proved(job, f"server {ident} is gone: {detail}")
-    if where := _forced_down(job):
+    if where := _forced_down(job, acts):
         return _proved(job, f"server {ident} is gone from Nova, and its host {where} forced down")
     return failed(f"{job.op.kind}: server {ident} is gone from Nova, but {detail}")
 
@@ -144,26 +151,42 @@ def _with_events(job: Job, ident: str, act: Action) -> Action:
 def proof(acts: Sequence[Action]) -> tuple[bool | None, str]:
     """Say whether the record of a deleted server proves that its guest has ended; None: not yet.
 
-    `acts`: the newest first, with their events.
+    `acts`: the newest first, with their events as far as they were asked for.
     """
     if all(act.events is None for act in acts):
         return True, "Nova knows it no more (what its host did is not shown to us)"
-    events = [event for act in acts for event in act.events or ()]
-    for event in events:
-        if event.event in ENDED and event.result == SUCCESS:
-            return True, f"{event.event} succeeded on {event.host or 'its host'}"
-    if any(event.event in ENDED and event.result is None for event in events):
-        return None, "its host has not finished yet"
-    if not any(event.event == BUILT for event in events) and acts[-1].action == "create":
-        return True, "no host had ever begun to build it"
-    if any(act.action == "shelveOffload" for act in acts):
+    for act in acts:
+        if act.action in REVIVING:
+            break
+        for event in act.events or ():
+            if event.event in ENDED and event.result == SUCCESS:
+                return True, f"{event.event} succeeded on {event.host or 'its host'}"
+            if event.event in ENDED and event.result is None:
+                return None, "its host has not finished yet"
+    if _never_ran(acts):
+        return True, "no host had ever built it"
+    shelved = next((act.action for act in acts if act.action in SHELVING), "")
+    if shelved == "shelveOffload":
         return True, "it was shelved, on no host"
     return False, "its host has never confirmed that the guest has ended"
 
 
-def _forced_down(job: Job) -> str:
-    """Return the host that the copy was on, if somebody has told Nova that this host is dead."""
-    host = str(job.target.attributes.get("host", ""))
+def _never_ran(acts: Sequence[Action]) -> bool:
+    """Whether a server was only ever made and deleted, and each host that tried to build it failed."""
+    if acts[-1].action != "create" or any(act.action not in HARMLESS for act in acts):
+        return False
+    tries = [event for event in acts[-1].events or () if event.event == BUILT]
+    return acts[-1].events is not None and all(event.result == ERROR for event in tries)
+
+
+def _forced_down(job: Job, acts: Sequence[Action]) -> str:
+    """Return the host that the copy was on, if somebody has told Nova that this host is dead.
+
+    Where we did not see it there ourselves it is where it was built, unless it was ever moved.
+    """
+    host = job.sent.host if job.sent is not None else ""
+    if not host and not any(act.action in MOVING for act in acts):
+        host = str(job.target.attributes.get("host", ""))
     services = job.nova.services() if host else None
     service = services.get(host) if services else None
     return host if service is not None and service.forced_down else ""

@@ -82,20 +82,27 @@ class Job:
         return mark if mark is not None and mark.operation_id == str(self.operation_id) else None
 
     @contextmanager
-    def sending(self, server_id: str = "") -> Iterator[None]:
+    def sending(self, server_id: str = "", *, host: str = "") -> Iterator[None]:
         """Remember that something is being sent; and if it is certain that nothing came of it, that."""
         now_s = self.clock.monotonic_s()
-        self.memory.note(self.operation_id, Sent(at_s=now_s, server_id=server_id))
+        self.memory.note(self.operation_id, Sent(at_s=now_s, server_id=server_id, host=host))
         try:
             yield
         except YaffleError as error:
             if not isinstance(error, CloudUnavailable) or not error.sent:
-                self.memory.note(self.operation_id, Sent(at_s=now_s, refused=True))
+                self.nothing_sent()
             raise
 
-    def accepted(self, server_id: str, request_id: str) -> None:
-        """Remember under which id Nova has accepted it."""
-        sent = Sent(at_s=self.clock.monotonic_s(), server_id=server_id, request_id=request_id)
+    def nothing_sent(self) -> None:
+        """Remember that nothing of the operation is on its way."""
+        sent = Sent(at_s=self.clock.monotonic_s(), refused=True)
+        self.memory.note(self.operation_id, sent)
+
+    def accepted(self, server_id: str, request_id: str, *, host: str = "") -> None:
+        """Remember under which id Nova has accepted it, and where the server was."""
+        sent = Sent(
+            at_s=self.clock.monotonic_s(), server_id=server_id, request_id=request_id, host=host
+        )
         self.memory.note(self.operation_id, sent)
 
     @property

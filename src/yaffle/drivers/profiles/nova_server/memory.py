@@ -28,6 +28,8 @@ class Sent:
     server_id: str = ""
     request_id: str = ""
     """Nova's own id of it; empty while it is not known to have been accepted."""
+    host: str = ""
+    """Where the server was, as far as we were told."""
     refused: bool = False
     """It never arrived, or Nova would not have it: there is nothing to wait for."""
 
