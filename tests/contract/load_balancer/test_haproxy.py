@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -250,6 +250,23 @@ def test_the_kit_finds_nothing(proxy: Proxy) -> None:
     assert [o.code for o in asyncio.run(checked)] == ["LB-UP", "LB-NO-MEMBER", "LB-UP"]
 
 
+def test_who_waits_for_a_turn_is_unknown_in_time_too(proxy: Proxy) -> None:
+    which = by_socket(proxy)
+    proxy.freeze()
+
+    async def many() -> list[str]:
+        async with asyncio.TaskGroup() as tasks:
+            done = [
+                tasks.create_task(which.check([node("web-1")], mode(), deadline_s=1))
+                for _ in range(12)
+            ]
+        return [task.result()[0].code for task in done]
+
+    began = time.monotonic()
+    assert asyncio.run(many()) == ["LB-TIMEOUT"] * 12
+    assert time.monotonic() - began < 1.7
+
+
 def test_a_thousand_servers_are_one_request(tmp_path: Path) -> None:
     with webs(1) as (web,):
         lines = "".join(f"    server n{n} 127.0.0.1:{web.port}\n" for n in range(1000))
@@ -262,6 +279,13 @@ def test_a_thousand_servers_are_one_request(tmp_path: Path) -> None:
             assert {o.code for o in seen} == {"LB-UNCHECKED"}
             assert [o.node_id for o in seen] == [n.node_id for n in nodes]
             assert relay.asked == [b"show stat web 6 -1\n"]
+            (tmp_path / "password").write_text(PASSWORD)
+            page = {
+                "url": f"http://127.0.0.1:{proxy.http}/stats;csv",
+                "username": "reader",
+                "password_file": str(tmp_path / "password"),
+            }
+            assert {o.code for o in look(detector(edge=page), *nodes)} == {"LB-UNCHECKED"}
 
 
 class counting:  # noqa: N801 - used as a function
@@ -359,7 +383,6 @@ def test_a_policy_names_what_the_operator_has(proxy: Proxy) -> None:
         ),
         pytest.param(b"# pxname,svname\nweb,web-1\n\n", "lacks one of", id="columns"),
         pytest.param(b'# pxname,svname,status,type\nweb,"web\n\n', "not CSV", id="quotes"),
-        pytest.param(b"x" * 20_000_000, "more than 16777216 bytes", id="endless"),
     ],
 )
 def test_what_is_no_answer_is_unknown(answer: bytes, said: str) -> None:
@@ -383,3 +406,24 @@ def test_what_is_no_answer_is_unknown(answer: bytes, said: str) -> None:
         thread.join()
     assert (seen.code, seen.outcome) == ("LB-ERROR", UNKNOWN)
     assert said in seen.detail
+
+
+def test_an_endless_answer_is_not_read_to_its_end() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            caller, _ = listener.accept()
+            with caller, suppress(OSError):
+                while True:
+                    caller.sendall(b"x" * 1_000_000)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        (seen,) = look(
+            detector(edge={"socket": f"127.0.0.1:{listener.getsockname()[1]}"}),
+            node("web-1"),
+            deadline_s=10,
+        )
+        thread.join()
+    assert (seen.code, seen.outcome) == ("LB-ERROR", UNKNOWN)
+    assert "more than 16777216 bytes" in seen.detail

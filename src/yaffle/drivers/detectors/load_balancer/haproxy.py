@@ -50,31 +50,23 @@ Pool = Sequence[Member] | Failed
 
 
 async def ask(
-    source: Source,
-    balancer: Balancer,
-    pool: str,
-    session: HttpSession,
-    *,
-    within_s: float,
+    source: Source, balancer: Balancer, pool: str, session: HttpSession, *, within_s: float
 ) -> Pool:
-    """Return the servers of `pool`, or why they cannot be told; never raises for what was expected."""
+    """Return the servers of `pool`, or why they cannot be told; the caller ends it at `within_s`."""
     try:
-        async with asyncio.timeout(within_s):
-            match source:
-                case Socket():
-                    return _read_socket(await _told(source, f"show stat {pool} 6 -1\n"), pool)
-                case Page():
-                    # Within our own bound, so that its silence is told as any other's.
-                    answer = await session.request(
-                        "GET",
-                        source.url,
-                        headers=balancer.headers,
-                        deadline_s=within_s * 2,
-                        answer_max=ANSWER_MAX,
-                    )
-                    return _read_page(answer, pool)
-    except TimeoutError:
-        return Failed(code="LB-TIMEOUT", why=f"no answer within {within_s:.3g} s")
+        match source:
+            case Socket():
+                return _read_socket(await _told(source, f"show stat {pool} 6 -1\n"), pool)
+            case Page():
+                answer = await session.request(
+                    "GET",
+                    source.url,
+                    headers=balancer.headers,
+                    # The caller is first, so that silence is told alike for every source.
+                    deadline_s=within_s * 2,
+                    answer_max=ANSWER_MAX,
+                )
+                return _read_page(answer, pool)
     except OSError as error:
         return Failed(code="LB-ERROR", why=error.strerror or type(error).__name__)
 
