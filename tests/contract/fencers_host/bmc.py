@@ -14,7 +14,7 @@ PASSWORD = "bmc-Passw0rd"
 MISSING = [p for p in ("ipmi_sim", "ipmitool", "fence_ipmilan") if shutil.which(p) is None]
 
 CHASSIS = """#!/bin/sh
-# DEVICE get PARM | DEVICE set PARM VALUE, several in a row
+# DEVICE get NAME | DEVICE set NAME VALUE, several in a row
 shift
 verb=$1; shift
 while [ $# -gt 0 ]; do

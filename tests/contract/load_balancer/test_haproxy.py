@@ -354,7 +354,7 @@ def test_a_policy_names_what_the_operator_has(proxy: Proxy) -> None:
             mode(),
             "options.balancer is missing: name one of core, edge",
         ),
-        (detector(edge=one), mode(balancer="egde"), "there is no 'egde' here; there is edge"),
+        (detector(edge=one), mode(balancer="rim"), "there is no 'rim' here; there is edge"),
     ):
         assert said in which.misfit(asked)
         (seen,) = asyncio.run(which.check([node("web-1")], asked, deadline_s=2))
