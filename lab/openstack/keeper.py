@@ -17,6 +17,7 @@ from lab.openstack import bringup, launch, schemas
 from lab.openstack import plan as plans
 from lab.openstack.errors import LabError
 from lab.openstack.lab import Lab, new
+from lab.openstack.packages import provided
 from lab.openstack.processes import MARK
 from lab.openstack.progress import Progress
 from lab.openstack.waiting import until
@@ -112,9 +113,9 @@ def prepare(*, heat: bool, packages: Path, cache: Path, progress: Progress) -> N
     """Install packages, and keep an empty cloud unless there is one; both make the next lab quick."""
     with tempfile.TemporaryDirectory(prefix="yaffle-prepare-") as folder:
         lab = new(Path(folder) / "lab", heat=heat, packages=packages, cache=cache)
-        bringup.provide(lab.plan, progress)
-        if schemas.is_kept(lab.plan):
+        if provided(lab.plan) and schemas.is_kept(lab.plan):
             return
+        bringup.provide(lab.plan, progress)
         Path(folder).chmod(0o711)
         try:
             bringup.make_empty(lab.plan, lab.processes, lab.api, progress)

@@ -21,7 +21,7 @@ WISHES: Final = HERE / "requirements.in"
 RABBITMQ: Final = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 INSTALL_S: Final = 900.0
 # An interpreter built without optimisation takes three times as long to import Nova; Debian's is not.
-DEBIANS: Final = Path("/usr/bin/python3")
+SYSTEM_PYTHON: Final = Path("/usr/bin/python3")
 _FIT: Final = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))"
 
 
@@ -59,11 +59,16 @@ def provide(plan: Plan) -> None:
     folder = plan.packages
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _alone(folder.with_suffix(".lock")):
-        mark = folder / "made-of"
-        if mark.exists() and mark.read_text() == _made_of(folder):
-            return
-        _make(folder)
-        mark.write_text(_made_of(folder))
+        if not provided(plan):
+            _make(folder)
+            (folder / "made-of").write_text(_made_of(folder))
+
+
+def provided(plan: Plan) -> bool:
+    """Say whether programs and Python environment are as they should be."""
+    mark = plan.packages / "made-of"
+    there = mark.exists() and mark.read_text() == _made_of(plan.packages)
+    return there and not missing_programs()
 
 
 @contextlib.contextmanager
@@ -93,8 +98,8 @@ def _make(folder: Path) -> None:
 
 
 def _interpreter() -> str:
-    if DEBIANS.exists() and _ran([str(DEBIANS), "-c", _FIT], Path(os.devnull)):
-        return str(DEBIANS)
+    if SYSTEM_PYTHON.exists() and _ran([str(SYSTEM_PYTHON), "-c", _FIT], Path(os.devnull)):
+        return str(SYSTEM_PYTHON)
     return sys.executable
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 from lab.openstack import Lab, LabError, keeper
-from lab.openstack.api import Api, Refused
+from lab.openstack.api import Refused
 from lab.openstack.processes import Processes, Service
 from lab.openstack.waiting import until
 from tests.openstack.cloud import NOSTATE, PAUSED, RUNNING, SHUTDOWN, Cloud
@@ -219,5 +218,4 @@ def test_a_lab_ends_with_its_owner_however_that_ended(lab: Lab) -> None:
         owner.wait()
     until("it is gone", lambda: not state.exists(), 60)
     assert Processes(state).strays() == []
-    assert Api(lab.plan).get("identity", "/")
-    assert os.path.lexists(lab.plan.state)
+    assert lab.api.get("identity", "/")
