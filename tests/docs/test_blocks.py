@@ -15,6 +15,7 @@ from tests.docs.terminal import PAUSE_S, Differs, Terminal, dialogue, matches
 
 from yaffle.config import load
 from yaffle.drivers.profiles.local_process import spec as local_process
+from yaffle.drivers.profiles.nova_server import spec as nova_server
 from yaffle.engine.clock import SystemClock
 from yaffle.policy import parse
 from yaffle.prober.client import ProberClient
@@ -25,6 +26,7 @@ ELSEWHERE = {"docs/howto/write-a-driver.md"}
 """Its blocks belong together and have a test of their own: test_driver_howto.py."""
 IN_A_CLOUD = {"docs/tutorial/first-nova-cluster.md"}
 """Followed in tests/openstack, which has one."""
+PROFILES = {"yaffle.local.process": local_process.validate, "os.nova.server": nova_server.validate}
 BOUND_S = 60.0
 
 
@@ -143,8 +145,7 @@ def test_a_document_is_accepted(block: Block) -> None:
     if document["type"].startswith("senlin.policy."):
         parse(block.text, source=block.place)
     else:
-        assert document["type"] == "yaffle.local.process"
-        local_process.validate(document["properties"])
+        PROFILES[document["type"]](document["properties"])
 
 
 @pytest.mark.parametrize("block", of_language("toml"))

@@ -53,8 +53,14 @@ OUTCOMES: Final[Mapping[str, Row]] = MappingProxyType(
             _row("HV-DOWN", _F, "a", "host down", "The backend has lost the node's host."),
             _row("HV-GONE", _F, "a", "host gone", "The backend does not know the node's host."),
             _row("HV-UNCLEAR", _U, "", "host unclear", "The backend told nothing of the host."),
-            _row("HV-ERROR", _U, "", "backend error", "The backend failed to answer us."),
-            _row("HV-TIMEOUT", _U, "", "backend timeout", "The backend did not answer in time."),
+            _row("HV-ERROR", _U, "", "hosts error", "The backend failed to tell of its hosts."),
+            _row(
+                "HV-TIMEOUT",
+                _U,
+                "",
+                "hosts timeout",
+                "The backend told nothing of its hosts in time.",
+            ),
             # What the backend tells by itself, and what it says when it is asked because of that.
             _row("EV-QUIET", _P, "a", "quiet", "Read as well before, and no event since then."),
             _row(

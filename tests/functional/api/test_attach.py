@@ -21,7 +21,7 @@ LACKING = [
     ),
     pytest.param(
         POLICY.replace(RECREATE, RECREATE + "      - {name: flow, type: MISTRAL_WORKFLOW}\n"),
-        "recovery.actions.1.type: no driver for MISTRAL_WORKFLOW workflows is installed here",
+        "recovery.actions.1: Mistral workflows are off",
         id="workflow",
     ),
     pytest.param(
