@@ -19,12 +19,7 @@ from yaffle.engine.calls import Failure, ask_driver
 from yaffle.engine.look import look
 from yaffle.engine.operate import missing, operate, workflow
 from yaffle.engine.step import Outcome, Refused, Step, ask_leave, cannot_see, superseded
-from yaffle.model.bounds import (
-    FENCE_S,
-    LOOK_PAUSE_S,
-    LOOK_TRIES,
-    verify_pace_s,
-)
+from yaffle.model.bounds import LOOK_PAUSE_S, LOOK_TRIES, fence_s, verify_pace_s
 from yaffle.model.operations import (
     EMPTY,
     FenceResult,
@@ -52,7 +47,7 @@ def timeout_of(stage: Stage, rung: RecoveryAction, snapshot: Snapshot) -> float:
     return {
         Stage.LOOK: 30.0,
         Stage.EVIDENCE: evidence.timeout_s if evidence else 30.0,
-        Stage.FENCE: FENCE_S,
+        Stage.FENCE: fence_s(len(snapshot.recovery.fencing)),
         Stage.DELETE: snapshot.recovery.node_delete_timeout_s,
         Stage.CREATE: rung.timeout_s,
         Stage.ACT: rung.timeout_s,
@@ -168,13 +163,29 @@ async def _evidence(step: Step) -> Outcome:
 
 
 async def _fence(step: Step) -> Outcome:
-    """Fence until it is proved, refused or out of time; without a proof the rung is over."""
-    fencer = _fencer(step)
-    if fencer is None:
+    """Try the policy's fencers in their order until one proves it; without a proof the rung is over.
+
+    What the backend cannot prove, because it has lost the host, the power switch may.
+    """
+    fencers = _fencers(step)
+    if not fencers:
         names = ", ".join(step.snapshot.recovery.fencing) or "none"
         return _unproved(step, f"no fencer for this node (the policy names: {names})")
+    said = []
+    for place, (kind, fencer) in enumerate(fencers):
+        until_s = step.left_s() * (len(fencers) - place - 1) / (len(fencers) - place)
+        done = await _fenced(step, fencer, until_s)
+        if isinstance(done, Outcome):
+            return done
+        said.append(f"{kind}: {done}" if len(fencers) > 1 else done)
+    return _unproved(step, "; ".join(said))
+
+
+async def _fenced(step: Step, fencer: Fencer, until_s: float) -> Outcome | str:
+    """Fence until it is proved, refused, or but `until_s` of the step is left; else say why not."""
     detail = "not tried"
-    while step.left_s() > 0:
+    began_s = step.left_s()
+    while step.left_s() > until_s:
         await ask_leave(step)
         call_s = step.call_s()
         await step.session.until_may_act(call_s + step.session.grace_s())
@@ -191,21 +202,22 @@ async def _fence(step: Step) -> Outcome:
             if done.verdict is FenceVerdict.CONFIRMED and isinstance(done.proof, Proof):
                 return Outcome(result=Result.PROVED, detail=detail, proof=done.proof)
             if done.verdict is FenceVerdict.REFUSED:
-                return _unproved(step, f"refused: {detail}")
+                return f"refused: {detail}"
         await step.kit.clock.sleep(1.0)
-    return _unproved(step, f"not proved within {FENCE_S:g} s: {detail}")
+    return f"not proved within {began_s - until_s:.0f} s: {detail}"
 
 
-def _fencer(step: Step) -> Fencer | None:
-    """Return the first fencer of the policy that knows such a node."""
+def _fencers(step: Step) -> list[tuple[str, Fencer]]:
+    """Return the fencers of the policy that know such a node, in its order."""
+    found = []
     for kind in step.snapshot.recovery.fencing:
         fencer = step.kit.drivers.fencers.get(kind)
         try:
             if fencer is not None and fencer.supports(step.target):
-                return fencer
+                found.append((str(kind), fencer))
         except Exception:
             log.exception("driver failed", what=f"the {kind} fencer")
-    return None
+    return found
 
 
 def _unproved(step: Step, why: str) -> Outcome:

@@ -25,7 +25,7 @@ LOOK_PAUSE_S: Final = 1.0
 ADOPT_S: Final = 4.0
 """One reading of the target before a step, which finds a copy that was made late."""
 FENCE_S: Final = 30.0
-"""One fence, tried again until it is proved or refused."""
+"""One kind of fencing, tried again until it is proved or refused."""
 
 CALL_MIN_S: Final = 0.1
 CALL_GRACE_S: Final = 0.5
@@ -34,6 +34,11 @@ POLL_MAX_S: Final = 2.0
 """Longest pause between two polls."""
 OVERRUN_S: Final = 4.0
 """By how much a step may miss its deadline: the pause and the two calls that were begun before it."""
+
+
+def fence_s(kinds: int) -> float:
+    """Return how long a fence takes at most, with so many kinds of fencing one after the other."""
+    return FENCE_S * max(1, kinds)
 
 
 def check_s(mode: DetectionMode, interval_s: float) -> float:

@@ -27,13 +27,13 @@ from dataclasses import dataclass
 from yaffle.model.bounds import (
     ADOPT_S,
     DECIDE_S,
-    FENCE_S,
     JITTER,
     LOOK_PAUSE_S,
     LOOK_TRIES,
     OVERRUN_S,
     SLACK_S,
     check_s,
+    fence_s,
     status_check_s,
     verify_pace_s,
 )
@@ -186,10 +186,10 @@ def _fence_s(action: RecoveryAction, recovery: Recovery) -> float:
     # Whether a workflow is in place is the operator's word, which a document cannot know.
     if action.in_place and action.kind is ActionKind.BUILTIN:
         return 0.0
-    fence_s = FENCE_S + OVERRUN_S if recovery.fencing else 0.0
+    longest_s = fence_s(len(recovery.fencing)) + OVERRUN_S if recovery.fencing else 0.0
     if action.kind is not ActionKind.BUILTIN or action.name != "RECREATE":
-        return fence_s
-    return fence_s + max(recovery.node_delete_timeout_s, ADOPT_S) + OVERRUN_S
+        return longest_s
+    return longest_s + max(recovery.node_delete_timeout_s, ADOPT_S) + OVERRUN_S
 
 
 def _act_s(action: RecoveryAction, detection: Detection) -> float:

@@ -117,4 +117,4 @@ def test_a_workflow_is_in_place_only_when_it_says_so(kind: str) -> None:
     parsed = accepted(document(actions=actions, recovery={"fencing": ["COMPUTE", "HOST"]}))
     assert [action.in_place for action in parsed.policy.recovery.actions] == [False, True]
     # Both count: whether a workflow is in place is the word of its driver's settings.
-    assert parsed.arithmetic.fence_s == 2 * 34
+    assert parsed.arithmetic.fence_s == 2 * (2 * 30 + 4)

@@ -1,0 +1,99 @@
+"""Several kinds of fencing: each is asked in the policy's order, until one has proved it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from tests.sim.stage import Stage, policy, stage
+
+from yaffle.model.operations import FenceResult, FenceVerdict
+from yaffle.store.tables import proofs, steps
+from yaffle.testing import run_virtual
+
+BOTH = ["COMPUTE", "HOST"]
+REBUILT = [{"name": "RECREATE", "timeout": 60}]
+
+
+class Saying:
+    """A fencer that answers as told; `proves` lets the inner one do its work."""
+
+    def __init__(self, inside: Any, answer: str) -> None:
+        self._inside, self.answer = inside, answer
+        self.type, self.promises = inside.type, inside.promises
+        self.asked = 0
+
+    def supports(self, target: Any) -> bool:
+        return self.answer != "knows no such node"
+
+    async def fence(self, target: Any, *, operation_id: Any, deadline_s: float) -> FenceResult:
+        self.asked += 1
+        if self.answer == "proves":
+            result: FenceResult = await self._inside.fence(
+                target, operation_id=operation_id, deadline_s=deadline_s
+            )
+            return result
+        verdict = FenceVerdict.REFUSED if self.answer == "refuses" else FenceVerdict.UNKNOWN
+        return FenceResult(verdict=verdict, detail=f"it {self.answer}")
+
+
+async def healed(s: Stage, compute: str, host: str) -> tuple[Saying, Saying]:
+    fencers: Any = s.lives[0].kit.drivers.fencers
+    inside = fencers["COMPUTE"]
+    fencers["COMPUTE"], fencers["HOST"] = Saying(inside, compute), Saying(inside, host)
+    s.kit.drivers.fencers["HOST"] = fencers["HOST"]  # type: ignore[index]
+    await s.build(2, policy(fencing=BOTH, actions=REBUILT))
+    s.world.kill(s.node_ids()[0])
+    return fencers["COMPUTE"], fencers["HOST"]
+
+
+@pytest.mark.parametrize(
+    ("compute", "host", "asked"),
+    [
+        ("proves", "proves", (True, False)),
+        ("refuses", "proves", (True, True)),
+        ("cannot tell", "proves", (True, True)),
+        ("knows no such node", "proves", (False, True)),
+    ],
+)
+def test_one_proof_is_enough(compute: str, host: str, asked: tuple[bool, bool]) -> None:
+    async def story() -> None:
+        async with stage(5) as s:
+            s.start()
+            first, second = await healed(s, compute, host)
+            await s.clock.sleep(10)
+            await s.until(s.all_well, 120, "healed")
+            assert (first.asked > 0, second.asked > 0) == asked
+            if compute == "refuses":
+                assert first.asked == 1, "a refusal is final"
+            rows = await s.store.read(lambda c: c.execute(select(proofs)).all())
+            assert len(rows) >= 1
+
+    run_virtual(story, seed=5, wall_s=60)
+
+
+def test_without_any_proof_nothing_is_built() -> None:
+    async def story() -> None:
+        async with stage(5) as s:
+            s.start()
+            first, second = await healed(s, "cannot tell", "refuses")
+            ident = s.node_ids()[0]
+
+            async def refused() -> bool:
+                said = select(steps.c.detail).where(steps.c.stage == "fence")
+                rows = await s.store.read(lambda c: list(c.execute(said).scalars()))
+                return any(
+                    "COMPUTE: not proved within 30 s: it cannot tell" in str(d)
+                    and "HOST: refused: it refuses" in str(d)
+                    for d in rows
+                )
+
+            await s.until(refused, 150, "both were asked, and both are told")
+            assert not s.world.serving(ident)
+            assert len(s.world.copies[ident]) == 1
+            # The first had its own time, and left the second its.
+            assert first.asked > 5
+            assert second.asked >= 1
+
+    run_virtual(story, seed=5, wall_s=60)
