@@ -39,7 +39,7 @@ WORDS: Final[Mapping[str, str]] = {
     ),
     "recovery.mode": "`observe`: decide and record, but do nothing.",
     "recovery.actions": "The ladder: tried in order, each verified. Up to 16. Empty or absent: RECREATE.",
-    "recovery.fencing": "What is fenced before a second copy may start: asked in this order until one has proved it.",
+    "recovery.fencing": "Makes sure that the old copy is dead; asked in order until one has proved it.",
     "recovery.node_delete_timeout": "Seconds for the confirmed deletion before RECREATE creates.",
     "recovery.node_force_recreate": "Your consent to create although the old copy is not proved gone.",
     "recovery.evidence": "Capture what the failed node can still tell, before it is touched.",
