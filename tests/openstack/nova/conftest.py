@@ -17,6 +17,14 @@ def world(cloud: Cloud, tmp_path: Path) -> World:
 
 
 @pytest.fixture
+def admin_world(cloud: Cloud, tmp_path: Path) -> World:
+    """The user may see every project's servers, by their ids, and hosts."""
+    mine = cloud.credentials
+    grant(cloud.lab.api, project=mine.project_id, user=mine.user_id, role="admin")
+    return World(cloud=cloud, state_dir=tmp_path)
+
+
+@pytest.fixture
 def broken_world(broken_cloud: Cloud, tmp_path: Path) -> World:
     """The same, alone in a cloud that may be broken."""
     return World(cloud=broken_cloud, state_dir=tmp_path)

@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from lab.openstack import Lab
+from tests.openstack.cloud import Cloud
 from tests.openstack.nova.world import CALL_S, World, new_id
 
 from yaffle.model.operations import Actor, Operation, ProgressState, Reading
@@ -65,6 +67,23 @@ def test_many_are_read_in_one_list_and_the_missing_are_asked_for(world: World) -
         lost = replace(first, physical_id="01c3e056-5dd3-4277-8976-32b076612bcb")
         found = (await profile.read([lost, never], deadline_s=CALL_S))[0]
         assert found.physical_id == first.physical_id
+
+    asyncio.run(scene())
+
+
+def test_that_a_list_lacks_a_server_is_no_proof(lab: Lab, admin_world: World) -> None:
+    """An administrator's list has the servers of one project; those of others are there all the same."""
+
+    async def scene() -> None:
+        other = Cloud(lab=lab, credentials=lab.project())
+        try:
+            theirs = World(cloud=other, state_dir=admin_world.state_dir)
+            there = replace(await theirs.made(), attributes={})
+            gone = replace(theirs.target(), physical_id="01c3e056-5dd3-4277-8976-32b076612bcb")
+            seen = await admin_world.profile().read([there, gone], deadline_s=CALL_S)
+            assert [(r.exists, r.up) for r in seen] == [(True, True), (False, False)]
+        finally:
+            other.remove()
 
     asyncio.run(scene())
 

@@ -44,12 +44,18 @@ def ask(client: Client) -> str:
     return "answered"
 
 
-def test_a_cloud_that_says_nothing_ends_within_the_deadline() -> None:
-    with silent() as url:
+def test_a_cloud_that_says_nothing_ends_within_the_deadline_and_frees_its_thread() -> None:
+    async def scene(url: str) -> None:
+        made = cloud(url, threads=1)
+        await made.call(lambda _: None, 30.0)
         began_s = CLOCK.monotonic_s()
         with pytest.raises((CloudUnavailable, TimeoutError)):
-            asyncio.run(cloud(url).call(ask, 3.0))
-        assert CLOCK.monotonic_s() - began_s < 4.5
+            await made.call(ask, 1.0)
+        assert CLOCK.monotonic_s() - began_s < 2.5
+        await made.call(lambda _: None, 5.0)
+
+    with silent() as url:
+        asyncio.run(scene(url))
 
 
 def test_a_port_where_nobody_listens_was_not_sent_to() -> None:
