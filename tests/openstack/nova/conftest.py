@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lab.openstack import Lab
+from lab.openstack.api import Refused
 from lab.openstack.catalog import grant
+from lab.openstack.waiting import until
 from tests.openstack.cloud import Cloud
 from tests.openstack.nova.world import World
 
@@ -31,8 +35,24 @@ def broken_world(broken_cloud: Cloud, tmp_path: Path) -> World:
 
 
 @pytest.fixture
-def broken_admin_world(broken_cloud: Cloud, tmp_path: Path) -> World:
+def broken_admin_world(broken_cloud: Cloud, tmp_path: Path) -> Iterator[World]:
     """The user may see hosts and move servers off them, and is alone in a cloud that may be broken."""
-    mine = broken_cloud.credentials
-    grant(broken_cloud.lab.api, project=mine.project_id, user=mine.user_id, role="admin")
-    return World(cloud=broken_cloud, state_dir=tmp_path)
+    lab, mine = broken_cloud.lab, broken_cloud.credentials
+    grant(lab.api, project=mine.project_id, user=mine.user_id, role="admin")
+    yield World(cloud=broken_cloud, state_dir=tmp_path)
+    for host in lab.hosts:
+        _taken_back(lab, host)
+
+
+def _taken_back(lab: Lab, host: str) -> None:
+    """Have Nova take a host back that servers were moved from: only once that has tidied up."""
+    lab.start_host(host, wait=False)
+
+    def admitted() -> bool:
+        try:
+            lab.admit_host(host)
+        except Refused as refusal:
+            return refusal.status != 400
+        return True
+
+    until(f"{host} is taken back", admitted, 60.0)
