@@ -25,12 +25,15 @@ class Cloud:
     hold: threading.Event | None = None
     begun: threading.Event = field(default_factory=threading.Event)
     patience_s: float = 20.0
+    waiting: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    """Released by each who finds a pass under way."""
 
     @property
     def client(self) -> Cloud:
         return self
 
     def left_s(self) -> float:
+        self.waiting.release()
         return self.patience_s
 
     def page(self, *, marker: str, since: str) -> ServerPage:
@@ -77,22 +80,16 @@ def test_who_asks_while_a_pass_runs_gets_one_that_began_later() -> None:
     cloud, one = Cloud(hold=threading.Event()), census()
     held = cloud.hold
     assert held is not None
-    entered = threading.Barrier(5)
-
-    def late() -> Snapshot:
-        entered.wait(20.0)
-        return one.take(cloud)  # type: ignore[arg-type]
-
     with ThreadPoolExecutor(5) as threads:
         first = threads.submit(one.take, cloud)  # type: ignore[arg-type]
         assert cloud.begun.wait(20.0)
-        later = [threads.submit(late) for _ in range(4)]
-        entered.wait(20.0)
+        later = [threads.submit(one.take, cloud) for _ in range(4)]  # type: ignore[arg-type]
+        assert all(cloud.waiting.acquire(timeout=20.0) for _ in later)
         cloud.status, cloud.hold = "SHUTOFF", None
         held.set()
         assert status(first.result(20.0)) == "ACTIVE"
         assert {status(asked.result(20.0)) for asked in later} == {"SHUTOFF"}
-    assert len(cloud.asked) >= 2
+    assert len(cloud.asked) == 2
 
 
 def test_an_error_is_everybodys_who_waited_for_that_pass() -> None:
