@@ -30,7 +30,8 @@ def test_one_url_is_enough() -> None:
 
 def test_a_transport_url_can_be_copied() -> None:
     found = read(urls=[f"rabbit://nova:{PASSWORD}@mq1.example/nova"])
-    assert found.urls[0].url == f"amqp://nova:{PASSWORD}@mq1.example/nova"
+    assert (found.urls[0].user, found.urls[0].password) == ("nova", PASSWORD)
+    assert found.urls[0].vhost == "nova"
     assert found.urls[0].name == "mq1.example:5672"
 
 

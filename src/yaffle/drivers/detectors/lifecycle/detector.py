@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from yaffle.drivers.detectors.lifecycle.messages import Heard
     from yaffle.drivers.detectors.lifecycle.source import Source
     from yaffle.ports.context import DriverContext
-    from yaffle.ports.detector import Remembering, Sink, StreamingDetector
+    from yaffle.ports.detector import Choosing, Remembering, Sink, StreamingDetector
 
 log = structlog.get_logger(__name__)
 
@@ -65,6 +65,10 @@ class LifecycleDetector:
         if self._settings.sources:
             return ""
         return f"no broker to listen to is configured (drivers.{self.type}.sources)"
+
+    def misfit(self, mode: DetectionMode) -> str:
+        """See `ports.Choosing`: without a source no watch would work, hence none is bound."""
+        return self.lacking
 
     @property
     def listening(self) -> bool:
@@ -201,3 +205,4 @@ class LifecycleDetector:
 if TYPE_CHECKING:
     _conforms: type[StreamingDetector] = LifecycleDetector
     _forgets: type[Remembering] = LifecycleDetector
+    _chooses: type[Choosing] = LifecycleDetector

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from yaffle.clouds.settings import Section, read_secret
 from yaffle.errors import ConfigError
@@ -25,10 +25,14 @@ _PREFIX_MAX: Final = 64
 class Broker:
     """One broker of a source."""
 
-    url: str = field(repr=False)
     name: str
     """HOST:PORT, for messages."""
+    host: str
+    port: int
     tls: bool
+    vhost: str = "/"
+    user: str = "guest"
+    password: str = field(default="guest", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +119,15 @@ def _broker(text: str, place: str) -> Broker:
     if parts.query or parts.fragment:
         raise ConfigError(f"{place} may hold no ? and no #: settings are keys of this section")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    port = port or _PORTS[parts.scheme]
     return Broker(
-        url=text,
-        name=f"{host}:{port or _PORTS[parts.scheme]}",
+        name=f"{host}:{port}",
+        host=parts.hostname,
+        port=port,
         tls=parts.scheme == "amqps",
+        vhost=unquote(parts.path[1:]) or "/",
+        user=unquote(parts.username or "guest"),
+        password=unquote(parts.password or "guest"),
     )
 
 

@@ -12,7 +12,6 @@ Heartbeats notice a connection that is dead; a broker that is frozen keeps its c
 from __future__ import annotations
 
 import asyncio
-import logging
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -20,33 +19,27 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-import aio_pika
 import structlog
-from aio_pika.exceptions import AMQPException, ChannelNotFoundEntity
-from yarl import URL
+from pamqp import commands
 
 from yaffle.clouds.http import one_line
+from yaffle.drivers.detectors.lifecycle.link import Link, Refused, connected
 from yaffle.drivers.detectors.lifecycle.messages import Heard, Ignored, read
 from yaffle.drivers.detectors.lifecycle.settings import PRIORITIES
 
 if TYPE_CHECKING:
-    from aio_pika.abc import AbstractConnection
-    from aiormq.abc import AbstractChannel, DeliveredMessage
+    from pamqp.common import FieldValue
 
     from yaffle.drivers.detectors.lifecycle.ears import Ears
     from yaffle.drivers.detectors.lifecycle.settings import Broker, SourceSettings
     from yaffle.ports.clock import Clock
 
 log = structlog.get_logger(__name__)
-for _library in ("aiormq", "aio_pika"):
-    # A connection that ends is a traceback or two to them; what there is to say of it we say.
-    logging.getLogger(_library).setLevel(logging.CRITICAL)
 
 CONNECT_S: Final = 10.0
 """For TCP, TLS, the log-in, and our queues."""
 PULSE_S: Final = 2.0
 ANSWER_S: Final = 3.0
-CLOSE_S: Final = 2.0
 PREFETCH: Final = 500
 """Messages on their way to us that are not acknowledged."""
 ACK: Final = 100
@@ -56,8 +49,9 @@ BACKOFF_S_MAX: Final = 30.0
 STEADY_S: Final = 30.0
 """After that long a connection its loss is the first one again."""
 EXPIRES_MS: Final = 60_000
-_FAULTS: Final = (OSError, TimeoutError, AMQPException, RuntimeError)
-"""How aio-pika fails: `RuntimeError` is its word for "closed meanwhile"."""
+NOT_FOUND: Final = 404
+ASKING: Final = 2
+"""Channel for questions that may cost it."""
 
 
 class Source:
@@ -78,6 +72,7 @@ class Source:
         self._hear, self._counts = hear, counts
         self._next, self._failures = 0, 0
         self._queue = ""
+        self._link: Link | None = None
         self._missing: tuple[str, ...] = ()
         """Exchanges that we are not bound to."""
         self._missing_told: tuple[str, ...] = ()
@@ -103,13 +98,8 @@ class Source:
         """Listen to one broker; return why that ended."""
         try:
             await self._listen(broker)
-        except _FAULTS as error:
+        except (OSError, TimeoutError) as error:
             return _reason(error)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            # aiormq cancels whoever waits on a connection that ends; it was not us who were meant.
         return "the connection was closed"
 
     def _pause_s(self) -> float:
@@ -120,83 +110,82 @@ class Source:
 
     async def _listen(self, broker: Broker) -> None:
         """Listen to one broker until something is wrong with it."""
-        async with self._connected(broker) as connection:
-            lost = asyncio.Event()
-            connection.close_callbacks.add(lambda *_: lost.set())
-            async with asyncio.timeout(CONNECT_S):
-                channel = await self._prepare(connection)
+        async with self._connected(broker) as link:
             try:
                 if not self._missing:
                     self._ears.heard(self.name, self)
                 log.info("listening", source=self.name, broker=broker.name)
-                await self._keep(connection, channel, lost)
+                await self._keep(link)
             finally:
                 self._ears.lost(self.name, self)
 
     @asynccontextmanager
-    async def _connected(self, broker: Broker) -> AsyncIterator[AbstractConnection]:
-        url = URL(broker.url, encoded=True)
-        heartbeat = str(round(self._settings.heartbeat_s))
-        connection = await aio_pika.connect(
-            url.update_query(heartbeat=heartbeat, name="yaffle"),
-            ssl_context=self._settings.ssl if broker.tls else None,
-            timeout=CONNECT_S,
-        )
+    async def _connected(self, broker: Broker) -> AsyncIterator[Link]:
+        link: Link | None = None
         try:
-            yield connection
+            async with asyncio.timeout(CONNECT_S):
+                link = await connected(broker, self._settings.ssl, self._on_message)
+                await link.log_in(broker, self._settings.heartbeat_s)
+                await self._prepare(link)
+            yield link
+        except (OSError, TimeoutError):
+            if link is not None:
+                link.abort()
+            raise
         finally:
-            try:
-                async with asyncio.timeout(CLOSE_S):
-                    await connection.close()
-            except _FAULTS:
-                log.debug("broker did not say goodbye", source=self.name, broker=broker.name)
+            if link is not None:
+                link.leave()
 
     # --- our queues ----------------------------------------------------------------------------
 
-    async def _prepare(self, connection: AbstractConnection) -> AbstractChannel:
+    async def _prepare(self, link: Link) -> None:
         """Make our queues, bind them, and begin to consume."""
+        self._link = link
         self._queue = f"{self._settings.queue_prefix}.lifecycle.{uuid.uuid4().hex}"
         self._tag = self._acked = 0
-        channel = await (await connection.channel(publisher_confirms=False)).get_underlay_channel()
-        await channel.basic_qos(prefetch_count=PREFETCH)
-        await channel.queue_declare(
-            self._dropped,
-            exclusive=True,
-            auto_delete=True,
-            arguments={"x-max-length": 1, "x-expires": EXPIRES_MS},
-        )
-        await channel.queue_declare(
+        await link.call(commands.Basic.Qos(prefetch_count=PREFETCH))
+        await self._declare(self._dropped, {"x-max-length": 1})
+        await self._declare(
             self._queue,
-            exclusive=True,
-            auto_delete=True,
-            arguments={
+            {
                 "x-max-length": self._settings.queue_length,
-                "x-expires": EXPIRES_MS,
                 "x-dead-letter-exchange": "",
                 "x-dead-letter-routing-key": self._dropped,
             },
         )
         self._missing = self._settings.exchanges
-        await self._bind(connection, channel)
-        await channel.basic_consume(self._queue, self._on_message)
-        return channel
+        await self._bind(link)
+        await link.call(commands.Basic.Consume(queue=self._queue, consumer_tag="yaffle"))
+
+    async def _declare(self, name: str, arguments: dict[str, FieldValue]) -> None:
+        assert self._link is not None  # noqa: S101 - set by the only caller
+        await self._link.call(
+            commands.Queue.Declare(
+                queue=name,
+                exclusive=True,
+                auto_delete=True,
+                arguments={"x-expires": EXPIRES_MS, **arguments},
+            )
+        )
 
     @property
     def _dropped(self) -> str:
         """Name the queue that the broker leaves a trace in when ours was too long."""
         return f"{self._queue}.dropped"
 
-    async def _bind(self, connection: AbstractConnection, channel: AbstractChannel) -> None:
+    async def _bind(self, link: Link) -> None:
         """Bind to the exchanges that are there by now."""
         missing = []
         for exchange in self._missing:
-            if not await _exists(connection, exchange):
+            if not await _exists(link, exchange):
                 missing.append(exchange)
                 continue
             for topic in self._settings.topics:
                 for priority in PRIORITIES:
                     key = f"{topic}.{priority}"
-                    await channel.queue_bind(self._queue, exchange, routing_key=key)
+                    await link.call(
+                        commands.Queue.Bind(queue=self._queue, exchange=exchange, routing_key=key)
+                    )
         if missing and tuple(missing) != self._missing_told:
             log.warning(
                 "no such exchange: nothing has been sent yet, or its name is wrong",
@@ -207,81 +196,83 @@ class Source:
 
     # --- while it lasts ------------------------------------------------------------------------
 
-    async def _keep(
-        self, connection: AbstractConnection, channel: AbstractChannel, lost: asyncio.Event
-    ) -> None:
+    async def _keep(self, link: Link) -> None:
         """Feel the broker's pulse until the connection is lost."""
-        while not await self._gone(lost):
+        while not await self._gone(link):
             async with asyncio.timeout(ANSWER_S):
-                await self._acknowledge(channel)
-                await channel.queue_declare(self._queue, passive=True)
-                if await self._lost_some(channel):
+                link.beat()
+                self._acknowledge()
+                await link.call(commands.Queue.Declare(queue=self._queue, passive=True))
+                if await self._lost_some(link):
                     log.warning("events were dropped: every node is read", source=self.name)
                     self._counts["dropped"] += 1
                     self._ears.missed()
                 if self._missing:
-                    await self._bind(connection, channel)
+                    await self._bind(link)
                     if not self._missing:
                         self._ears.heard(self.name, self)
+        link.check()
 
-    async def _gone(self, lost: asyncio.Event) -> bool:
+    async def _gone(self, link: Link) -> bool:
         try:
             async with asyncio.timeout(PULSE_S):
-                await lost.wait()
+                await link.lost.wait()
         except TimeoutError:
             return False
         return True
 
-    async def _lost_some(self, channel: AbstractChannel) -> bool:
-        declared = await channel.queue_declare(self._dropped, passive=True)
-        if not declared.message_count:
+    async def _lost_some(self, link: Link) -> bool:
+        declared = await link.call(commands.Queue.Declare(queue=self._dropped, passive=True))
+        if not isinstance(declared, commands.Queue.DeclareOk) or not declared.message_count:
             return False
-        await channel.queue_purge(self._dropped)
+        await link.call(commands.Queue.Purge(queue=self._dropped))
         return True
 
     # --- messages ------------------------------------------------------------------------------
 
-    async def _on_message(self, message: DeliveredMessage) -> None:
-        """Take one message; called in the order of arrival, and never waits but for its channel."""
-        self._tag = message.delivery_tag or self._tag
-        told = self._read(message)
+    def _on_message(self, exchange: str, tag: int, body: bytes) -> None:
+        """Take one message; called in the order of arrival."""
+        self._tag = tag
+        told = self._read(exchange, body)
         if isinstance(told, Heard):
             self._counts["heard"] += 1
             self._hear(told)
         else:
             self._counts[told.value] += 1
-        if self._tag - self._acked >= ACK:
-            await self._acknowledge(message.channel)
+        if tag - self._acked >= ACK:
+            self._acknowledge()
 
-    def _read(self, message: DeliveredMessage) -> Heard | Ignored:
-        if message.exchange not in self._settings.exchanges:
+    def _read(self, exchange: str, body: bytes) -> Heard | Ignored:
+        if exchange not in self._settings.exchanges:
             # Anybody may put something into a queue of which he knows the name.
             return Ignored.STRANGER
-        told = read(message.body)
+        told = read(body)
         if told is Ignored.POISON and not self._poisoned:
             self._poisoned = True
-            log.warning("a message cannot be read", source=self.name, bytes=len(message.body))
+            log.warning("a message cannot be read", source=self.name, bytes=len(body))
         return told
 
-    async def _acknowledge(self, channel: AbstractChannel) -> None:
-        if self._tag > self._acked:
+    def _acknowledge(self) -> None:
+        if self._tag > self._acked and self._link is not None:
             self._acked = self._tag
-            await channel.basic_ack(self._acked, multiple=True, wait=False)
+            self._link.send(commands.Basic.Ack(delivery_tag=self._acked, multiple=True))
 
 
-async def _exists(connection: AbstractConnection, exchange: str) -> bool:
+async def _exists(link: Link, exchange: str) -> bool:
     """Ask on a channel of its own: the broker closes one that asks for what is not there."""
-    channel = await (await connection.channel(publisher_confirms=False)).get_underlay_channel()
+    await link.call(commands.Channel.Open(), channel=ASKING)
     try:
-        await channel.exchange_declare(exchange, passive=True)
-    except ChannelNotFoundEntity:
+        await link.call(commands.Exchange.Declare(exchange=exchange, passive=True), channel=ASKING)
+    except Refused as refused:
+        if refused.code != NOT_FOUND:
+            raise
         return False
-    await channel.close()
+    await link.call(commands.Channel.Close(200, "asked", 0, 0), channel=ASKING)
     return True
 
 
 def _reason(error: BaseException) -> str:
-    """Return what went wrong; no text of ours holds the URL, and those of the broker never do."""
+    """Return what went wrong; no text of ours holds a password, and those of the broker never do."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
     return one_line(str(error) or type(error).__name__)
