@@ -73,7 +73,8 @@ def _operations() -> list[tuple[str, str, str, str]]:
             code(name),
             "yes" if spec.in_place else "no",
             "; ".join(
-                f"`{key}`" + (f": {', '.join(map(str, p.choices))}" if p.choices else "")
+                f"`{key}`"
+                + (f": {', '.join(map(str, p.choices))} (default {p.default})" if p.choices else "")
                 for key, p in spec.params.items()
             ),
             spec.description,

@@ -112,7 +112,7 @@ OPERATIONS: Final[Mapping[str, OperationSpec]] = MappingProxyType(
             "Restart the guest.",
             type=ParamSpec(
                 type=str,
-                default="SOFT",
+                default="HARD",
                 choices=("SOFT", "HARD"),
                 description="SOFT asks the guest; HARD is the power button, also out of ERROR.",
             ),
