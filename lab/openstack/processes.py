@@ -166,11 +166,16 @@ class Processes:
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, OSError):
-                if process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
-                    environment = process.environ()
-                    if environment.get(MARK) == str(self._state):
-                        found.append(process)
+                if process.pid != os.getpid() and _lives(process) and self._ours(process):
+                    found.append(process)
         return found
+
+    def _ours(self, process: psutil.Process) -> bool:
+        """Who gives itself a new title writes over its environment, but still speaks into our log."""
+        if process.environ().get(MARK) == str(self._state):
+            return True
+        speaks_into = Path(f"/proc/{process.pid}/fd/1").readlink()
+        return speaks_into.parent == self._log and speaks_into.suffix == ".out"
 
     def death_of(self, service: Service) -> LabError:
         """Say that a process died, with its last words."""

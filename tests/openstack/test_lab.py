@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -163,8 +164,15 @@ def test_repair_takes_back_what_a_test_forgot(broken_cloud: Cloud) -> None:
 
 SLEEPER = """
 import subprocess, sys, time
-subprocess.Popen(sys.argv[1:], start_new_session=True)
-time.sleep(600)
+subprocess.Popen(sys.argv[1:], start_new_session=True, stdout=subprocess.DEVNULL)
+time.sleep(60)
+"""
+# Overwrites its environment, as all do that change the title they have in lists of processes.
+TITLED = """
+import ctypes, pathlib, time
+start, end = map(int, pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()[47:49])
+ctypes.memset(start, 0, end - start)
+time.sleep(60)
 """
 STARTER = """
 import os, sys
@@ -177,23 +185,40 @@ os.kill(os.getpid(), 9)
 """
 
 
-def test_what_a_killed_lab_left_behind_is_found_and_strangers_live(tmp_path: Path) -> None:
-    sleep = ("sleep", "600")
-    command = [sys.executable, "-c", STARTER, str(tmp_path), sys.executable, "-c", SLEEPER, *sleep]
+@contextmanager
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """Give a process that is not the lab's, and end it."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        pytest.param([SLEEPER, "sleep", "60"], 2, id="with a child in another session"),
+        pytest.param([TITLED], 1, id="without its environment"),
+    ],
+)
+def test_what_a_killed_lab_left_behind_is_found_and_strangers_live(
+    tmp_path: Path, words: list[str], count: int
+) -> None:
+    command = [sys.executable, "-c", STARTER, str(tmp_path), sys.executable, "-c", *words]
     subprocess.run(command, check=False, timeout=60)
     processes = Processes(tmp_path)
-    until("child and grandchild run", lambda: len(processes.strays()) == 2, 10)
-    with subprocess.Popen(sleep) as stranger:
+    until("all of it runs", lambda: len(processes.strays()) == count, 10)
+    with sleeper() as stranger:
         # Another process got the number of one of ours.
         record = tmp_path / "run" / "another.json"
         record.write_text(f'{{"pid": {stranger.pid}, "ticks": 1, "command": []}}')
         assert not processes.alive("another")
         # And a record was lost.
         (tmp_path / "run" / "sleeper.json").unlink()
-        assert processes.kill_all() == 2
+        assert processes.kill_all() == count
         assert processes.strays() == []
         assert stranger.poll() is None
-        stranger.kill()
 
 
 def test_a_process_that_dies_is_named_with_its_last_words(tmp_path: Path) -> None:
@@ -211,11 +236,9 @@ def test_a_process_that_dies_is_named_with_its_last_words(tmp_path: Path) -> Non
 
 def test_a_lab_ends_with_its_owner_however_that_ended(lab: Lab) -> None:
     """The one of this run cannot be shown to end, so another is begun, and its owner is killed."""
-    with subprocess.Popen(["sleep", "600"]) as owner:
+    with sleeper() as owner:
         state = keeper.begin(owner.pid)
         until("a process of it runs", lambda: bool(Processes(state).strays()), 60)
-        owner.send_signal(signal.SIGKILL)
-        owner.wait()
     until("it is gone", lambda: not state.exists(), 60)
     assert Processes(state).strays() == []
     assert lab.api.get("identity", "/")
