@@ -275,7 +275,8 @@ def main() -> None:
     print(f"  Yaffle, a full list and a reading each    {full:9.2f} ms")
     print(f"  Yaffle, only what changed ({CHANGED} servers)      {changes:9.2f} ms")
     print(
-        f"  openstacksdk {version('openstacksdk')}, compute.servers()  {sdk:9.2f} ms  ({THEIR_ROUNDS} rounds)"
+        f"  openstacksdk {version('openstacksdk')}, compute.servers()  {sdk:9.2f} ms"
+        f"  ({THEIR_ROUNDS} rounds)"
     )
     print(
         f"full list: {sdk / full:.0f} × less (target {TARGET:g}); changes: {sdk / changes:.0f} × less"
