@@ -14,6 +14,8 @@ from pydantic.fields import FieldInfo
 from docs.pages import nova
 from yaffle.clouds.settings import Section
 from yaffle.config import Settings
+from yaffle.drivers.detectors.lifecycle.settings import WORDS as LISTENING
+from yaffle.drivers.detectors.lifecycle.settings import LifecycleSettings, SourceSettings
 from yaffle.drivers.detectors.load_balancer.settings import Balancer, BalancerSettings
 from yaffle.drivers.fencers.host.settings import Device, HostSettings
 from yaffle.drivers.notifiers.webhook import WebhookSettings
@@ -86,7 +88,11 @@ SHAPES: Final = {
     "hosts": ("list or table", "required"),
     "socket": ("text or list of texts", ""),
     "url": ("text or list of texts", ""),
+    "urls": ("list of texts", ""),
+    "exchanges": ("list of texts", "nova"),
+    "topics": ("list of texts", "notifications, versioned_notifications"),
 }
+URLS: Final = ("amqps://127.0.0.1/",)
 
 
 class Recorder(Section):
@@ -119,8 +125,8 @@ class Recorder(Section):
         return None
 
     def texts(self, key: str) -> tuple[str, ...]:
-        self.asked[key] = ("list of texts", "required")
-        return ("/bin/true",)
+        self.asked[key] = SHAPES.get(key, ("list of texts", "required"))
+        return URLS if key == "urls" else ("/bin/true",)
 
     def text_table(self, key: str) -> dict[str, str]:
         self.asked[key] = ("table of texts", "")
@@ -132,7 +138,7 @@ class Recorder(Section):
 
     def raw(self, key: str) -> object:
         self.asked[key] = SHAPES[key]
-        return ["/NAME"] if key == "socket" else ["NAME"] if key == "hosts" else None
+        return {"socket": ["/NAME"], "hosts": ["NAME"], "urls": URLS}.get(key)
 
     def headers(self, key: str = "headers") -> dict[str, str]:
         self.asked[key] = ("table of texts", "")
@@ -156,7 +162,14 @@ class Recorder(Section):
 
 
 def recorded(
-    kind: type[WebhookSettings | CommandSettings | HttpSettings | HostSettings | BalancerSettings],
+    kind: type[
+        WebhookSettings
+        | CommandSettings
+        | HttpSettings
+        | HostSettings
+        | BalancerSettings
+        | LifecycleSettings
+    ],
 ) -> Recorder:
     """Return what `kind` reads."""
     recorder = Recorder(kind.__name__)
@@ -172,6 +185,7 @@ WORDS: Final = {
     "headers": "Sent with each request. Yaffle's own headers are refused.",
     "ca_file": "Authority to trust instead of the system's.",
     "enabled": "Off unless true.",
+    **LISTENING,
     "argv": "Program and arguments; it starts with an absolute path. No shell.",
 }
 
@@ -204,6 +218,7 @@ def drivers() -> str:
     """Every driver that is installed with Yaffle, and its settings."""
     command, http = recorded(CommandSettings), recorded(HttpSettings)
     host, balancers = recorded(HostSettings), recorded(BalancerSettings)
+    listening = recorded(LifecycleSettings)
     return join(
         "# Drivers",
         "Drivers are found through entry points. Those that come with Yaffle:",
@@ -214,6 +229,10 @@ def drivers() -> str:
         "Each load balancer is a table `[drivers.LB_STATUS_POLLING.balancers.NAME]`. A policy can only\n"
         "give `NAME`. How to use it: [Ask the load balancer](../howto/ask-the-load-balancer.md).",
         table(HEAD, _rows(balancers.inner["balancers"], Balancer)),
+        "## Detector `LIFECYCLE_EVENTS`",
+        "Each RabbitMQ is a table `[drivers.LIFECYCLE_EVENTS.sources.NAME]`. How to use it: [Listen to\n"
+        "notifications](../howto/listen-to-notifications.md).",
+        table(HEAD, _rows(listening.inner["sources"], SourceSettings)),
         "## Fencer `HOST`",
         "Each power device is a table `[drivers.HOST.devices.NAME]`; one device switches a host. How to\n"
         "use it: [Fence a host](../howto/fence-a-host.md).",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
+import uvloop
 from tests.contract.lifecycle.stage import (
     OFF,
     UP,
@@ -26,7 +29,10 @@ from yaffle.model.health import Hint, Outcome
 KEYS = ("notifications.info", "notifications.error", "versioned_notifications.info")
 
 
-def test_an_event_wakes_one_authoritative_reading(rabbitmq: RabbitMQ) -> None:
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_an_event_wakes_one_authoritative_reading(
+    rabbitmq: RabbitMQ, run: Callable[[Coroutine[Any, Any, None]], None]
+) -> None:
     async def main() -> None:
         backend = Backend()
         async with (
@@ -46,7 +52,7 @@ def test_an_event_wakes_one_authoritative_reading(rabbitmq: RabbitMQ) -> None:
             assert backend.asked("s0") == before, "nobody else was read"
             assert lifecycle.counts["heard"] == 1
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_what_makes_a_node_well_is_heard_as_well(rabbitmq: RabbitMQ) -> None:

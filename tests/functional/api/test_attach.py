@@ -11,7 +11,7 @@ RECREATE = "      - {name: RECREATE, timeout: 30}\n"
 LACKING = [
     pytest.param(
         POLICY.replace(STATUS, STATUS + "      - type: LIFECYCLE_EVENTS\n"),
-        "detection.detection_modes.1.type: LIFECYCLE_EVENTS is not available here",
+        "detection.detection_modes.1: no broker to listen to is configured",
         id="mode",
     ),
     pytest.param(

@@ -12,7 +12,7 @@ import asyncio
 import ssl
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from pamqp import commands, constants, frame, heartbeat
 from pamqp.base import Frame
@@ -69,9 +69,9 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See asyncio."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - of create_connection
-        self._transport = transport
-        transport.write(_GREETING)
+        # uvloop's is one in all but name.
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.write(_GREETING)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio."""

@@ -165,7 +165,6 @@ def _context(ca_file: Path | None, place: str) -> ssl.SSLContext:
 
 WORDS: Final[Mapping[str, str]] = {
     "urls_file": "File with one such URL a line, in place of `urls`.",
-    "ca_file": "Authority to trust instead of the system's (`amqps://`).",
     "cert_file": "Our own certificate, where the broker asks for one.",
     "key_file": "Its key, where it is not in the same file.",
     "verify": "Whether the broker has to prove who it is.",
