@@ -19,6 +19,7 @@ from yaffle.drivers.profiles.nova_server.mapping import words_of
 from yaffle.drivers.profiles.nova_server.nova import EVACUATE as VERSION
 from yaffle.drivers.profiles.nova_server.rebuilding import switched_on
 from yaffle.drivers.profiles.nova_server.verbs import Verb, idle, runs
+from yaffle.errors import BadRequest
 from yaffle.model.operations import Progress, ProgressState
 
 if TYPE_CHECKING:
@@ -71,7 +72,13 @@ def _prepared(job: Job, server: Server) -> Progress | None:
 def _ask(job: Job, server: Server) -> Progress:
     host = job.op.params.get("host")
     body = {"evacuate": {"host": host} if host else {}}
-    return ask(job, server, body, version=VERSION)
+    try:
+        return ask(job, server, body, version=VERSION)
+    except BadRequest as error:
+        if "still in use" not in str(error):
+            raise
+        # Not every part of Nova has heard yet that the host is dead; nothing has been moved.
+        return running(f"later, for Nova takes its host for alive: {error}")
 
 
 def _follow(job: Job, server: Server) -> Progress:
