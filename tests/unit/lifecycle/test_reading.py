@@ -121,6 +121,22 @@ def test_the_answer_is_kept_until_something_changes() -> None:
     run_virtual(main)
 
 
+def test_a_cause_is_that_of_one_reading() -> None:
+    """A user has stopped it; that it is gone now is another matter."""
+
+    async def main() -> None:
+        backend = Traced(states={"s0": OFF}, causes={"s0": USER})
+        lifecycle, seen = detector(backend, clock=LoopClock()), Seen()
+        lifecycle.watch("w", [target(0)], mode(), interval_s=10, sink=seen)
+        await asyncio.sleep(15)
+        backend.states["s0"], backend.causes["s0"] = GONE, NOBODY
+        await asyncio.sleep(12)
+        assert seen.codes(0)[-1] == "ST-GONE"
+        lifecycle.unwatch("w")
+
+    run_virtual(main)
+
+
 def test_what_could_not_be_found_out_is_asked_again() -> None:
     async def main() -> None:
         backend = Traced(states={"s0": OFF}, causes={"s0": OSError("away")})
