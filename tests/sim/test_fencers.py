@@ -73,6 +73,21 @@ def test_one_proof_is_enough(compute: str, host: str, asked: tuple[bool, bool]) 
     run_virtual(story, seed=5, wall_s=60)
 
 
+def test_what_would_defeat_the_act_is_not_used() -> None:
+    """A fence that ends the copy must not come before an act that is to move it."""
+
+    async def story() -> None:
+        async with stage(5) as s:
+            s.start()
+            first, second = await healed(s, "proves", "proves")
+            first.defeats = lambda act: "it would" if act == "RECREATE" else ""  # type: ignore[attr-defined]
+            await s.clock.sleep(10)
+            await s.until(s.all_well, 120, "healed")
+            assert (first.asked, second.asked > 0) == (0, True)
+
+    run_virtual(story, seed=5, wall_s=60)
+
+
 def test_without_any_proof_nothing_is_built() -> None:
     async def story() -> None:
         async with stage(5) as s:

@@ -30,6 +30,7 @@ from yaffle.model.operations import (
     Proof,
 )
 from yaffle.model.policy import ActionKind
+from yaffle.ports import Discerning
 
 if TYPE_CHECKING:
     from yaffle.engine.snapshot import Snapshot
@@ -167,17 +168,17 @@ async def _fence(step: Step) -> Outcome:
 
     What the backend cannot prove, because it has lost the host, the power switch may.
     """
-    fencers = _fencers(step)
+    fencers, said = _fencers(step)
     if not fencers:
         names = ", ".join(step.snapshot.recovery.fencing) or "none"
-        return _unproved(step, f"no fencer for this node (the policy names: {names})")
-    said = []
+        why = f"no fencer for this node (the policy names: {names})"
+        return _unproved(step, "; ".join([why, *said]))
     for place, (kind, fencer) in enumerate(fencers):
         until_s = step.left_s() * (len(fencers) - place - 1) / (len(fencers) - place)
         done = await _fenced(step, fencer, until_s)
         if isinstance(done, Outcome):
             return done
-        said.append(f"{kind}: {done}" if len(fencers) > 1 else done)
+        said.append(f"{kind}: {done}" if len(fencers) > 1 or said else done)
     return _unproved(step, "; ".join(said))
 
 
@@ -207,17 +208,22 @@ async def _fenced(step: Step, fencer: Fencer, until_s: float) -> Outcome | str:
     return f"not proved within {began_s - until_s:.0f} s: {detail}"
 
 
-def _fencers(step: Step) -> list[tuple[str, Fencer]]:
-    """Return the fencers of the policy that know such a node, in its order."""
-    found = []
+def _fencers(step: Step) -> tuple[list[tuple[str, Fencer]], list[str]]:
+    """Return the fencers of the policy that know such a node, in its order, and why not the others."""
+    found, said = [], []
     for kind in step.snapshot.recovery.fencing:
         fencer = step.kit.drivers.fencers.get(kind)
         try:
-            if fencer is not None and fencer.supports(step.target):
+            if fencer is None or not fencer.supports(step.target):
+                continue
+            other: object = fencer
+            if isinstance(other, Discerning) and (why := other.defeats(step.rung.name)):
+                said.append(f"{kind}: not used, {why}")
+            else:
                 found.append((str(kind), fencer))
         except Exception:
             log.exception("driver failed", what=f"the {kind} fencer")
-    return found
+    return found, said
 
 
 def _unproved(step: Step, why: str) -> Outcome:

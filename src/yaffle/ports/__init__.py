@@ -17,7 +17,7 @@ from yaffle.ports.detector import (
     UrlResult,
     UrlTarget,
 )
-from yaffle.ports.fencer import Fencer, NeedsSettings
+from yaffle.ports.fencer import Discerning, Fencer, NeedsSettings
 from yaffle.ports.notifier import Message, Notifier
 from yaffle.ports.profile import Adopting, Curing, Describing, Hosted, Profile, Tracing
 from yaffle.ports.workflow import Workflow
@@ -29,6 +29,7 @@ __all__ = [
     "Curing",
     "Describing",
     "Detector",
+    "Discerning",
     "DriverContext",
     "Fencer",
     "Hosted",

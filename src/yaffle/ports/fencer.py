@@ -33,3 +33,12 @@ class NeedsSettings(Protocol):
     def lacking(self) -> str:
         """Say what is missing, as a sentence that follows its name; empty when nothing is."""
         ...
+
+
+@runtime_checkable
+class Discerning(Protocol):
+    """What a fencer may be besides: one whose way of fencing would defeat some acts."""
+
+    def defeats(self, act: str) -> str:
+        """Say, as a sentence, why it must not be used before that act of the ladder; else ""."""
+        ...

@@ -13,6 +13,7 @@ from tests.contract.local_process.world import PYTHON, World, wait_for
 from yaffle.drivers.fencers.compute import ComputeFencer
 from yaffle.drivers.profiles.local_process import LocalProcess
 from yaffle.drivers.profiles.local_process.procfs import Procfs
+from yaffle.engine.clock import SystemClock
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import FenceResult, FenceVerdict, ProgressState, Reading, Target
 from yaffle.ports import DriverContext
@@ -98,3 +99,9 @@ def test_profiles_without_the_verb_are_not_supported(world: World) -> None:
     assert not stranger.supports(world.target())
     assert fence(stranger, world.target()).verdict is FenceVerdict.REFUSED
     assert world.fencer().supports(world.target())
+
+
+def test_what_is_to_be_moved_is_not_ended_first() -> None:
+    fencer = ComputeFencer(DriverContext(clock=SystemClock(), state_dir=Path()))
+    assert "move" in fencer.defeats("EVACUATE")
+    assert fencer.defeats("RECREATE") == ""

@@ -23,8 +23,10 @@ from yaffle.ports.context import DriverContext
 from yaffle.ports.profile import Profile
 
 if TYPE_CHECKING:
-    from yaffle.ports.fencer import Fencer
+    from yaffle.ports.fencer import Discerning, Fencer
 
+MOVES: Final = "EVACUATE"
+"""The act that needs the old copy's record, which a kill takes away."""
 KILL: Final = "KILL"
 """The verb that a profile declares when it can end and prove the end of a copy at once."""
 _METHOD: Final = "kill+read-back"
@@ -52,6 +54,10 @@ class ComputeFencer:
         """Whether the node's profile is known and offers KILL."""
         profile = self._profiles.get(target.profile_type)
         return profile is not None and KILL in profile.operations
+
+    def defeats(self, act: str) -> str:
+        """Say that what is to be moved must not be ended first."""
+        return "" if act != MOVES else f"it would end the copy that {MOVES} is to move"
 
     async def fence(
         self, target: Target, *, operation_id: OperationId, deadline_s: float
@@ -128,3 +134,4 @@ def _unknown(detail: str) -> FenceResult:
 
 if TYPE_CHECKING:
     _conforms: type[Fencer] = ComputeFencer
+    _discerns: type[Discerning] = ComputeFencer
