@@ -44,7 +44,7 @@ def check(backend: Traced, nodes: int = 1, deadline_s: float = 10.0) -> Sequence
     ("cause", "code", "outcome", "said"),
     [
         pytest.param(USER, "EV-OWN-WILL", Outcome.WARN, "by ada", id="user"),
-        pytest.param(OURS, "ST-UNCLEAR", Outcome.UNKNOWN, "our own work", id="ourselves"),
+        pytest.param(OURS, "EV-OWN-WILL", Outcome.WARN, "our own work", id="ourselves"),
         pytest.param(NOBODY, "ST-DOWN", Outcome.FAIL, "no request", id="nobody"),
         pytest.param(UNKNOWN, "ST-DOWN", Outcome.FAIL, "403", id="unknown"),
         pytest.param(OSError("cut"), "ST-UNCLEAR", Outcome.UNKNOWN, "cut", id="away"),
@@ -64,6 +64,14 @@ def test_who_wanted_it_so(
     assert not found.authoritative, "nobody told us of it"
     hint = Hint(event="POWER_OFF", state="SHUTOFF")
     assert found.hint == (hint if outcome is Outcome.FAIL else None)
+
+
+def test_what_we_deleted_and_never_built_again_is_missing() -> None:
+    gone = Reading(exists=False, up=False, backend_status="gone", detail="no such server")
+    deleted = Cause(actor=Actor.OURSELVES, detail="delete, req-3")
+    found = check(Traced(states={"s0": gone}, causes={"s0": deleted}))[0]
+    assert (found.code, found.outcome) == ("ST-GONE", Outcome.FAIL)
+    assert "our own work" in found.detail
 
 
 @pytest.mark.parametrize(

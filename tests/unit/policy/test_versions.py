@@ -179,8 +179,10 @@ def test_what_has_no_effect_is_told() -> None:
     modes = [{"type": "NODE_STATUS_POLLING", "options": {"poll_url_retry_limit": 3}}]
     parsed = accepted(document("1.2", modes=modes, recovery={"fencing": ["COMPUTE", "COMPUTE"]}))
     assert parsed.warnings == (
-        "detection.detection_modes.0.options: no effect: only NODE_STATUS_POLL_URL and"
-        " LB_STATUS_POLLING have options",
+        (
+            "detection.detection_modes.0.options: no effect: only NODE_STATUS_POLL_URL and"
+            " LB_STATUS_POLLING have options"
+        ),
         "recovery.fencing.1: stands twice",
     )
 

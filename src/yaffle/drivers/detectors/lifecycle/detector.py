@@ -174,7 +174,7 @@ class LifecycleDetector:
         if self.lacking:
             log.warning("nothing is heard, everything is asked for", reason=self.lacking)
             return []
-        # Not before it is needed: aio-pika is of an extra, and takes its time.
+        # Not before it is needed: pamqp is of an extra, and takes its time.
         from yaffle.drivers.detectors.lifecycle.source import Source  # noqa: PLC0415
 
         return [

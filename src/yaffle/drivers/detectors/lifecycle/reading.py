@@ -176,9 +176,13 @@ def _judged(seen: Seen, cause: Cause) -> Seen:
     match cause.actor:
         case Actor.USER:
             return "EV-OWN-WILL", f"{detail}; {cause.detail}", word
+        case Actor.OURSELVES if code == "ST-GONE":
+            # A fence or a deletion of ours after which nothing was built: while that goes on the node
+            # is locked, and afterwards nobody else would ever find out that it is missing.
+            return code, f"{detail}; our own work: {cause.detail}", word
         case Actor.OURSELVES:
-            # The engine knows what it is doing; until that has ended this says nothing.
-            return "ST-UNCLEAR", f"{detail}; our own work: {cause.detail}", word
+            # No recovery leaves a node so: somebody asked us for it.
+            return "EV-OWN-WILL", f"{detail}; our own work: {cause.detail}", word
         case Actor.NOBODY | Actor.UNKNOWN:
             return code, f"{detail}; {cause.detail}" if cause.detail else detail, word
 
