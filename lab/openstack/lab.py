@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -103,9 +104,7 @@ class Lab:
         if name == "postgresql":
             database.start(self.plan, self.processes)
         if name == "rabbitmq":
-            listeners = self._listeners()
-            listened = lambda: bus.consumed(self.plan, listeners)  # noqa: E731
-            until(f"{', '.join(sorted(listeners))} are listened to", listened, HOST_S, poll_s=0.5)
+            self._until_bus_is_used()
 
     def stop(self, name: str) -> None:
         """Stop a service in order: its port refuses."""
@@ -140,6 +139,20 @@ class Lab:
             yield
         finally:
             self.thaw(name)
+
+    def _until_bus_is_used(self) -> None:
+        """Wait until all of Nova that runs has found the bus again."""
+        back = time.time()
+        queues = self._listeners()
+        named = ", ".join(sorted(queues))
+        until(f"{named} are listened to", lambda: bus.consumed(self.plan, queues), HOST_S, 0.5)
+        if self._works("nova-api") and self._works("keystone") and "conductor" in queues:
+            self._until_heard(back)
+
+    def _until_heard(self, since: float) -> None:
+        """Wait until Nova has news of each host that runs."""
+        wanted = [h for h in self.hosts if self._works(nova.host_service(self.plan, h).name)]
+        hosts.until_usable(self.plan, self.processes, self.api, wanted, since)
 
     def _listeners(self) -> set[str]:
         """Return the queues on which those services listen that run and are not frozen."""
@@ -229,7 +242,7 @@ class Lab:
                 self.start(service.name)
         for host in self.hosts:
             self.admit_host(host)
-        hosts.until_usable(self.plan, self.processes, self.api, self.hosts)
+        self._until_heard(time.time())
 
     # --- Projects -----------------------------------------------------------------------------------
 

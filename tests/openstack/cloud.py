@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.openstack import Credentials, Guest, Lab
+from lab.openstack import Credentials, Guest, Lab, LabError
 from lab.openstack.api import Api
 from lab.openstack.catalog import grant
 from lab.openstack.waiting import until
@@ -100,8 +100,17 @@ class Cloud:
         api = self.operator if host else self.api
         server = str(api.call("POST", "compute", "/servers", {"server": words})["server"]["id"])
         if active:
-            self.until(server, "ACTIVE", RUNNING)
+            self._until_built(server)
         return server
+
+    def _until_built(self, server: str) -> None:
+        """Wait no longer than until it has failed, and say why."""
+        built = lambda: self.show(server).status in {"ACTIVE", "ERROR"}  # noqa: E731
+        until(f"server {server} is built", built, BUILD_S, poll_s=0.2)
+        found = self.lab.api.get("compute", f"/servers/{server}")["server"]
+        if found["status"] == "ERROR":
+            fault = found.get("fault", {}).get("message", "and Nova does not say why")
+            raise LabError(f"server {server} cannot be built: {fault}")
 
     def show(self, server: str) -> Server:
         """Return what Nova says of a server, to an administrator."""
