@@ -174,8 +174,9 @@ class Processes:
         """Who gives itself a new title writes over its environment, but still speaks into our log."""
         if process.environ().get(MARK) == str(self._state):
             return True
-        speaks_into = Path(f"/proc/{process.pid}/fd/1").readlink()
-        return speaks_into.parent == self._log and speaks_into.suffix == ".out"
+        speaks_into = str(Path(f"/proc/{process.pid}/fd/1").readlink())
+        log = Path(speaks_into.removesuffix(" (deleted)"))
+        return log.parent == self._log and log.suffix == ".out"
 
     def death_of(self, service: Service) -> LabError:
         """Say that a process died, with its last words."""
