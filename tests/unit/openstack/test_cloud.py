@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -140,3 +141,32 @@ def test_settings_name_a_cloud_and_a_file_that_is_there(tmp_path: Path) -> None:
 
 def test_secrets_are_not_shown() -> None:
     assert "hidden" not in repr(ApplicationCredential(auth_url="u", id="i", secret="hidden"))
+
+
+def test_an_operator_may_know_better_than_the_catalog(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    class Service(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+    with HTTPServer(("127.0.0.1", 0), Service) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        here = f"http://127.0.0.1:{server.server_address[1]}"
+        file = tmp_path / "clouds.yaml"
+        file.write_text(
+            "clouds:\n  lab:\n    auth_type: none\n"
+            f"    auth: {{endpoint: {here}/other}}\n    workflow_endpoint_override: {here}/there\n"
+        )
+        made = Cloud(CloudsYaml(name="lab", file=file), CLOCK)
+        asyncio.run(made.call(lambda client: client.get("workflow", "/executions"), 30.0))
+        asyncio.run(made.call(lambda client: client.get("image", "/images"), 30.0))
+        server.shutdown()
+    assert asked == ["/there/executions", "/other/images"]

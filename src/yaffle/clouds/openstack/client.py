@@ -40,6 +40,16 @@ class Answer:
             raise CloudUnavailable(f"an answer that cannot be read: {error}", sent=True) from error
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where services are found: in the catalog, unless the operator knows better."""
+
+    filter: Mapping[str, str]
+    """Interface and region."""
+    override: Callable[[str], str | None] = lambda _: None
+    """Takes a type of service and returns its address; None where the catalog has it."""
+
+
 class Client:
     """Methods block, and raise what `faults` says; never used outside the thread it was made for."""
 
@@ -48,7 +58,7 @@ class Client:
         session: Session,
         deadline: Deadline,
         now_s: Callable[[], float],
-        where: Mapping[str, str],
+        where: Places,
     ) -> None:
         self._session = session
         self._deadline = deadline
@@ -116,7 +126,8 @@ class Client:
                 method,
                 json=body,
                 params=dict(query or {}),
-                endpoint_filter={"service_type": service, **self._where},
+                endpoint_filter={"service_type": service, **self._where.filter},
+                endpoint_override=self._where.override(service),
                 microversion=version,
                 headers={REQUEST_ID: trace} if trace else {},
                 raise_exc=False,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from yaffle.clouds.openstack.client import Client
+from yaffle.clouds.openstack.client import Client, Places
 from yaffle.clouds.openstack.credentials import ApplicationCredential, CloudsYaml, plugin_of
 from yaffle.clouds.openstack.faults import CloudBusy, CloudUnavailable
 
@@ -47,7 +47,7 @@ class Cloud:
         self._counting = threading.Lock()
         self._connects = threads
         self._lock = threading.Lock()
-        self._line: tuple[Session, Deadline, dict[str, str]] | None = None
+        self._line: tuple[Session, Deadline, Places] | None = None
 
     async def call(self, work: Callable[[Client], T], deadline_s: float) -> T:
         """Run `work` in a thread; raise TimeoutError after `deadline_s`, CloudBusy at once when full.
@@ -79,7 +79,7 @@ class Cloud:
         with within(deadline, until_s):
             return work(Client(session, deadline, self._clock.monotonic_s, where))
 
-    def _connected(self, until_s: float) -> tuple[Session, Deadline, dict[str, str]]:
+    def _connected(self, until_s: float) -> tuple[Session, Deadline, Places]:
         """Return the session, made by whoever comes first; nothing is asked of the cloud here."""
         if not self._lock.acquire(timeout=max(0.0, until_s - self._clock.monotonic_s())):
             raise CloudBusy("the session was not ready in time")
@@ -90,7 +90,7 @@ class Cloud:
         finally:
             self._lock.release()
 
-    def _connect(self) -> tuple[Session, Deadline, dict[str, str]]:
+    def _connect(self) -> tuple[Session, Deadline, Places]:
         # Here and not above: it takes a second, and who has no cloud need not have it installed.
         try:
             from yaffle.clouds.openstack.transport import ClampedAdapter, Deadline  # noqa: PLC0415
@@ -109,7 +109,7 @@ class Cloud:
         return session, deadline, where
 
 
-def _session_of(credentials: Credentials) -> tuple[Session, dict[str, str]]:
+def _session_of(credentials: Credentials) -> tuple[Session, Places]:
     """Return a session, and where in the catalog its endpoints are to be looked for."""
     match credentials:
         case CloudsYaml():
@@ -121,10 +121,10 @@ def _session_of(credentials: Credentials) -> tuple[Session, dict[str, str]]:
             if credentials.region:
                 where["region_name"] = credentials.region
             verify = str(credentials.ca_file) if credentials.ca_file else True
-            return Session(auth=plugin_of(credentials), verify=verify), where
+            return Session(auth=plugin_of(credentials), verify=verify), Places(filter=where)
 
 
-def _from_file(credentials: CloudsYaml) -> tuple[Session, dict[str, str]]:
+def _from_file(credentials: CloudsYaml) -> tuple[Session, Places]:
     from openstack.config import OpenStackConfig  # noqa: PLC0415
     from openstack.exceptions import SDKException  # noqa: PLC0415
 
@@ -142,4 +142,5 @@ def _from_file(credentials: CloudsYaml) -> tuple[Session, dict[str, str]]:
     where = {"interface": interface if isinstance(interface, str) else interface[0]}
     if region.region_name:
         where["region_name"] = region.region_name
-    return region.get_session(), where
+    # `compute_endpoint_override: …` in the file; without one, this is None.
+    return region.get_session(), Places(filter=where, override=region.get_endpoint)
