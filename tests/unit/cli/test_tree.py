@@ -32,6 +32,7 @@ WANTED = {
     "service list",
     *(f"incident {w}" for w in ("list", "show", "ack")),
     *(f"maintenance {w}" for w in ("start", "list", "end")),
+    *(f"openstack {w}" for w in ("register", "unregister")),
     *(f"outbox {w}" for w in ("list", "redeliver")),
     *(f"user {w}" for w in ("add", "list", "remove", "passwd")),
     "import senlin",
