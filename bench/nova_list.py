@@ -30,9 +30,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import openstack
 from _python import described, system_python
 
-import openstack
 from yaffle.drivers.profiles.nova_server import NovaServer
 from yaffle.engine.clock import SystemClock
 from yaffle.model.ids import NodeId
