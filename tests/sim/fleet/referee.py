@@ -98,7 +98,9 @@ class Referee:
         self._fleet.note(
             f"   the database goes back {self.forgot_s - copied_s:.1f} s, {lost} turns"
         )
-        knowing = all(n.wrote_s > copied_s for n in self._fleet.living)
+        # Where no engine runs nobody remembers: `yaffle db restored` is a person's word for that.
+        living = list(self._fleet.living)
+        knowing = bool(living) and all(n.wrote_s > copied_s for n in living)
         self.has_to_be_noticed = knowing and lost >= LOST_TURNS
         self._gaps.clear()
         self._times.clear()
