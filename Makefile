@@ -24,7 +24,7 @@ run: venv-run  ## see it work: a small cluster on this machine, one failure, one
 	@$(BIN)/yaffle demo $(ARGS)
 
 test: venv-dev test-deps  ## all tests, two files at a time (ARGS='-k lease -x' goes to pytest; ARGS='-n 0' one at a time)
-	@$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(PYTEST) -n 2 --dist loadfile $(ARGS)
 
 check: venv-dev  ## style, types, architecture, spelling and docs; says everything that is wrong, not only the first
 	@failed=; \
@@ -67,7 +67,7 @@ lab-openstack-down: venv-dev  ## stop that OpenStack again
 	@$(LAB) down $(STATE_WORD)
 
 test-openstack: venv-dev test-deps  ## only the tests against a real OpenStack
-	@$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder tests/openstack $(ARGS)
+	@$(PYTEST) -n 2 --dist loadfile tests/openstack $(ARGS)
 
 coverage-core: venv-dev  ## every line and branch of the deciding core is reached by its tests, or this fails
 	@$(BIN)/coverage erase
