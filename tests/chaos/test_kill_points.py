@@ -61,12 +61,12 @@ def walk(root: Path, names: Sequence[str]) -> None:
         begin(here)
         for name in names:
             for _ in range(TRIES):
-                here.quit()
+                here.quit(doomed=True)
                 if recover(here, name):
                     break
             else:
                 raise AssertionError(f"no engine came to {name!r}")
-        here.quit()
+        here.quit(doomed=True)
         close(here)
 
 

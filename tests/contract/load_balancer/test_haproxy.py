@@ -129,7 +129,7 @@ def test_what_it_says_of_its_servers(
         ("LB-UNCHECKED", UNKNOWN),
     ]
     assert [o.node_id for o in seen] == [f"id-of-{n}" for n in ("web-1", "web-2", "web-9", "bare")]
-    assert seen[0].detail.startswith("edge/web: server web-1 is UP, L7OK 200")
+    assert seen[0].detail.startswith("edge/web: server web-1 is UP, L7OK")
     assert "no server is named web-9" in seen[2].detail
     assert seen[0].answered
     assert not seen[2].answered
