@@ -8,6 +8,7 @@ from dataclasses import replace
 from tests.openstack.nova.world import CALL_S, CLOCK, World, new_id
 
 from yaffle.drivers.fencers.compute import ComputeFencer
+from yaffle.drivers.profiles.nova_server.marks import Mark
 from yaffle.model.operations import FenceResult, FenceVerdict, ProgressState, Target
 from yaffle.ports import DriverContext
 
@@ -149,6 +150,26 @@ def test_what_arrives_off_is_switched_on_and_what_fails_is_tried_again(
         seen = await world.read(target)
         assert seen.up is True, seen
         assert world.cloud.show(target.physical_id).host == other
+
+    asyncio.run(scene())
+
+
+def test_what_has_left_its_host_has_been_moved_whatever_its_requests_were_told(
+    admin_world: World,
+) -> None:
+    world = admin_world
+
+    async def scene() -> None:
+        target, ident = await world.made(), new_id()
+        mark = Mark(
+            operation_id=str(ident), kind="EVACUATE", at_us=CLOCK.now_us(), source="cmp-lost"
+        )
+        world.mark(target, mark.written())
+        done = await world.do("EVACUATE", target, operation_id=ident)
+        assert done.state is DONE, done.detail
+        assert done.attributes is not None
+        assert done.attributes["host"] == target.attributes["host"]
+        assert "evacuate" not in world.acts(target)
 
     asyncio.run(scene())
 

@@ -1,8 +1,9 @@
 """EVACUATE: the same server on another host, only when Nova has lost the one that it was on.
 
 Order: Nova must believe the host dead; it is forced down, so that it stays so; the server is marked
-with the host that it leaves; then it is asked for. What arrives switched off is switched on. A move
-that failed leaves the server on the dead host, and is asked for again.
+with the host that it leaves; then it is asked for. Nova names another host once the server is there,
+and not before: that counts, whatever became of the requests. What arrives switched off is switched
+on. A move that failed leaves the server on the dead host, and is asked for again.
 """
 
 from __future__ import annotations
@@ -83,6 +84,8 @@ def _ask(job: Job, server: Server) -> Progress:
 
 def _follow(job: Job, server: Server) -> Progress:
     mark = job.marked(server)
+    if mark is not None and mark.source and server.host not in (None, "", mark.source):
+        return _arrived(job, server)
     if job.refused or (mark is None and job.sent is None):
         return ABSENT
     act = find(job, ACT, server, mark)
@@ -93,6 +96,19 @@ def _follow(job: Job, server: Server) -> Progress:
         return found
     if mark is not None and mark.source and server.host == mark.source:
         return _again(job, server, mark, f"it is still on {mark.source}")
+    return _there(job, server)
+
+
+def _arrived(job: Job, server: Server) -> Progress:
+    """Say how far a server is that has left the host it was marked with."""
+    if not idle(server):
+        return running(words_of(server))
+    if server.status == "ERROR":
+        return failed(f"EVACUATE: it is on {server.host}, but {words_of(server)}")
+    return switched_on(job, server, _there(job, server))
+
+
+def _there(job: Job, server: Server) -> Progress:
     arrived = done(f"runs on {server.host}; {words_of(server)}")
     return replace(arrived, attributes=facts_of(server, job.facts))
 
