@@ -6,11 +6,11 @@ from typing import Final
 
 from docs.pages.text import code, join, table
 
+from yaffle.clouds.openstack.servers.mapping import ROWS, Row
 from yaffle.clouds.settings import Section
-from yaffle.drivers.profiles.nova_server.mapping import CURES, ROWS, Row
 from yaffle.drivers.profiles.nova_server.schema import SCHEMA
 from yaffle.drivers.profiles.nova_server.settings import NovaSettings
-from yaffle.drivers.profiles.nova_server.verbs import OPERATIONS
+from yaffle.drivers.profiles.nova_server.verbs import CURES, OPERATIONS
 
 MEANINGS: Final = {
     "cloud": "Name of the cloud in `clouds.yaml`.",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from yaffle.clouds.openstack.servers.documents import Action
+from yaffle.clouds.openstack.servers.mapping import ROWS
 from yaffle.drivers.profiles.nova_server.causing import BESIDE, EXPLAINS, traced
-from yaffle.drivers.profiles.nova_server.documents import Action, Server
-from yaffle.drivers.profiles.nova_server.mapping import CURES, ROWS
+from yaffle.drivers.profiles.nova_server.documents import Server
 from yaffle.drivers.profiles.nova_server.marks import Mark
+from yaffle.drivers.profiles.nova_server.verbs import CURES
 from yaffle.model.operations import Actor
 
 ALICE, US = "alice", "yaffle"

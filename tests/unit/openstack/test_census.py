@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from yaffle.drivers.profiles.nova_server.census import Snapshot, gathered, since, updated
-from yaffle.drivers.profiles.nova_server.documents import Link, Listed, ServerPage
+from yaffle.clouds.openstack.servers.census import Snapshot, gathered, since, updated
+from yaffle.clouds.openstack.servers.documents import Link, Listed, ServerPage
 
 
 def server(ident: str, *, status: str = "ACTIVE", node: str = "", created: str = "") -> Listed:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from yaffle.clouds.openstack.servers.documents import Listed, Service
 from yaffle.drivers.detectors.backend.hypervisor import classify
-from yaffle.drivers.profiles.nova_server.documents import Listed, Service
 from yaffle.drivers.profiles.nova_server.hosting import host_of
 
 

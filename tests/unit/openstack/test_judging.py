@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from yaffle.drivers.profiles.nova_server.deleting import proof
-from yaffle.drivers.profiles.nova_server.documents import Action, Event, Fault, Server
+from yaffle.clouds.openstack.servers.documents import Action, Event, Fault
+from yaffle.clouds.openstack.servers.ending import proof
+from yaffle.drivers.profiles.nova_server.documents import Server
 from yaffle.drivers.profiles.nova_server.job import SETTLE_S
 from yaffle.drivers.profiles.nova_server.judging import act_after, judge
 from yaffle.drivers.profiles.nova_server.verbs import VERBS

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from yaffle.clouds.openstack import CloudBusy, CloudUnavailable
-from yaffle.drivers.profiles.nova_server.census import Census, Snapshot
-from yaffle.drivers.profiles.nova_server.documents import Listed, ServerPage
+from yaffle.clouds.openstack.servers.census import Census, Snapshot
+from yaffle.clouds.openstack.servers.documents import Listed, ServerPage
 from yaffle.engine.clock import SystemClock
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from yaffle.clouds.openstack import CloudUnavailable
+from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
     Job,
@@ -15,7 +16,6 @@ from yaffle.drivers.profiles.nova_server.job import (
     stranger,
 )
 from yaffle.drivers.profiles.nova_server.judging import act_after, judge
-from yaffle.drivers.profiles.nova_server.mapping import words_of
 from yaffle.drivers.profiles.nova_server.marks import MARKABLE, Mark
 from yaffle.drivers.profiles.nova_server.nova import READ
 from yaffle.drivers.profiles.nova_server.verbs import VERBS, Verb, idle
@@ -23,7 +23,8 @@ from yaffle.errors import Conflict
 from yaffle.model.operations import Progress, ProgressState
 
 if TYPE_CHECKING:
-    from yaffle.drivers.profiles.nova_server.documents import Action, Server
+    from yaffle.clouds.openstack.servers.documents import Action
+    from yaffle.drivers.profiles.nova_server.documents import Server
 
 
 def submit(job: Job) -> Progress:

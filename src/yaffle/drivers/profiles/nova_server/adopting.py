@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from yaffle.clouds.openstack.owner import NODE, owner_marks
+from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server import spec as specs
 from yaffle.drivers.profiles.nova_server.creating import facts_of
 from yaffle.drivers.profiles.nova_server.documents import Server
 from yaffle.drivers.profiles.nova_server.job import stranger
-from yaffle.drivers.profiles.nova_server.mapping import words_of
-from yaffle.drivers.profiles.nova_server.marks import MARKABLE, NODE, OURS, owner_marks
+from yaffle.drivers.profiles.nova_server.marks import MARKABLE, OURS
 from yaffle.errors import Conflict, InvalidSpec
 from yaffle.model.operations import Inspection, InspectionState
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server.judging import act_after
-from yaffle.drivers.profiles.nova_server.mapping import words_of
 from yaffle.drivers.profiles.nova_server.marks import mark_of
 from yaffle.drivers.profiles.nova_server.verbs import VERBS
 from yaffle.model.operations import Actor, Cause
 
 if TYPE_CHECKING:
-    from yaffle.drivers.profiles.nova_server.documents import Action, Server
-    from yaffle.drivers.profiles.nova_server.memory import Memory
+    from yaffle.clouds.openstack.memory import Memory
+    from yaffle.clouds.openstack.servers.documents import Action
+    from yaffle.drivers.profiles.nova_server.documents import Server
     from yaffle.drivers.profiles.nova_server.nova import Nova
     from yaffle.model.operations import Target
 

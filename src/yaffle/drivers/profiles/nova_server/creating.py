@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from yaffle.clouds.openstack.owner import owner_marks
+from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
     SETTLE_S,
@@ -20,15 +22,14 @@ from yaffle.drivers.profiles.nova_server.job import (
     failed,
     running,
 )
-from yaffle.drivers.profiles.nova_server.mapping import words_of
-from yaffle.drivers.profiles.nova_server.marks import owner_marks
 from yaffle.drivers.profiles.nova_server.nova import PERSONALITY, READ
 from yaffle.drivers.profiles.nova_server.reading import PROJECT
 from yaffle.drivers.profiles.nova_server.spec import encoded_user_data
 from yaffle.errors import NotFound
 
 if TYPE_CHECKING:
-    from yaffle.drivers.profiles.nova_server.documents import Listed, Server
+    from yaffle.clouds.openstack.servers.documents import Listed
+    from yaffle.drivers.profiles.nova_server.documents import Server
     from yaffle.model.operations import Progress
 
 log = structlog.get_logger(__name__)
@@ -69,8 +70,8 @@ def _known(job: Job) -> Progress | None:
     sent = job.sent
     if sent is None:
         return None
-    if sent.server_id:
-        return _stands(job, sent.server_id)
+    if sent.ident:
+        return _stands(job, sent.ident)
     if job.waited_s(None) < SETTLE_S:
         ours = [server for server in _copies(job) if job.marked(server)]
         if not ours:

@@ -1,8 +1,6 @@
 """DELETE and KILL: over only when Nova says that the host itself has ended the guest.
 
-A server whose host does not report is deleted by Nova in its own records alone, at once, while the
-guest may run on; "not found" is then no proof of anything. Nova's record of the act tells the two
-apart, also after the server is gone: the host leaves an event in it, a deletion without a host none.
+That it is not found proves nothing: `clouds/openstack/servers/ending.py` says what does.
 """
 
 from __future__ import annotations
@@ -11,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from yaffle.drivers.profiles.nova_server.documents import Action
+from yaffle.clouds.openstack.servers.ending import proof, with_events
+from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
     Job,
@@ -20,29 +19,18 @@ from yaffle.drivers.profiles.nova_server.job import (
     running,
     stranger,
 )
-from yaffle.drivers.profiles.nova_server.judging import ERROR, SUCCESS, wrong_with
-from yaffle.drivers.profiles.nova_server.mapping import words_of
+from yaffle.drivers.profiles.nova_server.judging import wrong_with
 from yaffle.drivers.profiles.nova_server.verbs import KILL
 from yaffle.errors import NotFound
 from yaffle.model.operations import Progress, ProgressState
 
 if TYPE_CHECKING:
+    from yaffle.clouds.openstack.servers.documents import Action
     from yaffle.drivers.profiles.nova_server.documents import Server
 
-ENDED: Final = frozenset({"compute_terminate_instance", "compute_soft_delete_instance"})
-"""What a host writes when it has destroyed a guest, or switched it off to be destroyed later."""
-BUILT: Final = "compute__do_build_and_run_instance"
-"""What a host writes when it makes one."""
-REVIVING: Final = frozenset({"restore"})
-"""After these, what a host did before counts no more."""
-SHELVING: Final = frozenset({"shelveOffload", "unshelve"})
 MOVING: Final = frozenset({"evacuate", "live-migration", "migrate", "resize", "unshelve"})
-HARMLESS: Final = frozenset({"create", "delete", "lock", "unlock"})
-"""Acts that make no guest run, the building itself apart."""
 DELETING: Final = frozenset({"deleting", "soft-deleting"})
 _RECENT_S: Final = 5.0
-_ACTS_MAX: Final = 3
-"""The acts of a deleted server whose events are read, the newest ones."""
 
 
 def submit(job: Job) -> Progress:
@@ -129,11 +117,7 @@ def ended(job: Job, ident: str) -> Progress:
     acts = job.nova.acts(ident)
     if acts is None:
         return _proved(job, f"Nova knows no server {ident}, and nothing that was done to one")
-    last = len(acts) - 1
-    looked = [
-        _with_events(job, ident, act) if place < _ACTS_MAX or place == last else act
-        for place, act in enumerate(acts)
-    ]
+    looked = with_events(acts, lambda request: job.nova.act(ident, request))
     verdict, detail = proof(looked)
     if verdict is None:
         return running(f"server {ident}: {detail}")
@@ -142,41 +126,6 @@ def ended(job: Job, ident: str) -> Progress:
     if where := _forced_down(job, acts):
         return _proved(job, f"server {ident} is gone from Nova, and its host {where} forced down")
     return failed(f"{job.op.kind}: server {ident} is gone from Nova, but {detail}")
-
-
-def _with_events(job: Job, ident: str, act: Action) -> Action:
-    return (act.request_id and job.nova.act(ident, act.request_id)) or act
-
-
-def proof(acts: Sequence[Action]) -> tuple[bool | None, str]:
-    """Say whether the record of a deleted server proves that its guest has ended; None: not yet.
-
-    `acts`: the newest first, with their events as far as they were asked for.
-    """
-    if all(act.events is None for act in acts):
-        return True, "Nova knows it no more (what its host did is not shown to us)"
-    for act in acts:
-        if act.action in REVIVING:
-            break
-        for event in act.events or ():
-            if event.event in ENDED and event.result == SUCCESS:
-                return True, f"{event.event} succeeded on {event.host or 'its host'}"
-            if event.event in ENDED and event.result is None:
-                return None, "its host has not finished yet"
-    if _never_ran(acts):
-        return True, "no host had ever built it"
-    shelved = next((act.action for act in acts if act.action in SHELVING), "")
-    if shelved == "shelveOffload":
-        return True, "it was shelved, on no host"
-    return False, "its host has never confirmed that the guest has ended"
-
-
-def _never_ran(acts: Sequence[Action]) -> bool:
-    """Whether a server was only ever made and deleted, and each host that tried to build it failed."""
-    if acts[-1].action != "create" or any(act.action not in HARMLESS for act in acts):
-        return False
-    tries = [event for event in acts[-1].events or () if event.event == BUILT]
-    return acts[-1].events is not None and all(event.result == ERROR for event in tries)
 
 
 def _forced_down(job: Job, acts: Sequence[Action]) -> str:

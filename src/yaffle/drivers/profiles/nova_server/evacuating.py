@@ -12,11 +12,11 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
+from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server.acting import ask, find, leave_mark, own
 from yaffle.drivers.profiles.nova_server.creating import facts_of
 from yaffle.drivers.profiles.nova_server.job import ABSENT, Job, done, failed, running
 from yaffle.drivers.profiles.nova_server.judging import judge, wrong_with
-from yaffle.drivers.profiles.nova_server.mapping import words_of
 from yaffle.drivers.profiles.nova_server.nova import EVACUATE as VERSION
 from yaffle.drivers.profiles.nova_server.rebuilding import switched_on
 from yaffle.drivers.profiles.nova_server.verbs import Verb, idle, runs

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from yaffle.drivers.profiles.nova_server.documents import Listed, Service
+from yaffle.clouds.openstack.servers.documents import Listed, Service
 from yaffle.errors import YaffleError
 from yaffle.model.operations import HostReading
 
 if TYPE_CHECKING:
-    from yaffle.drivers.profiles.nova_server.census import Census
+    from yaffle.clouds.openstack.servers.census import Census
     from yaffle.drivers.profiles.nova_server.nova import Nova
     from yaffle.model.operations import Target
 

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from yaffle.clouds.openstack import CloudUnavailable
-from yaffle.drivers.profiles.nova_server.marks import NODE, Mark, mark_of, trace_of
-from yaffle.drivers.profiles.nova_server.memory import Memory, Sent
+from yaffle.clouds.openstack.memory import Memory, Sent
+from yaffle.clouds.openstack.owner import NODE, trace_of
+from yaffle.drivers.profiles.nova_server.marks import Mark, mark_of
 from yaffle.errors import Conflict, NotFound, YaffleError
 from yaffle.model.operations import Operation, Progress, ProgressState
 
 if TYPE_CHECKING:
-    from yaffle.drivers.profiles.nova_server.census import Census
-    from yaffle.drivers.profiles.nova_server.documents import Listed
+    from yaffle.clouds.openstack.servers.census import Census
+    from yaffle.clouds.openstack.servers.documents import Listed
     from yaffle.drivers.profiles.nova_server.nova import Nova
     from yaffle.model.ids import OperationId
     from yaffle.model.operations import Target
@@ -82,10 +83,10 @@ class Job:
         return mark if mark is not None and mark.operation_id == str(self.operation_id) else None
 
     @contextmanager
-    def sending(self, server_id: str = "", *, host: str = "") -> Iterator[None]:
+    def sending(self, ident: str = "", *, host: str = "") -> Iterator[None]:
         """Remember that something is being sent; and if it is certain that nothing came of it, that."""
         now_s = self.clock.monotonic_s()
-        self.memory.note(self.operation_id, Sent(at_s=now_s, server_id=server_id, host=host))
+        self.memory.note(self.operation_id, Sent(at_s=now_s, ident=ident, host=host))
         try:
             yield
         except YaffleError as error:
@@ -98,11 +99,9 @@ class Job:
         sent = Sent(at_s=self.clock.monotonic_s(), refused=True)
         self.memory.note(self.operation_id, sent)
 
-    def accepted(self, server_id: str, request_id: str, *, host: str = "") -> None:
+    def accepted(self, ident: str, request_id: str, *, host: str = "") -> None:
         """Remember under which id Nova has accepted it, and where the server was."""
-        sent = Sent(
-            at_s=self.clock.monotonic_s(), server_id=server_id, request_id=request_id, host=host
-        )
+        sent = Sent(at_s=self.clock.monotonic_s(), ident=ident, request_id=request_id, host=host)
         self.memory.note(self.operation_id, sent)
 
     @property

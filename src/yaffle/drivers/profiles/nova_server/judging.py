@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from yaffle.drivers.profiles.nova_server.documents import Action, Event, Server
+from yaffle.clouds.openstack.servers.documents import Action, Event
+from yaffle.clouds.openstack.servers.ending import ERROR
+from yaffle.clouds.openstack.servers.mapping import words_of
+from yaffle.drivers.profiles.nova_server.documents import Server
 from yaffle.drivers.profiles.nova_server.job import ABSENT, SETTLE_S, done, failed, running
-from yaffle.drivers.profiles.nova_server.mapping import words_of
 from yaffle.drivers.profiles.nova_server.verbs import idle
 
 if TYPE_CHECKING:
     from yaffle.drivers.profiles.nova_server.verbs import Verb
     from yaffle.model.operations import Progress
-
-SUCCESS: Final = "Success"
-ERROR: Final = "Error"
 
 
 def act_after(acts: Sequence[Action], name: str, before: str, user_id: str) -> Action | None:

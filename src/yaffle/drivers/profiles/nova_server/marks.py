@@ -14,16 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from yaffle.model.ids import OperationId
-    from yaffle.model.operations import Target
+from yaffle.clouds.openstack.owner import CLUSTER, INDEX, NODE, OPERATION
 
-CLUSTER: Final = "cluster_id"
-NODE: Final = "cluster_node_id"
-INDEX: Final = "cluster_node_index"
-OPERATION: Final = "yaffle_operation"
 NOTE: Final = "yaffle_operation_note"
 OURS: Final = frozenset({CLUSTER, NODE, INDEX, OPERATION, NOTE})
 _NOTHING: Final = "-"
@@ -50,15 +44,6 @@ class Mark:
         return {OPERATION: self.operation_id, NOTE: " ".join(note)}
 
 
-def owner_marks(target: Target) -> dict[str, str]:
-    """Return the metadata that makes a server the copy of a node."""
-    return {
-        CLUSTER: target.cluster_id or "",
-        NODE: target.node_id,
-        INDEX: str(target.index),
-    }
-
-
 def mark_of(metadata: Mapping[str, str]) -> Mark | None:
     """Return the mark; None where there is none, or where somebody has spoilt it."""
     ident, note = metadata.get(OPERATION, ""), metadata.get(NOTE, "").split(" ")
@@ -72,11 +57,3 @@ def mark_of(metadata: Mapping[str, str]) -> Mark | None:
         before="" if before == _NOTHING else before,
         source="" if source == _NOTHING else source,
     )
-
-
-def trace_of(operation_id: OperationId) -> str | None:
-    """Return the request id under which the cloud's logs name the operation; None if it is no UUID."""
-    text = str(operation_id).lower()
-    shape = [len(part) for part in text.split("-")]
-    hexadecimal = all(c in "0123456789abcdef-" for c in text)
-    return f"req-{text}" if shape == [8, 4, 4, 4, 12] and hexadecimal else None

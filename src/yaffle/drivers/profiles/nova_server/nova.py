@@ -7,21 +7,25 @@ from collections.abc import Mapping
 from typing import Final
 
 from yaffle.clouds.openstack import Answer, Client
-from yaffle.drivers.profiles.nova_server.documents import (
+from yaffle.clouds.openstack.servers.documents import (
     Action,
     ActionDocument,
     Actions,
+    ServerPage,
+    Service,
+    Services,
+)
+from yaffle.drivers.profiles.nova_server.documents import (
     Console,
     Created,
     Flavors,
+    Group,
+    Groups,
     Identified,
     Images,
     Networks,
     Server,
     ServerDocument,
-    ServerPage,
-    Service,
-    Services,
 )
 from yaffle.errors import BadRequest, Forbidden, NotFound
 
@@ -33,6 +37,7 @@ EVACUATE: Final = "2.68"
 """Below 2.95, where what is evacuated arrives stopped."""
 VOLUME_REBUILD: Final = "2.93"
 PAGE: Final = 1000
+GROUPS_MAX: Final = 20_000
 COMPUTE: Final = "compute"
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
@@ -90,6 +95,18 @@ class Nova:
         except Forbidden:
             return None
         return {s.host: s for s in answer.parsed(Services).services}
+
+    def server_groups(self) -> list[Group]:
+        """Return the server groups that we may see."""
+        found: list[Group] = []
+        scope = {"all_projects": 1} if self._scope else {}
+        while True:
+            query: dict[str, str | int] = {"limit": PAGE, "offset": len(found), **scope}
+            answer = self.client.get(COMPUTE, "/os-server-groups", version=READ, query=query)
+            page = answer.parsed(Groups).groups
+            found += page
+            if not page or len(found) >= GROUPS_MAX:
+                return found
 
     def console(self, ident: str, lines: int) -> str:
         """Return the end of the console's log."""

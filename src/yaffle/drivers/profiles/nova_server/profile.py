@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from yaffle.clouds.openstack import Client, Cloud, CloudsYaml
+from yaffle.clouds.openstack.memory import Memory
+from yaffle.clouds.openstack.servers.census import Census
 from yaffle.clouds.settings import Section
 from yaffle.drivers.profiles.nova_server import (
     acting,
@@ -21,13 +23,11 @@ from yaffle.drivers.profiles.nova_server import (
     verbs,
 )
 from yaffle.drivers.profiles.nova_server import spec as specs
-from yaffle.drivers.profiles.nova_server.census import Census
 from yaffle.drivers.profiles.nova_server.job import Job, failed, of_error, running
-from yaffle.drivers.profiles.nova_server.mapping import CURES
-from yaffle.drivers.profiles.nova_server.memory import Memory
 from yaffle.drivers.profiles.nova_server.nova import Nova
 from yaffle.drivers.profiles.nova_server.schema import SCHEMA
 from yaffle.drivers.profiles.nova_server.settings import NovaSettings
+from yaffle.drivers.profiles.nova_server.verbs import CURES
 from yaffle.errors import YaffleError
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import (

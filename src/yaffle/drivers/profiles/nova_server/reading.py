@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from yaffle.drivers.profiles.nova_server.documents import Listed
+from yaffle.clouds.openstack.servers.documents import Listed
+from yaffle.clouds.openstack.servers.mapping import GONE, row_of, words_of
 from yaffle.drivers.profiles.nova_server.job import stranger
-from yaffle.drivers.profiles.nova_server.mapping import GONE, row_of, words_of
 from yaffle.errors import YaffleError
 from yaffle.model.operations import Reading
 
 if TYPE_CHECKING:
-    from yaffle.drivers.profiles.nova_server.census import Census, Snapshot
+    from yaffle.clouds.openstack.servers.census import Census, Snapshot
     from yaffle.drivers.profiles.nova_server.nova import Nova
     from yaffle.model.operations import Target
 

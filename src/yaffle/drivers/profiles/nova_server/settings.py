@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from yaffle.clouds.openstack import CloudsYaml, read_credentials
+from yaffle.clouds.openstack.servers.census import FULL_S
 from yaffle.clouds.settings import Section
-from yaffle.drivers.profiles.nova_server.census import FULL_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

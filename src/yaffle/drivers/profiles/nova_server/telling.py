@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server.creating import facts_of
-from yaffle.drivers.profiles.nova_server.mapping import words_of
 from yaffle.errors import YaffleError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from yaffle.drivers.profiles.nova_server.mapping import HARMLESS, row_of
+from yaffle.clouds.openstack.servers.mapping import HARMLESS, row_of
 from yaffle.model.operations import OperationSpec, ParamSpec
 
 if TYPE_CHECKING:
@@ -151,3 +151,7 @@ OPERATIONS: Final[Mapping[str, OperationSpec]] = MappingProxyType(
         KILL: _spec("Delete it by force and have that proved (fencing).", internal=True),
     }
 )
+CURES: Final[Mapping[str, str]] = MappingProxyType(
+    {"POWER_OFF": "START", "PAUSE": "UNPAUSE", "SUSPEND": "RESUME", "SOFT_DELETE": "RESTORE"}
+)
+"""The cheapest cure of each event; what was done behind Nova's back has none, for Nova refuses it."""

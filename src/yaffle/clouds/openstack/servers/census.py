@@ -12,21 +12,31 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
-from yaffle.clouds.openstack import CloudBusy, CloudUnavailable
-from yaffle.drivers.profiles.nova_server.marks import NODE
+from yaffle.clouds.openstack.faults import CloudBusy, CloudUnavailable
+from yaffle.clouds.openstack.owner import NODE
 from yaffle.errors import YaffleError
 
 if TYPE_CHECKING:
-    from yaffle.drivers.profiles.nova_server.documents import Listed
-    from yaffle.drivers.profiles.nova_server.nova import Nova
+    from yaffle.clouds.openstack.client import Client
+    from yaffle.clouds.openstack.servers.documents import Listed, ServerPage
     from yaffle.ports.clock import Clock
 
 FULL_S: Final = 60.0
 """Between two full sweeps."""
 MARGIN: Final = timedelta(seconds=60)
 PAGES_MAX: Final = 500
+
+
+class Nova(Protocol):
+    """What a census asks."""
+
+    client: Client
+
+    def page(self, *, marker: str = "", since: str = "") -> ServerPage:
+        """Return a page of servers; with `since`, those that changed, deleted ones included."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

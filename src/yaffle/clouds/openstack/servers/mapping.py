@@ -7,13 +7,11 @@ the power state tells (0, after the next look of Nova's own, some seconds later)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from yaffle.drivers.profiles.nova_server.documents import Listed
+    from yaffle.clouds.openstack.servers.documents import Listed
 
 NO_POWER: Final = frozenset({0, 4, 6, 7})
 """nostate, shutdown, crashed, suspended."""
@@ -86,10 +84,6 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("RESCUE", None, "somebody rescues it"),
     _row("SHELVED SHELVED_OFFLOADED", None, "it was put away on purpose"),
 )
-CURES: Final[Mapping[str, str]] = MappingProxyType(
-    {"POWER_OFF": "START", "PAUSE": "UNPAUSE", "SUSPEND": "RESUME", "SOFT_DELETE": "RESTORE"}
-)
-"""The cheapest cure of each event; what was done behind Nova's back has none, for Nova refuses it."""
 UNKNOWN: Final = Row(statuses=frozenset(), up=None, why="words that we do not know")
 GONE: Final = ROWS[0]
 

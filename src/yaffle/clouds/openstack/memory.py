@@ -25,7 +25,7 @@ class Sent:
 
     at_s: float
     """Monotonic."""
-    server_id: str = ""
+    ident: str = ""
     request_id: str = ""
     """Nova's own id of it; empty while it is not known to have been accepted."""
     host: str = ""
