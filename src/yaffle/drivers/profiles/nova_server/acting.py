@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from yaffle.clouds.openstack import CloudUnavailable
+from yaffle.clouds.openstack.servers.asking import READ
 from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
@@ -17,7 +18,6 @@ from yaffle.drivers.profiles.nova_server.job import (
 )
 from yaffle.drivers.profiles.nova_server.judging import act_after, judge
 from yaffle.drivers.profiles.nova_server.marks import MARKABLE, Mark
-from yaffle.drivers.profiles.nova_server.nova import READ
 from yaffle.drivers.profiles.nova_server.verbs import VERBS, Verb, idle
 from yaffle.errors import Conflict
 from yaffle.model.operations import Progress, ProgressState

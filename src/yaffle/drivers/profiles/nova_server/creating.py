@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from yaffle.clouds.openstack.owner import owner_marks
+from yaffle.clouds.openstack.servers.asking import READ
 from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
@@ -22,7 +23,7 @@ from yaffle.drivers.profiles.nova_server.job import (
     failed,
     running,
 )
-from yaffle.drivers.profiles.nova_server.nova import PERSONALITY, READ
+from yaffle.drivers.profiles.nova_server.nova import PERSONALITY
 from yaffle.drivers.profiles.nova_server.reading import PROJECT
 from yaffle.drivers.profiles.nova_server.spec import encoded_user_data
 from yaffle.errors import NotFound

@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from yaffle.clouds.openstack import Answer, Client
+from yaffle.clouds.openstack.servers.asking import COMPUTE, PAGE, READ, Servers
 from yaffle.clouds.openstack.servers.documents import (
     Action,
-    ActionDocument,
-    Actions,
     ServerPage,
     Service,
-    Services,
 )
 from yaffle.drivers.profiles.nova_server.documents import (
     Console,
@@ -27,18 +25,14 @@ from yaffle.drivers.profiles.nova_server.documents import (
     Server,
     ServerDocument,
 )
-from yaffle.errors import BadRequest, Forbidden, NotFound
+from yaffle.errors import BadRequest, NotFound
 
-READ: Final = "2.73"
-"""From 2.69 on a cell that is down is told (UNKNOWN), where it was left out before."""
 PERSONALITY: Final = "2.56"
 """The last one that takes files, and already one where networks must be said."""
 EVACUATE: Final = "2.68"
 """Below 2.95, where what is evacuated arrives stopped."""
 VOLUME_REBUILD: Final = "2.93"
-PAGE: Final = 1000
 GROUPS_MAX: Final = 20_000
-COMPUTE: Final = "compute"
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
@@ -47,6 +41,7 @@ class Nova:
 
     def __init__(self, client: Client, *, all_projects: bool = False) -> None:
         self.client = client
+        self._servers = Servers(client, all_projects=all_projects)
         self._scope: dict[str, str | int] = {"all_tenants": 1} if all_projects else {}
 
     # --- reading --------------------------------------------------------------------------------
@@ -60,41 +55,20 @@ class Nova:
         return answer.parsed(ServerDocument).server
 
     def page(self, *, marker: str = "", since: str = "", name: str = "") -> ServerPage:
-        """Return a page of servers; with `since`, those that changed, deleted ones included."""
-        query: dict[str, str | int] = {"limit": PAGE, **self._scope}
-        query |= {"marker": marker} if marker else {}
-        query |= {"changes-since": since} if since else {}
-        query |= {"name": name} if name else {}
-        answer = self.client.get(COMPUTE, "/servers/detail", version=READ, query=query)
-        return answer.parsed(ServerPage)
+        """As `Servers.page`."""
+        return self._servers.page(marker=marker, since=since, name=name)
 
     def acts(self, ident: str) -> list[Action] | None:
-        """Return what was done to a server, newest first, also when it is deleted already.
-
-        None: Nova does not know it (any more), or does not tell us.
-        """
-        try:
-            answer = self.client.get(COMPUTE, f"/servers/{ident}/os-instance-actions", version=READ)
-        except (NotFound, Forbidden):
-            return None
-        return answer.parsed(Actions).acts
+        """As `Servers.acts`."""
+        return self._servers.acts(ident)
 
     def act(self, ident: str, request_id: str) -> Action | None:
-        """Return one act with its events; None when there is no such act."""
-        path = f"/servers/{ident}/os-instance-actions/{request_id}"
-        try:
-            return self.client.get(COMPUTE, path, version=READ).parsed(ActionDocument).act
-        except (NotFound, Forbidden):
-            return None
+        """As `Servers.act`."""
+        return self._servers.act(ident, request_id)
 
     def services(self) -> dict[str, Service] | None:
-        """Return every nova-compute by its host; None when we are not told."""
-        query = {"binary": "nova-compute"}
-        try:
-            answer = self.client.get(COMPUTE, "/os-services", version=READ, query=query)
-        except Forbidden:
-            return None
-        return {s.host: s for s in answer.parsed(Services).services}
+        """As `Servers.services`."""
+        return self._servers.services()
 
     def server_groups(self) -> list[Group]:
         """Return the server groups that we may see."""

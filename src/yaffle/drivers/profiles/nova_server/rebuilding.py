@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from yaffle.clouds.openstack.owner import owner_marks
+from yaffle.clouds.openstack.servers.asking import READ
 from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server.acting import ask, find, newest, own
 from yaffle.drivers.profiles.nova_server.job import ABSENT, Job, done, failed, running
 from yaffle.drivers.profiles.nova_server.judging import judge
 from yaffle.drivers.profiles.nova_server.marks import OURS
-from yaffle.drivers.profiles.nova_server.nova import READ, VOLUME_REBUILD
+from yaffle.drivers.profiles.nova_server.nova import VOLUME_REBUILD
 from yaffle.drivers.profiles.nova_server.verbs import REBUILD, UPDATE, Verb, runs
 from yaffle.errors import Conflict
 from yaffle.model.operations import Progress, ProgressState

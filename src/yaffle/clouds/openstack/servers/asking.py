@@ -1,0 +1,81 @@
+"""What is read of Nova about servers, their acts and its hosts; raises as `Client` does."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from yaffle.clouds.openstack.client import Client
+from yaffle.clouds.openstack.servers.documents import (
+    Action,
+    ActionDocument,
+    Actions,
+    Listed,
+    ServerPage,
+    Service,
+    Services,
+)
+from yaffle.errors import Forbidden, NotFound
+
+COMPUTE: Final = "compute"
+READ: Final = "2.73"
+"""From 2.69 on a cell that is down is told (UNKNOWN), where it was left out before."""
+PAGE: Final = 1000
+
+
+class _ListedDocument(msgspec.Struct, frozen=True, kw_only=True):
+    server: Listed
+
+
+class Servers:
+    """Used in one thread, then thrown away."""
+
+    def __init__(self, client: Client, *, all_projects: bool = False) -> None:
+        self.client = client
+        self._scope: dict[str, str | int] = {"all_tenants": 1} if all_projects else {}
+
+    def show(self, ident: str) -> Listed | None:
+        """Return the server; None when Nova itself says that there is none."""
+        try:
+            answer = self.client.get(COMPUTE, f"/servers/{ident}", version=READ)
+        except NotFound:
+            return None
+        return answer.parsed(_ListedDocument).server
+
+    def page(self, *, marker: str = "", since: str = "", name: str = "") -> ServerPage:
+        """Return a page of servers; with `since`, those that changed, deleted ones included."""
+        query: dict[str, str | int] = {"limit": PAGE, **self._scope}
+        query |= {"marker": marker} if marker else {}
+        query |= {"changes-since": since} if since else {}
+        query |= {"name": name} if name else {}
+        answer = self.client.get(COMPUTE, "/servers/detail", version=READ, query=query)
+        return answer.parsed(ServerPage)
+
+    def acts(self, ident: str) -> list[Action] | None:
+        """Return what was done to a server, newest first, also when it is deleted already.
+
+        None: Nova does not know it (any more), or does not tell us.
+        """
+        try:
+            answer = self.client.get(COMPUTE, f"/servers/{ident}/os-instance-actions", version=READ)
+        except (NotFound, Forbidden):
+            return None
+        return answer.parsed(Actions).acts
+
+    def act(self, ident: str, request_id: str) -> Action | None:
+        """Return one act with its events; None when there is no such act."""
+        path = f"/servers/{ident}/os-instance-actions/{request_id}"
+        try:
+            return self.client.get(COMPUTE, path, version=READ).parsed(ActionDocument).act
+        except (NotFound, Forbidden):
+            return None
+
+    def services(self) -> dict[str, Service] | None:
+        """Return every nova-compute by its host; None when we are not told."""
+        query = {"binary": "nova-compute"}
+        try:
+            answer = self.client.get(COMPUTE, "/os-services", version=READ, query=query)
+        except Forbidden:
+            return None
+        return {s.host: s for s in answer.parsed(Services).services}
