@@ -22,7 +22,7 @@ from yaffle.engine import targets
 from yaffle.engine.desk import Desk, Inputs
 from yaffle.engine.jobs.table import disturbs
 from yaffle.engine.saving import outdated
-from yaffle.engine.scene import policy_of
+from yaffle.engine.scene import policy_of, watched_rows
 from yaffle.errors import StaleEpoch
 from yaffle.model.health import ClusterStatus, Health, NodeStatus
 from yaffle.model.ids import NodeId
@@ -80,7 +80,7 @@ def decide(kit: Kit, session: Session, conn: Connection, inputs: Inputs) -> Outc
         return replace(NOTHING, more=True)  # the watch reads the new one first
     inputs = replace(inputs, cluster=cluster)
     now_us = kit.clock.now_us()
-    rows = {n.id: n for n in catalog.nodes_of(conn, cluster.id)}
+    rows = watched_rows(conn, cluster.id, inputs.known, inputs.versions)
     locks = {
         a.node_id: a
         for a in actions.locks_in(conn, inputs.cluster.id)
@@ -211,6 +211,7 @@ def _node_view(
         marked=memory.mark is not None,
         blind=sight if is_blind(sight) else None,
         requested_by=str(lock.inputs.get("by", "a person")) if requested and lock else "",
-        problem=problems.diagnose(memory).code,
+        # Of nodes that are well nothing is wrong; a cluster has a thousand of them.
+        problem="" if memory.health is Health.HEALTHY else problems.diagnose(memory).code,
         outdated=outdated(inputs.known.get(row.id), row),
     )

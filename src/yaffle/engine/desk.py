@@ -46,6 +46,8 @@ class Inputs:
     memories: Mapping[NodeId, NodeMemory]
     known: Mapping[NodeId, NodeRow]
     """The rows that the memories rest on."""
+    versions: Mapping[NodeId, int]
+    """Of every member when those were read."""
     sights: Sights
     """Who answered us; whether that is nobody is decided with the rest."""
     lost: tuple[str, ...]

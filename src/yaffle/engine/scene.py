@@ -149,7 +149,7 @@ def load_scene(
         before = None  # every target bears it
     policy, policy_id = policy_of(kit, conn, cluster_id)
     versions = catalog.versions_of(conn, cluster_id)
-    changed = _changed(conn, cluster_id, versions, before)
+    changed = _changed(conn, cluster_id, versions, {} if before is None else before.versions)
     watched = {n.id: n for n in changed if n.status not in UNWATCHED}
     profiles = {p: catalog.profile(conn, p) for p in {n.profile_id for n in watched.values()}}
     targets = {i: target_of(n, profiles[n.profile_id], cluster.name) for i, n in watched.items()}
@@ -174,16 +174,30 @@ def load_scene(
     )
 
 
+def watched_rows(
+    conn: Connection,
+    cluster_id: ClusterId,
+    known: Mapping[NodeId, NodeRow],
+    before: Mapping[NodeId, int],
+) -> Mapping[NodeId, NodeRow]:
+    """Return the rows of a cluster's nodes as they are now; only what has changed is read.
+
+    `known`, `before`: the rows and versions of a scene. What it does not watch, since it is being made
+    or deleted, is left out for as long as nothing of it changes.
+    """
+    versions = catalog.versions_of(conn, cluster_id)
+    changed = {n.id: n for n in _changed(conn, cluster_id, versions, before)}
+    return {i: changed.get(i) or known[i] for i in versions if i in changed or i in known}
+
+
 def _changed(
     conn: Connection,
     cluster_id: ClusterId,
     versions: Mapping[NodeId, int],
-    before: Scene | None,
+    before: Mapping[NodeId, int],
 ) -> Sequence[NodeRow]:
     """Return the rows of the members that are new or have another version than `before`."""
-    if before is None:
-        return catalog.nodes_of(conn, cluster_id)
-    idents = [i for i, version in versions.items() if before.versions.get(i) != version]
+    idents = [i for i, version in versions.items() if before.get(i) != version]
     if len(idents) > SOME_MAX:
         return catalog.nodes_of(conn, cluster_id)
     return catalog.some_nodes(conn, idents)

@@ -420,6 +420,7 @@ class Watch:
             policy_id=scene.policy_id,
             memories=dict(self.memories),
             known=scene.nodes,
+            versions=scene.versions,
             sights=sights,
             lost=("database",) if self._store_lost else (),
             told=dict(self._told),
