@@ -28,8 +28,8 @@ from yaffle.errors import (
 )
 
 _TEXT_MAX = 400
-_NOT_FOUND = frozenset({"itemNotFound", "Client"})
-"""What Nova and Mistral call it; a proxy in between calls it otherwise."""
+_NOT_FOUND = frozenset({"itemNotFound", "Client", "EntityNotFound", "ResourceNotFound"})
+"""What Nova, Mistral and Heat call it; a proxy in between calls it otherwise."""
 
 
 class CloudUnavailable(DependencyError):
@@ -82,7 +82,10 @@ def _told(body: bytes) -> tuple[str, str]:
         document = body[:_TEXT_MAX].decode("utf-8", "replace")
     match document:
         case {"error": {"message": str(message), "title": str(word)}}:
-            # Keystone's shape, and Heat's.
+            # Keystone's shape.
+            return word, _line(message)
+        case {"error": {"message": str(message), "type": str(word)}}:
+            # Heat's shape.
             return word, _line(message)
         case {"faultstring": str(message), "faultcode": str(word)}:
             # Mistral's shape.

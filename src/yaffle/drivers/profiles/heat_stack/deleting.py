@@ -1,0 +1,126 @@
+"""DELETE: over only when Heat has deleted the stack, and Nova's record proves that its guests have ended.
+
+A server whose host does not report is deleted by Nova in its own records alone, and Heat is content
+with that. Which servers a stack ever had is known after it is gone too: Heat keeps the events of
+deleted stacks, nested ones included, so that a successor who comes late can ask the same.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from yaffle.clouds.openstack.servers.ending import proof, with_events
+from yaffle.drivers.profiles.heat_stack.creating import copies
+from yaffle.drivers.profiles.heat_stack.job import ABSENT, Job, done, failed, running
+from yaffle.drivers.profiles.heat_stack.mapping import FAILED
+from yaffle.drivers.profiles.heat_stack.marks import stranger
+from yaffle.drivers.profiles.heat_stack.members import State, judged, named, of_state
+from yaffle.errors import NotFound
+from yaffle.model.operations import Progress, ProgressState
+
+if TYPE_CHECKING:
+    from yaffle.drivers.profiles.heat_stack.documents import Stack
+
+METHOD: Final = "heat-delete+instance-actions"
+_RECENT_S: Final = 5.0
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+def submit(job: Job) -> Progress:
+    """Ask for the deletion of the node's copy; without a copy's id, of every one with its mark."""
+    return _every(job, act=True)
+
+
+def poll(job: Job) -> Progress:
+    """Say how far it is."""
+    return _every(job, act=False)
+
+
+def _every(job: Job, *, act: bool) -> Progress:
+    known = job.target.physical_id
+    idents = [known] if known else [stack.id for stack in copies(job)]
+    if not idents and job.sent is not None and job.sent.ident:
+        # What this process has asked for is in no list of what is there any more.
+        idents = [job.sent.ident]
+    if not idents:
+        return done("there is no such stack, and none bears the mark of this node")
+    found = [_one(job, ident, act=act) for ident in idents]
+    for state in (ProgressState.FAILED, ProgressState.ABSENT, ProgressState.RUNNING):
+        for progress in found:
+            if progress.state is state:
+                return progress
+    return found[0]
+
+
+def _one(job: Job, ident: str, *, act: bool) -> Progress:
+    stack = job.heat.show(ident)
+    if stack is None:
+        return done(f"Heat knows no stack {ident}", method=METHOD)
+    if why := stranger(stack, job.target):
+        return failed(f"DELETE: {why}")
+    if stack.gone:
+        return _ended(job, stack)
+    if stack.action == "DELETE" and stack.busy:
+        return running(stack.words)
+    return _asked_before(job, stack) or (_ask(job, stack) if act else ABSENT)
+
+
+def _asked_before(job: Job, stack: Stack) -> Progress | None:
+    """Say what came of the request that this process has sent; None where nothing did."""
+    sent = job.sent
+    if sent is None:
+        return None
+    if stack.status == f"DELETE_{FAILED}" and sent.request_id != (stack.updated or ""):
+        sick = of_state(judged(job.heat.resources(stack), {}), State.UNCLEAR)
+        return failed(f"DELETE failed: {stack.words}; {named(sick)}")
+    if job.waited_s(None) < _RECENT_S:
+        return running(f"not begun yet: {stack.words}")
+    return None
+
+
+def _ask(job: Job, stack: Stack) -> Progress:
+    try:
+        with job.sending(stack.id, before=stack.updated or ""):
+            job.heat.delete(stack, trace=job.trace)
+    except NotFound:
+        return running("it is being forgotten")
+    return running(f"deletion accepted; it was {stack.words}")
+
+
+def _ended(job: Job, stack: Stack) -> Progress:
+    """Say what Nova's record proves of the servers of a stack that is deleted."""
+    stacks = [stack, *job.heat.nested_in(stack.id)]
+    own = {one.id for one in stacks}
+    found = {
+        event.physical_id
+        for one in stacks
+        for event in job.heat.events(one)
+        if event.physical_id and _UUID.fullmatch(event.physical_id)
+    }
+    doubts: list[str] = []
+    for ident in sorted(found - own):
+        if job.proofs.hold(ident):
+            continue
+        verdict, detail = _guest(job, ident)
+        if verdict is None:
+            return running(f"stack {stack.id} is deleted; server {ident}: {detail}")
+        if verdict:
+            job.proofs.note(ident)
+        else:
+            doubts.append(f"server {ident} is gone from Nova, but {detail}")
+    if doubts:
+        return failed(f"DELETE: stack {stack.id} is deleted: {'; '.join(doubts)}")
+    return done(f"stack {stack.id} is deleted, and no guest of it is left", method=METHOD)
+
+
+def _guest(job: Job, ident: str) -> tuple[bool | None, str]:
+    """Say whether the guest of what may have been a server has ended; None: not yet."""
+    acts = job.servers.acts(ident)
+    if not acts:
+        return True, "it was no server, or Nova knows nothing of it any more"
+    server = job.servers.show(ident)
+    if server is not None and server.status not in ("DELETED", "SOFT_DELETED"):
+        # Heat says that it has deleted all that it was to delete.
+        return True, "the template has it retained"
+    return proof(with_events(acts, lambda request: job.servers.act(ident, request)))

@@ -1,0 +1,217 @@
+"""The profile as the engine sees it: every call in a thread of the cloud's pool, with a deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+
+from yaffle.clouds.openstack import Client, Cloud, CloudsYaml
+from yaffle.clouds.openstack.memory import Memory
+from yaffle.clouds.openstack.servers.asking import Servers
+from yaffle.clouds.openstack.servers.census import Census
+from yaffle.clouds.settings import Section
+from yaffle.drivers.profiles.heat_stack import (
+    adopting,
+    creating,
+    deleting,
+    telling,
+    updating,
+    verbs,
+)
+from yaffle.drivers.profiles.heat_stack import spec as specs
+from yaffle.drivers.profiles.heat_stack.heat import Heat
+from yaffle.drivers.profiles.heat_stack.job import Job, failed, of_error, running
+from yaffle.drivers.profiles.heat_stack.judging import unclear
+from yaffle.drivers.profiles.heat_stack.proofs import Proofs
+from yaffle.drivers.profiles.heat_stack.reading import Reader, foreign
+from yaffle.drivers.profiles.heat_stack.roster import Roster
+from yaffle.drivers.profiles.heat_stack.schema import SCHEMA
+from yaffle.drivers.profiles.heat_stack.settings import HeatSettings
+from yaffle.errors import YaffleError
+from yaffle.model.ids import OperationId
+from yaffle.model.operations import (
+    Inspection,
+    InspectionState,
+    Operation,
+    OperationSpec,
+    Progress,
+    Promise,
+    Reading,
+    Target,
+)
+from yaffle.model.properties import Schema
+from yaffle.ports.context import DriverContext
+
+if TYPE_CHECKING:
+    from yaffle.ports.profile import Adopting, Describing, Profile
+
+T = TypeVar("T")
+Step = Callable[[Job], Progress]
+
+_STEPS: Final[Mapping[str, tuple[Step, Step]]] = {
+    verbs.CREATE: (creating.submit, creating.poll),
+    verbs.DELETE: (deleting.submit, deleting.poll),
+    verbs.UPDATE: (updating.submit, updating.poll),
+    verbs.STACK_UPDATE: (updating.submit, updating.poll),
+}
+_ADOPTED_POLL_S: Final = 0.5
+_CALL_MIN_S: Final = 1.0
+
+
+class HeatStack:
+    """Stacks of an OpenStack cloud; what an engine must know of an operation, the stack bears."""
+
+    type: ClassVar[str] = "os.heat.stack-1.0"
+    promises: ClassVar[frozenset[Promise]] = frozenset(
+        {Promise.DEDUPLICATES, Promise.CONFIRMS_DELETE, Promise.SURVIVES_ENGINE}
+    )
+    operations: ClassVar[Mapping[str, OperationSpec]] = verbs.OPERATIONS
+    schema: ClassVar[Schema] = SCHEMA
+
+    def __init__(self, context: DriverContext, *, cloud: Cloud | None = None) -> None:
+        section = Section(context.section or f'drivers."{self.type}"', context.settings)
+        self._settings = HeatSettings.read(section)
+        self._clock = context.clock
+        self._cloud = cloud or Cloud(self._settings.credentials, context.clock)
+        self._census = Census(context.clock, full_s=self._settings.full_sweep_s)
+        self._roster = Roster()
+        self._memory = Memory()
+        self._proofs = Proofs()
+
+    def validate(self, spec: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the properties with defaults filled in; raise InvalidSpec naming every fault."""
+        return specs.validate(spec)
+
+    async def read(self, targets: Sequence[Target], *, deadline_s: float) -> Sequence[Reading]:
+        """Say how each stack is, in order."""
+        try:
+            return await self._cloud.call(lambda c: self._reader(c).read(targets), deadline_s)
+        except (TimeoutError, YaffleError) as error:
+            return [unclear(t, _why(error, deadline_s)) for t in targets]
+
+    async def submit(
+        self, op: Operation, *, operation_id: OperationId, deadline_s: float
+    ) -> Progress:
+        """Begin an operation, or say how far it is when it has been begun."""
+        return await self._step(op, operation_id, 0, deadline_s)
+
+    async def poll(
+        self, op: Operation, *, operation_id: OperationId, deadline_s: float
+    ) -> Progress:
+        """Say how far an operation is."""
+        return await self._step(op, operation_id, 1, deadline_s)
+
+    async def capture(self, target: Target, *, deadline_s: float) -> str:
+        """Return state, members and events."""
+
+        def work(client: Client) -> str:
+            return telling.capture(Heat(client), self._reader(client), target)
+
+        try:
+            return await self._cloud.call(work, deadline_s)
+        except (TimeoutError, YaffleError) as error:
+            return f"no evidence: {_why(error, deadline_s)}"
+
+    async def describe(self, target: Target, *, deadline_s: float) -> Mapping[str, object]:
+        """Return what Heat shows of the stack."""
+        try:
+            return await self._cloud.call(
+                lambda client: telling.describe(Heat(client), target, self._where()), deadline_s
+            )
+        except (TimeoutError, YaffleError) as error:
+            return {"unclear": _why(error, deadline_s)}
+
+    async def inspect(
+        self, identity: str, *, overrides: Mapping[str, object], snapshot: bool, deadline_s: float
+    ) -> Inspection:
+        """Say what a stack is that a node may be made of."""
+        return await self._inspection(
+            lambda heat: adopting.inspect(
+                heat, identity, overrides=overrides, snapshot=snapshot, where=self._where()
+            ),
+            deadline_s,
+        )
+
+    async def adopt(self, target: Target, *, deadline_s: float) -> Inspection:
+        """Mark a stack as the copy of a node, and wait for that as long as there is time."""
+        until_s = self._clock.monotonic_s() + deadline_s
+        while True:
+            left_s = until_s - self._clock.monotonic_s()
+            found = await self._inspection(
+                lambda heat: adopting.adopt(heat, target, where=self._where()), left_s
+            )
+            being_marked = found.state is InspectionState.UNKNOWN and found.physical_id
+            if not being_marked or left_s < _CALL_MIN_S + _ADOPTED_POLL_S:
+                return found
+            await self._clock.sleep(_ADOPTED_POLL_S)
+
+    async def _inspection(
+        self, work: Callable[[Heat], Inspection], deadline_s: float
+    ) -> Inspection:
+        try:
+            return await self._cloud.call(lambda client: work(Heat(client)), deadline_s)
+        except (TimeoutError, YaffleError) as error:
+            return Inspection(state=InspectionState.UNKNOWN, detail=_why(error, deadline_s))
+
+    async def _step(
+        self, op: Operation, operation_id: OperationId, which: int, deadline_s: float
+    ) -> Progress:
+        steps = _STEPS.get(op.kind)
+        if steps is None:
+            return failed(f"{self.type} has no operation {op.kind}")
+
+        def work(client: Client) -> Progress:
+            with self._memory.alone(operation_id) as mine:
+                if not mine:
+                    return running("an earlier request for it is still on its way")
+                job = self._job(op, operation_id, client)
+                try:
+                    why = foreign(op.target.attributes, client.project_id)
+                    return failed(f"{op.kind}: {why}") if why else steps[which](job)
+                except YaffleError as error:
+                    return of_error(error)
+
+        try:
+            return await self._cloud.call(work, deadline_s)
+        except (TimeoutError, YaffleError) as error:
+            return running(_why(error, deadline_s))
+
+    def _job(self, op: Operation, operation_id: OperationId, client: Client) -> Job:
+        return Job(
+            op=op,
+            operation_id=operation_id,
+            heat=Heat(client),
+            servers=Servers(client),
+            reader=self._reader(client),
+            memory=self._memory,
+            proofs=self._proofs,
+            clock=self._clock,
+            facts=self._where(),
+        )
+
+    def _reader(self, client: Client) -> Reader:
+        return Reader(
+            Heat(client),
+            Servers(client),
+            self._census,
+            self._roster,
+            now_s=self._clock.monotonic_s,
+            again_s=self._settings.member_sweep_s,
+        )
+
+    def _where(self) -> Mapping[str, object]:
+        """Return what says in which cloud a stack is."""
+        held = self._cloud.credentials
+        return {"cloud": held.name} if isinstance(held, CloudsYaml) else {}
+
+
+def _why(error: TimeoutError | YaffleError, deadline_s: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer of the cloud within {deadline_s:g} s"
+    return str(error)
+
+
+if TYPE_CHECKING:
+    _conforms: type[Profile] = HeatStack
+    _describes: type[Describing] = HeatStack
+    _adopts: type[Adopting] = HeatStack

@@ -1,0 +1,32 @@
+"""Section `drivers."os.heat.stack-1.0"`: which cloud, and how often it is looked into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from yaffle.clouds.openstack import CloudsYaml, read_credentials
+from yaffle.clouds.openstack.servers.census import FULL_S
+from yaffle.clouds.settings import Section
+from yaffle.drivers.profiles.heat_stack.roster import AGAIN_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeatSettings:
+    """What an operator says of Heat."""
+
+    credentials: CloudsYaml
+    full_sweep_s: float
+    """`full_sweep`: between two complete lists of servers; between them only changes are read."""
+    member_sweep_s: float
+    """`member_sweep`: between two looks at the members of a stack that has not changed."""
+
+    @classmethod
+    def read(cls, section: Section) -> HeatSettings:
+        """Raise ConfigError for what is missing, wrong or unknown."""
+        found = cls(
+            credentials=read_credentials(section),
+            full_sweep_s=section.number("full_sweep", FULL_S, low=1.0, high=3600.0),
+            member_sweep_s=section.number("member_sweep", AGAIN_S, low=1.0, high=3600.0),
+        )
+        section.finish()
+        return found
