@@ -113,15 +113,17 @@ class _Life:
                 front = [] if self.sock is None else [serve_http(self.entrance, self.sock)]
                 asked = [group.create_task(each, name="http") for each in front]
                 work = group.create_task(self._work(announcer), name="work")
+                says = group.create_task(announcer.run(), name="announcer")
                 signs = [
                     group.create_task(supervisor.keep(SystemClock()), name="watchdog"),
-                    group.create_task(announcer.run(), name="announcer"),
                     group.create_task(self.vitals.keep(SystemClock()), name="vitals"),
                 ]
                 await stopping.wait()
+                # Before anything: what ends is not ready any more, and listens nowhere.
+                says.cancel()
                 log.info("stopping", nodes="keep running")
                 supervisor.tell("STOPPING=1")
-                for task in (*asked, work, *signs):
+                for task in (says, *asked, work, *signs):
                     task.cancel()
                     await asyncio.wait([task])
         log.info("stopped")
