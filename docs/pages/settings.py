@@ -11,7 +11,7 @@ from docs.pages.text import attribute_docs, code, first_sentence, join, table
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from docs.pages import nova
+from docs.pages import heat, nova
 from yaffle.clouds.settings import Section
 from yaffle.config import Settings
 from yaffle.drivers.detectors.lifecycle.settings import WORDS as LISTENING
@@ -253,6 +253,7 @@ def drivers() -> str:
         table(HEAD, _rows(http, HttpSettings)),
         "Each service is a table `[drivers.HTTP.endpoints.NAME]`. A policy can only give `NAME`.",
         table(HEAD, _rows(http.inner["endpoints"], Endpoint)),
+        _heat(),
         _nova(),
         "## Profile `yaffle.local.process-1.0`",
         "A node is a process of this machine. Off unless `local_process.enabled`\n"
@@ -264,6 +265,11 @@ def drivers() -> str:
         "Operations:",
         table(("operation", "in place", "parameters", "what it does"), _operations()),
     )
+
+
+def _heat() -> str:
+    recorder = Recorder("HeatSettings")
+    return heat.profile(recorder, recorder.asked)
 
 
 def _nova() -> str:

@@ -35,9 +35,11 @@ def services(plan: Plan) -> list[Service]:
     found = [database.service(plan), *bus.services(plan)]
     found += keystone.services(plan) + placement.services(plan) + network.services(plan)
     found += nova.services(plan) + glance.services(plan)
-    if plan.heat:
-        found += heat.services(plan)
-    return found
+    return found + _stacks(plan)
+
+
+def _stacks(plan: Plan) -> list[Service]:
+    return heat.services(plan) if plan.heat else []
 
 
 def configure(plan: Plan) -> None:
@@ -70,9 +72,15 @@ def bring_up(plan: Plan, processes: Processes, progress: Progress) -> None:
         make_empty(plan, processes, api, progress, beside)
         with progress.stage("services"):
             _start_rest(plan, processes)
+        for service in _stacks(plan):
+            # Only now: it imports itself while we wait for hosts to report, and delays nobody.
+            processes.start(service)
         with progress.stage("flavors, images, hosts"):
             catalog.furnish(api)
             hosts.until_usable(plan, processes, api, plan.hosts)
+        if plan.heat:
+            with progress.stage("Heat"):
+                _answer(processes, _stacks(plan))
     finally:
         api.close()
     progress.all_done()
@@ -117,7 +125,8 @@ def _start_rest(plan: Plan, processes: Processes) -> None:
     """Start all that is left at once: each spends its first seconds importing itself."""
     _answer(processes, bus.services(plan))
     _answer(processes, placement.services(plan))
-    rest = services(plan)
+    stacks = {service.name for service in _stacks(plan)}
+    rest = [service for service in services(plan) if service.name not in stacks]
     for service in rest:
         processes.start(service)
     _answer(processes, rest)

@@ -33,7 +33,7 @@ def state_for(owner: int) -> Path:
     return Path(tempfile.gettempdir()) / name
 
 
-def begin(owner: int, *, heat: bool = True) -> Path:
+def begin(owner: int, *, heat: bool = False) -> Path:
     """Begin to bring up the lab of a process, unless somebody has; return its folder at once."""
     state = state_for(owner)
     try:

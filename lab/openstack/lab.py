@@ -15,7 +15,7 @@ from typing import Final
 
 import psutil
 
-from lab.openstack import bringup, bus, catalog, database, hosts, nova, templates
+from lab.openstack import bringup, bus, catalog, database, hosts, nova, stacks, templates
 from lab.openstack import plan as plans
 from lab.openstack.api import Api, Refused
 from lab.openstack.errors import LabError
@@ -281,7 +281,9 @@ class Lab:
         return [server["id"] for server in self.api.get("compute", path)["servers"]]
 
     def remove_project(self, credentials: Credentials) -> None:
-        """Remove a project with its servers, and its user."""
+        """Remove a project with its stacks and servers, and its user."""
+        if self.plan.heat:
+            stacks.remove_all(self.plan, credentials)
         for server in self.servers_of(credentials.project_id):
             self._remove_server(server)
         self.api.call("DELETE", "identity", f"/users/{credentials.user_id}")

@@ -16,6 +16,7 @@ from tests.openstack.cloud import Cloud
 from tests.openstack.turns import turn
 
 HERE = Path(__file__).parent
+STACKS = pytest.StashKey[bool]()
 TEST_S = 300
 """A test may have to wait until the lab is up, and until nobody else uses it."""
 
@@ -29,6 +30,10 @@ def _wants_lab(item: pytest.Item) -> bool:
     return HERE in item.path.parents and "lab" in getattr(item, "fixturenames", ())
 
 
+def _wants_stacks(item: pytest.Item) -> bool:
+    return _wants_lab(item) and "heat" in getattr(item, "fixturenames", ())
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give these tests the time that they need."""
     for item in items:
@@ -37,21 +42,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Begin at once: the lab comes up while other tests run."""
+    """Begin at once: the lab comes up while other tests run, with Heat if any of them asks for it."""
+    session.config.stash[STACKS] = any(map(_wants_stacks, session.items))
     if any(map(_wants_lab, session.items)) and not session.config.option.collectonly:
-        keeper.begin(_owner(session.config))
+        _begin(session.config)
+
+
+def _begin(config: pytest.Config) -> Path:
+    return keeper.begin(_owner(config), heat=config.stash.get(STACKS, False))
 
 
 @pytest.fixture(scope="session")
 def lab(pytestconfig: pytest.Config) -> Iterator[Lab]:
     """The lab of this test run. Not to be broken: see `broken_cloud`."""
     try:
-        found = keeper.ready(keeper.begin(_owner(pytestconfig)))
+        found = keeper.ready(_begin(pytestconfig))
     except LabError as error:
         # No skip: what is said of OpenStack must not go untested unseen.
         pytest.fail(f"{error}\nTo go without: make test ARGS='--ignore tests/openstack'", False)
     yield found
     found.close()
+
+
+@pytest.fixture(scope="session")
+def heat(lab: Lab) -> str:
+    """Where Heat answers. Tests name this fixture: the lab has Heat if one of them is selected."""
+    return lab.plan.url("orchestration")
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from lab.openstack.waiting import until
 from tests.openstack.cloud import NOSTATE, PAUSED, RUNNING, SHUTDOWN, Cloud
 
 
-def test_the_lab_is_furnished(lab: Lab) -> None:
+def test_the_lab_is_furnished(lab: Lab, heat: str) -> None:
     states = lab.host_states()
     assert states == {"cmp1": "up", "cmp2": "up"}
     flavors = {flavor["name"] for flavor in lab.api.get("compute", "/flavors")["flavors"]}
@@ -25,6 +25,7 @@ def test_the_lab_is_furnished(lab: Lab) -> None:
     images = lab.api.get("image", "/images?visibility=public")["images"]
     assert {image["name"] for image in images} == {"lab-image", "lab-image-2"}
     assert {image["status"] for image in images} == {"active"}
+    assert heat == lab.url("orchestration")
     assert lab.api.get("orchestration", "/")["versions"]
 
 
