@@ -9,14 +9,17 @@ import pytest
 from yaffle.config import Settings
 from yaffle.engine.clock import SystemClock
 from yaffle.errors import ConfigError
-from yaffle.wiring import load_drivers
+from yaffle.prober.client import ProberClient
+from yaffle.wiring import address_rules, load_drivers
 
 HEAT = "os.heat.stack-1.0"
 
 
 def offered(tmp_path: Path, **drivers: dict[str, object]) -> set[str]:
     settings = Settings(state_dir=tmp_path, drivers=drivers)
-    return set(load_drivers(settings, SystemClock(), None).profiles)
+    clock = SystemClock()
+    never_run = ProberClient(clock=clock, on_blind=lambda _: None, rules=address_rules(settings))
+    return set(load_drivers(settings, clock, never_run).profiles)
 
 
 def test_heat_is_offered_once_its_cloud_is_named(tmp_path: Path) -> None:
