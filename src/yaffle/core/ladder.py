@@ -5,8 +5,8 @@ what each result of a stage leads to: on along the path, to the next rung, or to
 never stored: it is replayed from the journal, so that a successor knows exactly as much as the
 engine that died.
 
-    LOOK ─sick─▶ [EVIDENCE] ─▶ [FENCE ─proved─▶] [DELETE ─proved─▶] CREATE | ACT ─done─▶ VERIFY
-      └─healthy─▶ already-healthy                                       VERIFY ─passed─▶ recovered
+    LOOK ─sick─▶ [EVIDENCE] ─▶ [SNAPSHOT] ─▶ [FENCE ─proved─▶] [DELETE ─proved─▶] CREATE | ACT
+      └─healthy─▶ already-healthy              CREATE | ACT ─done─▶ VERIFY ─passed─▶ recovered
 
 The safety rule of the whole system is in two places here and nowhere else: `path_of` and `errand`
 put FENCE or DELETE before every stage that could start a second copy, and `TABLE` lets only PROVED,
@@ -35,6 +35,8 @@ class Stage(StrEnum):
     LOOK = "look"
     """Look again, under the lock: is it still sick?"""
     EVIDENCE = "evidence"
+    SNAPSHOT = "snapshot"
+    """Take an image of the failed copy's disk, before the rung that gives the disk up."""
     FENCE = "fence"
     DELETE = "delete"
     CREATE = "create"
@@ -95,6 +97,9 @@ TABLE: Final[Mapping[tuple[Stage, Result], Move]] = {
     # Evidence is worth its time box and no more: without it we go on.
     (_S.EVIDENCE, _R.DONE): Onward.NEXT_STAGE,
     (_S.EVIDENCE, _R.FAILED): Onward.NEXT_STAGE,
+    # So is a snapshot: without it the profile's own image is booted.
+    (_S.SNAPSHOT, _R.DONE): Onward.NEXT_STAGE,
+    (_S.SNAPSHOT, _R.FAILED): Onward.NEXT_STAGE,
     (_S.FENCE, _R.PROVED): Onward.NEXT_STAGE,
     (_S.FENCE, _R.WAIVED): Onward.NEXT_STAGE,
     (_S.FENCE, _R.UNPROVED): Onward.NEXT_RUNG,
@@ -117,6 +122,10 @@ TABLE: Final[Mapping[tuple[Stage, Result], Move]] = {
 
 DANGEROUS: Final = frozenset({Stage.CREATE})
 """Stages that start a copy; ACT is one too when its action is not in place."""
+HARMLESS: Final = frozenset({Stage.LOOK, Stage.EVIDENCE, Stage.SNAPSHOT})
+"""Stages after which a target is as it was."""
+DISK_LOST: Final = frozenset({"REBUILD", "RECREATE"})
+"""Operations that give up the disk, and can boot the new one from a snapshot (seed 2, DESIGN §6)."""
 
 
 class IllegalStep(ValueError):
@@ -154,11 +163,16 @@ class Next:
     """Whether this rung holds a proof, or a waiver, that the old copy cannot act."""
 
 
-def path_of(action: RecoveryAction, recovery: Recovery, *, first: bool) -> tuple[Stage, ...]:
-    """Return the stages of one rung; evidence is taken once, before anything is touched."""
+def path_of(
+    action: RecoveryAction, recovery: Recovery, *, first: bool, keeps: bool = False
+) -> tuple[Stage, ...]:
+    """Return the stages of one rung; evidence is taken once, before anything is touched.
+
+    `keeps`: it is the first rung that gives up the disk, so that a snapshot is taken before.
+    """
     wanted = recovery.evidence is not None and recovery.evidence.console_log
     evidence = (Stage.EVIDENCE,) if first and wanted else ()
-    opening = (Stage.LOOK, *evidence)
+    opening = (Stage.LOOK, *evidence, *((Stage.SNAPSHOT,) if keeps else ()))
     if action.kind is ActionKind.BUILTIN and action.name == "RECREATE":
         fence = (Stage.FENCE,) if recovery.fencing else ()
         return (*opening, *fence, Stage.DELETE, Stage.CREATE, Stage.VERIFY)
@@ -196,10 +210,26 @@ def errand(kind: Errand, action: RecoveryAction) -> tuple[Rung, ...]:
 
 def build(recovery: Recovery) -> tuple[Rung, ...]:
     """Return the ladder of a policy."""
+    keeping = _keeping(recovery)
     return tuple(
-        Rung(action=action, path=path_of(action, recovery, first=index == 0))
+        Rung(
+            action=action,
+            path=path_of(action, recovery, first=index == 0, keeps=index == keeping),
+        )
         for index, action in enumerate(recovery.actions)
     )
+
+
+def loses_disk(action: RecoveryAction) -> bool:
+    """Whether a rung gives up the disk of the copy that failed."""
+    return action.kind is ActionKind.BUILTIN and action.name in DISK_LOST
+
+
+def _keeping(recovery: Recovery) -> int | None:
+    """Return the place of the rung before which a snapshot is taken: once, while there is a disk."""
+    if recovery.snapshot is None or not recovery.snapshot.take:
+        return None
+    return next((i for i, action in enumerate(recovery.actions) if loses_disk(action)), None)
 
 
 def _is_next(ladder: tuple[Rung, ...], rung: int, stage: int, step: Done) -> bool:
@@ -225,7 +255,7 @@ def position(ladder: tuple[Rung, ...], journal: Sequence[Done]) -> Next | End:
                 stage += 1
                 completed = completed or step.stage in {Stage.CREATE, Stage.ACT}
                 proved = proved or step.stage in {Stage.FENCE, Stage.DELETE}
-                acted = acted or step.stage not in {Stage.LOOK, Stage.EVIDENCE}
+                acted = acted or step.stage not in HARMLESS
             case Onward.NEXT_RUNG:
                 rung, stage, proved, acted = rung + 1, 0, False, True
             case End.ALREADY_HEALTHY if acted:

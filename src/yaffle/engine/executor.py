@@ -18,6 +18,7 @@ from yaffle.engine.deadlines import inherited_s
 from yaffle.engine.errands import plan_of
 from yaffle.engine.halts import halted
 from yaffle.engine.jobs.run import JOBS
+from yaffle.engine.keeping import image_to_boot
 from yaffle.engine.moves import carry_on
 from yaffle.engine.session import LeaseLost
 from yaffle.engine.snapshot import Snapshot
@@ -195,6 +196,7 @@ class Walk:
             resumed=row.seq not in self._mine,
             deadline_s=self._deadline_s(place, row),
             refusal=self._refusal,
+            image=image_to_boot(rung, past, snapshot.recovery),
         )
         if step.resumed:
             self._kit.metrics.takeovers.inc()

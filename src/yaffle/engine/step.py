@@ -64,6 +64,8 @@ class Step:
     """Monotonic, so that a wall clock that jumps neither fails nor prolongs what is under way."""
     refusal: Callable[[Connection], tuple[Result, str] | None]
     """Why no further act may begin, asked in a transaction; None while all is well."""
+    image: str = ""
+    """The snapshot that the new disk is made from; empty for the profile's own image."""
 
     def left_s(self) -> float:
         """Seconds until this step's deadline."""

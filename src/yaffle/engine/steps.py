@@ -16,6 +16,7 @@ from yaffle.core.ladder import Result, Stage
 from yaffle.core.verdict import Vote
 from yaffle.engine.adoption import adopted, knowing
 from yaffle.engine.calls import Failure, ask_driver
+from yaffle.engine.keeping import booted, booting, keep
 from yaffle.engine.look import look
 from yaffle.engine.operate import missing, operate, workflow
 from yaffle.engine.step import Outcome, Refused, Step, ask_leave, cannot_see, superseded
@@ -44,10 +45,11 @@ EVIDENCE_MAX: Final = 65_536
 
 def timeout_of(stage: Stage, rung: RecoveryAction, snapshot: Snapshot) -> float:
     """Return how long a stage may take (s)."""
-    evidence = snapshot.recovery.evidence
+    evidence, kept = snapshot.recovery.evidence, snapshot.recovery.snapshot
     return {
         Stage.LOOK: 30.0,
         Stage.EVIDENCE: evidence.timeout_s if evidence else 30.0,
+        Stage.SNAPSHOT: kept.timeout_s if kept else 30.0,
         Stage.FENCE: fence_s(len(snapshot.recovery.fencing)),
         Stage.DELETE: snapshot.recovery.node_delete_timeout_s,
         Stage.CREATE: rung.timeout_s,
@@ -269,15 +271,16 @@ async def _delete(step: Step) -> Outcome:
 
 
 async def _create(step: Step) -> Outcome:
-    done = await operate(step, "CREATE", EMPTY)
-    return _acted(done, "created")
+    done = await operate(step, "CREATE", booting(step, EMPTY))
+    return booted(step, _acted(done, "created"))
 
 
 async def _act(step: Step) -> Outcome:
     """An in-place operation of the profile, or a workflow."""
     rung = step.rung
     if rung.kind is ActionKind.BUILTIN:
-        return _acted(await operate(step, rung.name, rung.params), rung.name.lower())
+        done = await operate(step, rung.name, booting(step, rung.params))
+        return booted(step, _acted(done, rung.name.lower()))
     return _acted(await workflow(step), rung.name)
 
 
@@ -299,6 +302,7 @@ def _acted(done: Progress, what: str) -> Outcome:
 STAGES: Final[Mapping[Stage, Callable[[Step], Awaitable[Outcome]]]] = {
     Stage.LOOK: _look,
     Stage.EVIDENCE: _evidence,
+    Stage.SNAPSHOT: keep,
     Stage.FENCE: _fence,
     Stage.DELETE: _delete,
     Stage.CREATE: _create,

@@ -43,7 +43,10 @@ WORDS: Final[Mapping[str, str]] = {
     "recovery.node_delete_timeout": "Seconds for the confirmed deletion before RECREATE creates.",
     "recovery.node_force_recreate": "Your consent to create although the old copy is not proved gone.",
     "recovery.evidence": "Capture what the failed node can still tell, before it is touched.",
-    "recovery.snapshot": "Stored. Refused at attach if the profile takes no snapshots; none here does.",
+    "recovery.snapshot": (
+        "An image of the failed copy's disk, taken at the first try before the first REBUILD or"
+        " RECREATE. Refused at attach if the profile takes none."
+    ),
     "recovery.limits": "The brakes of this cluster.",
     "recovery.retry": "How often the same node is tried.",
     "actions.name": "REBOOT, REBUILD, RECREATE, another operation of the profile, or a workflow's name.",
@@ -56,9 +59,11 @@ WORDS: Final[Mapping[str, str]] = {
     ),
     "evidence.console_log": "Whether the log is taken. If false, no evidence is.",
     "evidence.timeout": "Seconds; without evidence in time the recovery goes on.",
-    "snapshot.take": "See `snapshot`.",
-    "snapshot.restore": "See `snapshot`.",
-    "snapshot.timeout": "See `snapshot`.",
+    "snapshot.take": "Whether one is taken.",
+    "snapshot.restore": (
+        "That rung boots from it. If that does not help, what follows boots the profile's own image."
+    ),
+    "snapshot.timeout": "Seconds; without a snapshot in time the recovery goes on.",
     "limits.max_unhealthy": "Storm brake: a number of nodes or a share of the desired capacity.",
     "limits.when_exceeded": "`hold` every node, or heal one at a time (`slow`).",
     "limits.max_in_flight": "Recoveries of this cluster at once.",

@@ -72,7 +72,12 @@ OPERATIONS: Final[Mapping[str, OperationSpec]] = MappingProxyType(
                 {"type": ParamSpec(type=str, default="HARD", choices=("SOFT", "HARD"))}
             ),
         ),
-        "REBUILD": OperationSpec(description="Make the same copy anew.", in_place=True),
+        "REBUILD": OperationSpec(
+            description="Make the same copy anew.",
+            in_place=True,
+            params=MappingProxyType({"image": ParamSpec(type=str)}),
+        ),
+        "SNAPSHOT": OperationSpec(description="Take an image of the copy.", in_place=True),
     }
 )
 
@@ -281,7 +286,7 @@ class ScriptedProfile:
             due_s=arrives_s + takes_s,
             fate=fate,
             refuse_known=self._careful,
-            spec=op.target.spec,
+            spec={**op.target.spec, **{k: v for k, v in op.params.items() if k == "image"}},
         )
         if op.kind == "CREATE" and not late_s and (older := self.world.in_the_way(job)):
             job.state = ProgressState.FAILED
@@ -318,8 +323,10 @@ def _inspected(state: InspectionState, detail: str) -> Inspection:
 
 def _progress(job: Job) -> Progress:
     attributes: Mapping[str, object] | None = None
-    if job.made is not None:
+    if job.made is not None or job.image:
         attributes = {"node_ip": "192.0.2.1", "host": f"host-{job.node_id[-1]}"}
+    if attributes is not None and job.image:
+        attributes = {**attributes, "snapshot": job.image}
     return Progress(state=job.state, detail=job.detail, physical_id=job.made, attributes=attributes)
 
 

@@ -64,6 +64,8 @@ class Job:
     state: ProgressState = ProgressState.RUNNING
     detail: str = ""
     made: str | None = None
+    image: str = ""
+    """What a snapshot is called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +204,8 @@ class World:
                 self._update(job)
             case "START" if self._meant(job):
                 pass
+            case "SNAPSHOT":
+                self._keep(job)
             case _:
                 self._restart(job, half=half)
         if half and job.state is ProgressState.RUNNING:
@@ -246,6 +250,15 @@ class World:
             copy.spec = job.spec
             self._note(job, copy.physical_id)
 
+    def _keep(self, job: Job) -> None:
+        """Take an image: of a copy that runs or was stopped, and is not deleted."""
+        every = self.copies[job.node_id]
+        if not every or every[-1].physical_id in self.deleted:
+            job.state, job.detail = ProgressState.FAILED, "SNAPSHOT: there is no such copy"
+            return
+        job.image = f"image of {every[-1].physical_id}"
+        self._note(job, every[-1].physical_id)
+
     def _restart(self, job: Job, *, half: bool) -> None:
         meant = self._meant(job)
         known = {c.physical_id for c in self.copies[job.node_id]}
@@ -262,7 +275,8 @@ class World:
             return
         self._stop(job, meant)
         if not half:
-            self._start(job, newest, serving=True, spec=last.spec)
+            made_of = job.spec if job.kind == "REBUILD" else last.spec
+            self._start(job, newest, serving=True, spec=made_of)
 
     def _start(
         self, job: Job, physical_id: str, *, serving: bool, spec: Mapping[str, object]

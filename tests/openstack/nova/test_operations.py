@@ -10,7 +10,7 @@ from tests.openstack.nova.world import CALL_S, World, new_id
 
 from yaffle.model.operations import Operation, ProgressState
 
-DONE, FAILED = ProgressState.DONE, ProgressState.FAILED
+DONE, FAILED, ABSENT = ProgressState.DONE, ProgressState.FAILED, ProgressState.ABSENT
 
 WALK: tuple[tuple[str, Mapping[str, object], str], ...] = (
     ("REBOOT", {"type": "SOFT"}, "ACTIVE"),
@@ -134,6 +134,36 @@ def test_what_a_host_could_not_do_is_failed(world: World) -> None:
         mended = await world.do("REBOOT", target, type="HARD")
         assert mended.state is DONE, mended.detail
         assert (await world.read(target)).up is True
+
+    asyncio.run(scene())
+
+
+def test_a_snapshot_is_taken_once_found_by_a_successor_and_booted(world: World) -> None:
+    async def scene() -> None:
+        target, ident = await world.made(), new_id()
+        # What failed may well be off; it has a disk all the same.
+        await world.do("STOP", target)
+        done = await world.do("SNAPSHOT", target, operation_id=ident)
+        assert done.state is DONE, done.detail
+        assert done.attributes is not None
+        image = done.attributes["snapshot"]
+        again = await world.poll("SNAPSHOT", target, ident)
+        assert again.state is DONE
+        assert again.attributes is not None
+        assert again.attributes["snapshot"] == image
+        assert (await world.poll("SNAPSHOT", target, new_id())).state is ABSENT
+        other = world.target()
+        made = await world.do("CREATE", other, image=image)
+        assert made.state is DONE, made.detail
+        assert made.attributes is not None
+        assert made.attributes["image"] == image
+        rebuilt = await world.do("REBUILD", target, image=image)
+        assert rebuilt.state is DONE, rebuilt.detail
+        host = world.cloud.show(target.physical_id).host
+        with world.cloud.lab.fail(host, "snapshot", target.physical_id):
+            lost = await world.do("SNAPSHOT", target)
+        assert lost.state is FAILED
+        assert "Nova has given it up" in lost.detail
 
     asyncio.run(scene())
 

@@ -97,6 +97,8 @@ def test_what_each_result_leads_to() -> None:
         ("look", "unclear"): "abandoned",
         ("evidence", "done"): "next-stage",
         ("evidence", "failed"): "next-stage",
+        ("snapshot", "done"): "next-stage",
+        ("snapshot", "failed"): "next-stage",
         ("fence", "proved"): "next-stage",
         ("fence", "waived"): "next-stage",
         ("fence", "unproved"): "next-rung",
@@ -217,6 +219,65 @@ def test_build_takes_evidence_on_the_first_rung_only() -> None:
     assert build(how) == (
         Rung(action=REBOOT, path=(S.LOOK, S.EVIDENCE, S.ACT, S.VERIFY)),
         Rung(action=RECREATE, path=(S.LOOK, S.DELETE, S.CREATE, S.VERIFY)),
+    )
+
+
+TAKE = Snapshot(take=True, restore=True, timeout_s=300.0)
+REBUILD = RecoveryAction(name="REBUILD", in_place=True)
+
+
+@pytest.mark.parametrize(
+    ("actions", "snapshot", "paths"),
+    [
+        pytest.param(
+            (REBOOT, REBUILD, RECREATE),
+            TAKE,
+            [
+                "look evidence act verify",
+                "look snapshot act verify",
+                "look fence delete create verify",
+            ],
+            id="before-the-first-that-gives-up-the-disk",
+        ),
+        pytest.param(
+            (RECREATE,),
+            TAKE,
+            ["look evidence snapshot fence delete create verify"],
+            id="before-the-fence-which-may-end-what-is-kept",
+        ),
+        pytest.param(
+            (RECREATE,),
+            Snapshot(take=False, restore=False, timeout_s=300.0),
+            ["look evidence fence delete create verify"],
+            id="not-wanted",
+        ),
+        pytest.param(
+            (RecoveryAction(name="RECREATE", kind=ActionKind.HTTP),),
+            TAKE,
+            ["look evidence fence act verify"],
+            id="not-before-a-workflow-of-that-name",
+        ),
+    ],
+)
+def test_a_snapshot_is_taken_once_while_there_is_a_disk(
+    actions: tuple[RecoveryAction, ...], snapshot: Snapshot, paths: list[str]
+) -> None:
+    how = recovery(*actions, evidence=EVIDENCE, fencing=(FencingKind.COMPUTE,), snapshot=snapshot)
+    assert [" ".join(rung.path) for rung in build(how)] == paths
+
+
+@pytest.mark.parametrize("result", [R.DONE, R.FAILED])
+def test_a_recovery_goes_on_without_a_snapshot_and_has_touched_nothing_yet(result: Result) -> None:
+    ladder = build(recovery(RECREATE, snapshot=TAKE))
+    journal = [Done(rung=0, stage=S.LOOK, result=R.SICK)]
+    journal.append(Done(rung=0, stage=S.SNAPSHOT, result=result))
+    place = position(ladder, journal)
+    assert isinstance(place, Next)
+    assert (place.stage, place.acted, place.proved, place.completed) == (
+        S.DELETE,
+        False,
+        False,
+        False,
     )
 
 

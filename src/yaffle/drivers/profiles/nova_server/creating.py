@@ -147,8 +147,8 @@ def request(job: Job) -> tuple[str, Mapping[str, object]]:
         "metadata": {**_own(spec), **owner_marks(job.target), **job.mark().written()},
     }
     server |= {key: spec[key] for key in _VERBATIM if spec.get(key) is not None}
-    if spec.get("image"):
-        server["imageRef"] = job.image(spec["image"])
+    if image := job.op.params.get("image") or spec.get("image"):
+        server["imageRef"] = job.image(image)
     if spec.get("admin_pass"):
         server["adminPass"] = spec["admin_pass"]
     if spec.get("block_device_mapping_v2"):

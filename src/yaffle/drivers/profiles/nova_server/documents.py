@@ -71,6 +71,21 @@ class Images(msgspec.Struct, frozen=True, kw_only=True):
     images: list[Identified]
 
 
+class Image(msgspec.Struct, frozen=True, kw_only=True):
+    """An image with what became of it."""
+
+    id: str
+    name: str = ""
+    status: str = ""
+    created_at: str = ""
+
+
+class Taken(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to `GET /v2/images` where it matters how they are."""
+
+    images: list[Image]
+
+
 class Networks(msgspec.Struct, frozen=True, kw_only=True):
     """Answer to `GET /v2.0/networks`."""
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from yaffle.clouds.openstack import Answer, Client
+from yaffle.clouds.openstack.owner import OPERATION
 from yaffle.clouds.openstack.servers.asking import COMPUTE, PAGE, READ, Servers
 from yaffle.clouds.openstack.servers.documents import (
     Action,
@@ -20,10 +21,12 @@ from yaffle.drivers.profiles.nova_server.documents import (
     Group,
     Groups,
     Identified,
+    Image,
     Images,
     Networks,
     Server,
     ServerDocument,
+    Taken,
 )
 from yaffle.errors import BadRequest, NotFound
 
@@ -105,6 +108,11 @@ class Nova:
             return given
         answer = self.client.get("image", "/v2/images", query={"name": given})
         return _the_one("image", given, answer.parsed(Images).images)
+
+    def images_of(self, operation_id: str) -> list[Image]:
+        """Return the images that were taken for an operation."""
+        answer = self.client.get("image", "/v2/images", query={OPERATION: operation_id})
+        return answer.parsed(Taken).images
 
     def network_id(self, given: str) -> str:
         """Return the id of a network that is given by id or name; BadRequest where there is none."""

@@ -19,6 +19,7 @@ from yaffle.drivers.profiles.nova_server import (
     hosting,
     reading,
     rebuilding,
+    snapshotting,
     telling,
     verbs,
 )
@@ -60,6 +61,7 @@ _STEPS: Final[Mapping[str, tuple[Step, Step]]] = {
     verbs.REBUILD: (rebuilding.submit, rebuilding.poll),
     verbs.UPDATE: (rebuilding.submit, rebuilding.poll),
     verbs.EVACUATE: (evacuating.submit, evacuating.poll),
+    verbs.SNAPSHOT: (snapshotting.submit, snapshotting.poll),
 }
 
 

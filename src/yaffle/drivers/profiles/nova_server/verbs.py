@@ -17,6 +17,7 @@ KILL: Final = "KILL"
 CREATE, DELETE, UPDATE = "CREATE", "DELETE", "UPDATE"
 EVACUATE: Final = "EVACUATE"
 REBUILD: Final = "REBUILD"
+SNAPSHOT: Final = "SNAPSHOT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +106,11 @@ _PASSWORD: Final = ParamSpec(type=str, description="The administrator's new pass
 
 OPERATIONS: Final[Mapping[str, OperationSpec]] = MappingProxyType(
     {
-        CREATE: _spec("Boot a new server; refused while an older copy may run.", in_place=False),
+        CREATE: _spec(
+            "Boot a new server; refused while an older copy may run.",
+            in_place=False,
+            image=ParamSpec(type=str, description="Id or name; the profile's unless given."),
+        ),
         DELETE: _spec("Delete it, and have it proved that its host has ended the guest."),
         UPDATE: _spec("Give it another name, other metadata, or (rebuilding it) another image."),
         "REBOOT": _spec(
@@ -148,6 +153,7 @@ OPERATIONS: Final[Mapping[str, OperationSpec]] = MappingProxyType(
         ),
         "UNRESCUE": _spec("Boot it from its own disk again."),
         "RESTORE": _spec("Bring back what was deleted softly."),
+        SNAPSHOT: _spec("Take an image of its disk; the image stays until somebody deletes it."),
         KILL: _spec("Delete it by force and have that proved (fencing).", internal=True),
     }
 )

@@ -1,0 +1,84 @@
+"""SNAPSHOT: an image of the server's disk, which bears the operation that it was taken for.
+
+Nova makes the image before it answers and fills it afterwards; what it cannot fill it deletes. So
+an image of ours that was promised and is not there has come to nothing. The server is not marked:
+the image is the trace, and Glance finds it by that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from yaffle.clouds.openstack.owner import NODE, OPERATION
+from yaffle.clouds.openstack.servers.mapping import words_of
+from yaffle.drivers.profiles.nova_server.acting import own
+from yaffle.drivers.profiles.nova_server.creating import facts_of
+from yaffle.drivers.profiles.nova_server.job import ABSENT, SETTLE_S, Job, done, failed, running
+from yaffle.drivers.profiles.nova_server.verbs import idle
+from yaffle.errors import Conflict
+from yaffle.model.operations import Progress
+
+if TYPE_CHECKING:
+    from yaffle.drivers.profiles.nova_server.documents import Image, Server
+
+TAKEN: Final = "snapshot"
+"""The attribute that names the image."""
+UNDER_WAY: Final = frozenset({"queued", "saving", "uploading", "importing"})
+READY: Final = "active"
+
+
+def submit(job: Job) -> Progress:
+    """Ask for the image, unless this operation has."""
+    server = own(job)
+    if isinstance(server, Progress):
+        return server
+    begun = _follow(job, server)
+    if begun is not ABSENT:
+        return begun
+    if not server.image_id:
+        return failed("SNAPSHOT: the server boots from a volume, whose snapshots are Cinder's")
+    marks = {OPERATION: str(job.operation_id), NODE: str(job.target.node_id)}
+    body = {"createImage": {"name": _name(job), "metadata": marks}}
+    try:
+        with job.sending(server.id):
+            answer = job.nova.do(server.id, body, trace=job.trace)
+    except Conflict as error:
+        if idle(server):
+            raise
+        return running(f"later, for something else is being done to it: {error}")
+    job.accepted(server.id, answer.request_id)
+    return running(f"SNAPSHOT accepted ({answer.request_id})")
+
+
+def poll(job: Job) -> Progress:
+    """Say how far the image is."""
+    server = own(job)
+    return server if isinstance(server, Progress) else _follow(job, server)
+
+
+def _follow(job: Job, server: Server) -> Progress:
+    taken = job.nova.images_of(str(job.operation_id))
+    if taken:
+        # A request that was sent twice has made two: the first is as good as the second.
+        return _stands(job, server, min(taken, key=lambda image: (image.created_at, image.id)))
+    if job.sent is None:
+        return ABSENT
+    if job.sent.request_id:
+        return failed(f"SNAPSHOT: Nova has given it up; {words_of(server)}")
+    if job.waited_s(None) < SETTLE_S:
+        return running("asked for, no answer, and nothing to be seen of it yet")
+    return ABSENT
+
+
+def _stands(job: Job, server: Server, image: Image) -> Progress:
+    if image.status in UNDER_WAY:
+        return running(f"image {image.id} is {image.status}; {words_of(server)}")
+    if image.status != READY:
+        return failed(f"SNAPSHOT: image {image.id} is {image.status}")
+    facts = {**facts_of(server, job.facts), TAKEN: image.id}
+    return done(f"image {image.id} ({image.name})", attributes=facts)
+
+
+def _name(job: Job) -> str:
+    """Return a name that sorts by node and tells operations apart."""
+    return f"yaffle-{job.target.name}-{str(job.operation_id)[:8]}"[:255]
