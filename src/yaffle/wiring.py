@@ -19,6 +19,10 @@ import structlog
 
 from yaffle.core.addresses import LINK_LOCAL, AddressRules
 from yaffle.core.budgets import BudgetLimit
+from yaffle.drivers.detectors.backend import HypervisorDetector, StatusDetector
+from yaffle.drivers.detectors.lifecycle import Unheard
+from yaffle.drivers.fencers.compute import ComputeFencer
+from yaffle.drivers.profiles.nova_server import NovaServer
 from yaffle.engine.clock import SystemClock
 from yaffle.engine.commands import Commands
 from yaffle.engine.commands.desk import LOCAL_PROCESS
@@ -36,6 +40,7 @@ from yaffle.store.database import open_store
 from yaffle.store.prune import Retention
 
 if TYPE_CHECKING:
+    from yaffle.clouds.openstack import LookedAt
     from yaffle.config import RetentionSettings, Settings
     from yaffle.model.home import Home
     from yaffle.ports import Clock, Detector, Fencer, Notifier, Profile, UrlProber, Workflow
@@ -49,6 +54,8 @@ HOLD_SHARE: Final = 0.25
 HOLD_S_MIN: Final = 1.0
 
 OPEN_AGAIN_S: Final = 1.0
+LOOK_FULL_S: Final = 300.0
+"""Between two complete lists of a cloud that is only looked at; in between only changes are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,10 +166,75 @@ async def run(service: Service) -> None:
             group.create_task(service.ticker.run(), name="ticker")
 
 
-def build_kit(settings: Settings, store: Store, clock: Clock, prober: UrlProber) -> Kit:
-    """Return what every part of the engine is handed."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """A cloud that is only looked at."""
+
+    cloud: LookedAt
+    name: str
+    all_projects: bool
+    shared_s: float
+    """So old may a list of servers be that several groups share."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watching:
+    """An engine that can see a cloud and has no means to change anything in it."""
+
+    kit: Kit
+    engine: Engine
+    commands: Commands
+    nova: NovaServer
+
+
+@asynccontextmanager
+async def watching(settings: Settings, watched: Watched) -> AsyncIterator[Watching]:
+    """Open the database and build an engine whose every road to the cloud takes questions only.
+
+    Raises as `open_store` does. Notifiers, workflows and the prober are not there at all.
+    """
+    made_dir(settings.state_dir)
+    clock = SystemClock()
+    nova = _looking(settings, clock, watched)
+    async with await _opened(settings, clock, None, alone=True) as store:
+        kit = build_kit(settings, store, clock, None, drivers=_lookers(settings, clock, nova))
+        yield Watching(kit=kit, engine=Engine(kit), commands=Commands(kit), nova=nova)
+
+
+def _looking(settings: Settings, clock: Clock, watched: Watched) -> NovaServer:
+    values = {
+        "cloud": watched.name,
+        "all_projects": watched.all_projects,
+        "full_sweep": LOOK_FULL_S,
+    }
+    context = DriverContext(clock=clock, state_dir=settings.state_dir, settings=values)
+    return NovaServer(context, cloud=watched.cloud, shared_s=watched.shared_s)
+
+
+def _lookers(settings: Settings, clock: Clock, nova: NovaServer) -> Drivers:
+    """Return what looks; the fencer is there to be named in a plan, and can do no more than `nova`."""
+    profiles: dict[str, Profile] = {nova.type: nova}
+    context = DriverContext(clock=clock, state_dir=settings.state_dir, profiles=profiles)
+    status, hosts = StatusDetector(context), HypervisorDetector(context)
+    asking = Unheard(context)
+    return Drivers(
+        profiles=profiles,
+        detectors={status.type: status, hosts.type: hosts, asking.type: asking},
+        fencers={ComputeFencer.type: ComputeFencer(context)},
+    )
+
+
+def build_kit(
+    settings: Settings,
+    store: Store,
+    clock: Clock,
+    prober: UrlProber | None,
+    *,
+    drivers: Drivers | None = None,
+) -> Kit:
+    """Return what every part of the engine is handed; `drivers`: in place of all that are installed."""
     home = home_of(settings.state_dir)
-    drivers = load_drivers(settings, clock, prober, home=home)
+    drivers = drivers or load_drivers(settings, clock, prober, home=home)
     return Kit(
         store=store,
         clock=clock,

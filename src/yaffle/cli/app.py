@@ -37,6 +37,7 @@ from yaffle.cli import (
     sizes,
     status,
     users,
+    watch,
 )
 from yaffle.cli.command import client
 
@@ -55,6 +56,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("serve")(serve.serve)
+app.command("watch")(watch.watch)
 app.command("engine")(serve.engine)
 app.command("api")(serve.api)
 client(app, "status")(status.status)

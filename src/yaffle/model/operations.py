@@ -252,6 +252,21 @@ class Inspection:
     """With REFUSED: the id of the node whose mark it bears, where it bears one."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    """One thing that the backend has, whether or not it is anybody's node."""
+
+    physical_id: str
+    name: str
+    """As the backend has it: any text, and not the only one of its name."""
+    detail: str
+    """One line: how it is, in the backend's words."""
+    owner: str = ""
+    """Id of the node whose copy it is marked as; empty where nobody claims it."""
+    facts: Mapping[str, object] = field(default_factory=lambda: EMPTY)
+    """What it may be grouped by: project_id, zone, host, group_id, group, metadata."""
+
+
 class Delivery(StrEnum):
     """What a notifier's receiver did; the driver says whether trying again is worth it."""
 

@@ -19,7 +19,7 @@ from yaffle.ports.detector import (
 )
 from yaffle.ports.fencer import Discerning, Fencer, NeedsSettings
 from yaffle.ports.notifier import Message, Notifier
-from yaffle.ports.profile import Adopting, Curing, Describing, Hosted, Profile, Tracing
+from yaffle.ports.profile import Adopting, Curing, Describing, Hosted, Listing, Profile, Tracing
 from yaffle.ports.workflow import Workflow
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "DriverContext",
     "Fencer",
     "Hosted",
+    "Listing",
     "Message",
     "NeedsSettings",
     "Notifier",

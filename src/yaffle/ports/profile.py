@@ -12,6 +12,7 @@ from yaffle.model.operations import (
     Inspection,
     Operation,
     OperationSpec,
+    Present,
     Progress,
     Promise,
     Reading,
@@ -108,6 +109,19 @@ class Hosted(Protocol):
         """Say, in order, how the machine under each node is; reads only.
 
         A machine that is merely closed to new nodes (disabled, in maintenance) is not down.
+        """
+        ...
+
+
+@runtime_checkable
+class Listing(Protocol):
+    """What a profile may offer besides: all that the backend has, whether or not it is a node."""
+
+    async def present(self, *, groups: bool, deadline_s: float) -> Sequence[Present]:
+        """Return everything that we may see, the oldest first; reads only.
+
+        `groups`: also what the backend itself puts together. Raises TimeoutError, and YaffleError
+        where the backend does not tell.
         """
         ...
 

@@ -13,7 +13,7 @@ import typer
 from yaffle.cli.app import app
 
 WANTED = {
-    "serve", "engine", "api", "engines", "demo", "status", "why", "events", "stop", "doctor",
+    "serve", "watch", "engine", "api", "engines", "demo", "status", "why", "events", "stop", "doctor",
     "explain", "decision list", "decision check", "decisions list", "decisions check", "db restored",
     *(f"profile {w}" for w in ("create", "validate", "list", "show", "update", "delete")),
     *(f"profile-type {w}" for w in ("list", "show", "ops")),

@@ -4,7 +4,7 @@ Nothing of OpenStack's libraries is imported before the first call: they take a 
 an engine without a cloud does not need them installed.
 """
 
-from yaffle.clouds.openstack.client import Answer, Client
+from yaffle.clouds.openstack.client import Answer, Client, Identity
 from yaffle.clouds.openstack.cloud import Cloud
 from yaffle.clouds.openstack.credentials import (
     ApplicationCredential,
@@ -13,6 +13,7 @@ from yaffle.clouds.openstack.credentials import (
     read_credentials,
 )
 from yaffle.clouds.openstack.faults import CloudBusy, CloudUnavailable
+from yaffle.clouds.openstack.looking import LookedAt, lasting, looked_at
 
 __all__ = [
     "Answer",
@@ -23,5 +24,9 @@ __all__ = [
     "CloudUnavailable",
     "CloudsYaml",
     "Credentials",
+    "Identity",
+    "LookedAt",
+    "lasting",
+    "looked_at",
     "read_credentials",
 ]

@@ -50,6 +50,16 @@ class Places:
     """Takes a type of service and returns its address; None where the catalog has it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who we are to the cloud; names may be empty."""
+
+    user: str
+    project: str
+    project_id: str
+    roles: tuple[str, ...]
+
+
 class Client:
     """Methods block, and raise what `faults` says; never used outside the thread it was made for."""
 
@@ -78,6 +88,26 @@ class Client:
     def user_id(self) -> str:
         """Who we are to the cloud; may fetch a token first."""
         return self._guarded(self._session.get_user_id) or ""
+
+    @property
+    def identity(self) -> Identity:
+        """Who we are, in words; may fetch a token first."""
+
+        def told() -> Identity:
+            from keystoneauth1.identity.base import BaseIdentityPlugin  # noqa: PLC0415
+
+            auth = self._session.auth
+            if not isinstance(auth, BaseIdentityPlugin):
+                return Identity(user="", project="", project_id="", roles=())
+            access = auth.get_access(self._session)
+            return Identity(
+                user=access.username or "",
+                project=access.project_name or "",
+                project_id=access.project_id or "",
+                roles=tuple(sorted(access.role_names or ())),
+            )
+
+        return self._guarded(told)
 
     def get(
         self,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from yaffle.clouds.openstack.client import Client, Places
 from yaffle.clouds.openstack.credentials import ApplicationCredential, CloudsYaml, plugin_of
 from yaffle.clouds.openstack.faults import CloudBusy, CloudUnavailable
+from yaffle.clouds.openstack.passing import Passes, everything
 
 if TYPE_CHECKING:
     from keystoneauth1.session import Session
@@ -38,8 +39,10 @@ class Cloud:
         *,
         threads: int = THREADS,
         queue: int = QUEUE,
+        passes: Passes = everything,
     ) -> None:
         self.credentials = credentials
+        self._passes = passes
         self._clock = clock
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="yaffle-openstack")
         self._places = threads + queue
@@ -104,7 +107,12 @@ class Cloud:
         for scheme in ("http://", "https://"):
             session.mount(
                 scheme,
-                ClampedAdapter(deadline, self._clock.monotonic_s, connections=self._connects),
+                ClampedAdapter(
+                    deadline,
+                    self._clock.monotonic_s,
+                    connections=self._connects,
+                    passes=self._passes,
+                ),
             )
         return session, deadline, where
 

@@ -15,6 +15,9 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
 
+from yaffle.clouds.openstack.passing import Passes, everything
+from yaffle.errors import Forbidden
+
 CONNECT_S: Final = 5.0
 _LEFT_MIN_S: Final = 0.05
 
@@ -27,11 +30,19 @@ class Deadline(threading.local):
 
 
 class ClampedAdapter(HTTPAdapter):
-    """Gives each request what is left of its thread's deadline, and no more."""
+    """Gives each request what is left of its thread's deadline, and no more; sends what may pass."""
 
-    def __init__(self, deadline: Deadline, now_s: Callable[[], float], *, connections: int) -> None:
+    def __init__(
+        self,
+        deadline: Deadline,
+        now_s: Callable[[], float],
+        *,
+        connections: int,
+        passes: Passes = everything,
+    ) -> None:
         self._deadline = deadline
         self._now_s = now_s
+        self._passes = passes
         super().__init__(pool_connections=4, pool_maxsize=connections, max_retries=0)
 
     def send(
@@ -43,9 +54,16 @@ class ClampedAdapter(HTTPAdapter):
         cert: str | tuple[str, str] | None = None,
         proxies: dict[str, str] | None = None,
     ) -> requests.Response:
-        """Send within what is left; raise `requests.Timeout` where nothing is left."""
+        """Send within what is left; raise `requests.Timeout` where nothing is left.
+
+        Raises Forbidden for what may not pass; then nothing was sent.
+        """
         left_s = self._deadline.until_s - self._now_s()
         self._deadline.sent = False
+        if not self._passes(request.method or "", request.url or ""):
+            raise Forbidden(
+                f"{request.method} {request.url}: not sent, this cloud is only looked at"
+            )
         if left_s < _LEFT_MIN_S:
             raise requests.Timeout("no time was left to send it", request=request)
         try:

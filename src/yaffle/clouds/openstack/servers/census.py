@@ -89,9 +89,15 @@ def since(newest: str) -> str:
 class Census:
     """Shared by all threads of a profile."""
 
-    def __init__(self, clock: Clock, *, full_s: float = FULL_S) -> None:
+    def __init__(self, clock: Clock, *, full_s: float = FULL_S, shared_s: float = 0.0) -> None:
+        """`shared_s`: a list that was begun so lately is good enough, unless a full one is wanted.
+
+        For those who read many clusters of one cloud: all of them share a request. It must be
+        shorter than the pause between two looks at the same cluster, or one list counts as two.
+        """
         self._clock = clock
         self._full_s = full_s
+        self._shared_s = shared_s
         self._changed = threading.Condition()
         self._begun = 0
         self._over = 0
@@ -99,11 +105,15 @@ class Census:
         self._answer: Snapshot | YaffleError | None = None
         self._known: Snapshot | None = None
         self._swept_s = 0.0
+        self._began_s = 0.0
+        """When the pass began that `_known` is of."""
         self._full_due = True
 
     def take(self, nova: Nova, *, full: bool = False) -> Snapshot:
         """Return the servers as of after this call; raises what asking for them has raised."""
         with self._changed:
+            if not full and (recent := self._recent()) is not None:
+                return recent
             self._full_due = self._full_due or full
             wanted = self._begun + 1
             while self._running:
@@ -111,9 +121,12 @@ class Census:
                     raise CloudBusy("the list of servers was not there in time")
                 if self._over >= wanted:
                     return self._shared()
+                if not full and (recent := self._recent()) is not None:
+                    return recent
             self._begun += 1
             mine, self._running = self._begun, True
             known, self._full_due = self._usable(), False
+            began_s = self._clock.monotonic_s()
         answer: Snapshot | YaffleError = CloudUnavailable("the list was given up", sent=False)
         try:
             answer = self._pass(nova, known)
@@ -124,10 +137,16 @@ class Census:
                 self._running = False
                 self._over, self._answer = mine, answer
                 self._known = answer if isinstance(answer, Snapshot) else None
+                self._began_s = began_s
                 self._changed.notify_all()
         if isinstance(answer, YaffleError):
             raise answer
         return answer
+
+    def _recent(self) -> Snapshot | None:
+        """Return the list that is known, if it was begun lately enough to be shared."""
+        age_s = self._clock.monotonic_s() - self._began_s
+        return self._known if age_s < self._shared_s else None
 
     def _shared(self) -> Snapshot:
         if isinstance(self._answer, YaffleError):

@@ -17,6 +17,7 @@ from yaffle.drivers.profiles.nova_server import (
     deleting,
     evacuating,
     hosting,
+    listing,
     reading,
     rebuilding,
     snapshotting,
@@ -39,6 +40,7 @@ from yaffle.model.operations import (
     InspectionState,
     Operation,
     OperationSpec,
+    Present,
     Progress,
     Promise,
     Reading,
@@ -48,7 +50,15 @@ from yaffle.model.properties import Schema
 from yaffle.ports.context import DriverContext
 
 if TYPE_CHECKING:
-    from yaffle.ports.profile import Adopting, Curing, Describing, Hosted, Profile, Tracing
+    from yaffle.ports.profile import (
+        Adopting,
+        Curing,
+        Describing,
+        Hosted,
+        Listing,
+        Profile,
+        Tracing,
+    )
 
 T = TypeVar("T")
 Step = Callable[[Job], Progress]
@@ -76,12 +86,14 @@ class NovaServer:
     schema: ClassVar[Schema] = SCHEMA
     cures: ClassVar[Mapping[str, str]] = CURES
 
-    def __init__(self, context: DriverContext, *, cloud: Cloud | None = None) -> None:
+    def __init__(
+        self, context: DriverContext, *, cloud: Cloud | None = None, shared_s: float = 0.0
+    ) -> None:
         section = Section(context.section or f'drivers."{self.type}"', context.settings)
         self._settings = NovaSettings.read(section)
         self._clock = context.clock
         self._cloud = cloud or Cloud(self._settings.credentials, context.clock)
-        self._census = Census(context.clock, full_s=self._settings.full_sweep_s)
+        self._census = Census(context.clock, full_s=self._settings.full_sweep_s, shared_s=shared_s)
         self._memory = Memory()
 
     def validate(self, spec: Mapping[str, object]) -> Mapping[str, object]:
@@ -107,6 +119,12 @@ class NovaServer:
         except (TimeoutError, YaffleError) as error:
             why = _why(error, deadline_s)
             return [HostReading(name="", up=None, detail=why) for _ in targets]
+
+    async def present(self, *, groups: bool, deadline_s: float) -> Sequence[Present]:
+        """Return every server that we may see."""
+        return await self._ask(
+            lambda n: listing.present(n, self._census, groups=groups), deadline_s
+        )
 
     async def cause(self, target: Target, *, deadline_s: float) -> Cause:
         """Say who brought the server into the state it is in."""
@@ -232,4 +250,5 @@ if TYPE_CHECKING:
     _adopts: type[Adopting] = NovaServer
     _hosted: type[Hosted] = NovaServer
     _traces: type[Tracing] = NovaServer
+    _lists: type[Listing] = NovaServer
     _cures: type[Curing] = NovaServer

@@ -1,0 +1,46 @@
+"""All servers that there are, whether or not they are anybody's nodes: what a watch is made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yaffle.clouds.openstack.owner import NODE
+from yaffle.clouds.openstack.servers.mapping import words_of
+from yaffle.drivers.profiles.nova_server.marks import OURS
+from yaffle.drivers.profiles.nova_server.reading import PROJECT
+from yaffle.model.operations import Present
+
+if TYPE_CHECKING:
+    from yaffle.clouds.openstack.servers.census import Census
+    from yaffle.clouds.openstack.servers.documents import Listed
+    from yaffle.drivers.profiles.nova_server.documents import Group
+    from yaffle.drivers.profiles.nova_server.nova import Nova
+
+
+def present(nova: Nova, census: Census, *, groups: bool) -> list[Present]:
+    """Return every server, the oldest first; with `groups` also the server group of each.
+
+    Raises what asking for them has raised.
+    """
+    found = census.take(nova).servers.values()
+    group_of = {ident: g for g in nova.server_groups() for ident in g.members} if groups else {}
+    ordered = sorted(found, key=lambda s: (s.created, s.id))
+    return [_present(server, group_of.get(server.id)) for server in ordered]
+
+
+def _present(server: Listed, group: Group | None) -> Present:
+    facts: dict[str, object] = {
+        PROJECT: server.tenant_id,
+        "zone": server.zone,
+        "host": server.host,
+        "group_id": group.id if group else None,
+        "group": group.name if group else None,
+        "metadata": {k: v for k, v in server.metadata.items() if k not in OURS},
+    }
+    return Present(
+        physical_id=server.id,
+        name=server.name,
+        detail=words_of(server),
+        owner=server.metadata.get(NODE, ""),
+        facts={key: value for key, value in facts.items() if value},
+    )
