@@ -37,8 +37,14 @@ def incidents() -> str:
     return join(
         "# Incidents and notifications",
         "Every change of an incident is one event and one message for each notifier, written in the\n"
-        "same transaction. A node has at most one open incident.",
+        "same transaction. A node has at most one open incident, and a host as well.",
         table(("state", "ends it", "notification topic", "event level", "meaning"), rows),
+        "## Of a host",
+        "Nodes that fail with their host have an incident each, whose `parent_id` names that of the\n"
+        "host: `node` is empty there, `node_name` is `host NAME`, `cause` is `host-lost` or\n"
+        "`host-unclear`. It opens with the first of them and ends with the last, as the worst of them\n"
+        "ended. The notifiers are told of the host; of its nodes only who needs a human. Only who may\n"
+        "see all projects sees it. Why: [Hosts](../explanation/hosts.md).",
         "## The message",
         'A webhook gets `{"id", "topic", "at", "attempt", "data"}`. `id` stays the same on every\n'
         "attempt. `at` is ISO 8601, UTC. The fields of `data`:",
@@ -52,6 +58,7 @@ def _body_fields() -> list[tuple[str, str]]:
     return [
         ("`incident`, `node`, `cluster`", "ids"),
         ("`node_name`, `cluster_name`", "names"),
+        ("`parent`", "id of the incident of the host that the node failed with; or empty"),
         ("`state`", "a state of the table above"),
         ("`cause`", "code of a [problem](outcomes.md#problems)"),
         ("`reason`", "one line for a person"),

@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import event, select
+from tests.sim.outages import Outages
 from tests.sim.recheck import Recheck
 
 from yaffle.core.pauses import covering
@@ -37,6 +38,7 @@ class Audit:
         """Operation id → the kinds handed to drivers under it."""
         self.broken: list[str] = []
         self.recheck = Recheck(stage.store.engine, self.fail)
+        self.outages = Outages(stage.store.engine, self.fail)
         event.listen(stage.store.engine, "after_cursor_execute", self._saw)
 
     def _saw(self, _c: Any, _cur: Any, statement: str, *_rest: Any) -> None:
@@ -114,6 +116,7 @@ class Audit:
 
     def written(self) -> None:
         self.recheck()
+        self.outages()
         if not self._dirty:
             return
         self._dirty = False

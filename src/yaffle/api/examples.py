@@ -106,6 +106,7 @@ STEP: Final[Example] = {
 }
 INCIDENT: Final[Example] = {
     "id": "2f0f7d0c-7a3e-4d0c-8a7a-6f6f1c6c8b01",
+    "parent_id": None,
     "node_id": NODE["id"],
     "node": "web-1",
     "cluster_id": CLUSTER["id"],

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
+from yaffle.core.hosts import BY_HOST, Fault, is_lost, judge, ladder_of, may_count_as_one
 from yaffle.core.pauses import covering
 from yaffle.core.retry import spent
 from yaffle.model.health import Health
@@ -42,6 +43,8 @@ class Cell:
     """Under maintenance: what becomes of it is no storm, but its recovery is still one in flight."""
     domain: str
     """Empty where the policy knows no failure domains."""
+    host: str = ""
+    """The lost host that it failed with, where all of that host counts as one failure."""
 
 
 Picture = Mapping[Cell, int]
@@ -58,6 +61,8 @@ class Tally:
     in_flight: int
     domains: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     """Per failure domain: sick, suspect, threshold."""
+    hosts: int = 0
+    """Lost hosts among `sick`, each counted as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +83,42 @@ def threshold_of(limit: Threshold, capacity: int) -> int:
     return max(1, ceil(tenths * capacity / 1000))
 
 
-def cell_of(view: ClusterView, node: NodeView, now_us: int) -> Cell:
-    """Return the kind of a node; the storm brake does not count planned work as failures."""
+def as_one(view: ClusterView) -> frozenset[str]:
+    """Return the lost hosts that count as one failure each, however many nodes failed with them.
+
+    A policy whose failure domain is the host brakes by host already, and says itself how many.
+    """
+    lost = frozenset(n.host.name for n in view.nodes if n.host is not None and is_lost(n.host))
+    limits = view.recovery.limits
+    allowed = threshold_of(limits.max_unhealthy, view.hosts)
+    if limits.domain == BY_HOST or not may_count_as_one(len(lost), view.hosts, allowed):
+        return frozenset()
+    return lost
+
+
+def cell_of(
+    view: ClusterView, node: NodeView, now_us: int, whole: frozenset[str] | None = None
+) -> Cell:
+    """Return the kind of a node; the storm brake does not count planned work as failures.
+
+    `whole`: what `as_one` says, where it is known already.
+    """
     kind = PauseKind.MAINTENANCE
+    name = node.host.name if node.host is not None and is_lost(node.host) else ""
     return Cell(
         health=node.health,
         recovering=node.recovering,
         planned=bool(view.pauses)
         and bool(covering(view.pauses, kind, node.node_id, view.cluster_id, now_us)),
         domain="" if view.recovery.limits.domain is None else node.domain,
+        host=name if name and name in (as_one(view) if whole is None else whole) else "",
     )
 
 
 def picture(view: ClusterView, now_us: int) -> Picture:
     """Count the nodes of each kind."""
-    return Counter(cell_of(view, node, now_us) for node in view.nodes)
+    whole = as_one(view)
+    return Counter(cell_of(view, node, now_us, whole) for node in view.nodes)
 
 
 def with_recovery(seen: Picture, cell: Cell) -> Picture:
@@ -118,10 +144,15 @@ def tally(seen: Picture, limits: Limits, desired_capacity: int) -> Tally:
     sick: Counter[str] = Counter()
     suspect: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
+    hosts = {(c.domain, c.host) for c in seen if c.host and not c.planned and _ails(c)}
+    for domain, _ in hosts:
+        sick[domain] += 1
     for cell, count in seen.items():
         if cell.planned:
             continue
         sizes[cell.domain] += count
+        if cell.host:
+            continue
         sick[cell.domain] += count * is_sick(cell)
         suspect[cell.domain] += count * is_suspect(cell)
     return Tally(
@@ -134,7 +165,12 @@ def tally(seen: Picture, limits: Limits, desired_capacity: int) -> Tally:
             for name, size in sorted(sizes.items())
             if name and limits.domain is not None
         },
+        hosts=len(hosts),
     )
+
+
+def _ails(node: NodeView | Cell) -> bool:
+    return is_sick(node) or is_suspect(node)
 
 
 def numbers_of(view: ClusterView, node: NodeView, seen: Tally) -> Mapping[str, object]:
@@ -147,6 +183,21 @@ def numbers_of(view: ClusterView, node: NodeView, seen: Tally) -> Mapping[str, o
         "max_in_flight": view.recovery.limits.max_in_flight,
         "attempt": node.retry.attempts + 1,
         "attempts_allowed": view.recovery.retry.attempts,
+        **_of_host(node, seen),
+    }
+
+
+def _of_host(node: NodeView, seen: Tally) -> Mapping[str, object]:
+    """Return the numbers of a lost host: its own, and how many such were counted as one failure."""
+    host = node.host
+    if host is None or not is_lost(host):
+        return {"lost_hosts": seen.hosts} if seen.hosts else {}
+    return {
+        "host": host.name,
+        "host_sick": host.sick,
+        "host_suspect": host.suspect,
+        "host_watched": host.watched,
+        "lost_hosts": seen.hosts,
     }
 
 
@@ -219,6 +270,23 @@ def _cooling(view: ClusterView, node: NodeView, _tally: Tally, now_us: int) -> F
     )
 
 
+def _host_unclear(view: ClusterView, node: NodeView, _seen: Tally, now_us: int) -> Finding | None:
+    if view.released_until_us is not None and now_us < view.released_until_us:
+        return None
+    host = node.host
+    if host is None or judge(host) is not Fault.HOST_UNCLEAR:
+        return None
+    return Finding(
+        numbers={
+            "host": host.name,
+            "word": host.word.value,
+            "sick": host.sick,
+            "suspect": host.suspect,
+            "watched": host.watched,
+        }
+    )
+
+
 def _storm(view: ClusterView, _node: NodeView, seen: Tally, now_us: int) -> Finding | None:
     if view.released_until_us is not None and now_us < view.released_until_us:
         return None
@@ -234,6 +302,7 @@ def _storm(view: ClusterView, _node: NodeView, seen: Tally, now_us: int) -> Find
             "threshold": seen.threshold,
             "capacity": view.desired_capacity,
             "in_flight": seen.in_flight,
+            **({"lost_hosts": seen.hosts} if seen.hosts else {}),
         }
     )
 
@@ -256,7 +325,8 @@ def _domain_storm(view: ClusterView, node: NodeView, seen: Tally, now_us: int) -
 def _observing(view: ClusterView, node: NodeView, seen: Tally, _now: int) -> Finding | None:
     if view.recovery.mode is not RecoveryMode.OBSERVE:
         return None
-    would = [a.name for a in view.recovery.actions]
+    host = None if node.requested_by else node.host
+    would = [a.name for a in ladder_of(view.recovery.actions, host)]
     return Finding(numbers={"would": would, **numbers_of(view, node, seen)})
 
 
@@ -276,6 +346,7 @@ BRAKES: Final[tuple[Brake, ...]] = (
     Brake(HoldReason.RESETTLING, False, _resettling),
     Brake(HoldReason.NEEDS_HUMAN, True, _needs_human),
     Brake(HoldReason.COOLING_DOWN, True, _cooling),
+    Brake(HoldReason.HOST_UNCLEAR, True, _host_unclear),
     Brake(HoldReason.STORM, True, _storm),
     Brake(HoldReason.DOMAIN_STORM, True, _domain_storm),
     Brake(HoldReason.IN_FLIGHT, False, _in_flight),

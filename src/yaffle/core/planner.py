@@ -25,6 +25,7 @@ from yaffle.core.brakes import (
     tally,
     with_recovery,
 )
+from yaffle.core.hosts import Fault, is_lost, ladder_of
 from yaffle.model.health import Health
 from yaffle.model.incident import Decision, Hold, HoldReason, Recover
 
@@ -91,11 +92,14 @@ def decide(view: ClusterView, node: NodeView, counts: Tally, now_us: int) -> Dec
             overrode.append(brake.reason)
             continue
         return _hold(view, node, brake.reason, finding)
+    # A person who asks for a node means what the policy, or they themselves, say is done to it.
+    host = None if node.requested_by else node.host
+    problem = HOST_LOST if is_lost(host) else node.problem
     return Recover(
         node_id=node.node_id,
         cluster_id=view.cluster_id,
-        ladder=view.recovery.actions,
-        cause=f"requested by {node.requested_by}" if node.requested_by else node.problem,
+        ladder=ladder_of(view.recovery.actions, host),
+        cause=f"requested by {node.requested_by}" if node.requested_by else problem,
         numbers=numbers_of(view, node, counts),
         overrode=tuple(overrode),
     )
@@ -116,6 +120,8 @@ def _hold(view: ClusterView, node: NodeView, reason: HoldReason, finding: Findin
     )
 
 
+HOST_LOST: Final = Fault.HOST_LOST.value
+"""What a recovery names as its cause where the node has failed with its host."""
 VOLATILE: Final = frozenset({"left_s", "holders"})
 """Numbers that change by themselves while nothing changes."""
 COUNTS: Final = frozenset({"sick", "suspect", "in_flight", "asked", "answered"})

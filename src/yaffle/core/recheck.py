@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Final
 
 from yaffle.core import problems
 from yaffle.core.blindness import Blindness, is_blind
-from yaffle.core.brakes import tally
+from yaffle.core.brakes import tally, threshold_of
 from yaffle.core.budgets import Bucket, BudgetLimit, Refusal, Scope, debit
+from yaffle.core.hosts import BY_HOST, may_count_as_one
 from yaffle.core.planner import candidates, decide
 from yaffle.core.record import (
     PAUSES_MAX,
@@ -123,6 +124,17 @@ def _written(stored: Stored, record: Record) -> Iterator[Disagreement]:
     for kind, count in record.more_pauses.items():
         if sum(p.kind is kind for p in record.pauses) != PAUSES_MAX:
             yield Disagreement(field=f"{RECORD}.more_pauses.{kind}", stored=count, recomputed=0)
+    yield from _as_one(record)
+
+
+def _as_one(record: Record) -> Iterator[Disagreement]:
+    """Lost hosts count as one failure each only while others are left, and few are lost."""
+    named = {kind.host for kind in record.nodes if kind.host}
+    limits = record.healing.limits
+    allowed = threshold_of(limits.max_unhealthy, record.hosts)
+    may = limits.domain != BY_HOST and may_count_as_one(len(named), record.hosts, allowed)
+    if named and not may:
+        yield Disagreement(field=f"{RECORD}.nodes", stored=sorted(named), recomputed=[])
 
 
 def _differing(*compared: tuple[str, object, object]) -> Iterator[Disagreement]:
@@ -252,13 +264,18 @@ def _decided(stored: Stored, record: Record) -> Iterator[Disagreement]:
         ("inputs.health", inputs.get("health"), memory.health.value),
         ("inputs.settled", inputs.get("settled"), memory.settled),
         ("inputs.problem", inputs.get("problem"), problems.explain(memory)),
-        ("inputs.ladder", inputs.get("ladder"), [a.name for a in view.recovery.actions]),
+        ("inputs.ladder", inputs.get("ladder"), _ladder(view, comes)),
     )
     if isinstance(comes, Recover):
         yield from _differing(
             ("inputs.cause", inputs.get("cause"), comes.cause),
             ("inputs.overrode", inputs.get("overrode"), [r.value for r in comes.overrode]),
         )
+
+
+def _ladder(view: ClusterView, comes: Decision) -> list[str]:
+    rungs = comes.ladder if isinstance(comes, Recover) else view.recovery.actions
+    return [rung.name for rung in rungs]
 
 
 def _asked(stored: Stored, record: Record, comes: Decision) -> Iterator[Disagreement]:
@@ -338,6 +355,7 @@ def view_of(stored: Stored, record: Record) -> ClusterView:
         recovery=recovery,
         pauses=tuple(_pauses_of(record)),
         released_until_us=record.released_until_us,
+        hosts=record.hosts,
         blind=None if sight.road else blind,
         lost=record.lost,
     )
@@ -358,6 +376,7 @@ def _node_of(stored: Stored, record: Record, recovery: Recovery) -> NodeView:
         domain=subject.domain,
         retry=stable(state, recovery.retry, well_us, record.now_us),
         marked=believed.mark is not None,
+        host=record.host,
         requested_by=subject.requested_by,
         problem=problems.diagnose(memory_of(believed)).code,
     )

@@ -15,14 +15,18 @@ from typing import Final, Literal
 import msgspec
 
 from yaffle.core.brakes import Cell, Picture
+from yaffle.core.hosts import HostSight
 from yaffle.core.verdict import Belief
 from yaffle.model.health import Health, Outcome
 from yaffle.model.ids import ModeKey
 from yaffle.model.incident import PauseKind, PauseScope
 from yaffle.model.policy import Conditional, Limits, ModeType, RecoveryMode
 
-VERSION: Final = 1
-"""Of the record and of the rules that read it; a decision made by other rules is not judged."""
+VERSION: Final = 2
+"""Of the record and of the rules that read it; a decision made by later rules is not judged.
+
+2: hosts. A record of 1 tells of none, and comes to the same by both.
+"""
 RECORD: Final = "record"
 """Under this name the record lies among a decision's inputs."""
 PAUSES_MAX: Final = 8
@@ -127,6 +131,8 @@ class Kind:
     planned: bool
     here: bool
     nodes: int
+    host: str = ""
+    """The lost host that they failed with, where it counts as one failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +179,7 @@ class Purse:
 class Record:
     """Everything that one decision was made from."""
 
-    v: Literal[1]
+    v: Literal[1, 2]
     now_us: int
     policy_id: str
     policy_version: str
@@ -192,6 +198,10 @@ class Record:
     more_pauses: Mapping[PauseKind, int]
     purses: tuple[Purse, ...]
     """Empty where the brakes held already: then no budget was asked."""
+    host: HostSight | None = None
+    """The machine under the node."""
+    hosts: int = 0
+    """Machines under the cluster's nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,14 +240,21 @@ def unpack(values: object) -> Record:
 
 def kinds(seen: Picture, domain: str) -> tuple[Kind, ...]:
     """Return a picture with all domains but one's own run together, in a fixed order."""
-    counts: dict[tuple[Health, bool, bool, bool], int] = {}
+    counts: dict[tuple[Health, bool, bool, bool, str], int] = {}
     for cell, count in seen.items():
         here = bool(domain) and cell.domain == domain
-        key = (cell.health, cell.recovering, cell.planned, here)
+        key = (cell.health, cell.recovering, cell.planned, here, cell.host)
         counts[key] = counts.get(key, 0) + count
     return tuple(
-        Kind(health=h, recovering=r, planned=p, here=here, nodes=counts[h, r, p, here])
-        for h, r, p, here in sorted(counts)
+        Kind(
+            health=h,
+            recovering=r,
+            planned=p,
+            here=here,
+            nodes=counts[h, r, p, here, host],
+            host=host,
+        )
+        for h, r, p, here, host in sorted(counts)
     )
 
 
@@ -249,6 +266,7 @@ def picture_of(found: tuple[Kind, ...], domain: str) -> Picture:
             recovering=kind.recovering,
             planned=kind.planned,
             domain=domain if kind.here else "",
+            host=kind.host,
         ): kind.nodes
         for kind in found
     }

@@ -109,6 +109,8 @@ class Pass:
             purses=tuple(
                 _purse(key, bucket, self.budgets[key[0]]) for key, bucket in buckets.items()
             ),
+            host=node.host,
+            hosts=view.hosts,
         )
 
     def _pauses(self, node: NodeView) -> tuple[tuple[Paused, ...], Mapping[PauseKind, int]]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from yaffle.core.blindness import Blindness
+    from yaffle.core.hosts import HostSight
     from yaffle.core.retry import RetryState
     from yaffle.model.ids import ClusterId, NodeId
     from yaffle.model.incident import Pause
@@ -33,6 +34,8 @@ class NodeView:
     domain: str = ""
     retry: RetryState
     marked: bool = False
+    host: HostSight | None = None
+    """What is known of the machine under it, where it is sick or doubted and names one."""
     blind: Blindness | None = None
     """Its failure rests on a road by which nobody answers us."""
     requested_by: str = ""
@@ -57,6 +60,8 @@ class ClusterView:
     """An operator released the storm brake until then."""
     blind: Blindness | None = None
     """Nobody answers us by any road."""
+    hosts: int = 0
+    """Machines under its nodes, as far as nodes name them."""
     lost: tuple[str, ...] = ()
     """Dependencies without which we must not act: `prober`, `database`, `late loop`, `clock jump`."""
     labels: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))

@@ -18,7 +18,7 @@ from yaffle.core.planner import deciding
 from yaffle.core.recording import Pass
 from yaffle.core.verdict import conclude
 from yaffle.core.view import ClusterView, NodeView
-from yaffle.engine import targets
+from yaffle.engine import outages, targets
 from yaffle.engine.desk import Desk, Inputs
 from yaffle.engine.jobs.table import disturbs
 from yaffle.engine.saving import outdated
@@ -153,19 +153,24 @@ def build_view(
 ) -> ClusterView:
     """Return the cluster as the planner sees it."""
     work = _users_work(conn, inputs)
+    lost = outages.lost_hosts(conn, inputs.hosts)
+    watched = [r for r in rows.values() if r.status in DETECTABLE and r.id in inputs.memories]
     return ClusterView(
         cluster_id=inputs.cluster.id,
         name=inputs.cluster.name,
         desired_capacity=inputs.cluster.desired_capacity,
         nodes=tuple(
-            _node_view(kit, conn, inputs, row, locks.get(row.id), work, now_us)
-            for row in rows.values()
-            if row.status in DETECTABLE and row.id in inputs.memories
+            _node_view(kit, conn, inputs, row, locks.get(row.id), work, lost, now_us)
+            for row in watched
         ),
         recovery=inputs.policy.recovery,
         pauses=tuple(pauses.in_force(conn, now_us)),
         released_until_us=pauses.released_until(conn, inputs.cluster.id),
         blind=inputs.sights.whole if is_blind(inputs.sights.whole) else None,
+        # They are counted only where a failure may be that of one of them.
+        hosts=len({name for row in watched if (name := targets.host_of(row))})
+        if inputs.hosts
+        else 0,
         lost=inputs.lost,
     )
 
@@ -187,6 +192,7 @@ def _node_view(
     row: NodeRow,
     lock: ActionRow | None,
     work: str,
+    lost: frozenset[str],
     now_us: int,
 ) -> NodeView:
     memory = inputs.memories[row.id]
@@ -209,6 +215,9 @@ def _node_view(
         domain=str(row.attributes.get(domain, "")) if domain else "",
         retry=fresh,
         marked=memory.mark is not None,
+        host=outages.sight_of(row, memory, inputs.hosts, lost)
+        if recovering or memory.health in {Health.UNHEALTHY, Health.SUSPECT}
+        else None,
         blind=sight if is_blind(sight) else None,
         requested_by=str(lock.inputs.get("by", "a person")) if requested and lock else "",
         # Of nodes that are well nothing is wrong; a cluster has a thousand of them.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from yaffle.core.ageing import next_change_us
 from yaffle.core.verdict import NodeMemory, conclude, observe, resettle, restart, set_mark
 from yaffle.engine.saving import OUTLIVED, Saved
-from yaffle.engine.targets import mark_of, memory_of
+from yaffle.engine.targets import host_of, mark_of, memory_of
 from yaffle.model.health import Health, Observation
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ class Beliefs:
         self.sick: set[NodeId] = set()
         """Those believed unhealthy."""
         self.counts: Counter[Health] = Counter()
+        self.hosts: dict[str, set[NodeId]] = {}
+        """The nodes on each machine, where they name one."""
+        self._host_of: dict[NodeId, str] = {}
         self._saved: dict[NodeId, Saved] = {}
         self._graces: dict[NodeId, int | None] = {}
         """When the grace of each began, as its row said last."""
@@ -155,6 +158,7 @@ class Beliefs:
         self._graces[ident] = row.grace_us
         (self._outlived.add if row.status in OUTLIVED else self._outlived.discard)(ident)
         self._put(before, after)
+        self._stands_on(ident, host_of(row))
         self._unsaved.add(ident)
         self._enter(ident, 0)
         return news
@@ -196,7 +200,26 @@ class Beliefs:
         self.counts[after.health] += 1
         (self.sick.add if after.health is Health.UNHEALTHY else self.sick.discard)(ident)
 
+    def on_host(self, name: str) -> Iterable[NodeMemory]:
+        """Return what is remembered of the nodes on one machine."""
+        return (self.memories[i] for i in self.hosts.get(name, ()))
+
+    def hosts_of(self, idents: Iterable[NodeId]) -> Iterable[str]:
+        """Return the machines under these nodes, each once and in a fixed order."""
+        return sorted({self._host_of[i] for i in idents if i in self._host_of})
+
+    def _stands_on(self, ident: NodeId, name: str) -> None:
+        before = self._host_of.pop(ident, "")
+        if before:
+            self.hosts[before].discard(ident)
+            if not self.hosts[before]:
+                del self.hosts[before]
+        if name:
+            self._host_of[ident] = name
+            self.hosts.setdefault(name, set()).add(ident)
+
     def _forget(self, ident: NodeId) -> None:
+        self._stands_on(ident, "")
         self.counts[self.memories.pop(ident).health] -= 1
         for index in (self._saved, self._graces, self._due_of):
             index.pop(ident, None)

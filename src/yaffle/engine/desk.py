@@ -6,18 +6,20 @@ One `Desk` lives for one transaction. A decision is written only when it says so
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 from yaffle.core import problems, retry
+from yaffle.core.hosts import Fault, is_lost, judge
 from yaffle.core.planner import bucket
 from yaffle.core.recording import Past, stored
 from yaffle.engine import hints, news, spending, targets
 from yaffle.engine.naming import names_of, recover_action
+from yaffle.engine.outages import NO_HOSTS, Counts, Outages
 from yaffle.engine.scene import in_place_names
 from yaffle.engine.snapshot import Snapshot, pack
 from yaffle.model.health import Health, NodeStatus
-from yaffle.model.ids import ActionId, NodeId
+from yaffle.model.ids import ActionId, IncidentId, NodeId
 from yaffle.model.incident import Decision, Hold, HoldReason, IncidentState, Recover
 from yaffle.store import actions, catalog, incidents
 
@@ -53,6 +55,8 @@ class Inputs:
     lost: tuple[str, ...]
     told: Mapping[NodeId, tuple[object, ...]]
     """The last decision stored per node, so that only changes are written."""
+    hosts: Counts = field(default_factory=lambda: NO_HOSTS)
+    """What was counted of each host on which a node of the cluster is sick."""
 
 
 class Desk:
@@ -74,6 +78,8 @@ class Desk:
         self.locks = locks
         self.made_from = made_from
         self.now_us = made_from.now_us
+        self._outages = Outages(kit, conn, made_from.now_us)
+        self._joined: set[IncidentId] = set()
         self._purse = spending.Purse(kit, conn, made_from.now_us)
         self.told: dict[NodeId, tuple[object, ...]] = {}
         self.held: dict[str, int] = {}
@@ -91,7 +97,7 @@ class Desk:
                 decision = _refused(decision, asked.refusal)
         match decision:
             case Recover():
-                self._recover(decision, self._record(node, seen, buckets))
+                self._recover(decision, node, self._record(node, seen, buckets))
             case Hold():
                 self._hold(decision, node, seen, buckets)
         return decision
@@ -108,10 +114,23 @@ class Desk:
         memory = self.inputs.memories[node.node_id]
         return self.made_from.record(node, past, memory, seen, buckets)
 
-    def _recover(self, decision: Recover, record: Record) -> None:
+    def _outage(self, node: NodeView) -> IncidentRow | None:
+        """Return the incident of the host that the node failed with; all that did become its parts."""
+        memory = self.inputs.memories[node.node_id]
+        outage = self._outages.of(node.host, memory.first_fail_us)
+        if outage is None or node.host is None or outage.id in self._joined:
+            return outage
+        self._joined.add(outage.id)
+        name = node.host.name
+        parts = (n for n in self.made_from.view.nodes if n.host and n.host.name == name)
+        self._outages.join(outage, [n.node_id for n in parts if judge(n.host) is not Fault.NODE])
+        return outage
+
+    def _recover(self, decision: Recover, node: NodeView, record: Record) -> None:
         """Insert the action with its incident and its news."""
         row = self.rows[decision.node_id]
         self.written += 1
+        outage = self._outage(node)
         memory = self.inputs.memories[row.id]
         incident = news.open_incident(
             self.kit,
@@ -119,11 +138,11 @@ class Desk:
             row,
             self.inputs.cluster.name,
             cause=decision.cause,
-            reason=problems.explain(memory),
-            first_fail_us=memory.first_fail_us,
+            memory=memory,
             now_us=self.now_us,
+            parent=outage.id if outage else None,
         )
-        action_id, ladder = self._action(row, decision, incident.id)
+        action_id, ladder = self._action(row, decision, incident.id, lost=is_lost(node.host))
         state = retry.started(targets.retry_of(row), self.inputs.policy.recovery.retry, self.now_us)
         catalog.set_node(
             self.conn,
@@ -149,25 +168,31 @@ class Desk:
             hold_numbers=None,
             decided_us=incident.decided_us or self.now_us,
         )
+        if outage is not None:
+            rungs = ", ".join(a.name for a in ladder)
+            why = f"trying {rungs}, {node.name} first"
+            self._outages.moved(outage, IncidentState.RECOVERING, why)
         self.told[row.id] = ("recover", action_id)
         self.admitted += 1
 
     def _action(
-        self, row: NodeRow, decision: Recover, incident_id: str
+        self, row: NodeRow, decision: Recover, incident_id: str, *, lost: bool
     ) -> tuple[ActionId, Sequence[RecoveryAction]]:
         """Insert the action, or make the waiting request ready; either way it holds the lock.
 
-        What is known to have happened travels with it, and its cheapest cure comes first (seed 1).
+        What is known to have happened travels with it, and its cheapest cure comes first (seed 1);
+        on a host that is `lost` nothing can be cured.
         """
         waiting = self.locks.get(row.id)
         profile = catalog.profile(self.conn, row.profile_id)
         asked = waiting.inputs if waiting else hints.of(self.inputs.memories[row.id], row)
         driver = self.kit.drivers.profiles.get(profile.type)
+        policy = self.inputs.policy
         snapshot = Snapshot.of(
-            self.inputs.policy,
+            replace(policy, recovery=replace(policy.recovery, actions=decision.ladder)),
             waiting.inputs if waiting else {},
             in_place=in_place_names(self.kit),
-            cure=hints.cure(driver, asked),
+            cure="" if lost else hints.cure(driver, asked),
         )
         target = targets.target_of(row, profile, self.inputs.cluster.name)
         names = names_of(target, incident_id)
@@ -219,9 +244,10 @@ class Desk:
         row = self.rows[decision.node_id]
         self.told[decision.node_id] = key
         self.kit.metrics.holds.labels(reason.value).inc()
+        outage = self._outage(node)
         incident = incidents.open_of(self.conn, row.id)
         if incident is None and row.exhausted_us is None and self._is_sick(row):
-            incident = self._reopen(row)
+            incident = self._reopen(row, outage)
         record = self._record(node, seen, buckets)
         self._store(decision, incident.id if incident else None, record)
         waiting = self.locks.get(row.id)
@@ -248,11 +274,19 @@ class Desk:
             hold_reason=reason.value,
             hold_numbers=dict(decision.numbers),
         )
+        if outage is not None and reason is not HoldReason.NEEDS_HUMAN:
+            self._outages.moved(
+                outage,
+                IncidentState.HELD,
+                f"held: {reason.value}",
+                hold_reason=reason.value,
+                hold_numbers=dict(decision.numbers),
+            )
 
     def _is_sick(self, row: NodeRow) -> bool:
         return self.inputs.memories[row.id].health is Health.UNHEALTHY
 
-    def _reopen(self, row: NodeRow) -> IncidentRow:
+    def _reopen(self, row: NodeRow, outage: IncidentRow | None) -> IncidentRow:
         memory = self.inputs.memories[row.id]
         return news.open_incident(
             self.kit,
@@ -260,9 +294,9 @@ class Desk:
             row,
             self.inputs.cluster.name,
             cause=problems.diagnose(memory).code,
-            reason=problems.explain(memory),
-            first_fail_us=memory.first_fail_us,
+            memory=memory,
             now_us=self.now_us,
+            parent=outage.id if outage else None,
         )
 
     def _exhaust(self, row: NodeRow) -> None:

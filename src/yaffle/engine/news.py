@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from yaffle.core import problems
 from yaffle.model.incident import IncidentState
 from yaffle.store import events, incidents
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from yaffle.core.verdict import NodeMemory
     from yaffle.engine.kit import Kit
     from yaffle.model.ids import IncidentId
     from yaffle.store.records import IncidentRow, NodeRow
@@ -44,6 +46,14 @@ ENDED = frozenset(
         IncidentState.SUPERSEDED,
     }
 )
+
+WORST_FIRST = (
+    IncidentState.EXHAUSTED,
+    IncidentState.RECOVERED,
+    IncidentState.ALREADY_HEALTHY,
+    IncidentState.SUPERSEDED,
+)
+"""What the incident of a host becomes: the first of these that one of its parts has ended as."""
 
 
 def node_event(
@@ -104,11 +114,73 @@ def change(
     )
     if state in ENDED:
         kit.metrics.incidents.labels(state.value).inc()
-    body = {
+    # Of fifteen nodes that failed with their host one message is sent, about the host; who needs a
+    # person is told of by name.
+    heard = tell and (incident.parent_id is None or state is IncidentState.EXHAUSTED)
+    body = _body(incident, state, reason, now_us, columns)
+    _append(kit, conn, _about(node, incident.id), state, reason, now_us, body, tell=heard)
+    if state in ENDED and incident.parent_id is not None:
+        _host_over(kit, conn, incident.parent_id, now_us)
+
+
+def host_change(
+    kit: Kit,
+    conn: Connection,
+    incident: IncidentRow,
+    state: IncidentState,
+    *,
+    reason: str,
+    now_us: int,
+    **columns: object,
+) -> None:
+    """Move the incident of a host to `state`, with its event and its messages."""
+    ended: dict[str, object] = {"open_key": None, "ended_us": now_us} if state in ENDED else {}
+    incidents.set_values(
+        conn, incident.id, state=state.value, reason=reason[:4000], **ended, **columns
+    )
+    about = events.Subject(
+        otype="HOST", oid=incident.id, oname=incident.node_name, incident_id=incident.id
+    )
+    body = _body(incident, state, reason, now_us, columns)
+    _append(kit, conn, about, state, reason, now_us, body, tell=True)
+
+
+def _host_over(kit: Kit, conn: Connection, parent: IncidentId, now_us: int) -> None:
+    """End the incident of a host with the last of its parts, as the worst of them ended."""
+    states = incidents.states_of_parts(conn, parent)
+    host = incidents.by_id(conn, parent)
+    if host is None or host.open_key is None or not states.keys() <= ENDED:
+        return
+    parts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    becomes = next(state for state in WORST_FIRST if state in states)
+    recovered = now_us if becomes is IncidentState.RECOVERED else None
+    host_change(
+        kit,
+        conn,
+        host,
+        becomes,
+        reason=f"nothing is left to be done: of its nodes {parts}",
+        now_us=now_us,
+        hold_reason=None,
+        hold_numbers=None,
+        recovered_us=recovered,
+    )
+
+
+def _body(
+    incident: IncidentRow,
+    state: IncidentState,
+    reason: str,
+    now_us: int,
+    columns: Mapping[str, object],
+) -> Mapping[str, object]:
+    """Return what is told; `parent` names the incident of the host that the node failed with."""
+    return {
         "incident": incident.id,
+        "parent": incident.parent_id or "",
         "state": state.value,
-        "node": node.id,
-        "node_name": node.name,
+        "node": incident.node_id,
+        "node_name": incident.node_name,
         "cluster": incident.cluster_id,
         "cluster_name": incident.cluster_name,
         "cause": incident.cause,
@@ -117,9 +189,22 @@ def change(
         "at_us": now_us,
         **{k: v for k, v in columns.items() if k in {"hold_reason", "hold_numbers"}},
     }
+
+
+def _append(
+    kit: Kit,
+    conn: Connection,
+    about: events.Subject,
+    state: IncidentState,
+    reason: str,
+    now_us: int,
+    body: Mapping[str, object],
+    *,
+    tell: bool,
+) -> None:
     events.append(
         conn,
-        _about(node, incident.id),
+        about,
         at_us=now_us,
         action="INCIDENT",
         status=state.value,
@@ -137,14 +222,18 @@ def open_incident(
     cluster_name: str,
     *,
     cause: str,
-    reason: str,
-    first_fail_us: int | None,
+    memory: NodeMemory,
     now_us: int,
+    parent: IncidentId | None = None,
 ) -> IncidentRow:
-    """Return the node's open incident, opened now if there was none."""
+    """Return the node's open incident, opened now if there was none.
+
+    `parent`: the incident of the host that it failed with.
+    """
     present = incidents.open_of(conn, node.id)
     if present is not None:
         return present
+    reason = problems.explain(memory)
     incidents.add(
         conn,
         {
@@ -156,9 +245,10 @@ def open_incident(
             "state": IncidentState.OPEN.value,
             "cause": cause,
             "reason": reason[:4000],
-            "first_fail_us": first_fail_us,
+            "first_fail_us": memory.first_fail_us,
             "opened_us": now_us,
             "open_key": node.id,
+            "parent_id": parent,
             "project": node.project,
         },
     )

@@ -10,6 +10,7 @@ from yaffle.core import problems, retry
 from yaffle.core.cluster_status import judge
 from yaffle.core.freshness import voting
 from yaffle.engine import news
+from yaffle.engine.outages import NO_HOSTS, Counts, Outages, lost_hosts, sight_of
 from yaffle.engine.targets import retry_of
 from yaffle.errors import StaleEpoch
 from yaffle.model.health import ClusterStatus, Health, NodeStatus
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from yaffle.engine.kit import Kit
     from yaffle.engine.scene import Scene
     from yaffle.engine.session import Session
-    from yaffle.model.ids import ClusterId, NodeId
+    from yaffle.model.ids import ClusterId, IncidentId, NodeId
     from yaffle.store.records import ActionRow, IncidentRow, NodeRow
 
 
@@ -72,15 +73,23 @@ def save(
     conn: Connection,
     scene: Scene,
     changed: Mapping[NodeId, NodeMemory],
+    hosts: Counts = NO_HOSTS,
 ) -> Mapping[NodeId, Saved]:
-    """Write the changed beliefs; raise StaleEpoch if the cluster is no longer ours."""
+    """Write the changed beliefs; raise StaleEpoch if the cluster is no longer ours.
+
+    `hosts`: what was counted of the machines under its sick nodes.
+    """
     if not leases.holds_watch(conn, session.me, session.epoch, scene.cluster.id):
         raise StaleEpoch(f"cluster {scene.cluster.name} is watched by another engine")
     now_us = kit.clock.now_us()
     rows = catalog.nodes_among(conn, changed)
     current = {i: r for i, r in rows.items() if not outdated(scene.nodes.get(i), r)}
     around = _Around(
-        holders=actions.holders_among(conn, current), incidents=incidents.open_among(conn, current)
+        holders=actions.holders_among(conn, current),
+        incidents=incidents.open_among(conn, current),
+        hosts=hosts,
+        lost=lost_hosts(conn, hosts),
+        outages=Outages(kit, conn, now_us),
     )
     # In the order given: every engine that writes several events writes them in the same one.
     written = {
@@ -99,6 +108,15 @@ class _Around:
 
     holders: Mapping[str, ActionRow]
     incidents: Mapping[NodeId, IncidentRow]
+    hosts: Counts
+    lost: frozenset[str]
+    outages: Outages
+
+    def parent(self, row: NodeRow, memory: NodeMemory) -> IncidentId | None:
+        """Return the incident of the host that the node failed with; None where it failed alone."""
+        seen = sight_of(row, memory, self.hosts, self.lost)
+        outage = self.outages.of(seen, memory.first_fail_us)
+        return None if outage is None else outage.id
 
     def recovering(self, ident: NodeId) -> bool:
         """Whether an action is at work on the node, to which it is left."""
@@ -206,9 +224,9 @@ def _fell_ill(
             row,
             scene.cluster.name,
             cause=problems.diagnose(memory).code,
-            reason=problems.explain(memory),
-            first_fail_us=memory.first_fail_us,
+            memory=memory,
             now_us=now_us,
+            parent=around.parent(row, memory),
         )
         if memory.first_fail_us is not None:
             kit.metrics.detect.observe(max(0.0, (now_us - memory.first_fail_us) / 1e6))

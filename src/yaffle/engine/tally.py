@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from yaffle.core.blindness import Heard, Look, hear, looks, silent_by
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from yaffle.core.hosts import Spoken
     from yaffle.core.verdict import NodeMemory
     from yaffle.model.ids import ClusterId, NodeId
 
@@ -35,6 +36,10 @@ class Beliefs(Protocol):
         """All of it, as of now."""
         ...
 
+    def on_host(self, name: str) -> Iterable[NodeMemory]:
+        """Return those of the nodes on one machine."""
+        ...
+
 
 class Tally:
     """The beliefs of every watch at work here, and which clusters we cannot see."""
@@ -45,6 +50,8 @@ class Tally:
         self._beliefs: dict[ClusterId, Beliefs] = {}
         self._given: dict[ClusterId, tuple[int, Mapping[Look, int]]] = {}
         self._known: dict[frozenset[str], tuple[float, Heard]] = {}
+        self.words: dict[str, Spoken] = {}
+        """What the backend said of hosts when it was asked because of a failure."""
 
     def join(self, ident: ClusterId, beliefs: Beliefs) -> None:
         """Count a watch from now on."""
@@ -61,6 +68,20 @@ class Tally:
             self._given[ident] = (now_us, looks(beliefs.memories.values()))
             if len(self._given) > WITNESSES_MAX:
                 del self._given[next(iter(self._given))]
+
+    def on_host(self, name: str, beside: ClusterId) -> Iterable[NodeMemory]:
+        """Return what is remembered of one machine's nodes: of this cluster, and of all we can see.
+
+        The silence of a cluster that we are blind for bears no witness against a machine.
+        """
+        seen = (b for i, b in self._beliefs.items() if i == beside or i not in self.blind)
+        return chain.from_iterable(beliefs.on_host(name) for beliefs in seen)
+
+    def hear_of_hosts(self, said: Mapping[str, Spoken]) -> None:
+        """Remember what the backend said; of many hosts only the latest words."""
+        self.words.update(said)
+        while len(self.words) > WITNESSES_MAX:
+            del self.words[next(iter(self.words))]
 
     def given_silent(self, roads: frozenset[str], since_us: int, interval_s: float) -> int:
         """Return how many nodes were silent by those roads when their clusters were given away.

@@ -30,6 +30,11 @@ def target_of(node: NodeRow, profile: ProfileRow, cluster_name: str) -> Target:
     )
 
 
+def host_of(node: NodeRow) -> str:
+    """Return the name of the machine under a node; empty where the node names none."""
+    return str(node.attributes.get("host") or "")
+
+
 def mark_of(node: NodeRow) -> Mark | None:
     """Return the user's mark on the node."""
     if node.mark_reason is None:

@@ -19,6 +19,7 @@ from yaffle.engine import admission
 from yaffle.engine.bearings import Bearings
 from yaffle.engine.beliefs import Beliefs
 from yaffle.engine.desk import Inputs
+from yaffle.engine.hosts import Hosts
 from yaffle.engine.kit import Bell
 from yaffle.engine.look import ask, never_made, usable
 from yaffle.engine.saving import save
@@ -63,6 +64,7 @@ class Watch:
         self._stamp: Stamp = ()
         self._told: dict[NodeId, tuple[object, ...]] = {}
         self._bearings = Bearings(kit)
+        self._hosts = Hosts(kit, cluster_id)
         self._unplanned = True
         self._wake_us: int | None = None
         """When the planner is asked again, whatever happens; None while nobody is unhealthy."""
@@ -377,6 +379,10 @@ class Watch:
         scene = self._scene
         if scene is None:
             return
+        if not self.beliefs.unsaved(disturbed=scene.disturbed):
+            return
+        hosts = await self._hosts.take(scene, self.beliefs)
+        # Only now: time went by while hosts were asked for.
         changed = self.beliefs.unsaved(disturbed=scene.disturbed)
         idents = sorted(changed)
         for first in range(0, len(idents), SAVED_MAX):
@@ -384,7 +390,7 @@ class Watch:
             async with self._session.turns:
                 saved = await self._kit.store.write(
                     lambda conn, some=some: save(  # type: ignore[misc]
-                        self._kit, self._session, conn, scene, some
+                        self._kit, self._session, conn, scene, some, hosts
                     )
                 )
             self.beliefs.stored(saved)
@@ -414,6 +420,7 @@ class Watch:
             memories, policy.reference_targets, policy.detection.interval_s
         )
         self._note(blind=sights.blind)
+        hosts = await self._hosts.take(scene, self.beliefs)
         inputs = Inputs(
             cluster=scene.cluster,
             policy=scene.policy,
@@ -424,6 +431,7 @@ class Watch:
             sights=sights,
             lost=("database",) if self._store_lost else (),
             told=dict(self._told),
+            hosts=hosts,
         )
         async with self._session.turns:
             outcome = await self._kit.store.write(

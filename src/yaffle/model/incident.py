@@ -25,6 +25,7 @@ class HoldReason(StrEnum):
     NODE_BUSY = "node-busy"
     NEEDS_HUMAN = "needs-human"
     COOLING_DOWN = "cooling-down"
+    HOST_UNCLEAR = "host-unclear"
     STORM = "storm"
     DOMAIN_STORM = "domain-storm"
     OBSERVE_MODE = "observe-mode"

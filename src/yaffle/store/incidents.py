@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from yaffle.errors import NotFound
 from yaffle.model.ids import IncidentId, NodeId
@@ -23,6 +23,18 @@ _SET: Final = update(incidents).where(incidents.c.id == bindparam("ident"))
 _OPEN: Final = select(incidents).where(incidents.c.open_key == bindparam("node"))
 _ALL_OPEN: Final = select(incidents).where(
     incidents.c.open_key.in_(bindparam("nodes", expanding=True))
+)
+_BY_ID: Final = select(incidents).where(incidents.c.id == bindparam("ident"))
+_JOIN: Final = (
+    update(incidents)
+    .where(incidents.c.open_key.in_(bindparam("nodes", expanding=True)))
+    .where(incidents.c.parent_id.is_(None))
+    .values(parent_id=bindparam("parent"))
+)
+_PARTS: Final = (
+    select(incidents.c.state, func.count())
+    .where(incidents.c.parent_id == bindparam("parent"))
+    .group_by(incidents.c.state)
 )
 _INSERT_DECISION: Final = insert(decisions)
 
@@ -42,6 +54,29 @@ def open_among(conn: Connection, nodes: Iterable[NodeId]) -> Mapping[NodeId, Inc
     """Return the open incidents of any of these nodes, by node."""
     rows = (load(IncidentRow, r) for r in conn.execute(_ALL_OPEN, {"nodes": list(nodes)}))
     return {row.node_id: row for row in rows}
+
+
+def open_by_key(conn: Connection, keys: Iterable[str]) -> Mapping[str, IncidentRow]:
+    """Return the open incidents of hosts, by their keys."""
+    rows = (load(IncidentRow, r) for r in conn.execute(_ALL_OPEN, {"nodes": list(keys)}))
+    return {row.open_key: row for row in rows if row.open_key is not None}
+
+
+def join(conn: Connection, parent: IncidentId, nodes: Iterable[NodeId]) -> int:
+    """Let the open incidents of these nodes be part of a host's; return how many were not yet."""
+    return conn.execute(_JOIN, {"parent": parent, "nodes": list(nodes)}).rowcount
+
+
+def states_of_parts(conn: Connection, parent: IncidentId) -> Mapping[str, int]:
+    """Return how many parts of a host's incident there are in each state."""
+    rows = conn.execute(_PARTS, {"parent": parent})
+    return {str(state): int(number) for state, number in rows}
+
+
+def by_id(conn: Connection, incident_id: IncidentId) -> IncidentRow | None:
+    """Return an incident by its whole id."""
+    row = conn.execute(_BY_ID, {"ident": incident_id}).one_or_none()
+    return None if row is None else load(IncidentRow, row)
 
 
 def last_of(conn: Connection, node_id: NodeId) -> IncidentRow | None:

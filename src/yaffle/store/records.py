@@ -240,7 +240,7 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentRow:
-    """The story of one failure."""
+    """The story of one failure: a node's, or that of a host (then `node_id` is empty)."""
 
     id: IncidentId
     node_id: NodeId
@@ -262,5 +262,7 @@ class IncidentRow:
     acknowledged_by: str
     action_id: ActionId | None
     evidence: str
+    parent_id: IncidentId | None
+    """The incident of the host that the node failed with."""
     open_key: str | None
     project: str

@@ -27,6 +27,13 @@ NUMBERS: dict[HoldReason, dict[str, object]] = {
     HoldReason.NODE_BUSY: {"action": "NODE_DELETE"},
     HoldReason.NEEDS_HUMAN: {"attempts": 3, "allowed": 3},
     HoldReason.COOLING_DOWN: {"attempts": 1, "allowed": 3, "left_s": 12.5},
+    HoldReason.HOST_UNCLEAR: {
+        "host": "cmp1",
+        "word": "nothing",
+        "sick": 3,
+        "suspect": 1,
+        "watched": 5,
+    },
     HoldReason.STORM: {"sick": 3, "suspect": 1, "threshold": 1, "capacity": 5, "in_flight": 0},
     HoldReason.DOMAIN_STORM: {"domain": "az1", "sick": 2, "suspect": 0, "threshold": 1},
     HoldReason.OBSERVE_MODE: {"would": ["REBOOT", "RECREATE"]},

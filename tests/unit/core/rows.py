@@ -12,6 +12,7 @@ from yaffle.core import problems
 from yaffle.core.blindness import Sights, bearings, by_road, is_blind
 from yaffle.core.brakes import Picture
 from yaffle.core.budgets import Bucket, BudgetLimit, Key, Refusal, Scope, debit
+from yaffle.core.hosts import HostSight
 from yaffle.core.planner import deciding
 from yaffle.core.record import Stored
 from yaffle.core.recording import Pass, Past, stored
@@ -40,6 +41,7 @@ class Member:
     recovering: bool = False
     domain: str = ""
     requested_by: str = ""
+    host: HostSight | None = None
 
 
 def member(name: str, seen: Sequence[str] = ("fail",) * 3, **changed: Any) -> Member:
@@ -70,6 +72,7 @@ class World:
     """Whether somebody answered, whatever the memories say; silence is what blinds."""
     roads: tuple[str, ...] = ()
     """Counted by themselves, as the memories say."""
+    hosts: int = 0
     buckets: Mapping[Scope, Bucket] | None = None
     limits: Mapping[Scope, BudgetLimit] | None = None
 
@@ -87,6 +90,7 @@ def _view(world: World, who: Member, seen: NodeMemory, sights: Sights) -> NodeVi
         domain=who.domain if world.recovery.limits.domain else "",
         retry=stable(who.retry, world.recovery.retry, well_us, T0),
         marked=seen.mark is not None,
+        host=who.host,
         blind=sight if is_blind(sight) else None,
         requested_by=who.requested_by,
         problem=problems.diagnose(seen).code,
@@ -110,6 +114,7 @@ def play(world: World) -> list[Stored]:
         released_until_us=world.released_until_us,
         blind=sight if is_blind(sight) else None,
         lost=world.lost,
+        hosts=world.hosts,
     )
     made_from = Pass(
         view=view,

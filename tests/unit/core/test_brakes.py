@@ -50,7 +50,7 @@ def test_every_reason_is_one_brake_or_the_budgets() -> None:
 def test_what_a_person_may_lift() -> None:
     """Storm, cool-down and observe mode; and exhaustion, for which a person is what is needed."""
     lifted = {brake.reason for brake in BRAKES if brake.by_request}
-    storm = {R.STORM, R.DOMAIN_STORM}
+    storm = {R.STORM, R.DOMAIN_STORM, R.HOST_UNCLEAR}
     assert lifted == storm | {R.COOLING_DOWN, R.OBSERVE_MODE, R.NEEDS_HUMAN}
 
 
@@ -65,6 +65,7 @@ def test_the_order_of_asking() -> None:
         R.RESETTLING,
         R.NEEDS_HUMAN,
         R.COOLING_DOWN,
+        R.HOST_UNCLEAR,
         R.STORM,
         R.DOMAIN_STORM,
         R.IN_FLIGHT,

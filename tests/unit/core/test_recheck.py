@@ -25,6 +25,7 @@ from tests.unit.core.build import (
 from tests.unit.core.rows import LIMITS, Member, World, member, play, well
 
 from yaffle.core.budgets import Bucket, Scope
+from yaffle.core.hosts import HostSight, Word
 from yaffle.core.recheck import (
     Agreement,
     Disagreement,
@@ -36,11 +37,13 @@ from yaffle.core.record import PAUSES_MAX, RECORD, VERSION, Stored
 from yaffle.model.health import Health, Mark
 from yaffle.model.ids import PauseId
 from yaffle.model.incident import Hold, Recover
-from yaffle.model.policy import Conditional, RecoveryMode, Threshold, WhenExceeded
+from yaffle.model.policy import Conditional, RecoveryAction, RecoveryMode, Threshold, WhenExceeded
 
 TWO = detection(STATUS, URL)
 BOTH = detection(STATUS, URL, conditional=Conditional.ALL_FAILED)
 MARK = Mark(reason="smells", by="ann", at_us=T0)
+LOST = HostSight(name="h", word=Word.LOST, watched=3, sick=3, suspect=0, shared=True, open=False)
+UNCLEAR = replace(LOST, word=Word.UP, watched=3, sick=2)
 QUIET = tuple(well(f"w{i}") for i in range(4))
 
 
@@ -120,6 +123,31 @@ WORLDS: dict[str, World] = {
     "needs-human": World(members=(deadly(retry=tried(3)), *QUIET)),
     "exhausted": World(members=(deadly(retry=tried(1, exhausted_us=T0 - 1)), *QUIET)),
     "cooling": World(members=(deadly(retry=tried(1, next_us=T0 + 30 * SECOND)), *QUIET)),
+    "host-lost": World(
+        members=(*(deadly(n, host=LOST) for n in "abc"), *QUIET[:2]),
+        recovery=recovery(RecoveryAction(name="REBOOT"), RecoveryAction(name="EVACUATE")),
+        hosts=3,
+    ),
+    "host-left": World(
+        members=(deadly("a", host=replace(LOST, sick=1, watched=1, open=True)), *QUIET), hosts=3
+    ),
+    "host-lost-held": World(
+        members=(*(deadly(n, host=LOST) for n in "abc"), deadly("d"), deadly("e"), QUIET[0]),
+        recovery=recovery(max_unhealthy=Threshold(count=2)),
+        hosts=3,
+    ),
+    "host-lost-watched": World(
+        members=(deadly("a", host=LOST), *QUIET),
+        recovery=recovery(
+            RecoveryAction(name="REBOOT"),
+            RecoveryAction(name="EVACUATE"),
+            mode=RecoveryMode.OBSERVE,
+        ),
+        hosts=3,
+    ),
+    "host-unclear": World(
+        members=(deadly("a", host=UNCLEAR), deadly("b", host=UNCLEAR), *QUIET), hosts=3
+    ),
     "storm": World(members=(deadly("a"), deadly("b"), deadly("c"), *QUIET[:2])),
     "slow": World(
         members=(deadly("a"), deadly("b"), deadly("c"), *QUIET[:2]),
@@ -228,6 +256,30 @@ TAMPERED: list[tuple[str, Path, object]] = [
     ("recover", ("inputs", "cause"), "gone"),
     ("recover", ("inputs", "ladder"), ["REBOOT"]),
     ("asked-tired", ("inputs", "overrode"), []),
+    # The host.
+    ("host-lost", rec("host"), None),
+    ("host-lost", rec("host", "name"), "i"),
+    ("host-lost", rec("host", "word"), "up"),
+    ("host-lost", rec("host", "sick"), 2),
+    ("host-lost", rec("host", "suspect"), 1),
+    ("host-lost", rec("host", "watched"), 4),
+    ("host-lost", rec("hosts"), 1),
+    ("host-lost", rec("nodes", 1, "host"), ""),
+    ("host-lost", ("inputs", "ladder"), ["REBOOT", "EVACUATE"]),
+    ("host-lost", ("inputs", "cause"), "silent"),
+    *(
+        ("host-lost", ("numbers", n), 9)
+        for n in ("host", "host_sick", "host_suspect", "host_watched", "lost_hosts")
+    ),
+    ("host-lost-held", rec("nodes", 2, "host"), ""),
+    ("host-left", rec("host", "open"), False),
+    ("host-lost-held", ("numbers", "lost_hosts"), 2),
+    ("host-lost-watched", ("numbers", "would"), ["REBOOT", "EVACUATE"]),
+    ("host-unclear", rec("host", "word"), "lost"),
+    ("host-unclear", rec("host", "shared"), False),
+    ("host-unclear", rec("host", "watched"), 4),
+    ("host-unclear", rec("host", "sick"), 1),
+    *(("host-unclear", ("numbers", n), 9) for n in ("host", "word", "sick", "suspect", "watched")),
     # When.
     ("recover", rec("now_us"), T0 + 1),
     # The policy.

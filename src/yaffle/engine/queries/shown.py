@@ -96,6 +96,7 @@ def incident(row: IncidentRow) -> Shown:
     """Return an incident in short."""
     return {
         "id": row.id,
+        "parent_id": row.parent_id,
         "node_id": row.node_id,
         "node": row.node_name,
         "cluster_id": row.cluster_id,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from yaffle.engine.queries.shown import Shown
     from yaffle.model.ids import NodeId
     from yaffle.model.rights import Who
-    from yaffle.store.records import ActionRow, NodeRow, PolicyRow
+    from yaffle.store.records import ActionRow, IncidentRow, NodeRow, PolicyRow
 
 __all__ = ["EXPLANATIONS", "Answer", "Why"]
 
@@ -86,7 +86,22 @@ def _answer(
         doing=_doing(conn, holder),
         last=[shown.incident(i) for i in past],
         bound=_bound(policy),
+        outage=_outage(conn, past[0]) if past else None,
     )
+
+
+def _outage(conn: Connection, latest: IncidentRow) -> Shown | None:
+    """Return the open incident of the host that the node failed with; None where it failed alone."""
+    parent = incidents.by_id(conn, latest.parent_id) if latest.parent_id else None
+    if parent is None or parent.open_key is None or latest.open_key is None:
+        return None
+    return {
+        "incident_id": parent.id,
+        "host": parent.node_name,
+        "cause": parent.cause,
+        "state": parent.state,
+        "others": sum(incidents.states_of_parts(conn, parent.id).values()) - 1,
+    }
 
 
 def _modes(kit: Kit, conn: Connection, row: NodeRow, memory: NodeMemory | None) -> list[Shown]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
+from yaffle.core.hosts import Fault
 from yaffle.core.verdict import Belief
 from yaffle.engine.queries.decisions import sentence
 from yaffle.engine.queries.shown import Shown, iso
@@ -96,6 +97,8 @@ class Answer:
     doing: Doing | None
     last: Sequence[Shown]
     bound: Sequence[str]
+    outage: Shown | None = None
+    """The open incident of the host that the node failed with: id, host, cause, other nodes."""
 
     def as_json(self) -> Shown:
         """Return the answer, its sentences included."""
@@ -106,6 +109,7 @@ class Answer:
             "watched": self.watched,
             "watcher": None if self.watcher is None else dict(self.watcher),
             "policy": self.policy,
+            "outage": None if self.outage is None else dict(self.outage),
             "decision": self.decision,
             "held": self.held.as_json() if self.held else None,
             "doing": self.doing.as_json(self.now_us) if self.doing else None,
@@ -120,6 +124,7 @@ class Answer:
         return (
             *self._state(),
             *self._belief(),
+            *self._with_its_host(),
             *self._decided(),
             *self._rechecked(),
             *self._under_way(),
@@ -167,6 +172,19 @@ class Answer:
                 f" {str(self.watcher['since_at'])[:19]}Z; the last word of each check is known there"
                 " only, what is said here was read from the database."
             )
+
+    def _with_its_host(self) -> Iterator[str]:
+        if self.outage is None:
+            return
+        host, others = self.outage["host"], self.outage["others"]
+        lost = self.outage["cause"] == Fault.HOST_LOST
+        what = (
+            "is lost" if lost else "answers for none of its nodes, though it is not known as lost"
+        )
+        yield (
+            f"Its {host} {what}, with {others} others:"
+            f" `yaffle incident show {str(self.outage['incident_id'])[:8]}`."
+        )
 
     def _mode(self, mode: Shown) -> str:
         at_us = mode["at_us"]

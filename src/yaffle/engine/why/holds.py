@@ -62,6 +62,13 @@ EXPLANATIONS: Final[Mapping[HoldReason, Explanation]] = {
         sentence="It rests after try {attempts} of {allowed}.",
         advice="Wait, or `yaffle node recover {node}` to go on at once.",
     ),
+    HoldReason.HOST_UNCLEAR: Explanation(
+        sentence="Of {watched} nodes on its host {host} {sick} are silent together and {suspect} more"
+        " are suspected, and of the host the backend says: {word}. It may be the host, its network, or"
+        " our own view.",
+        advice="Look at {host}, not at the node; then `yaffle node recover {node}`, or"
+        " `yaffle cluster release {cluster}` for all of the cluster.",
+    ),
     HoldReason.STORM: Explanation(
         sentence="{sick} of {capacity} nodes are sick or being healed, {suspect} more are suspected;"
         " the storm brake holds above {threshold}.",

@@ -44,7 +44,9 @@ incidents = Table(
     columns.word("acknowledged_by"),
     columns.ref_or_null("action_id"),
     columns.text("evidence"),
-    # The node's id while the incident is open: one open incident per node.
+    # Of a node's: the incident of its host, where it failed with it.
+    columns.ref_or_null("parent_id", index=True),
+    # The node's id (a host's key) while the incident is open: one open incident per node and host.
     Column("open_key", columns.Words(36), nullable=True, unique=True),
     *columns.owner(),
 )

@@ -1,0 +1,315 @@
+"""A host that fails is one failure: one incident, one message, and nothing done that would be wrong."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from tests.sim.hosted import HYPERVISORS, URL, Machines, equip, moving
+from tests.sim.stage import Stage, stage
+
+from yaffle.store.tables import actions, decisions, incidents, outbox, steps
+from yaffle.testing import run_virtual
+
+Story = Callable[[Stage, Machines], Awaitable[None]]
+THREE = ("cmp1", "cmp2", "cmp3", "spare")
+
+
+async def read(s: Stage, query: Any) -> Sequence[Any]:
+    return await s.store.read(lambda conn: conn.execute(query).all())
+
+
+async def host_incidents(s: Stage) -> Sequence[Any]:
+    query = select(incidents).where(incidents.c.node_id == "").order_by(incidents.c.opened_us)
+    return await read(s, query)
+
+
+async def parts(s: Stage, parent: str) -> Sequence[Any]:
+    return await read(s, select(incidents).where(incidents.c.parent_id == parent))
+
+
+async def acted(s: Stage) -> list[str]:
+    """Return what was done to nodes by recoveries, in order."""
+    rows = await read(
+        s,
+        select(steps.c.operation)
+        .join(actions, actions.c.id == steps.c.action_id)
+        .where(actions.c.action == "NODE_RECOVER", steps.c.stage.in_(("act", "create", "delete")))
+        .order_by(steps.c.intent_us),
+    )
+    return [row.operation for row in rows]
+
+
+async def told(s: Stage) -> list[tuple[str, str]]:
+    """Return the topics that the notifiers were told, with the name of the node or host."""
+    rows = await read(s, select(outbox.c.topic, outbox.c.body).order_by(outbox.c.seq))
+    found = [(r.topic, r.body.get("node_name", "")) for r in rows]
+    return [one for one in found if one[0].startswith("incident.")]
+
+
+def play(
+    story: Story,
+    document: dict[str, Any],
+    *,
+    size: int = 9,
+    seed: int = 5,
+    tells: bool = True,
+    names: Sequence[str] = THREE,
+) -> None:
+    async def scene() -> None:
+        async with stage(seed) as s:
+            machines = Machines(s, names)
+            equip(machines, s.start().kit, s.kit, tells=tells)
+            await s.build(size, document)
+            await story(s, machines)
+
+    run_virtual(scene, seed=seed, wall_s=120)
+
+
+# --- a host that is lost --------------------------------------------------------------------------
+
+
+async def _moved(s: Stage, machines: Machines) -> None:
+    lost = machines.on("cmp1")
+    assert len(lost) == 3
+    machines.die("cmp1")
+    await s.clock.sleep(10)
+    await s.until(s.all_well, 400, "all of them were moved")
+    assert {machines.host(i) for i in lost} == {"spare"}
+    assert await acted(s) == ["EVACUATE"] * 3
+    (outage,) = await host_incidents(s)
+    assert (outage.node_name, outage.cause, outage.state) == ("host cmp1", "host-lost", "recovered")
+    assert {p.node_id for p in await parts(s, outage.id)} == set(lost)
+    messages = await told(s)
+    assert {name for _, name in messages} == {"host cmp1"}
+    assert [topic for topic, _ in messages] == [
+        "incident.opened",
+        "incident.recovering",
+        "incident.recovered",
+    ]
+    (first, *_) = await read(s, select(decisions).where(decisions.c.kind == "recover"))
+    assert first.inputs["cause"] == "host-lost"
+    assert first.inputs["ladder"] == ["EVACUATE", "REBOOT"]
+    assert (first.numbers["host"], first.numbers["lost_hosts"], first.numbers["sick"]) == (
+        "cmp1",
+        1,
+        1,
+    )
+
+
+@pytest.mark.parametrize(
+    "modes",
+    [
+        pytest.param([URL, HYPERVISORS], id="a mode asks for hosts"),
+        pytest.param([URL], id="the profile is asked when they fall silent"),
+        pytest.param([HYPERVISORS], id="nothing but the hosts is asked"),
+    ],
+)
+def test_nodes_of_a_lost_host_are_moved_as_one_failure(modes: Any) -> None:
+    play(_moved, moving(*modes))
+
+
+def test_a_lost_host_with_most_of_a_cluster_is_no_storm() -> None:
+    """Five of nine would hold all; it is one host of three that is lost."""
+
+    async def story(s: Stage, machines: Machines) -> None:
+        for ident in machines.on("cmp2")[:2]:
+            machines.place[ident] = "cmp1"
+            await _says(s, ident, "cmp1")
+        machines.die("cmp1")
+        await s.clock.sleep(10)
+        await s.until(s.all_well, 600, "all of them were moved")
+        assert await acted(s) == ["EVACUATE"] * 5
+        assert len(await host_incidents(s)) == 1
+
+    play(story, moving(URL, HYPERVISORS))
+
+
+async def _says(s: Stage, ident: Any, host: str) -> None:
+    """Let the row of a node name another host, as a backend that moved it would."""
+    from yaffle.store import catalog
+
+    attributes = {"node_ip": "192.0.2.1", "host": host}
+    await s.store.write(
+        lambda conn: catalog.set_node(conn, ident, s.clock.now_us(), attributes=attributes)
+    )
+
+
+def test_where_every_host_looks_lost_nothing_is_moved() -> None:
+    """The backend's own bus is away: that is no failure of three machines."""
+
+    async def story(s: Stage, machines: Machines) -> None:
+        machines.known = lambda ident: _down(machines.host(ident))  # type: ignore[method-assign]
+        await s.clock.sleep(120)
+        assert await acted(s) == []
+        held = await read(s, select(incidents.c.hold_reason).where(incidents.c.node_id != ""))
+        assert {row.hold_reason for row in held} == {"storm"}
+
+    lax = moving(URL, HYPERVISORS, limits={"max_unhealthy": "60%", "max_in_flight": 2})
+    play(story, lax, names=("cmp1", "cmp2", "spare"))
+
+
+def _down(name: str) -> Any:
+    from yaffle.model.operations import HostReading
+
+    return HostReading(name=name, up=False, detail="down")
+
+
+def test_a_successor_goes_on_with_the_same_incident() -> None:
+    async def story(s: Stage, machines: Machines) -> None:
+        machines.die("cmp1")
+
+        async def begun() -> bool:
+            return bool(await acted(s))
+
+        await s.until(begun, 120, "the first one is moved")
+        await s.lives[0].kill()
+        equip(machines, s.start().kit)
+        await s.until(s.all_well, 600, "all of them were moved")
+        (outage,) = await host_incidents(s)
+        assert outage.state == "recovered"
+        assert len(await parts(s, outage.id)) == 3
+
+    play(story, moving(URL, HYPERVISORS))
+
+
+# --- a host of which nobody knows -----------------------------------------------------------------
+
+
+async def _held(s: Stage, machines: Machines) -> None:
+    machines.cut.add("cmp1")
+    await s.clock.sleep(90)
+    assert await acted(s) == []
+    (outage,) = await host_incidents(s)
+    assert (outage.cause, outage.state, outage.hold_reason) == (
+        "host-unclear",
+        "held",
+        "host-unclear",
+    )
+    assert {p.hold_reason for p in await parts(s, outage.id)} == {"host-unclear"}
+    assert [topic for topic, _ in await told(s)] == ["incident.opened", "incident.held"]
+    machines.cut.clear()
+    await s.until(s.all_well, 120, "they answer again")
+    (outage,) = await host_incidents(s)
+    assert outage.state == "already-healthy"
+    assert await acted(s) == []
+
+
+@pytest.mark.parametrize(
+    ("tells", "modes"),
+    [
+        pytest.param(True, [URL], id="up by its word"),
+        pytest.param(True, [URL, HYPERVISORS], id="up by a mode's word"),
+        pytest.param(False, [URL], id="nobody can be asked"),
+    ],
+)
+def test_nodes_that_fall_silent_with_a_host_that_is_not_lost_are_held(
+    tells: bool, modes: Any
+) -> None:
+    play(_held, moving(*modes), tells=tells)
+
+
+def test_the_word_of_another_host_says_nothing() -> None:
+    """The backend has moved the node meanwhile, or means another one: of ours it has said nothing."""
+
+    async def story(s: Stage, machines: Machines) -> None:
+        machines.known = lambda _ident: _down("elsewhere")  # type: ignore[method-assign]
+        await _held(s, machines)
+
+    play(story, moving(URL))
+
+
+def test_a_person_goes_past_it_for_one_node() -> None:
+    async def story(s: Stage, machines: Machines) -> None:
+        machines.cut.add("cmp1")
+        await s.clock.sleep(60)
+        victim = machines.on("cmp1")[0]
+        await s.commands.recover(victim, by="ann")
+
+        async def tried() -> bool:
+            return "REBOOT" in await acted(s)
+
+        await s.until(tried, 60, "what the person asked for is done")
+
+    play(story, moving(URL))
+
+
+def test_one_silent_node_on_a_host_that_lives_is_its_own_failure() -> None:
+    async def story(s: Stage, machines: Machines) -> None:
+        s.world.hang(machines.on("cmp1")[0])
+        await s.clock.sleep(10)
+        await s.until(s.all_well, 120, "it was rebooted")
+        assert await acted(s) == ["REBOOT"]
+        assert await host_incidents(s) == []
+
+    play(story, moving(URL, HYPERVISORS))
+
+
+def test_nodes_that_are_off_on_a_host_that_lives_are_healed_one_by_one() -> None:
+    """After a reboot of the host its guests are off: somebody says so, and that is no mystery."""
+
+    async def story(s: Stage, machines: Machines) -> None:
+        for ident in machines.on("cmp1"):
+            s.world.kill(ident)
+        await s.clock.sleep(10)
+        await s.until(s.all_well, 300, "they were started")
+        assert set(await acted(s)) == {"REBOOT"}
+        assert await host_incidents(s) == []
+
+    play(story, moving(URL, HYPERVISORS, {"type": "NODE_STATUS_POLLING"}))
+
+
+# --- many worlds ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_happens_to_hosts(seed: int) -> None:
+    """Hosts die, are cut off and fall mute, nodes fail beside them: in the end all is well or held."""
+    rng = random.Random(seed)
+
+    async def story(s: Stage, machines: Machines) -> None:
+        for _ in range(6):
+            await _trouble(s, machines, rng)
+            await s.clock.sleep(rng.uniform(2, 60))
+        machines.cut.clear()
+        machines.speechless.clear()
+        await s.clock.sleep(400)
+        rows = await s.nodes()
+        dark = [n for n in rows if n.health != "healthy" or not s.world.serving(n.id)]
+        lasting = {"storm", "needs-human", "host-unclear"}
+        for node in dark:
+            (story_of,) = await read(
+                s,
+                select(incidents)
+                .where(incidents.c.node_id == node.id)
+                .order_by(incidents.c.opened_us.desc())
+                .limit(1),
+            )
+            held = "needs-human" if node.exhausted_us else story_of.hold_reason
+            assert held in lasting, (node.name, held, await s.picture())
+            if held == "host-unclear":
+                assert machines.silent(node.id)
+
+    modes = [[URL], [URL, HYPERVISORS]][seed % 2]
+    play(story, moving(*modes), seed=100 + seed, tells=seed % 4 != 2)
+
+
+async def _trouble(s: Stage, machines: Machines, rng: random.Random) -> None:
+    name = rng.choice(machines.names[:-1])
+    match rng.choice(["die", "cut", "mend", "mute", "kill", "hang"]):
+        case "die" if not machines.dead:
+            machines.die(name)
+        case "cut":
+            machines.cut.add(name)
+        case "mend":
+            machines.cut.clear()
+            machines.speechless.clear()
+        case "mute":
+            machines.speechless.add(name)
+        case what:
+            rows = [n.id for n in await s.nodes() if s.world.serving(n.id)]
+            if rows:
+                (s.world.kill if what == "kill" else s.world.hang)(rng.choice(rows))
