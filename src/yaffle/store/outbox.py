@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 BASE_S: Final = 1.0
 CAP_S: Final = 300.0
+BACK_S: Final = 5.0
+"""How soon a receiver that is back gets what it has missed; not at once, for it may be overloaded."""
 ERROR_MAX: Final = 1000
 
 
@@ -127,8 +129,30 @@ def backoff_s(
 
 
 def accepted(conn: Connection, seq: int, *, now_us: int) -> bool:
-    """Note that the receiver took it; False if it was not pending any more."""
-    return _leave_pending(conn, seq, OutboxState.ACCEPTED, now_us=now_us, error="")
+    """Note that the receiver took it; False if it was not pending any more.
+
+    When it had not taken it before, it is back: what else waits for it is not kept waiting.
+    """
+    row = conn.execute(
+        select(outbox.c.notifier, outbox.c.attempts).where(outbox.c.seq == seq)
+    ).one_or_none()
+    done = _leave_pending(conn, seq, OutboxState.ACCEPTED, now_us=now_us, error="")
+    if done and row is not None and row.attempts:
+        _hasten(conn, row.notifier, now_us + int(BACK_S * 1_000_000))
+    return done
+
+
+def _hasten(conn: Connection, notifier: str, next_us: int) -> None:
+    """Let every message of a receiver be due by then."""
+    conn.execute(
+        update(outbox)
+        .where(
+            outbox.c.notifier == notifier,
+            outbox.c.state == OutboxState.PENDING,
+            outbox.c.next_us > next_us,
+        )
+        .values(next_us=next_us)
+    )
 
 
 def failed(conn: Connection, seq: int, *, now_us: int, error: str, chance: float) -> bool:

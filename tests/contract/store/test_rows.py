@@ -83,6 +83,27 @@ def test_parked_news_waits_for_a_person(unit):
     assert len(due(unit, 30)) == 3
 
 
+def test_a_receiver_that_is_back_gets_soon_what_it_has_missed(unit):
+    def waiting(conn):
+        rows = select(tables.outbox.c.seq, tables.outbox.c.next_us).order_by(tables.outbox.c.seq)
+        pending = rows.where(tables.outbox.c.state == "pending")
+        return [(row.seq, row.next_us) for row in conn.execute(pending)]
+
+    unit(lambda c: tell(c, "n", at_us=0, topics=4))
+    others = update(tables.outbox).where(tables.outbox.c.seq == 4)
+    unit(lambda c: c.execute(others.values(notifier="another")))
+    for seq in (1, 2, 4):
+        for _ in range(10):
+            unit(lambda c, seq=seq: outbox.failed(c, seq, now_us=0, error="503", chance=0.9))
+    late_us = 270_000_000
+    assert unit(waiting) == [(1, late_us), (2, late_us), (3, 0), (4, late_us)]
+    # A message that it takes at once says nothing of those that it would not take.
+    unit(lambda c: outbox.accepted(c, 3, now_us=10))
+    assert unit(waiting) == [(1, late_us), (2, late_us), (4, late_us)]
+    unit(lambda c: outbox.accepted(c, 1, now_us=10))
+    assert unit(waiting) == [(2, 5_000_010), (4, late_us)]
+
+
 def test_nothing_waits_in_an_empty_outbox(unit):
     assert unit(outbox.next_due_us) is None
     assert unit(outbox.oldest_pending_us) is None
