@@ -27,6 +27,9 @@ GENERIC: Final[Mapping[str, OperationSpec]] = {
     "START": OperationSpec(description="Start a stopped node.", in_place=True),
     RECREATE: OperationSpec(description="Delete the node and create another.", in_place=False),
     "EVACUATE": OperationSpec(description="Move the node to another host.", in_place=False),
+    "STACK_UPDATE": OperationSpec(
+        description="Have the members of a stack replaced that failed.", in_place=True
+    ),
 }
 """Recoveries that Yaffle knows without asking a profile."""
 _PARAMS_KNOWN: Final = frozenset({"REBOOT"})
