@@ -408,7 +408,13 @@ def test_a_bad_path(world: World, pair: Any, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [{}, {"params": {"type": "HARD"}}, {"filters": {"status": "ACTIVE"}, "params": {}}]
+    "data",
+    [
+        {},
+        {"params": {"type": "HARD"}},
+        {"type": "HARD"},
+        {"filters": {"status": "ACTIVE"}, "params": {}},
+    ],
 )
 def test_operations(world: World, data: Any) -> None:
     cluster = world.cluster(1)
@@ -448,6 +454,8 @@ def test_an_operation_on_some(world: World) -> None:
         ({"reboot": {"params": []}}, None),
         ({"reboot": {"params": {"type": "SIDEWAYS"}}}, None),
         ({"reboot": {"bogus": 1}}, None),
+        ({"reboot": {"type": "SIDEWAYS"}}, None),
+        ({"reboot": {"params": {}, "type": "HARD"}}, None),
     ],
 )
 def test_operations_that_are_refused(

@@ -160,7 +160,8 @@ def test_what_no_cluster_can_be_made_of(
     assert empty.refused("POST", "/clusters", {"cluster": body}) == (kind, message)
 
 
-BAD, SHAPE = "BadRequest", "HTTPBadRequest"
+BAD, SHAPE, MISSING = "BadRequest", "HTTPBadRequest", "ResourceNotFound"
+GONE = "The cluster 'nope' could not be found."
 ACTIONS = [
     ({}, SHAPE, "No action specified"),
     (None, SHAPE, "No action specified"),
@@ -169,7 +170,7 @@ ACTIONS = [
     ({"check": None}, SHAPE, "The data provided is not a map"),
     ({"check": []}, SHAPE, "The data provided is not a map"),
     ({"add_nodes": {"nodes": []}}, SHAPE, "Value for 'nodes' must have at least 1 item(s)."),
-    ({"add_nodes": {}}, SHAPE, "'nodes' is a required property"),
+    ({"add_nodes": {}}, SHAPE, "Value for 'nodes' must have at least 1 item(s)."),
     ({"del_nodes": {"nodes": ["nope"]}}, BAD, "Nodes not found: ['nope']."),
     ({"replace_nodes": {"nodes": []}}, SHAPE, "The data provided is not a map"),
     ({"scale_in": {"count": 0}}, BAD, "Count for scale-in request cannot be 0."),
@@ -211,6 +212,27 @@ def test_what_no_cluster_can_be_asked_for(
     empty: Senlin, body: object, kind: str, message: str
 ) -> None:
     assert empty.refused("POST", "/clusters/c/actions", body) == (kind, message)
+
+
+RESIZE = {"min_size": 3, "max_size": 2}
+LOOKED_FOR = [
+    ("GET", "policies?enabled=maybe", None, 400, SHAPE, "Invalid value 'maybe'"),
+    ("GET", "policies?sort=bogus", None, 400, SHAPE, "Unsupported sort key 'bogus' for 'sort'."),
+    ("GET", "policies", None, 404, MISSING, GONE),
+    ("GET", "attrs/None", None, 400, SHAPE, "Required path attribute is missing."),
+    ("POST", "actions", {"resize": RESIZE}, 400, SHAPE, "The specified min_size (3) is greater"),
+    ("POST", "actions", {"check": {"k1": "v1"}}, 404, MISSING, GONE),
+]
+"""In Senlin's order: some faults are told before it is known whether there is such a cluster."""
+
+
+@pytest.mark.parametrize(("method", "path", "body", "status", "kind", "message"), LOOKED_FOR)
+def test_what_is_told_of_a_cluster_that_is_not_there(
+    senlin: Senlin, method: str, path: str, body: object, status: int, kind: str, message: str
+) -> None:
+    told = senlin.refused(method, f"/clusters/nope/{path}", body, want=status)
+    assert told[0] == kind
+    assert told[1].startswith(message)
 
 
 def test_some_actions_came_later(empty: Senlin) -> None:

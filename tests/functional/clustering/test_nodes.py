@@ -87,7 +87,7 @@ BAD, SHAPE = "BadRequest", "HTTPBadRequest"
 ACTIONS = [
     ("actions", {}, SHAPE, "No action specified."),
     ("actions", {"check": {}, "recover": {}}, SHAPE, "Multiple actions specified."),
-    ("actions", {"dance": {}}, SHAPE, "Unrecognized action 'dance' specified."),
+    ("actions", {"dance": {}}, SHAPE, "Unrecognized action 'dance' specified"),
     ("actions", {"check": None}, SHAPE, "The params provided is not a map."),
     (
         "actions",
@@ -110,8 +110,8 @@ ACTIONS = [
             " 'yaffle.local.process-1.0'."
         ),
     ),
-    ("ops", {}, SHAPE, "No operation specified"),
-    ("ops", {"reboot": {}, "start": {}}, SHAPE, "Multiple operations specified"),
+    ("ops", {}, SHAPE, "No operation specified."),
+    ("ops", {"reboot": {}, "start": {}}, SHAPE, "Multiple operations specified."),
     ("ops", {"reboot": [1]}, SHAPE, "The data provided is not a map"),
     ("ops", {"reboot": None}, SHAPE, "The data provided is not a map"),
 ]
@@ -139,7 +139,7 @@ def test_nodes_are_listed_by_cluster(waiting: Senlin) -> None:
     assert waiting.call("GET", "/nodes?cluster_id=c")["nodes"] == []
     assert [n["name"] for n in waiting.call("GET", "/nodes")["nodes"]] == ["n"]
     told = waiting.refused("GET", "/nodes?cluster_id=nope")
-    assert told == (BAD, "The specified cluster 'nope' could not be found.")
+    assert told == (BAD, "Cannot find the given cluster: nope.")
 
 
 def test_a_busy_node_is_not_deleted_unless_by_force(waiting: Senlin) -> None:

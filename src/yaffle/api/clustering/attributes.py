@@ -33,6 +33,9 @@ UNWANTED: Final = frozenset("&|`")
 
 def parsed(text: str) -> JSONPath:
     """Return the path; raise HTTPBadRequest for what is none."""
+    if text.lower() == "none":
+        # What a client in Python makes of an option that nobody gave; no node has such an attribute.
+        raise HTTPBadRequest("Required path attribute is missing.")
     try:
         if len(text) > PATH_MAX or UNWANTED & set(text):
             raise HTTPBadRequest(f"'{text[:PATH_MAX]}' is no JSONPath that is understood here.")

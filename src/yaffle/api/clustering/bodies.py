@@ -111,7 +111,7 @@ def check(schema: Schema, value: object) -> Mapping[str, object]:
     plain = _plain(schema, value)
     found = best_match(_Validator(dict(schema)).iter_errors(plain))
     if found is not None:
-        raise HTTPBadRequest(_said(found))
+        raise HTTPBadRequest(_said(found), hint=_hint(found))
     if not isinstance(plain, Mapping):
         raise HTTPBadRequest("The data provided is not a map")
     return plain
@@ -155,7 +155,7 @@ def _said(fault: ValidationError) -> str:
         "minimum": f"Value must be >= {limit} for field '{field}'.",
         "maximum": f"Value must be <= {limit} for field '{field}'.",
         "minItems": f"Value for '{field}' must have at least {limit} item(s).",
-        "uniqueItems": f"Value for '{field}' must not have the same item twice.",
+        "uniqueItems": f"Items for '{field}' must be unique",
         "minLength": f"The value for the {field} field must have at least {limit} characters.",
         "maxLength": f"The value for the {field} field must have at most {limit} characters.",
     }
@@ -163,15 +163,35 @@ def _said(fault: ValidationError) -> str:
         case str() as keyword if keyword in simple:
             return simple[keyword]
         case "enum":
-            known = ", ".join(str(v) for v in limit if v is not None)
-            given = f"{fault.instance!r:.200}"
-            return f"Value {given} for '{field}' has to be one of the following: {known}."
+            return f"Value {fault.instance!r:.200} is not acceptable for field '{field}'."
         case "pattern":
             return _form(field, fault)
+        case "required":
+            return _missing(fault)
         case "type":
             return _kind(field, [limit] if isinstance(limit, str) else list(limit), fault)
         case _:
             return str(fault.message)
+
+
+def _hint(fault: ValidationError) -> str:
+    """Return what it may be, where that is a list of words."""
+    if fault.validator != "enum":
+        return ""
+    known: Any = fault.validator_value
+    return f"it is one of {', '.join(str(v) for v in known if v is not None)}"
+
+
+def _missing(fault: ValidationError) -> str:
+    """A list that must not be empty and is not there is told like one that is empty."""
+    required: Any = fault.validator_value
+    given: Any = fault.instance
+    schema: Any = fault.schema
+    name = next(name for name in required if name not in given)
+    least = schema.get("properties", {}).get(name, {}).get("minItems")
+    if least is None:
+        return str(fault.message)
+    return f"Value for '{name}' must have at least {least} item(s)."
 
 
 def _form(field: str, fault: ValidationError) -> str:

@@ -49,8 +49,8 @@ class Filter:
         for value in values:
             if self.words and value not in self.words:
                 raise HTTPBadRequest(
-                    f"Value '{value[:100]}' is not acceptable for field '{name}';"
-                    f" it has to be one of: {', '.join(sorted(self.words))}."
+                    f"Field value {value[:100]} is invalid",
+                    hint=f"{name} is one of {', '.join(sorted(self.words))}",
                 )
         if self.through is not None:
             return self.column.in_(self.through(values))
@@ -199,6 +199,13 @@ async def listed(call: Call, noun: Noun, *more: ColumnElement[bool]) -> Response
     if not second:
         return Response(begin + first + b"]}", media_type="application/json")
     return StreamingResponse(_chained(begin, first, second, parts), media_type="application/json")
+
+
+def understand(call: Call, noun: Noun) -> None:
+    """Raise HTTPBadRequest for a query that `listed` would refuse, before anything is looked up."""
+    _filtered(call, noun)
+    _order(call, noun)
+    _global(call)
 
 
 async def _chained(

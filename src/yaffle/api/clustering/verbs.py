@@ -22,7 +22,7 @@ class Verb:
     text: str
     since: Microversion = OLDEST
     loose: bool = False
-    """Whether unknown keys are told in the words that Senlin has for these two verbs."""
+    """Whether unknown keys are told by `recognize`, as Senlin does for these two verbs."""
 
 
 NODES: Final[Schema] = {"type": "array", "items": IDENTITY, "minItems": 1, "uniqueItems": True}
@@ -148,7 +148,8 @@ def chosen(
 ) -> tuple[str, Mapping[str, object]]:
     """Return the one verb of a body and its data; null in it means absent.
 
-    `end` is how the messages end: Senlin's nodes have a full stop where its clusters have none.
+    `end` is how the messages end: Senlin's nodes have a full stop where its clusters have none,
+    but for one that both say alike.
     """
     if not body:
         raise HTTPBadRequest(f"No action specified{end}")
@@ -157,24 +158,31 @@ def chosen(
     ((name, data),) = body.items()
     verb = verbs.get(name)
     if verb is None:
-        raise HTTPBadRequest(f"Unrecognized action '{name[:100]}' specified{end}")
+        raise HTTPBadRequest(f"Unrecognized action '{name[:100]}' specified")
     if version < verb.since:
         raise MethodVersionNotFound(f"API version '{version}' is not supported on this method.")
     if not isinstance(data, Mapping):
         raise HTTPBadRequest(not_a_map)
-    unknown = [key for key in data if key not in verb.schema["properties"]]
-    if unknown and verb.loose:
-        raise BadRequest(f"Action parameter {unknown} is not recognizable.")
-    found = bodies.check(verb.schema, data)
+    known = {k: v for k, v in data.items() if not verb.loose or k in verb.schema["properties"]}
+    found = bodies.check(verb.schema, known)
     return name, {key: value for key, value in found.items() if value is not None}
 
 
-def one_operation(body: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
-    """Return the one operation of a body and what it holds."""
+def recognize(verbs: Mapping[str, Verb], name: str, given: object) -> None:
+    """Raise BadRequest for what a loose verb does not know; only said of an object that is there."""
+    verb = verbs[name]
+    assert isinstance(given, Mapping)  # noqa: S101 - so says `chosen`
+    unknown = [key for key in given if key not in verb.schema["properties"]]
+    if unknown and verb.loose:
+        raise BadRequest(f"Action parameter {unknown} is not recognizable.")
+
+
+def one_operation(body: Mapping[str, object], *, end: str = "") -> tuple[str, Mapping[str, object]]:
+    """Return the one operation of a body and what it holds; `end` as of `chosen`."""
     if not body:
-        raise HTTPBadRequest("No operation specified")
+        raise HTTPBadRequest(f"No operation specified{end}")
     if len(body) > 1:
-        raise HTTPBadRequest("Multiple operations specified")
+        raise HTTPBadRequest(f"Multiple operations specified{end}")
     ((name, data),) = body.items()
     if not isinstance(data, Mapping):
         raise HTTPBadRequest("The data provided is not a map")

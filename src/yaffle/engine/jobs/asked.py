@@ -103,7 +103,8 @@ def _value(name: str, key: str, spec: OperationSpec, value: object) -> object:
         if found is None:
             known = ", ".join(map(str, param.choices))
             raise BadRequest(
-                f"Value '{value}' of parameter '{key}' has to be one of the following: {known}."
+                f"'{value}' must be one of the allowed values: {known}.",
+                hint=f"that is for the parameter '{key}'",
             )
         return found
     if not isinstance(value, param.type) or (param.type is not bool and isinstance(value, bool)):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 async def list_bindings(call: Call) -> Response:
     """List the policies that are attached to a cluster, those first that act first."""
+    lists.understand(call, NOUN)
     ident = await clusters.id_of(call)
     return await lists.listed(call, NOUN, bindings.c.cluster_id == ident)
 

@@ -129,9 +129,10 @@ async def act_on_cluster(call: Call) -> Response:
         not_a_map="The data provided is not a map",
         end="",
     )
-    ident = await id_of(call)
     if verb == "resize":
         resizing.check(data)
+    ident = await id_of(call)
+    verbs.recognize(verbs.CLUSTER_VERBS, verb, call.body[verb])
     if verb in {"scale_in", "scale_out"} and data.get("count") == 0:
         raise BadRequest(f"Count for {verb.replace('_', '-')} request cannot be 0.")
     action = await call.parts.commands.cluster_act(call.who, ident, verb, data)
@@ -141,6 +142,9 @@ async def act_on_cluster(call: Call) -> Response:
 async def operate_on_cluster(call: Call) -> Response:
     """Do one operation of the profile on every member that the filters choose."""
     operation, given = verbs.one_operation(call.body)
+    if given and not given.keys() & OPERATION["properties"].keys():
+        # openstacksdk, and with it `openstack cluster op`, has no word for filters or params.
+        given = {"params": given}
     data = check(OPERATION, given)
     filters = data.get("filters") or {}
     params = data.get("params") or {}
@@ -226,7 +230,10 @@ ROUTES: Final = (
                 "type": "object",
                 "minProperties": 1,
                 "maxProperties": 1,
-                "additionalProperties": OPERATION,
+                "additionalProperties": {
+                    "anyOf": [OPERATION, schemas.MAP],
+                    "description": "Without `filters` and `params`, all of it is the parameters.",
+                },
             },
             by_handler=True,
             examples=[{"reboot": {"filters": {"role": "web"}, "params": {"type": "SOFT"}}}],

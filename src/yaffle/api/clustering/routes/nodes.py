@@ -71,7 +71,7 @@ async def list_nodes(call: Call) -> Response:
         try:
             found = await lists.one(call, clusters.NOUN, cluster)
         except NotFound:
-            raise BadRequest(f"The specified cluster '{cluster}' could not be found.") from None
+            raise BadRequest(f"Cannot find the given cluster: {cluster}.") from None
         more.append(nodes.c.cluster_id == found["id"])
     return await lists.listed(call, NOUN, *more)
 
@@ -128,6 +128,7 @@ async def act_on_node(call: Call) -> Response:
         verbs.NODE_VERBS, call.body, call.version, not_a_map=NOT_A_MAP, end="."
     )
     ident = await _id(call)
+    verbs.recognize(verbs.NODE_VERBS, verb, call.body[verb])
     commands = call.parts.commands
     if verb == "check":
         action = await commands.node_check(call.who, ident, data)
@@ -138,7 +139,7 @@ async def act_on_node(call: Call) -> Response:
 
 async def operate_on_node(call: Call) -> Response:
     """Do one operation of the profile: the body has one key, its name, with the parameters."""
-    operation, params = verbs.one_operation(call.body)
+    operation, params = verbs.one_operation(call.body, end=".")
     action = await call.parts.commands.node_op(call.who, await _id(call), operation, params)
     return call.accepted(action, {"action": action})
 
