@@ -14,6 +14,7 @@ from tests.docs.pages import ROOT, Block, blocks, name_of, pages
 from tests.docs.terminal import PAUSE_S, Differs, Terminal, dialogue, matches
 
 from yaffle.config import load
+from yaffle.drivers.profiles.heat_stack import spec as heat_stack
 from yaffle.drivers.profiles.local_process import spec as local_process
 from yaffle.drivers.profiles.nova_server import spec as nova_server
 from yaffle.engine.clock import SystemClock
@@ -26,7 +27,11 @@ ELSEWHERE = {"docs/howto/write-a-driver.md"}
 """Its blocks belong together and have a test of their own: test_driver_howto.py."""
 IN_A_CLOUD = {"docs/tutorial/first-nova-cluster.md"}
 """Followed in tests/openstack, which has one."""
-PROFILES = {"yaffle.local.process": local_process.validate, "os.nova.server": nova_server.validate}
+PROFILES = {
+    "os.heat.stack": heat_stack.validate,
+    "os.nova.server": nova_server.validate,
+    "yaffle.local.process": local_process.validate,
+}
 BOUND_S = 60.0
 
 
