@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import select
@@ -124,6 +124,10 @@ class Told:
     """Incident and reason of what was told of incidents that may be open."""
     wishes: dict[str, str]
     """Node → why it is as somebody wanted it."""
+
+    def copied(self) -> Told:
+        """Return the same, to go back to."""
+        return replace(self, reasons=set(self.reasons), wishes=dict(self.wishes))
 
     @classmethod
     def before(cls, conn: Connection) -> Told:

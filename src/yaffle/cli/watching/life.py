@@ -228,7 +228,7 @@ class _Life:
             else:
                 await self._is_back()
                 return identity, servers
-            await self._clock.sleep(AGAIN_S)
+            await self._clock.sleep(min(AGAIN_S, self._interval_s))
 
     def _needed(self) -> str:
         if self._asked.all_projects:

@@ -17,6 +17,7 @@ from yaffle.cli.watching.telling import Failing, Kind, Line
 from yaffle.engine import hints
 from yaffle.engine.scene import in_place_names, policy_of
 from yaffle.engine.snapshot import Snapshot
+from yaffle.errors import StoreUnavailable
 from yaffle.model.ids import ClusterId, NodeId
 from yaffle.model.incident import HoldReason
 from yaffle.store import catalog
@@ -72,7 +73,13 @@ class Teller:
         # Most turns find nothing, and need not write.
         if not wishes and not await self._kit.store.read(is_news):
             return
-        found = await self._kit.store.write(lambda conn: self._write(conn, wishes, memories))
+        before = told.copied()
+        try:
+            found = await self._kit.store.write(lambda conn: self._write(conn, wishes, memories))
+        except StoreUnavailable:
+            # Nothing was written down, so it is told another time.
+            self._told = before
+            raise
         self._say([(line, at_us) for line, at_us, _ in found])
 
     def _write(
