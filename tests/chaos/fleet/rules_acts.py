@@ -43,9 +43,9 @@ def done_twice(history: History) -> Iterator[str]:
 
 def old_hand(history: History) -> Iterator[str]:
     """Nobody writes a step of an action that somebody else had, before and after."""
-    epochs = _epochs(history)
+    epochs, begins = _epochs(history), _first_looks(history)
     for change in history.changes:
-        if change.table != "steps" or change.look == 0:
+        if change.table != "steps" or change.look in begins:
             continue
         action, epoch = str(change.after["action_id"]), int(change.after["epoch"])
         before, after = (_at(epochs.get(action, ()), change.look - n) for n in (1, 0))
@@ -72,6 +72,14 @@ def _epochs(history: History) -> Mapping[str, Sequence[tuple[int, int | None]]]:
             epoch = int(change.after["epoch"]) if running else None
             found.setdefault(str(change.after["id"]), []).append((change.look, epoch))
     return found
+
+
+def _first_looks(history: History) -> frozenset[int]:
+    """Return the looks that found every row new: the first of all, and the first after going back."""
+    found: dict[int, int] = {}
+    for change in history.changes:
+        found.setdefault(history.looks[change.look].era, change.look)
+    return frozenset({0, *found.values()})
 
 
 def _at(epochs: Sequence[tuple[int, int | None]], look: int) -> int | None:

@@ -217,6 +217,15 @@ CLEAN: dict[str, Callable[[], History]] = {
         changes=(wrote(60, "actions", ACTION_ROW),),
         made=(),
     ),
+    "a state is put back in which an action has had two hands": lambda: clean(
+        looks=tuple(look(n, era=int(n >= 40) + int(n >= 42)) for n in range(201)),
+        changes=with_changes(
+            wrote(36, "actions", {**ACTION_ROW, "epoch": 2}, ACTION_ROW),
+            wrote(45, "actions", {**ACTION_ROW, "epoch": 2}),
+            wrote(45, "steps", step(0, 1)),
+            wrote(45, "steps", step(1, 1, operation_id=OPERATION)),
+        ),
+    ),
     "grace begins with a new life": lambda: clean(
         changes=with_changes(
             wrote(71, "nodes", {**NODE_ROW, "grace_us": at(7), "physical_id": "q"}, NODE_ROW)
