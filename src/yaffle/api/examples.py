@@ -277,6 +277,7 @@ WHY: Final[Example] = {
         "since_at": "2026-10-14T17:46:40.000000Z",
     },
     "policy": "web-health",
+    "outage": None,
     "decision": DECISION,
     "held": {
         "reason": "storm",
