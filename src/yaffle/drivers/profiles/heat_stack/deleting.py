@@ -119,6 +119,11 @@ def _guest(job: Job, ident: str) -> tuple[bool | None, str]:
     acts = job.servers.acts(ident)
     if not acts:
         return True, "it was no server, or Nova knows nothing of it any more"
+    newest = acts[0].request_id
+    last = job.servers.act(ident, newest) if newest and acts[0].action == "delete" else None
+    if last is not None and last.events and proof([last])[0]:
+        # The usual end, told by two requests: a busy cloud must not make us begin again for ever.
+        return proof([last])
     server = job.servers.show(ident)
     if server is not None and server.status not in ("DELETED", "SOFT_DELETED"):
         # Heat says that it has deleted all that it was to delete.
