@@ -52,8 +52,6 @@ def test_a_stack_is_healed_by_replacing_what_failed(world: World, tmp_path: Path
         assert "STACK_UPDATE" in told
         assert node(yaffle)["physical_id"] == stack
         assert one(world) != server
-        assert "web deleted" in yaffle.ok("cluster", "delete", "web").out
-        assert world.stacks()["stacks"] == []
     finally:
         assert yaffle.stop(signal.SIGTERM) == 0
 
