@@ -15,7 +15,7 @@ LOCK = $(UV) pip compile --universal --python-version 3.11 --generate-hashes --n
 
 export PYTHON
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs sim sim-days chaos bench lab-openstack lab-openstack-down test-openstack coverage-core test-deps lock clean venv-run venv-dev
+.PHONY: help run test check docs sim sim-days chaos bench lab-openstack lab-openstack-down test-openstack test-tempest coverage-core test-deps lock clean venv-run venv-dev
 
 help:  ## show this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -68,6 +68,9 @@ lab-openstack-down: venv-dev  ## stop that OpenStack again
 
 test-openstack: venv-dev test-deps  ## only the tests against a real OpenStack
 	@$(PYTEST) -n 2 --dist loadfile tests/openstack $(ARGS)
+
+test-tempest: venv-dev test-deps  ## all of Senlin's own API tests against Yaffle and a real OpenStack (half an hour)
+	@YAFFLE_TEMPEST=whole $(PYTEST) tests/openstack/tempest $(ARGS)
 
 coverage-core: venv-dev  ## every line and branch of the deciding core is reached by its tests, or this fails
 	@$(BIN)/coverage erase

@@ -56,19 +56,27 @@ def provide_programs() -> None:
 
 def provide(plan: Plan) -> None:
     """Make the cloud's Python environment hold what the lock says; at once if it already does."""
-    folder = plan.packages
+    install(plan.packages, LOCK)
+
+
+def install(folder: Path, lock: Path) -> None:
+    """Make a Python environment hold what a lock says; at once if it already does."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _alone(folder.with_suffix(".lock")):
-        if not provided(plan):
-            _make(folder)
-            (folder / "made-of").write_text(_made_of(folder))
+        if not installed(folder, lock):
+            _make(folder, lock)
+            (folder / "made-of").write_text(_made_of(folder, lock))
 
 
 def provided(plan: Plan) -> bool:
     """Say whether programs and Python environment are as they should be."""
-    mark = plan.packages / "made-of"
-    there = mark.exists() and mark.read_text() == _made_of(plan.packages)
-    return there and not missing_programs()
+    return installed(plan.packages, LOCK) and not missing_programs()
+
+
+def installed(folder: Path, lock: Path) -> bool:
+    """Say whether a Python environment holds what a lock says."""
+    mark = folder / "made-of"
+    return mark.exists() and mark.read_text() == _made_of(folder, lock)
 
 
 @contextlib.contextmanager
@@ -78,12 +86,12 @@ def _alone(path: Path) -> Iterator[None]:
         yield
 
 
-def _made_of(folder: Path) -> str:
+def _made_of(folder: Path, lock: Path) -> str:
     """An environment keeps absolute paths, so one that was copied elsewhere is not the same."""
-    return f"{hashlib.sha256(LOCK.read_bytes()).hexdigest()} {folder}\n"
+    return f"{hashlib.sha256(lock.read_bytes()).hexdigest()} {folder}\n"
 
 
-def _make(folder: Path) -> None:
+def _make(folder: Path, lock: Path) -> None:
     log = folder.with_suffix(".log")
     log.write_text("")
     _run([_interpreter(), "-m", "venv", "--clear", str(folder)], log)
@@ -92,9 +100,9 @@ def _make(folder: Path) -> None:
     # uv is faster by a minute; where it is not to be had, pip does the same.
     if _ran([*pip, "uv"], log):
         uv = [python, "-m", "uv", "pip", "install", "--quiet", "--python", python, "--no-config"]
-        if _ran([*uv, "--compile-bytecode", "--require-hashes", "-r", str(LOCK)], log):
+        if _ran([*uv, "--compile-bytecode", "--require-hashes", "-r", str(lock)], log):
             return
-    _run([*pip, "--require-hashes", "-r", str(LOCK)], log)
+    _run([*pip, "--require-hashes", "-r", str(lock)], log)
 
 
 def _interpreter() -> str:
@@ -121,14 +129,14 @@ def _run(command: list[str], log: Path) -> None:
         raise LabError(f"{' '.join(command)} failed; {log} ends with\n{last_lines(log)}")
 
 
-def resolve() -> None:
-    """Write the lock again from what is wished for; versions that are locked stay where they can."""
+def resolve(wishes: Path = WISHES, lock: Path = LOCK) -> None:
+    """Write a lock again from what is wished for; versions that are locked stay where they can."""
     uv = shutil.which("uv") or str(ROOT / ".venv" / "uv" / "bin" / "uv")
     subprocess.run(
         [
             uv, "pip", "compile", "--universal", "--python-version", "3.11", "--generate-hashes",
             "--no-config", "--quiet", "--no-emit-index-url", "--no-annotate", "--no-header",
-            str(WISHES), "-o", str(LOCK),
+            str(wishes), "-o", str(lock),
         ],
         check=True,
     )  # fmt: skip

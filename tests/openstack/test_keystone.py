@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,10 +9,10 @@ import httpx
 import pytest
 import yaml
 from lab.openstack import Credentials, Lab
-from lab.openstack.templates import ADMIN_PASSWORD
 from openstack.config import OpenStackConfig
 from openstack.connection import Connection
 from tests.functional.api.live import POLICY, Live, running
+from tests.openstack.registering import register, service_user
 
 # openstacksdk deprecates what it uses itself.
 pytestmark = [
@@ -30,35 +26,10 @@ SPEC = yaml.safe_load(POLICY)
 def yaffle(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """An API that believes the lab's Keystone, and that its catalog knows."""
     root = tmp_path_factory.mktemp("keystone")
-    password = root / "password"
-    password.write_text(ADMIN_PASSWORD)
-    password.chmod(0o600)
-    keystone = {
-        "auth_url": lab.plan.auth_url,
-        "username": "admin",
-        "project_name": "admin",
-        "password_file": password,
-        "interface": "public",
-    }
-    with running(root / "state", server={"keystone": keystone}) as live:
+    with running(root / "state", server={"keystone": service_user(lab, root)}) as live:
         register(lab, "register", "--url", f"http://{live.address}")
         yield live
         register(lab, "unregister")
-
-
-def register(lab: Lab, *words: str) -> dict[str, object]:
-    """Run one of `yaffle openstack`'s commands as the administrator; return what it says."""
-    done = subprocess.run(
-        [sys.executable, "-m", "yaffle.cli", "openstack", *words, "--cloud", "lab", "--json"],
-        env={**os.environ, "OS_CLIENT_CONFIG_FILE": str(lab.plan.clouds_yaml)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    told: dict[str, object] = json.loads(done.stdout)
-    return told
 
 
 @contextmanager
