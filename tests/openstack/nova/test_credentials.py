@@ -19,7 +19,9 @@ def _profile(world: World, credential: ApplicationCredential) -> NovaServer:
 
 def test_an_application_credential_is_enough_until_it_is_revoked(world: World) -> None:
     mine, api = world.cloud.credentials, world.cloud.api
-    wanted = {"application_credential": {"name": "yaffle", "description": "heals"}}
+    # Named, for Keystone now and then does not find the roles that this one implies.
+    credential_of = {"name": "yaffle", "description": "heals", "roles": [{"name": "member"}]}
+    wanted = {"application_credential": credential_of}
     path = f"/users/{mine.user_id}/application_credentials"
     made = api.call("POST", "identity", path, wanted)["application_credential"]
     credential = ApplicationCredential(

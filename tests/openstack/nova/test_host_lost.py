@@ -1,0 +1,134 @@
+"""A host dies under three servers of one cluster: one failure, moved as one, by a real `yaffle serve`."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.functional.cli.support import Server, wait_for
+from tests.openstack.cloud import Cloud
+from tests.openstack.nova.world import World
+
+AGENT = Path(__file__).parents[2] / "contract/fencers_host/scripted_agent.py"
+PROFILE = """
+type: os.nova.server
+version: "1.0"
+properties: {flavor: lab.tiny, image: lab-image, networks: none}
+"""
+POLICY = """
+type: senlin.policy.health
+version: "1.3"
+properties:
+  detection:
+    interval: 2
+    node_update_timeout: 5
+    rise: 1
+    fall: 2
+    recovery_conditional: ANY_FAILED
+    detection_modes:
+      - type: NODE_STATUS_POLLING
+      - type: HYPERVISOR_STATUS_POLLING
+  recovery:
+    fencing: [HOST]
+    actions:
+      - {name: REBOOT, params: {type: HARD}, timeout: 60}
+      - {name: EVACUATE, timeout: 120}
+    limits: {max_unhealthy: 40%, max_in_flight: 3}
+"""
+SETTINGS = """
+[drivers."os.nova.server-1.0"]
+cloud = "{cloud}"
+clouds_file = "{clouds}"
+full_sweep = 20
+
+[drivers.HOST.devices.rack]
+agent = "{agent}"
+options = {{device = "{folder}", username = "admin"}}
+password_file = "{folder}/password"
+hosts = {{cmp1 = "1", cmp2 = "2"}}
+"""
+WITHIN_S = 120.0
+LOST, LEFT = "cmp2", "cmp1"
+
+
+@pytest.fixture
+def yaffle(broken_admin_world: World, tmp_path: Path) -> Iterator[Server]:
+    """A server of Yaffle's own with an administrator's rights, and a power switch."""
+    cloud = broken_admin_world.cloud
+    agent = Path(shutil.copy(AGENT, tmp_path / "fence_scripted"))
+    agent.chmod(0o755)
+    (tmp_path / "power").write_text("on")
+    (tmp_path / "plan.json").write_text("{}")
+    (tmp_path / "password").write_text("secret\n")
+    config = tmp_path / "yaffle.toml"
+    config.write_text(
+        SETTINGS.format(cloud=cloud.name, clouds=cloud.clouds_yaml, agent=agent, folder=tmp_path)
+    )
+    server = Server(tmp_path / "state", flags=("--config", str(config)))
+    server.start()
+    try:
+        server.ok("profile", "create", "web", "-", given=PROFILE)
+        server.ok("policy", "create", "care", "-", given=POLICY)
+        yield server
+    finally:
+        assert server.stop(signal.SIGTERM) == 0
+
+
+def nodes(server: Server) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = server.ok("node", "list", "--json").json["nodes"]
+    return found
+
+
+def all_healthy(server: Server, count: int) -> bool:
+    return sum(n["health"] == "healthy" for n in nodes(server)) == count
+
+
+def closed(cloud: Cloud, host: str, *, to_new: bool) -> None:
+    """Let Nova place no new servers on a host, or place some there again."""
+    api = cloud.lab.api
+    found = api.get("compute", f"/os-services?host={host}&binary=nova-compute")["services"]
+    status = "disabled" if to_new else "enabled"
+    api.call("PUT", "compute", f"/os-services/{found[0]['id']}", {"status": status})
+
+
+def test_three_servers_of_a_host_that_dies_are_one_failure(
+    broken_admin_world: World, yaffle: Server, tmp_path: Path
+) -> None:
+    cloud = broken_admin_world.cloud
+    closed(cloud, LEFT, to_new=True)
+    yaffle.ok("cluster", "create", "web", "--profile", "web", "--size", "3", "--policy", "care")
+    wait_for(lambda: all_healthy(yaffle, 3), within_s=WITHIN_S)
+    closed(cloud, LEFT, to_new=False)
+    closed(cloud, LOST, to_new=True)
+    yaffle.ok("cluster", "resize", "web", "--size", "4")
+    wait_for(lambda: all_healthy(yaffle, 4), within_s=WITHIN_S)
+    before = {n["physical_id"]: cloud.show(n["physical_id"]).host for n in nodes(yaffle)}
+    assert sorted(before.values()) == [LEFT, LOST, LOST, LOST]
+
+    cloud.lab.kill_host(LOST)
+
+    def over() -> list[dict[str, Any]] | None:
+        found = yaffle.ok("incident", "list", "--json").json["incidents"]
+        return found if found and not any(i["open"] for i in found) else None
+
+    incidents = wait_for(over, within_s=WITHIN_S)
+    (outage,) = (i for i in incidents if not i["node_id"])
+    assert (outage["node"], outage["cause"], outage["state"]) == (
+        f"host {LOST}",
+        "host-lost",
+        "recovered",
+    )
+    parts = [i for i in incidents if i["parent_id"] == outage["id"]]
+    assert [p["state"] for p in parts] == ["recovered"] * 3
+    assert len(incidents) == 4
+    # The very same servers run elsewhere, after the host was proved to be off.
+    after = {server: cloud.show(server) for server in before}
+    assert {(s.status, s.host) for s in after.values()} == {("ACTIVE", LEFT)}
+    assert (tmp_path / "power").read_text() == "off"
+    moved = yaffle.ok("incident", "show", parts[0]["id"], "--json").json["incident"]
+    assert {s["operation"] for s in moved["steps"]} == {"EVACUATE"}
+    yaffle.ok("decision", "check")
