@@ -128,6 +128,9 @@ class Ledger:
     def _incidents(self, life: Life | None, ident: str, node_id: str, state: str) -> None:
         if state != "recovered":
             return
+        if not node_id:
+            self._host_over(life, ident)
+            return
         seen = self._base.rows(
             "select s.seq from steps s join actions a on a.id = s.action_id where a.incident_id = ?"
             " and s.result in ('passed', 'healthy')",
@@ -135,6 +138,14 @@ class Ledger:
         )
         if not seen:
             self._fail(f"the incident of {node_id[:8]} is called recovered by {life}, unverified")
+
+    def _host_over(self, life: Life | None, ident: str) -> None:
+        """A host's incident is over with the last of its parts, and they were verified each."""
+        left = self._base.rows(
+            "select node_name from incidents where parent_id = ? and open_key is not null", ident
+        )
+        if left:
+            self._fail(f"a host is called recovered by {life}, and {left[0].node_name} is not")
 
     # --- the world ------------------------------------------------------------------------------
 

@@ -1,9 +1,16 @@
-"""CREATE: one stack per node, for its name is made of the node's id and Heat has a name only once."""
+"""CREATE: one stack per node, for its name is made of the node's id and Heat has a name only once.
+
+It looks before it makes, though, and of requests at the same moment each may find nothing. So where
+two stacks bear the same operation all the same, the oldest is the copy and the others are removed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
+
+import structlog
 
 from yaffle.drivers.profiles.heat_stack.job import (
     ABSENT,
@@ -17,10 +24,13 @@ from yaffle.drivers.profiles.heat_stack.mapping import COMPLETE
 from yaffle.drivers.profiles.heat_stack.marks import name_of, node_tag, tags_for
 from yaffle.drivers.profiles.heat_stack.members import State, judged, named, of_state
 from yaffle.drivers.profiles.heat_stack.reading import PROJECT
+from yaffle.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
     from yaffle.drivers.profiles.heat_stack.documents import Stack
     from yaffle.model.operations import Progress
+
+log = structlog.get_logger(__name__)
 
 _VERBATIM: Final = ("template", "template_url", "parameters", "files", "environment")
 STACK_NAME: Final = "stack_name"
@@ -31,7 +41,7 @@ def submit(job: Job) -> Progress:
     found = copies(job)
     ours = [stack for stack in found if job.marked(stack)]
     if ours:
-        return _stands(job, ours[0])
+        return _stands(job, _one_of(job, ours))
     if found:
         older = ", ".join(f"{stack.id} ({stack.words})" for stack in found)
         return failed(f"CREATE: an older copy of this node may still run: {older}")
@@ -50,7 +60,7 @@ def submit(job: Job) -> Progress:
 def poll(job: Job) -> Progress:
     """Say how far the stack is."""
     ours = [stack for stack in copies(job) if job.marked(stack)]
-    return _stands(job, ours[0]) if ours else _under_way(job) or ABSENT
+    return _stands(job, _one_of(job, ours)) if ours else _under_way(job) or ABSENT
 
 
 def copies(job: Job) -> list[Stack]:
@@ -62,6 +72,17 @@ def copies(job: Job) -> list[Stack]:
         stack = job.heat.show(target.physical_id)
         several += [stack] if stack is not None and not stack.gone else []
     return list({stack.id: stack for stack in several}.values())
+
+
+def _one_of(job: Job, ours: list[Stack]) -> Stack:
+    """Return the stack that counts, and delete what the same operation has made besides."""
+    first, *extras = sorted(ours, key=lambda s: (s.action == "DELETE", s.created or "", s.id))
+    for extra in extras:
+        if extra.action != "DELETE":
+            log.warning("extra copy deleted", stack=extra.id, node=job.target.node_id)
+            with suppress(NotFound, Conflict):
+                job.heat.delete(extra, trace=job.trace)
+    return first
 
 
 def _under_way(job: Job) -> Progress | None:
