@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Final
 
 LOOK_MS: Final = 500
+AGAIN_S: Final = 10.0
 _GONE: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
 
 
@@ -34,7 +35,9 @@ def watched() -> Iterator[None]:
             gone = any(events & _GONE for _, events in poll.poll(LOOK_MS))
             if gone or os.getppid() != parent:
                 os.kill(os.getpid(), signal.SIGHUP)
-                return
+                # What a handler raises is lost where it strikes a finaliser: said again, and not so
+                # soon that it would disturb the ending that the first word has begun.
+                over.wait(AGAIN_S)
 
     thread = threading.Thread(target=look, name="audience", daemon=True)
     thread.start()
