@@ -21,6 +21,8 @@ from tests.chaos.fleet.server import ERRORS, Reader, Row
 from tests.chaos.lab import now_us
 
 PACE_S = 0.1
+HUNG_US = 1_000_000
+"""A look is answered within milliseconds; where it takes longer than this the server did not answer."""
 NOBODY = Holder("", 0, 0)
 TABLES: Mapping[str, tuple[str, str]] = {
     # table → its key, and which rows may change; those that were open before are looked at again
@@ -76,11 +78,14 @@ class Observer:
                 if self._reader is not None:
                     self._reader.close()
                     self._reader = None
-                self.looks.append(Look(at_us, None, era=era))
+                self.looks += _silence(at_us, era)
                 self._turn = -1
                 continue
             if era != self.era:
                 continue
+            if now_us() - at_us > HUNG_US:
+                self.looks += _silence(at_us, era)
+                look = dataclasses.replace(look, at_us=now_us())
             self.looks.append(look)
             self._last = look
             if found:
@@ -212,6 +217,11 @@ class Observer:
             if not words or (b"python" not in words[0] and b"nsenter" not in words[0]):
                 self._pids[pid] = None
         return None
+
+
+def _silence(asked_us: int, era: int) -> Sequence[Look]:
+    """Return that the database did not answer from when it was asked until now."""
+    return Look(asked_us, None, era=era), Look(now_us(), None, era=era)
 
 
 @contextmanager
