@@ -22,7 +22,6 @@ def configure(plan: Plan) -> None:
         identity_url=plan.url("identity"),
         database=templates.database(plan, "heat"),
         token_check=templates.token_check(plan, "heat"),
-        trustee=templates.login(plan, "trustee", "heat"),
     )
     shipped = ("heat/api-paste.ini", "heat/environment.d", "heat/templates")
     templates.copy_shipped(plan, *shipped, to=folder)
