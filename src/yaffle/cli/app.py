@@ -12,6 +12,7 @@ from yaffle.cli import (
     bindings,
     care,
     clusters,
+    credentials,
     database,
     decisions,
     demo,
@@ -83,6 +84,7 @@ app.add_typer(services.app, name="service")
 client(app, "engines")(engines.engines)
 app.add_typer(users.app, name="user")
 app.add_typer(openstack.app, name="openstack")
+app.add_typer(credentials.app, name="credential")
 app.add_typer(imports.app, name="import")
 app.add_typer(database.app, name="db")
 

@@ -243,6 +243,17 @@ class ReceiversSettings(Section):
         return None if value is None else value.rstrip("/")
 
 
+class CredentialsSettings(Section):
+    """What users hand to Yaffle so that it may act in their projects."""
+
+    keys_file: Path | None = Field(
+        default=None,
+        description="The keys that their credentials are sealed with in the database, one a line, the"
+        " newest first; a file that nobody else can read. `yaffle credential new-key` writes it."
+        ' Needed where a driver has `credentials = "projects"`.',
+    )
+
+
 class HealthcheckSettings(Section):
     """Where this process says how it is, on sockets that are served even while it hangs."""
 

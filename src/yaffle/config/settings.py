@@ -16,6 +16,7 @@ from pydantic_settings import (
 
 from yaffle.config.sections import (
     BudgetsSettings,
+    CredentialsSettings,
     DatabaseSettings,
     EngineSettings,
     HealthcheckSettings,
@@ -52,6 +53,7 @@ class Settings(BaseSettings):
     network: NetworkSettings = NetworkSettings()
     local_process: LocalProcessSettings = LocalProcessSettings()
     receivers: ReceiversSettings = ReceiversSettings()
+    credentials: CredentialsSettings = CredentialsSettings()
     quotas: QuotaSettings = QuotaSettings()
     retention: RetentionSettings = RetentionSettings()
     healthcheck: HealthcheckSettings = HealthcheckSettings()

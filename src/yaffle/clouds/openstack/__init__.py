@@ -8,25 +8,40 @@ from yaffle.clouds.openstack.client import Answer, Client, Identity
 from yaffle.clouds.openstack.cloud import Cloud
 from yaffle.clouds.openstack.credentials import (
     ApplicationCredential,
+    Choice,
     CloudsYaml,
     Credentials,
+    ForProject,
+    read_choice,
     read_credentials,
 )
-from yaffle.clouds.openstack.faults import CloudBusy, CloudUnavailable
+from yaffle.clouds.openstack.faults import (
+    CloudBusy,
+    CloudUnavailable,
+    CredentialMissing,
+    CredentialRefused,
+)
 from yaffle.clouds.openstack.looking import LookedAt, lasting, looked_at
+from yaffle.clouds.openstack.projects import Projects
 
 __all__ = [
     "Answer",
     "ApplicationCredential",
+    "Choice",
     "Client",
     "Cloud",
     "CloudBusy",
     "CloudUnavailable",
     "CloudsYaml",
+    "CredentialMissing",
+    "CredentialRefused",
     "Credentials",
+    "ForProject",
     "Identity",
     "LookedAt",
+    "Projects",
     "lasting",
     "looked_at",
+    "read_choice",
     "read_credentials",
 ]

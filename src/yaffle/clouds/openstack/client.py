@@ -74,6 +74,8 @@ class Client:
         self._deadline = deadline
         self._now_s = now_s
         self._where = where
+        self.not_let_in: Exception | None = None
+        """What Keystone's refusal to give a token came as: services answer, only that is raised."""
 
     def left_s(self) -> float:
         """Seconds until the call has to be over."""
@@ -188,10 +190,12 @@ class Client:
     def _guarded(self, work: Callable[[], T], *, acts: bool = False) -> T:
         """Do `work`; turn every way in which the libraries fail to ask into CloudUnavailable."""
         import requests  # noqa: PLC0415 - with keystoneauth, which is loaded by now
-        from keystoneauth1.exceptions import ClientException  # noqa: PLC0415
+        from keystoneauth1.exceptions import ClientException, HttpError  # noqa: PLC0415
 
         try:
             return work()
         except (ClientException, requests.RequestException, OSError) as error:
             text = " ".join(str(error).split())[:400] or type(error).__name__
+            if isinstance(error, HttpError):
+                self.not_let_in = error
             raise CloudUnavailable(text, sent=acts and self._deadline.sent) from error

@@ -10,7 +10,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from yaffle.clouds.openstack.client import Client, Places
-from yaffle.clouds.openstack.credentials import ApplicationCredential, CloudsYaml, plugin_of
+from yaffle.clouds.openstack.credentials import (
+    ApplicationCredential,
+    CloudsYaml,
+    ForProject,
+    plugin_for,
+    plugin_of,
+)
 from yaffle.clouds.openstack.faults import CloudBusy, CloudUnavailable
 from yaffle.clouds.openstack.passing import Passes, everything
 
@@ -19,6 +25,7 @@ if TYPE_CHECKING:
 
     from yaffle.clouds.openstack.credentials import Credentials
     from yaffle.clouds.openstack.transport import Deadline
+    from yaffle.model.credentials import Credential
     from yaffle.ports.clock import Clock
 
 T = TypeVar("T")
@@ -68,6 +75,10 @@ class Cloud:
         future.add_done_callback(self._over)
         async with asyncio.timeout(deadline_s):
             return await asyncio.wrap_future(future)
+
+    def close(self) -> None:
+        """Take no more calls; those under way end by their own deadlines."""
+        self._threads.shutdown(wait=False)
 
     def _over(self, _: Future[T]) -> None:
         with self._counting:
@@ -122,6 +133,8 @@ def _session_of(credentials: Credentials) -> tuple[Session, Places]:
     match credentials:
         case CloudsYaml():
             return _from_file(credentials)
+        case ForProject():
+            return _from_file(credentials.at, credentials.credential)
         case ApplicationCredential():
             from keystoneauth1.session import Session  # noqa: PLC0415
 
@@ -132,7 +145,10 @@ def _session_of(credentials: Credentials) -> tuple[Session, Places]:
             return Session(auth=plugin_of(credentials), verify=verify), Places(filter=where)
 
 
-def _from_file(credentials: CloudsYaml) -> tuple[Session, Places]:
+def _from_file(
+    credentials: CloudsYaml, instead: Credential | None = None
+) -> tuple[Session, Places]:
+    """Return a session at that cloud, `instead` with what a project has handed to us."""
     from openstack.config import OpenStackConfig  # noqa: PLC0415
     from openstack.exceptions import SDKException  # noqa: PLC0415
 
@@ -150,5 +166,8 @@ def _from_file(credentials: CloudsYaml) -> tuple[Session, Places]:
     where = {"interface": interface if isinstance(interface, str) else interface[0]}
     if region.region_name:
         where["region_name"] = region.region_name
+    session = region.get_session()
+    if instead is not None:
+        session.auth = plugin_for(instead, region.config)
     # `compute_endpoint_override: …` in the file; without one, this is None.
-    return region.get_session(), Places(filter=where, override=region.get_endpoint)
+    return session, Places(filter=where, override=region.get_endpoint)

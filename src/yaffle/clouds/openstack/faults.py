@@ -47,6 +47,20 @@ class CloudBusy(CloudUnavailable):
         super().__init__(message, sent=False)
 
 
+class CredentialMissing(CloudUnavailable):
+    """There is nothing to ask with for that project: nothing was sent."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, sent=False)
+
+
+class CredentialRefused(CloudUnavailable):
+    """Keystone does not accept what a project has handed to us; what was asked for was not sent."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, sent=False)
+
+
 def fault_of(status: int, body: bytes, what: str, *, acts: bool) -> YaffleError:
     """Return the error that an answer other than 2xx means.
 

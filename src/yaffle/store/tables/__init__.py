@@ -14,6 +14,7 @@ from yaffle.store.tables.catalogue import (
     receivers,
 )
 from yaffle.store.tables.columns import metadata
+from yaffle.store.tables.credentials import credentials
 from yaffle.store.tables.history import (
     decisions,
     events,
@@ -45,6 +46,7 @@ __all__ = [
     "bindings",
     "nodes",
     "receivers",
+    "credentials",
     "watches",
     "blindness",
     "duties",

@@ -1,0 +1,162 @@
+"""Secrets as the database may hold them: sealed with a key that lies elsewhere, and bound to their place.
+
+The file has one key a line, the newest first: that one seals, the others only open what was sealed
+before. It is read anew each time, so that a rotation needs no restart. A key that is missing is told,
+with its id; nothing is ever kept unsealed instead, or thrown away because it cannot be opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from yaffle.errors import ConfigError, DependencyError
+
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet
+
+SETTING: Final = "credentials.keys_file"
+FILE_MAX: Final = 65_536
+_ID: Final = 8
+"""Characters of a key's id: enough to tell a few keys apart, and of no use to find one."""
+
+
+class SealBroken(DependencyError):
+    """What was sealed cannot be opened: the message says which key is missing, or that it was changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sealed:
+    """A secret that only a holder of the key can read."""
+
+    key_id: str
+    blob: str
+
+
+class KeyFile:
+    """The keys of a file that nobody else may read."""
+
+    def __init__(self, path: Path, *, setting: str = SETTING) -> None:
+        self._path = path
+        self._setting = setting
+
+    def check(self) -> None:
+        """Raise ConfigError unless there is at least one key, and nobody else may use it."""
+        self._keys()
+
+    @property
+    def newest(self) -> str:
+        """The id of the key that seals."""
+        return self._keys()[0][0]
+
+    def seal(self, content: Mapping[str, str], place: Sequence[str]) -> Sealed:
+        """Seal texts; they are opened again for the same `place` only. Raises as `check` does."""
+        key_id, key = self._keys()[0]
+        text = json.dumps({"place": list(place), "content": dict(content)})
+        return Sealed(key_id=key_id, blob=key.encrypt(text.encode()).decode("ascii"))
+
+    def open(self, sealed: Sealed, place: Sequence[str]) -> dict[str, str]:
+        """Return what was sealed for that place; raise SealBroken where that cannot be."""
+        from cryptography.fernet import InvalidToken  # noqa: PLC0415 - who has no keys lacks it
+
+        try:
+            keys = dict(self._keys())
+        except ConfigError as error:
+            raise SealBroken(str(error)) from None
+        key = keys.get(sealed.key_id)
+        if key is None:
+            raise SealBroken(
+                f"it was sealed with key {sealed.key_id}, which is not in {self._path}",
+                hint=f"put that key back, as a line below the others of {self._setting}",
+            )
+        try:
+            found = json.loads(key.decrypt(sealed.blob.encode()))
+        except (InvalidToken, ValueError):
+            # Without its cause: a trace must not show what was tried.
+            raise SealBroken(f"key {sealed.key_id} does not open it: it was changed") from None
+        if found["place"] != list(place):
+            raise SealBroken(
+                "it was sealed for something else: somebody has moved it in the database"
+            )
+        return {str(name): str(value) for name, value in found["content"].items()}
+
+    def _keys(self) -> list[tuple[str, Fernet]]:
+        """Return the keys with their ids, the newest first."""
+        found = [_key(word, self._path, self._setting) for word in _words(self._text())]
+        if not found:
+            raise ConfigError(
+                f"{self._setting} = {self._path}: it has no key; `yaffle credential new-key` makes one"
+            )
+        return found
+
+    def _text(self) -> str:
+        try:
+            with self._path.open("rb") as file:
+                if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
+                    raise ConfigError(
+                        f"{self._setting} = {self._path}: others may use it; chmod 600 {self._path}"
+                    )
+                return file.read(FILE_MAX).decode("ascii")
+        except OSError as error:
+            raise ConfigError(f"{self._setting} = {self._path}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise ConfigError(f"{self._setting} = {self._path}: it is no text of keys") from None
+
+
+def add_key(path: Path) -> str:
+    """Put a new key before the others of a file, which is made if need be; return the key's id.
+
+    The old file is replaced as a whole: whoever reads meanwhile sees all keys or all but the new one.
+    """
+    fernet = _fernet()
+    file = KeyFile(path)
+    old = ""
+    if path.exists():
+        file.check()
+        old = path.read_text(encoding="ascii")
+    fresh = fernet.generate_key().decode("ascii")
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        beside.unlink(missing_ok=True)
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "w", encoding="ascii") as out:
+            out.write(f"{fresh}\n{old}")
+            out.flush()
+            os.fsync(out.fileno())
+        beside.replace(path)
+    except OSError as error:
+        raise ConfigError(f"{SETTING} = {path}: {error.strerror}") from None
+    return file.newest
+
+
+def _words(text: str) -> list[str]:
+    lines = (line.partition("#")[0].strip() for line in text.splitlines())
+    return [line for line in lines if line]
+
+
+def _key(word: str, path: Path, setting: str) -> tuple[str, Fernet]:
+    fernet = _fernet()
+    try:
+        key = fernet(word)
+    except ValueError:
+        # Without the word: half a key is a secret, too.
+        raise ConfigError(
+            f"{setting} = {path}: a line is no key (32 bytes, url-safe base64)"
+        ) from None
+    return hashlib.sha256(b"yaffle key\0" + word.encode()).hexdigest()[:_ID], key
+
+
+def _fernet() -> type[Fernet]:
+    try:
+        from cryptography.fernet import Fernet  # noqa: PLC0415 - who has no keys need not have it
+    except ImportError as error:
+        raise ConfigError(
+            f"{SETTING} needs {error.name}: pip install 'yaffle[openstack]'"
+        ) from None
+    return Fernet

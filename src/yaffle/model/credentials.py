@@ -1,0 +1,40 @@
+"""Whose word counts in a backend, project by project: what was handed to us, and by whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class CredentialKind(StrEnum):
+    """How somebody has let us act for them."""
+
+    APPLICATION_CREDENTIAL = "application_credential"
+    """Made by a user in one project; can do what its roles can, and be revoked."""
+    TRUST = "trust"
+    """A user lets our own service user act in one project, in the user's place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credential:
+    """One credential, opened; only `secret` is one, the rest may be told to anybody."""
+
+    id: str
+    """The row that it was stored under; not a name that the backend knows."""
+    cloud: str
+    """The name, in the operator's own file, of the cloud that it is for."""
+    project: str
+    user: str
+    kind: CredentialKind
+    reference: str
+    """What the backend calls it: the id of the application credential or of the trust."""
+    secret: str = field(repr=False)
+    """Of an application credential; empty for a trust, which is worth nothing without our password."""
+    refused_us: int | None = None
+    """When the backend last would not have it; None since it last worked."""
+    refused_why: str = ""
+
+    @property
+    def called(self) -> str:
+        """What a person knows it by."""
+        return f"{self.kind.value.replace('_', ' ')} {self.reference}"
