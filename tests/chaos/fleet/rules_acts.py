@@ -178,27 +178,35 @@ def _of(sessions: Mapping[str, Session], epoch: int) -> Session | None:
 
 def began_after_its_end(history: History) -> Iterator[str]:
     """No process is started for an operation that was over, or for an action that was."""
-    ended: dict[str, int] = {}
-    actions_ended: dict[str, int] = {}
+    ended: dict[str, list[int]] = {}
     actions_of: dict[str, str] = {}
     for change in history.changes:
-        at_us = history.looks[change.look].at_us
-        row = change.after
+        row, at_us = change.after, history.looks[change.look].at_us
         if change.table == "steps" and row["operation_id"]:
             actions_of[row["operation_id"]] = row["action_id"]
             if row["ended_us"] is not None:
-                ended.setdefault(row["operation_id"], at_us)
+                ended.setdefault(row["operation_id"], []).append(at_us)
         if change.table == "actions" and row["end_us"] is not None:
-            actions_ended.setdefault(row["id"], at_us)
+            ended.setdefault(row["id"], []).append(at_us)
     for made in history.made:
-        limit = ended.get(made.operation, 2**62)
-        limit = min(limit, actions_ended.get(actions_of.get(made.operation, ""), 2**62))
-        if made.at_us > limit + WRITE_US:
+        ends = ended.get(made.operation, []) + ended.get(actions_of.get(made.operation, ""), [])
+        known = [at_us for at_us in ends if not _forgotten(history, at_us, made.at_us)]
+        if known and made.at_us > (limit := min(known)) + WRITE_US:
             over_s = (made.at_us - limit) / SECOND
             yield (
                 f"{made.name}: pid {made.pid} started at {made.at_us / SECOND:.3f} for operation"
                 f" {made.operation}, which was over for {over_s:.2f} s"
             )
+
+
+def _forgotten(history: History, written_us: int, at_us: int) -> bool:
+    """Whether the database went back, before `at_us`, to what it was before that was written."""
+    for back in history.deeds:
+        if back.what == "went back" and written_us <= back.end_us and back.at_us <= at_us:
+            kept = [d.at_us for d in history.deeds if d.what == "database kept"]
+            if written_us >= max((k for k in kept if k <= back.at_us), default=0):
+                return True
+    return False
 
 
 def acted_blindly(history: History) -> Iterator[str]:

@@ -93,6 +93,14 @@ OUTBOX: tuple[Row, ...] = tuple(
 UP = (State(at(-60), "started", None), State(at(-50), "at work", able=True))
 
 
+def went_back(kept_s: float) -> tuple[Deed, ...]:
+    """The database goes back to what it was at `kept_s`, and a person lets it go on."""
+    return (
+        Deed(at(kept_s), "database kept"), Deed(at(8), "went back", "", at(8.2)),
+        Deed(at(8.4), "lifted"),
+    )  # fmt: skip
+
+
 def clean(**over: object) -> History:
     """A node died at 2 s and was healed at 6 s by one engine; 20 s in all."""
     values: dict[str, object] = {
@@ -240,6 +248,9 @@ CLEAN: dict[str, Callable[[], History]] = {
         looks=tuple(look(n, stopped=80 < n < 150) for n in range(200)),
         deeds=(Deed(at(7), "went back", "", at(8)), Deed(at(15), "lifted")),
     ),
+    "an action that was over is under way in the state that is put back": lambda: clean(
+        deeds=went_back(kept_s=5), made=(Made("n-1", 102, at(9), OPERATION),)
+    ),
 }
 BROKEN: dict[str, tuple[str, Callable[[], History]]] = {
     "a copy beside a stopped one": (
@@ -287,6 +298,10 @@ BROKEN: dict[str, tuple[str, Callable[[], History]]] = {
     ),
     "a process for an action that was over": (
         "began_after_its_end", lambda: clean(made=(Made("n-1", 102, at(9), OPERATION),)),
+    ),
+    "a process for an action that was over in the state that was put back, too": (
+        "began_after_its_end",
+        lambda: clean(deeds=went_back(kept_s=7.5), made=(Made("n-1", 102, at(9), OPERATION),)),
     ),
     "blind after going back": (
         "acted_blindly",
