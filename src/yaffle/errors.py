@@ -33,7 +33,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 class YaffleError(Exception):
@@ -159,3 +159,12 @@ class ProberUnavailable(DependencyError):
 
 class StaleEpoch(YaffleError):
     """The lease moved on: whoever raised this must stop acting at once."""
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yield what was raised, without the groups that task groups put around it."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves(inner)
+    else:
+        yield error

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from typing import NoReturn
 
     from yaffle.errors import YaffleError
@@ -27,9 +27,9 @@ def main(words: Sequence[str] | None = None) -> NoReturn:
 def _told(error: YaffleError | ExceptionGroup[Exception]) -> int:
     """Print what failed, one line a fault; return the exit code. Lets what nobody expected crash."""
     from yaffle.cli.exits import of_error
-    from yaffle.errors import InvalidSpec, YaffleError
+    from yaffle.errors import InvalidSpec, YaffleError, leaves
 
-    known = [leaf for leaf in _leaves(error) if isinstance(leaf, YaffleError)]
+    known = [leaf for leaf in leaves(error) if isinstance(leaf, YaffleError)]
     if not known:
         raise error
     for each in known:
@@ -37,11 +37,3 @@ def _told(error: YaffleError | ExceptionGroup[Exception]) -> int:
         for line in (*lines, *each.hint.splitlines()):
             print(f"yaffle: {line}", file=sys.stderr)
     return of_error(known[0])
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from _leaves(inner)
-    else:
-        yield error

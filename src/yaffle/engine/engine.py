@@ -19,6 +19,7 @@ from yaffle.engine.postman import Postman
 from yaffle.engine.session import LeaseLost, Session
 from yaffle.engine.stamps import Stamps
 from yaffle.engine.watchman import Watchman
+from yaffle.errors import leaves
 
 if TYPE_CHECKING:
     from yaffle.core.verdict import NodeMemory
@@ -51,7 +52,7 @@ class Engine:
                 await self._live(session)
             except* LeaseLost as lost:
                 self._kit.metrics.sessions_lost.inc()
-                log.warning("session lost", reason=str(lost.exceptions[0]))
+                log.warning("session lost", reason=str(next(leaves(lost))))
             finally:
                 self.session = None
                 self.watches = {}

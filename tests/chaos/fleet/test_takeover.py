@@ -64,6 +64,7 @@ def test_frozen_for_ten_leases_and_thawed(shared: Fleet) -> None:
         time.sleep(max(0.0, LEASE_S * 10 - (time.monotonic() - began_s)))
         victim.thaw()
         shared.wait(lambda: "session lost" in victim.said(), 20, "it knows that it was away")
+        assert "TaskGroup" not in victim.said(), "it says why, not where that was raised"
         shared.wait(shared.healthy, HEALED_S, "healed")
 
 
