@@ -67,6 +67,9 @@ def test_many_are_read_in_one_list_and_the_missing_are_asked_for(world: World) -
         lost = replace(first, physical_id="01c3e056-5dd3-4277-8976-32b076612bcb")
         found = (await profile.read([lost, never], deadline_s=CALL_S))[0]
         assert found.physical_id == first.physical_id
+        # Also when it is asked for alone, as before an act: or it would stand in the way of another.
+        (alone,) = await profile.read([lost], deadline_s=CALL_S)
+        assert (alone.physical_id, alone.up) == (first.physical_id, False)
 
     asyncio.run(scene())
 

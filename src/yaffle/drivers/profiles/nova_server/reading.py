@@ -40,7 +40,7 @@ def read(
             snapshot = census.take(nova)
     except YaffleError as error:
         return [unclear(target, str(error)) for target in targets]
-    return _Reader(nova, snapshot, project).read(targets)
+    return _Reader(nova, census, snapshot, project).read(targets)
 
 
 def unclear(target: Target, why: str) -> Reading:
@@ -63,8 +63,9 @@ def foreign(attributes: Mapping[str, object], project: str) -> str:
 
 
 class _Reader:
-    def __init__(self, nova: Nova, snapshot: Snapshot | None, project: str) -> None:
+    def __init__(self, nova: Nova, census: Census, snapshot: Snapshot | None, project: str) -> None:
         self._nova = nova
+        self._census = census
         self._snapshot = snapshot
         self._project = project
         self._shown = 0
@@ -94,8 +95,13 @@ class _Reader:
         return self._absent(target)
 
     def _absent(self, target: Target) -> Reading:
-        """Read a node whose copy, if it had one, Nova does not know; another one may bear its mark."""
-        copies = self._snapshot.copies_of(target.node_id) if self._snapshot else []
+        """Read a node whose copy, if it had one, Nova does not know; another one may bear its mark.
+
+        A request for it may have been given up and have made one all the same.
+        """
+        if self._snapshot is None:
+            self._snapshot = self._census.take(self._nova)
+        copies = self._snapshot.copies_of(target.node_id)
         if copies:
             return reading_of(copies[-1], target)
         detail = (
