@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import uvloop
 from tests.contract.lifecycle.stage import (
+    GONE,
     OFF,
     UP,
     Backend,
@@ -71,6 +72,39 @@ def test_what_makes_a_node_well_is_heard_as_well(rabbitmq: RabbitMQ) -> None:
             await until(lambda: seen.of(0, "ST-UP"), "the event is read")
             assert seen.last(0).authoritative
             assert seen.last(0).hint is None
+
+    asyncio.run(main())
+
+
+def test_heats_events_are_heard_over_its_own_exchange(rabbitmq: RabbitMQ) -> None:
+    def stack(end: str, publisher: str = "orchestration.vm") -> bytes:
+        payload = {"stack_identity": "s0", "state": "DELETE_COMPLETE", "user_identity": "u"}
+        return body(f"orchestration.stack.{end}", payload, publisher)
+
+    async def main() -> None:
+        backend = Backend()
+        both = source(rabbitmq, exchanges=["nova", "heat"])
+        async with (
+            sender(rabbitmq.url, "nova", "heat") as cloud,
+            watching(backend, both, nodes=2) as (lifecycle, seen),
+        ):
+            await settled(lifecycle, 2)
+            backend.states["s0"] = GONE
+            await cloud.send(stack("delete.end", "compute.cmp1"), exchange="heat")
+            await until(lambda: sum(lifecycle.counts.values()) == 1, "it is a stranger's")
+            before = backend.asked("s0")
+            await cloud.send(stack("delete.end"), exchange="heat")
+            await until(lambda: seen.of(0, "ST-GONE"), "the event is read")
+            assert seen.last(0).authoritative
+            assert seen.last(0).hint == Hint(
+                event="DELETE", state="DELETE_COMPLETE", publisher="orchestration.vm"
+            )
+            assert backend.asked("s0") == before + 1
+            assert not seen.of(1, "ST-GONE")
+            # What failed comes with another priority.
+            backend.states["s0"] = UP
+            await cloud.send(stack("update.error"), exchange="heat", key="notifications.error")
+            await until(lambda: seen.of(0, "ST-UP"), "the error is read")
 
     asyncio.run(main())
 

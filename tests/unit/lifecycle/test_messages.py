@@ -120,6 +120,22 @@ def test_a_stack_may_be_named_by_its_full_identity() -> None:
     assert told.ident == "the-id"
 
 
+def test_a_stack_tells_who_asked_and_whose_copy_it_is() -> None:
+    payload = {
+        "stack_identity": "the-id",
+        "user_id": "a name",
+        "user_identity": "a-user",
+        "tenant_id": "a-project",
+        "tags": ["x=y", "cluster_node_id=the-node"],
+    }
+    told = read(changed("orchestration.stack.delete.end", payload=payload))
+    assert isinstance(told, Heard)
+    assert (told.node_id, told.user, told.project) == ("the-node", "a-user", "a-project")
+    told = read(changed("orchestration.stack.delete.end", payload=payload | {"tags": None}))
+    assert isinstance(told, Heard)
+    assert told.node_id == ""
+
+
 def test_metadata_of_old_times_is_a_list() -> None:
     payload = {"instance_id": "x", "metadata": [{"key": "a"}]}
     told = read(changed("compute.instance.pause.end", payload=payload))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from yaffle.clouds.openstack.servers.causing import BESIDE, EXPLAINS
 from yaffle.clouds.openstack.servers.documents import Action
 from yaffle.clouds.openstack.servers.mapping import ROWS
-from yaffle.drivers.profiles.nova_server.causing import BESIDE, EXPLAINS, traced
+from yaffle.drivers.profiles.nova_server.causing import traced
 from yaffle.drivers.profiles.nova_server.documents import Server
 from yaffle.drivers.profiles.nova_server.marks import Mark
 from yaffle.drivers.profiles.nova_server.verbs import CURES

@@ -16,6 +16,8 @@ from yaffle.drivers.detectors.lifecycle.events import EVENTS, Row, Subject
 BODY_MAX: Final = 4_194_304
 """Larger ones are not read; a real one has some kilobytes."""
 _TEXT_MAX: Final = 200
+CLUSTER_NODE: Final = "cluster_node_id"
+"""The name under which engines write on a copy whose it is."""
 
 T = TypeVar("T")
 
@@ -30,7 +32,7 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     ident: str
     """Physical id of the server or the stack, empty for a service."""
     node_id: str = ""
-    """Of the server's metadata, where an engine left it."""
+    """Of the server's metadata or the stack's tags, where an engine left it."""
     host: str = ""
     """The server's host or the service's; empty where unknown."""
     state: str = ""
@@ -38,7 +40,8 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     sent_at: str = ""
     request_id: str = ""
     user: str = ""
-    """Who asked for it (`action_initiator_user`); empty where nobody did, or it is not told."""
+    """Who asked for it (Nova's `action_initiator_user`, Heat's `user_identity`); empty where nobody did,
+    or it is not told."""
     project: str = ""
 
 
@@ -122,6 +125,16 @@ class _Call(msgspec.Struct):
 class _Stack(msgspec.Struct):
     stack_identity: str
     state: str | None = None
+    tags: list[str] | None = None
+    # The id; what Heat calls `user_id` is a name.
+    user_identity: str | None = None
+    tenant_id: str | None = None
+
+    @property
+    def node_id(self) -> str:
+        """Whose copy the stack is, by the mark that an engine left on it."""
+        mark = f"{CLUSTER_NODE}="
+        return next((t[len(mark) :] for t in self.tags or () if t.startswith(mark)), "")
 
 
 _ENVELOPE: Final = msgspec.json.Decoder(_Envelope)
@@ -170,7 +183,14 @@ def _heard(message: _Message, row: Row) -> Heard | Ignored:
         case Subject.STACK:
             stack = _STACK.decode(message.payload)
             # arn:openstack:heat::PROJECT:stacks/NAME/ID
-            return _told(message, row, stack.stack_identity.rpartition("/")[2], state=stack.state)
+            return _told(
+                message,
+                row,
+                stack.stack_identity.rpartition("/")[2],
+                state=stack.state,
+                node_id=stack.node_id,
+                by=(stack.user_identity, stack.tenant_id),
+            )
 
 
 def _server(message: _Message, row: Row) -> Heard | Ignored:
@@ -178,7 +198,12 @@ def _server(message: _Message, row: Row) -> Heard | Ignored:
     if _is_step(message, server.state, server.old_state, server.new_task_state):
         return Ignored.STEP
     return _told(
-        message, row, server.ident, host=server.host, state=server.state, metadata=server.metadata
+        message,
+        row,
+        server.ident,
+        host=server.host,
+        state=server.state,
+        node_id=_node_of(server.metadata),
     )
 
 
@@ -194,10 +219,14 @@ def _server_object(message: _Message, row: Row) -> Heard | Ignored:
         server.uuid,
         host=server.host,
         state=server.state,
-        metadata=server.metadata,
+        node_id=_node_of(server.metadata),
         request_id=server.request_id,
         by=(server.action_initiator_user, server.action_initiator_project),
     )
+
+
+def _node_of(metadata: _Metadata | list[msgspec.Raw] | None) -> str:
+    return metadata.cluster_node_id if isinstance(metadata, _Metadata) else ""
 
 
 def _is_step(message: _Message, state: str | None, before: str | None, task: str | None) -> bool:
@@ -215,7 +244,7 @@ def _told(
     *,
     host: str | None = None,
     state: str | None = None,
-    metadata: _Metadata | list[msgspec.Raw] | None = None,
+    node_id: str = "",
     request_id: str | None = None,
     by: tuple[str | None, str | None] | None = None,
 ) -> Heard:
@@ -225,7 +254,7 @@ def _told(
         word=row.word,
         subject=row.subject,
         ident=_short(ident),
-        node_id=_short(metadata.cluster_node_id if isinstance(metadata, _Metadata) else ""),
+        node_id=_short(node_id),
         host=_short(host),
         state=_short(state),
         publisher=_short(message.publisher_id),

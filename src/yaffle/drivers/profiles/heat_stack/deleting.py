@@ -21,6 +21,7 @@ from yaffle.model.operations import Progress, ProgressState
 
 if TYPE_CHECKING:
     from yaffle.drivers.profiles.heat_stack.documents import Stack
+    from yaffle.drivers.profiles.heat_stack.heat import Heat
 
 METHOD: Final = "heat-delete+instance-actions"
 _RECENT_S: Final = 5.0
@@ -88,18 +89,23 @@ def _ask(job: Job, stack: Stack) -> Progress:
     return running(f"deletion accepted; it was {stack.words}")
 
 
-def _ended(job: Job, stack: Stack) -> Progress:
-    """Say what Nova's record proves of the servers of a stack that is deleted."""
-    stacks = [stack, *job.heat.nested_in(stack.id)]
+def servers_ever(heat: Heat, stack: Stack) -> list[str]:
+    """Return the ids of all that a stack and those nested in it ever held, servers among them."""
+    stacks = [stack, *heat.nested_in(stack.id)]
     own = {one.id for one in stacks}
     found = {
         event.physical_id
         for one in stacks
-        for event in job.heat.events(one)
+        for event in heat.events(one)
         if event.physical_id and _UUID.fullmatch(event.physical_id)
     }
+    return sorted(found - own)
+
+
+def _ended(job: Job, stack: Stack) -> Progress:
+    """Say what Nova's record proves of the servers of a stack that is deleted."""
     doubts: list[str] = []
-    for ident in sorted(found - own):
+    for ident in servers_ever(job.heat, stack):
         if job.proofs.hold(ident):
             continue
         verdict, detail = _guest(job, ident)

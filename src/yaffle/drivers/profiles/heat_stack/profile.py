@@ -12,6 +12,7 @@ from yaffle.clouds.openstack.servers.census import Census
 from yaffle.clouds.settings import Section
 from yaffle.drivers.profiles.heat_stack import (
     adopting,
+    causing,
     creating,
     deleting,
     telling,
@@ -30,6 +31,7 @@ from yaffle.drivers.profiles.heat_stack.settings import HeatSettings
 from yaffle.errors import YaffleError
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import (
+    Cause,
     Inspection,
     InspectionState,
     Operation,
@@ -43,7 +45,7 @@ from yaffle.model.properties import Schema
 from yaffle.ports.context import DriverContext
 
 if TYPE_CHECKING:
-    from yaffle.ports.profile import Adopting, Describing, Profile
+    from yaffle.ports.profile import Adopting, Describing, Profile, Tracing
 
 T = TypeVar("T")
 Step = Callable[[Job], Progress]
@@ -88,6 +90,12 @@ class HeatStack:
             return await self._cloud.call(lambda c: self._reader(c).read(targets), deadline_s)
         except (TimeoutError, YaffleError) as error:
             return [unclear(t, _why(error, deadline_s)) for t in targets]
+
+    async def cause(self, target: Target, *, deadline_s: float) -> Cause:
+        """Say who brought the stack into the state it is in; what cannot be asked now is raised."""
+        return await self._cloud.call(
+            lambda c: causing.cause(Heat(c), Servers(c), self._reader(c), target), deadline_s
+        )
 
     async def submit(
         self, op: Operation, *, operation_id: OperationId, deadline_s: float
@@ -215,3 +223,4 @@ if TYPE_CHECKING:
     _conforms: type[Profile] = HeatStack
     _describes: type[Describing] = HeatStack
     _adopts: type[Adopting] = HeatStack
+    _traces: type[Tracing] = HeatStack

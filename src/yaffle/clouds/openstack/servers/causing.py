@@ -1,0 +1,81 @@
+"""Who brought a server into the state it is in: Nova's record of acts names the user of each.
+
+A guest that goes off by itself is switched off in Nova by Nova, which records that act as nobody's:
+no user and no project. A user's own act bears the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from yaffle.clouds.openstack.servers.mapping import words_of
+from yaffle.model.operations import Actor, Cause
+
+if TYPE_CHECKING:
+    from yaffle.clouds.openstack.servers.documents import Action, Listed
+
+EXPLAINS: Final[Mapping[str, str]] = {
+    "SHUTOFF": "stop",
+    "PAUSED": "pause",
+    "SUSPENDED": "suspend",
+    "SOFT_DELETED": "delete",
+    "RESCUE": "rescue",
+    "SHELVED": "shelve",
+    "SHELVED_OFFLOADED": "shelve",
+}
+"""The act that leads to a status, where one does; ERROR is nobody's wish."""
+GONE: Final = "delete"
+BESIDE: Final = frozenset(
+    {
+        "attach_interface",
+        "attach_volume",
+        "changePassword",
+        "createBackup",
+        "createImage",
+        "detach_interface",
+        "detach_volume",
+        "extend_volume",
+        "lock",
+        "shelveOffload",
+        "swap_volume",
+        "unlock",
+    }
+)
+"""Acts that leave a guest as it is."""
+
+
+def newest_of(acts: Sequence[Action]) -> Action | None:
+    """Return the newest act that has changed how the guest is; the newest come first."""
+    return next((act for act in acts if act.action not in BESIDE), None)
+
+
+def traced(
+    server: Listed | None, acts: Sequence[Action], *, us: str, ours: Callable[[Action], bool]
+) -> Cause:
+    """Return who it was, by the acts, the newest first; `ours`: whether we have asked for one of them.
+
+    `server` is None where Nova has none any more.
+    """
+    wanted = EXPLAINS.get(server.status, "") if server is not None else GONE
+    newest = newest_of(acts)
+    if newest is None or newest.action != wanted:
+        last = f"the last act was {newest.action}" if newest else "nothing was ever done to it"
+        how = words_of(server) if server is not None else "it is gone"
+        return Cause(actor=Actor.NOBODY, detail=f"nobody asked for that ({how}); {last}")
+    told = told_of(newest)
+    if newest.user_id is None:
+        return Cause(actor=Actor.NOBODY, detail=f"{told}, by Nova itself")
+    if newest.user_id != us:
+        return Cause(actor=Actor.USER, detail=f"{told}, asked for by user {newest.user_id}")
+    if ours(newest):
+        return Cause(actor=Actor.OURSELVES, detail=told)
+    if server is None:
+        # Its mark is gone with it: ours in an earlier life, or a person with our credentials.
+        return Cause(actor=Actor.UNKNOWN, detail=f"{told}, with our own credentials")
+    return Cause(actor=Actor.USER, detail=f"{told}, by somebody with our own credentials")
+
+
+def told_of(act: Action) -> str:
+    """Return an act in words."""
+    return f"{act.action} at {act.start_time} ({act.request_id})"
