@@ -1,1 +1,1 @@
-"""What several drivers share, which never import each other: sessions, signatures, settings, asking."""
+"""What several drivers share, which never import each other: sessions, signatures, asking, programs."""

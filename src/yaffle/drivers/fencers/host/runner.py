@@ -6,25 +6,33 @@ the engine has died or given up. One line of JSON on stdout says how it went: `e
 `fault`. Nothing secret is in its arguments or its environment.
 
 A late "off" would hit whoever runs on the host by then: a successor may have fenced it, healed its
-nodes and switched it on again. Hence everything that the agent started is killed before this ends;
-as its subreaper this program knows that nothing is left, double forks and setsid included.
+nodes and switched it on again. Hence everything that the agent started is killed before this ends.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import resource
 import select
 import selectors
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import IO, Any, Final
+
+# Isolated as it is run, it finds our own package only so; the standard library comes first.
+sys.path.append(str(Path(__file__).resolve().parents[4]))
+
+from yaffle.clouds.offspring import (
+    adopt_orphans,
+    die_with_parent,
+    end_all,
+    memory_file,
+    now_s,
+    stat,
+)
 
 ENVIRONMENT: Final = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -34,9 +42,6 @@ ENVIRONMENT: Final = {
 }
 KILL_PROOF_S: Final = 2.0
 FREEZE_S: Final = 0.5
-_PR_SET_PDEATHSIG: Final = 1
-_PR_SET_CHILD_SUBREAPER: Final = 36
-_LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
 class Kept:
@@ -57,7 +62,7 @@ def main() -> int:
     """Read the request, run the agent, tell."""
     # Not through a buffer: what is left in the pipe, its end above all, is for `select`.
     request: dict[str, Any] = json.loads(_line(0))
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    adopt_orphans()
     os.write(1, json.dumps(run(request)).encode() + b"\n")
     return 0
 
@@ -84,20 +89,16 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         streams = _register(waiting, agent, out, err)
         fault = _await_end(waiting, agent, deadline)
         code = agent.poll()
-        left = _kill_all(agent)
+        ended, left = end_all(agent, freeze_s=FREEZE_S, proof_s=KILL_PROOF_S)
         _drain(waiting, streams)
-    if left:
-        fault = f"{fault}; {left} of its processes could not be killed".removeprefix("; ")
+    if not ended:
+        many = max(1, len(left))
+        fault = f"{fault}; {many} of its processes could not be killed".removeprefix("; ")
     return {"exit": code, "out": out.text(), "err": err.text(), "fault": fault}
 
 
 def _start(request: dict[str, Any]) -> subprocess.Popen[bytes]:
-    # A memory file, not a pipe: an agent that never reads its options blocks nobody.
-    stdin = os.memfd_create("options")
-    try:
-        with os.fdopen(os.dup(stdin), "wb") as file:
-            file.write(request["input"].encode())
-        os.lseek(stdin, 0, os.SEEK_SET)
+    with memory_file(request["input"]) as stdin:
         return subprocess.Popen(
             [request["agent"]],
             stdin=stdin,
@@ -108,14 +109,12 @@ def _start(request: dict[str, Any]) -> subprocess.Popen[bytes]:
             start_new_session=True,
             preexec_fn=_confine,  # noqa: PLW1509 - one thread only
         )
-    finally:
-        os.close(stdin)
 
 
 def _confine() -> None:
     # A core file would hold the password.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
 
 
 def _register(
@@ -137,7 +136,7 @@ def _await_end(
 ) -> str:
     """Read what the agent writes until it ends; else return why it was not waited for any longer."""
     while agent.poll() is None:
-        left = deadline - _now()
+        left = deadline - now_s()
         if left <= 0:
             return "did not end in time and was killed"
         if not _read_ready(waiting, left):
@@ -164,90 +163,6 @@ def _take(waiting: selectors.BaseSelector, key: selectors.SelectorKey, kept: Kep
             waiting.unregister(key.fileobj)
 
 
-def _kill_all(agent: subprocess.Popen[bytes]) -> int:
-    """Kill everything that the agent started; return how many are not proved to be gone."""
-    begun = _now()
-    frozen: set[int] = set()
-    while _now() < begun + KILL_PROOF_S:
-        if not _has_children(agent):
-            return 0
-        alive = _descendants()
-        # Freeze before killing: what forks faster than we look could go on for ever. Freezing has
-        # its own bound, so that nothing is left frozen but alive.
-        if alive <= frozen or _now() > begun + FREEZE_S:
-            _signal_all(alive, signal.SIGKILL)
-        else:
-            _signal_all(alive - frozen, signal.SIGSTOP)
-            frozen |= alive
-        select.select((), (), (), 0.002)
-    _signal_all(_descendants(), signal.SIGKILL)
-    return max(1, len(_descendants())) if _has_children(agent) else 0
-
-
-def _has_children(agent: subprocess.Popen[bytes]) -> bool:
-    """Reap orphans; False is the kernel's word that no descendant is left."""
-    while True:
-        try:
-            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
-            return False
-        if found is None:
-            return True
-        if found.si_pid == agent.pid:
-            agent.poll()
-        else:
-            os.waitpid(found.si_pid, os.WNOHANG)
-
-
-def _descendants() -> set[int]:
-    """Return what lives below us."""
-    parents: dict[int, list[int]] | None = None
-    if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
-        parents = _everybody()
-    found: set[int] = set()
-    todo = [os.getpid()]
-    while todo:
-        pid = todo.pop()
-        new = set(_children(pid) if parents is None else parents.get(pid, [])) - found
-        found |= new
-        todo += new
-    return {pid for pid in found if _stat(pid)[:1] not in ([], ["Z"])}
-
-
-def _children(pid: int) -> list[int]:
-    """Ask the kernel's own lists, since time is short here. Any thread may have forked."""
-    found: list[int] = []
-    with contextlib.suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            with contextlib.suppress(OSError):
-                found += map(int, (task / "children").read_text(encoding="ascii").split())
-    return found
-
-
-def _everybody() -> dict[int, list[int]]:
-    """Return the children of every process, where the kernel keeps no lists of them."""
-    found: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and (fields := _stat(int(entry.name))):
-            found.setdefault(int(fields[1]), []).append(int(entry.name))
-    return found
-
-
-def _stat(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat from the state (field 3) on; empty when it is gone."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    return text.rpartition(")")[2].split()
-
-
-def _signal_all(pids: set[int], number: int) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
-
-
 def _drain(waiting: selectors.BaseSelector, streams: list[IO[bytes]]) -> None:
     """Take what the dead have left in their pipes."""
     for key in list(waiting.get_map().values()):
@@ -260,19 +175,10 @@ def _drain(waiting: selectors.BaseSelector, streams: list[IO[bytes]]) -> None:
         stream.close()
 
 
-def _prctl(option: int, value: int) -> None:
-    if _LIBC.prctl(option, value, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), f"prctl({option}) failed")
-
-
 def _born() -> float:
     """Return when this process began: its engine's time runs since then, not since we are ready."""
-    ticks = int(_stat(os.getpid())[19])
-    return min(_now(), ticks / os.sysconf("SC_CLK_TCK"))
-
-
-def _now() -> float:
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+    ticks = int(stat(os.getpid())[19])
+    return min(now_s(), ticks / os.sysconf("SC_CLK_TCK"))
 
 
 if __name__ == "__main__":

@@ -4,26 +4,32 @@ A program of its own, stdlib only: `python -I -S runner.py JOB_DIR LOCK_FD`, req
 stdin. It detaches, keeps the lock it was given for as long as it lives, writes `started.json`
 *before* it starts the program (so that a crash in between reads "unknown", never "not started"),
 and ends with `result.json`. Nothing secret is in its arguments or on disk.
-
-It is the subreaper of everything that the program starts. Hence `waitpid` saying "no children" is
-proof that nothing is left, double forks and setsid included.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import resource
-import select
 import selectors
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import IO, Any, Final
+
+# Isolated as it is run, it finds our own package only so; the standard library comes first.
+sys.path.append(str(Path(__file__).resolve().parents[4]))
+
+from yaffle.clouds.offspring import (
+    adopt_orphans,
+    die_with_parent,
+    end_all,
+    memory_file,
+    now_s,
+    stat,
+)
 
 MARKER: Final = "YAFFLE_JOB"
 """As in jobs.py: how left-overs are found if this process is killed."""
@@ -31,9 +37,6 @@ TERM_GRACE_S: Final = 2.0
 KILL_PROOF_S: Final = 5.0
 FREEZE_S: Final = 2.0
 DRAIN_S: Final = 1.0
-_PR_SET_PDEATHSIG: Final = 1
-_PR_SET_CHILD_SUBREAPER: Final = 36
-_LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
 class Tail:
@@ -64,7 +67,7 @@ def main() -> int:
         # The engine waits for this exit only; the child belongs to init and needs no engine.
         os._exit(0)
     _let_go_of_stdio()
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    adopt_orphans()
     _write(job / "started.json", {"runner": _identity(os.getpid()), "program": None})
     _write(job / "result.json", _run(job, request))
     return 0
@@ -79,30 +82,25 @@ def _run(job: Path, request: dict[str, Any]) -> dict[str, Any]:
         return {"state": "failed", "detail": f"could not start: {error}", "exit_code": None}
     started = {"runner": _identity(os.getpid()), "program": _identity(program.pid)}
     _write(job / "started.json", started)
-    deadline = _now() + float(request["timeout_s"])
+    deadline = now_s() + float(request["timeout_s"])
     with selectors.DefaultSelector() as waiting:
         streams = _register(waiting, program, out, err)
         in_time = _await_exit(waiting, program, deadline)
         if not in_time:
             _ask_to_end(waiting, program)
         exit_code = program.poll()
-        left = _kill_all(program)
+        ended, left = end_all(program, freeze_s=FREEZE_S, proof_s=KILL_PROOF_S)
         if exit_code is None and program.returncode is not None:
             exit_code = program.returncode
         _drain(waiting, streams)
     _write(job / "output.json", {"stdout": out.text(), "stderr": err.text()})
-    return _verdict(exit_code, in_time, left, out, err)
+    return _verdict(exit_code, in_time, None if ended else left, out, err)
 
 
 def _start(job: Path, request: dict[str, Any]) -> subprocess.Popen[bytes]:
     work = job / "work"
     work.mkdir(mode=0o700, exist_ok=True)
-    # A memory file, not a pipe: a program that never reads its input blocks nobody.
-    stdin = os.memfd_create("input")
-    try:
-        with os.fdopen(os.dup(stdin), "wb") as file:
-            file.write(request["input"].encode())
-        os.lseek(stdin, 0, os.SEEK_SET)
+    with memory_file(request["input"]) as stdin:
         return subprocess.Popen(
             request["argv"],
             stdin=stdin,
@@ -113,8 +111,6 @@ def _start(job: Path, request: dict[str, Any]) -> subprocess.Popen[bytes]:
             start_new_session=True,
             preexec_fn=lambda: _confine(int(request["nofile"])),  # noqa: PLW1509 - one thread only
         )
-    finally:
-        os.close(stdin)
 
 
 def _confine(nofile: int) -> None:
@@ -122,7 +118,7 @@ def _confine(nofile: int) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     most = nofile if hard == resource.RLIM_INFINITY else min(nofile, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
 
 
 def _register(
@@ -143,7 +139,7 @@ def _await_exit(
 ) -> bool:
     """Read what the program writes until it ends; False when the deadline came first."""
     while program.poll() is None:
-        left = deadline - _now()
+        left = deadline - now_s()
         if left <= 0:
             return False
         _read_ready(waiting, left)
@@ -168,73 +164,23 @@ def _read_ready(waiting: selectors.BaseSelector, wait_s: float) -> bool:
 def _ask_to_end(waiting: selectors.BaseSelector, program: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(program.pid, signal.SIGTERM)
-    _await_exit(waiting, program, _now() + TERM_GRACE_S)
-
-
-def _kill_all(program: subprocess.Popen[bytes]) -> list[int]:
-    """Kill everything that the program started; return what is not proved to be gone."""
-    begun = _now()
-    frozen: set[int] = set()
-    while _now() < begun + KILL_PROOF_S:
-        if not _has_children(program):
-            return []
-        alive = _descendants()
-        # Freeze before killing: what forks faster than we look could go on for ever. Freezing has
-        # its own bound, so that nothing is left frozen but alive.
-        if alive <= frozen or _now() > begun + FREEZE_S:
-            _signal_all(alive, signal.SIGKILL)
-        else:
-            _signal_all(alive - frozen, signal.SIGSTOP)
-            frozen |= alive
-        select.select((), (), (), 0.002)
-    left = _descendants()
-    _signal_all(left, signal.SIGKILL)
-    return sorted(left) if _has_children(program) else []
-
-
-def _has_children(program: subprocess.Popen[bytes]) -> bool:
-    """Reap orphans; False is the kernel's word that no descendant is left."""
-    while True:
-        try:
-            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
-            return False
-        if found is None:
-            return True
-        if found.si_pid == program.pid:
-            program.poll()
-        else:
-            os.waitpid(found.si_pid, os.WNOHANG)
-
-
-def _descendants() -> set[int]:
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            fields = _stat(int(entry.name))
-            if fields and fields[0] != "Z":
-                parents[int(entry.name)] = int(fields[1])
-    found, before = {os.getpid()}, 0
-    while len(found) != before:
-        before = len(found)
-        found |= {pid for pid, parent in parents.items() if parent in found}
-    return found - {os.getpid()}
+    _await_exit(waiting, program, now_s() + TERM_GRACE_S)
 
 
 def _drain(waiting: selectors.BaseSelector, streams: list[IO[bytes]]) -> None:
-    until = _now() + DRAIN_S
+    until = now_s() + DRAIN_S
     for key in list(waiting.get_map().values()):
         if key.data is None:
             waiting.unregister(key.fileobj)
             os.close(key.fd)
-    while waiting.get_map() and _now() < until and _read_ready(waiting, until - _now()):
+    while waiting.get_map() and now_s() < until and _read_ready(waiting, until - now_s()):
         pass
     for stream in streams:
         stream.close()
 
 
 def _verdict(
-    exit_code: int | None, in_time: bool, left: list[int], out: Tail, err: Tail
+    exit_code: int | None, in_time: bool, left: list[int] | None, out: Tail, err: Tail
 ) -> dict[str, Any]:
     last = _last_line(err) or _last_line(out)
     if not in_time:
@@ -248,9 +194,9 @@ def _verdict(
     else:
         word = f"exit {exit_code}"
     detail = f"{word}: {last}" if last else word
-    if left:
+    if left is not None:
         detail = f"NOT proved ended, {len(left)} processes left, e.g. {left[:5]}; {detail}"
-    done = in_time and exit_code == 0 and not left
+    done = in_time and exit_code == 0 and left is None
     return {
         "state": "done" if done else "failed",
         "detail": detail,
@@ -267,23 +213,8 @@ def _last_line(tail: Tail) -> str:
 
 def _identity(pid: int) -> dict[str, int]:
     """A pid alone may be somebody else's later; with its start time it is not."""
-    fields = _stat(pid)
+    fields = stat(pid)
     return {"pid": pid, "start_ticks": int(fields[19]) if fields else 0}
-
-
-def _stat(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat from the state (field 3) on; empty when it is gone."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    return text.rpartition(")")[2].split()
-
-
-def _signal_all(pids: set[int], number: int) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
 
 
 def _let_go_of_stdio() -> None:
@@ -306,15 +237,6 @@ def _write(path: Path, value: dict[str, Any]) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-def _prctl(option: int, value: int) -> None:
-    if _LIBC.prctl(option, value, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), f"prctl({option}) failed")
-
-
-def _now() -> float:
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 if __name__ == "__main__":
