@@ -8,10 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from yaffle.clouds.openstack import CloudUnavailable
 from yaffle.clouds.openstack.servers.documents import Action, Listed
 from yaffle.drivers.profiles.heat_stack.causing import ASKED_MAX, cause
 from yaffle.drivers.profiles.heat_stack.documents import Event, Resource, Stack
 from yaffle.drivers.profiles.heat_stack.members import Member, Seen, judge, seen_of
+from yaffle.errors import DependencyError, Forbidden, NotFound
 from yaffle.model.ids import NodeId
 from yaffle.model.operations import Actor, Cause, Target
 
@@ -40,6 +42,7 @@ class Cloud:
     servers: dict[str, Listed] = field(default_factory=dict)
     found: list[Member] = field(default_factory=list)
     known: bool = True
+    fault: Exception | None = None
     client: object = field(default_factory=lambda: SimpleNamespace(user_id=US))
 
     def show(self, ident: str) -> object:
@@ -54,6 +57,8 @@ class Cloud:
         return []
 
     def events(self, _: Stack) -> list[Event]:
+        if self.fault is not None:
+            raise self.fault
         return [Event(physical_id=ident) for ident in self.acts_of]
 
     def acts(self, ident: str) -> list[Action] | None:
@@ -142,3 +147,10 @@ def test_a_member_that_somebody_has_marked_is_to_be_replaced() -> None:
 
 def test_a_stack_that_was_never_completed_is_nobodys_wish() -> None:
     assert told(Cloud(status="CREATE_FAILED")).actor is Actor.NOBODY
+
+
+def test_what_may_not_be_read_is_unknown_and_what_is_changing_is_asked_again() -> None:
+    assert told(Cloud(fault=Forbidden("not you"))).actor is Actor.UNKNOWN
+    for fault in (NotFound("it went"), CloudUnavailable("503", sent=False)):
+        with pytest.raises(DependencyError):
+            told(Cloud(fault=fault))

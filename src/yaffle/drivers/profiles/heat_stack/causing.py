@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from yaffle.clouds.openstack import CloudUnavailable
 from yaffle.clouds.openstack.servers.causing import GONE, newest_of, told_of, traced
 from yaffle.drivers.profiles.heat_stack.deleting import servers_ever
 from yaffle.drivers.profiles.heat_stack.members import CHECK_FAILED, Member, State, of_state
+from yaffle.errors import Forbidden, NotFound
 from yaffle.model.operations import Actor, Cause
 
 if TYPE_CHECKING:
@@ -30,7 +32,16 @@ _SECONDS: Final = len("2026-11-21T06:50:38")
 
 
 def cause(heat: Heat, servers: Servers, reader: Reader, target: Target) -> Cause:
-    """Return who it was; reads only. What cannot be asked is raised, for then it may be asked later."""
+    """Return who it was; reads only. What cannot be asked now is raised: it may be asked later."""
+    try:
+        return _cause(heat, servers, reader, target)
+    except NotFound as error:
+        raise CloudUnavailable(f"it has just been changed: {error}", sent=False) from error
+    except Forbidden as error:
+        return _unknown(str(error))
+
+
+def _cause(heat: Heat, servers: Servers, reader: Reader, target: Target) -> Cause:
     ident = target.physical_id
     stack = heat.show(ident) if ident else None
     if stack is None:
