@@ -16,7 +16,12 @@ from yaffle.clouds.settings import Section
 from yaffle.config import Settings
 from yaffle.drivers.detectors.lifecycle.settings import WORDS as LISTENING
 from yaffle.drivers.detectors.lifecycle.settings import LifecycleSettings, SourceSettings
-from yaffle.drivers.detectors.load_balancer.settings import Balancer, BalancerSettings
+from yaffle.drivers.detectors.load_balancer.settings import (
+    Balancer,
+    BalancerSettings,
+    CloudBalancer,
+    octavia,
+)
 from yaffle.drivers.fencers.host.settings import Device, HostSettings
 from yaffle.drivers.notifiers.webhook import WebhookSettings
 from yaffle.drivers.profiles.local_process import spec as local_process
@@ -186,6 +191,8 @@ WORDS: Final = {
     "ca_file": "Authority to trust instead of the system's.",
     "enabled": "Off unless true.",
     **LISTENING,
+    "cloud": "Name of the cloud in `clouds.yaml`.",
+    "clouds_file": "The `clouds.yaml`; where OpenStack's own tools look for it unless given.",
     "argv": "Program and arguments; it starts with an absolute path. No shell.",
 }
 
@@ -214,6 +221,12 @@ def described(key: str, docs: dict[str, str] | object) -> str:
 HEAD: Final = ("setting", "value", "default", "meaning")
 
 
+def _octavia() -> Recorder:
+    recorder = Recorder("NAME")
+    octavia("NAME", recorder)
+    return recorder
+
+
 def drivers() -> str:
     """Every driver that is installed with Yaffle, and its settings."""
     command, http = recorded(CommandSettings), recorded(HttpSettings)
@@ -229,6 +242,8 @@ def drivers() -> str:
         "Each load balancer is a table `[drivers.LB_STATUS_POLLING.balancers.NAME]`. A policy can only\n"
         "give `NAME`. How to use it: [Ask the load balancer](../howto/ask-the-load-balancer.md).",
         table(HEAD, _rows(balancers.inner["balancers"], Balancer)),
+        'With `type = "octavia"`:',
+        table(HEAD, _rows(_octavia(), CloudBalancer)),
         "## Detector `LIFECYCLE_EVENTS`",
         "Each RabbitMQ is a table `[drivers.LIFECYCLE_EVENTS.sources.NAME]`. How to use it: [Listen to\n"
         "notifications](../howto/listen-to-notifications.md).",

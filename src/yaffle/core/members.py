@@ -43,12 +43,25 @@ OCTAVIA: Final[Mapping[str, str]] = MappingProxyType(
         "ONLINE": "LB-UP",
         "DEGRADED": "LB-DEGRADED",
         "DRAINING": "LB-DRAIN",
-        "ERROR": "LB-DOWN",
+        # Octavia tells no reason: whether the member answered badly, or not at all, nobody knows.
+        "ERROR": "LB-FAILED",
         "OFFLINE": "LB-MAINT",
         "NO_MONITOR": "LB-UNCHECKED",
     }
 )
 """A member's `operating_status` in Octavia's API, version 2."""
+
+PROVISIONING: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "PENDING_CREATE": "LB-INITIAL",
+        "PENDING_DELETE": "LB-MAINT",
+        "DELETED": "LB-MAINT",
+        # Octavia could not make the balancer what it should be: what is checked is anybody's guess.
+        "ERROR": "LB-UNCHECKED",
+    }
+)
+"""Where a member's `provisioning_status` comes before the other, which holds while it is settled."""
+_SETTLED: Final = frozenset({"ACTIVE", "PENDING_UPDATE"})
 
 _COUNTS: Final = re.compile(r" \d+/\d+$", re.ASCII)
 _VIA: Final = re.compile(r"^MAINT \(via .*\)$")
@@ -65,6 +78,15 @@ def haproxy(status: str, check: str, detail: str) -> str:
         word = "UP (INI)"
     code = HAPROXY.get(word, "LB-ODD")
     return "LB-SILENT" if code == "LB-DOWN" and _is_silence(last, detail) else code
+
+
+def octavia(operating: str, provisioning: str, *, admin_up: bool) -> str:
+    """Return the code for what Octavia says of a member: what is done to it comes before how it is."""
+    if not admin_up:
+        return "LB-MAINT"
+    if provisioning in _SETTLED:
+        return OCTAVIA.get(operating, "LB-ODD")
+    return PROVISIONING.get(provisioning, "LB-ODD")
 
 
 def _is_silence(check: str, detail: str) -> bool:
@@ -89,7 +111,7 @@ def combined(codes: Sequence[str]) -> str:
     for code in answered:
         by_outcome.setdefault(OUTCOMES[code].outcome, code)
     if set(by_outcome) == {Outcome.FAIL}:
-        return "LB-DOWN" if "LB-DOWN" in answered else "LB-SILENT"
+        return "LB-DOWN" if "LB-DOWN" in answered else answered[0]
     well = by_outcome.get(Outcome.PASS) or by_outcome.get(Outcome.WARN)
     if well is not None and Outcome.FAIL in by_outcome:
         return "LB-SPLIT"

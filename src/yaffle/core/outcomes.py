@@ -74,6 +74,13 @@ OUTCOMES: Final[Mapping[str, Row]] = MappingProxyType(
             _row("LB-SPLIT", _W, "a", "balancers differ", "One balancer says down, another up."),
             _row("LB-DOWN", _F, "a", "out of rotation", "The balancer's checks of the node fail."),
             _row("LB-SILENT", _F, "", "silent to balancer", "The balancer's checks get no answer."),
+            _row(
+                "LB-FAILED",
+                _F,
+                "",
+                "failed, no reason",
+                "The balancer fails it, and gives no reason.",
+            ),
             _row("LB-MAINT", _U, "", "set aside", "Somebody has set the member aside."),
             _row("LB-UNCHECKED", _U, "", "unchecked", "The balancer does not check the member."),
             _row("LB-INITIAL", _U, "", "not checked yet", "The balancer has not checked it yet."),

@@ -59,7 +59,11 @@ PROBLEMS: Final[tuple[Problem, ...]] = (
         "Nothing answers at its address.",
         _codes("L4-TIMEOUT", "L4-UNREACH", "L3-DNS"),
     ),
-    Problem("out-of-rotation", "Its load balancer finds it down.", _codes("LB-DOWN", "LB-SILENT")),
+    Problem(
+        "out-of-rotation",
+        "Its load balancer finds it down.",
+        _codes("LB-DOWN", "LB-SILENT", "LB-FAILED"),
+    ),
     Problem("failing", "It answers that it is not well.", lambda m: bool(failing(m))),
 )
 

@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from yaffle.clouds.openstack import CloudsYaml
 from yaffle.clouds.settings import Section
 from yaffle.drivers.detectors.load_balancer.haproxy import Failed, read_csv
-from yaffle.drivers.detectors.load_balancer.settings import Balancer, BalancerSettings, Socket
+from yaffle.drivers.detectors.load_balancer.settings import (
+    Balancer,
+    BalancerSettings,
+    CloudBalancer,
+    Socket,
+)
 from yaffle.errors import ConfigError
 
 GOOD: dict[str, object] = {"type": "haproxy", "socket": "/run/haproxy.sock"}
@@ -17,14 +23,22 @@ GOOD: dict[str, object] = {"type": "haproxy", "socket": "/run/haproxy.sock"}
 def read(**changed: object) -> Balancer:
     values = {k: v for k, v in (GOOD | changed).items() if v is not None}
     section = Section("drivers.LB_STATUS_POLLING", {"balancers": {"edge": values}})
-    return BalancerSettings.read(section).balancers["edge"]
+    found = BalancerSettings.read(section).balancers["edge"]
+    assert isinstance(found, Balancer)
+    return found
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
         ({"type": None}, "balancers.edge.type must be a non-empty text"),
-        ({"type": "octavia"}, "balancers.edge.type = 'octavia': it must be one of haproxy"),
+        ({"type": "f5"}, "balancers.edge.type = 'f5': it must be one of haproxy, octavia"),
+        ({"type": "octavia", "socket": None}, "balancers.edge.cloud must be a non-empty text"),
+        ({"type": "octavia", "cloud": "c"}, "unknown setting: drivers.LB_STATUS_POLLING"),
+        (
+            {"type": "octavia", "socket": None, "cloud": "c", "clouds_file": "/no/such"},
+            "balancers.edge.clouds_file: there is no file /no/such",
+        ),
         ({"socket": None}, "balancers.edge needs a socket or a url"),
         ({"socket": "run/haproxy"}, "balancers.edge.socket = 'run/haproxy': give an absolute path"),
         ({"socket": "host:0"}, "give an absolute path, or host:port"),
@@ -96,3 +110,13 @@ def test_columns_are_found_by_name_and_rows_by_pool_and_type() -> None:
     missing = read_csv(HEAD + rows, "wbe")
     assert isinstance(missing, Failed)
     assert missing.why == "it has no backend 'wbe'; it has web, web2"
+
+
+def test_octavia_is_a_cloud_and_a_pace() -> None:
+    given = {"type": "octavia", "cloud": "prod", "timeout": 3}
+    found = BalancerSettings.read(
+        Section("drivers.LB_STATUS_POLLING", {"balancers": {"lb": given}})
+    ).balancers["lb"]
+    assert found == CloudBalancer(
+        name="lb", type="octavia", credentials=CloudsYaml(name="prod"), timeout_s=3
+    )

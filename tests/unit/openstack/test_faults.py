@@ -15,6 +15,8 @@ def body(word: str, message: str) -> bytes:
 
 
 GONE = body("itemNotFound", "Instance x could not be found.")
+NO_POOL = json.dumps({"code": 404, "title": "Bad Request", "description": "Pool x not found."})
+NO_PAGE = json.dumps({"code": 404, "title": "Not Found", "description": "no such place"})
 PAGE = b"<html><body><h1>404 Not Found</h1></body></html>"
 
 
@@ -22,6 +24,8 @@ PAGE = b"<html><body><h1>404 Not Found</h1></body></html>"
     ("status", "answer", "kind"),
     [
         pytest.param(404, GONE, NotFound, id="nova's own not found"),
+        pytest.param(404, NO_POOL.encode(), NotFound, id="octavia's own not found"),
+        pytest.param(404, NO_PAGE.encode(), CloudUnavailable, id="another of that shape"),
         pytest.param(404, PAGE, CloudUnavailable, id="a proxy's not found"),
         pytest.param(404, b"", CloudUnavailable, id="an empty not found"),
         pytest.param(404, b'{"message": "no route"}', CloudUnavailable, id="a gateway's"),

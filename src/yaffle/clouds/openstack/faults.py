@@ -28,7 +28,8 @@ from yaffle.errors import (
 )
 
 _TEXT_MAX = 400
-_NOT_FOUND = frozenset({"itemNotFound", "Client", "EntityNotFound", "ResourceNotFound"})
+_MISSING = "ResourceNotFound"
+_NOT_FOUND = frozenset({"itemNotFound", "Client", "EntityNotFound", _MISSING})
 """What Nova, Mistral and Heat call it; a proxy in between calls it otherwise."""
 
 
@@ -98,6 +99,9 @@ def _told(body: bytes) -> tuple[str, str]:
         case {"error": {"message": str(message), "title": str(word)}}:
             # Keystone's shape.
             return word, _line(message)
+        case {"code": int(), "title": str(word), "description": str(message)}:
+            # Octavia's, which entitles a pool that is not there "Bad Request".
+            return _MISSING if message.endswith(" not found.") else word, _line(message)
         case {"error": {"message": str(message), "type": str(word)}}:
             # Heat's shape.
             return word, _line(message)

@@ -9,16 +9,24 @@ does not tell which member is the node leaves everything unknown; with several s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from yaffle.clouds.http import HttpSession, address_rules, one_line
 from yaffle.clouds.settings import Section
 from yaffle.core.members import combined
 from yaffle.core.outcomes import OUTCOMES, judge
-from yaffle.drivers.detectors.load_balancer.haproxy import Failed, Member, Pool, ask
+from yaffle.drivers.detectors.load_balancer import haproxy
 from yaffle.drivers.detectors.load_balancer.matching import match
-from yaffle.drivers.detectors.load_balancer.settings import Balancer, BalancerSettings, Source
+from yaffle.drivers.detectors.load_balancer.octavia import Octavia
+from yaffle.drivers.detectors.load_balancer.pool import Failed, Member, Pool
+from yaffle.drivers.detectors.load_balancer.settings import (
+    AnyBalancer,
+    Balancer,
+    BalancerSettings,
+    CloudBalancer,
+)
 from yaffle.model.health import Observation
 from yaffle.model.operations import Target
 from yaffle.model.policy import DetectionMode
@@ -33,12 +41,13 @@ _MARGIN: Final = 0.9
 """Share of the deadline that a request may use: the rest is for reading its answer."""
 _DETAIL_MAX: Final = 300
 
+Question = Callable[[], Coroutine[object, object, Pool]]
 Seen = tuple[str, str]
 """Code of `core.outcomes`, detail."""
 
 
 class LoadBalancerDetector:
-    """Asks HAProxy about all nodes of a pool at once; what cannot be told is unknown."""
+    """Asks HAProxy or Octavia about all nodes of a pool at once; what cannot be told is unknown."""
 
     type: ClassVar[str] = "LB_STATUS_POLLING"
 
@@ -48,7 +57,14 @@ class LoadBalancerDetector:
         self._balancers = BalancerSettings.read(section).balancers
         rules = address_rules(context)
         self._sessions = {
-            name: HttpSession(rules, ca_file=one.ca_file) for name, one in self._balancers.items()
+            name: HttpSession(rules, ca_file=one.ca_file)
+            for name, one in self._balancers.items()
+            if isinstance(one, Balancer)
+        }
+        self._clouds = {
+            name: Octavia(one.credentials, context.clock)
+            for name, one in self._balancers.items()
+            if isinstance(one, CloudBalancer)
         }
         self._turns = {name: asyncio.Semaphore(AT_ONCE) for name in self._balancers}
 
@@ -76,7 +92,7 @@ class LoadBalancerDetector:
             for target, one in zip(targets, seen, strict=True)
         ]
 
-    def _named(self, options: Mapping[str, object]) -> tuple[Balancer, str] | str:
+    def _named(self, options: Mapping[str, object]) -> tuple[AnyBalancer, str] | str:
         """Return balancer and pool, or why they are not to be had."""
         pool, name = options.get("pool"), options.get("balancer")
         known = ", ".join(sorted(self._balancers))
@@ -96,52 +112,70 @@ class LoadBalancerDetector:
         return balancer, pool
 
     async def _look(
-        self, targets: Sequence[Target], balancer: Balancer, pool: str, within_s: float
+        self, targets: Sequence[Target], balancer: AnyBalancer, pool: str, within_s: float
     ) -> Sequence[Seen]:
         """Ask every source at once, and combine what they say of each node."""
         bound_s = min(within_s, balancer.timeout_s)
+        questions = self._questions(balancer, pool, bound_s)
         async with asyncio.TaskGroup() as tasks:
             asked = [
-                tasks.create_task(self._ask(source, balancer, pool, bound_s))
-                for source in balancer.sources
+                tasks.create_task(self._ask(question, balancer.name, bound_s))
+                for _, question in questions
             ]
         several = len(asked) > 1
+        noun = "member" if isinstance(balancer, CloudBalancer) else "server"
         said = [
-            _said(
-                targets, task.result(), f"{balancer.name}/{pool}", source.words if several else ""
-            )
-            for task, source in zip(asked, balancer.sources, strict=True)
+            _said(targets, task.result(), f"{balancer.name}/{pool}", name if several else "", noun)
+            for task, (name, _) in zip(asked, questions, strict=True)
         ]
         return [_together(one) for one in zip(*said, strict=True)]
 
-    async def _ask(self, source: Source, balancer: Balancer, pool: str, within_s: float) -> Pool:
+    def _questions(
+        self, balancer: AnyBalancer, pool: str, within_s: float
+    ) -> Sequence[tuple[str, Question]]:
+        """Return what to ask of each source, by its name."""
+        if isinstance(balancer, CloudBalancer):
+            cloud = self._clouds[balancer.name]
+            return [("octavia", partial(cloud.ask, pool, within_s=within_s))]
         session = self._sessions[balancer.name]
+        return [
+            (
+                source.words,
+                partial(haproxy.ask, source, balancer, pool, session, within_s=within_s),
+            )
+            for source in balancer.sources
+        ]
+
+    async def _ask(self, question: Question, balancer: str, within_s: float) -> Pool:
         try:
-            async with asyncio.timeout(within_s), self._turns[balancer.name]:
-                return await ask(source, balancer, pool, session, within_s=within_s)
+            async with asyncio.timeout(within_s), self._turns[balancer]:
+                return await question()
         except TimeoutError:
             return Failed(code="LB-TIMEOUT", why=f"no answer within {within_s:.3g} s")
 
 
-def _said(targets: Sequence[Target], pool: Pool, place: str, source: str) -> Sequence[Seen]:
+def _said(
+    targets: Sequence[Target], pool: Pool, place: str, source: str, noun: str
+) -> Sequence[Seen]:
     """Return what one source says of each node."""
     where = f"{place} ({source})" if source else place
     if isinstance(pool, Failed):
         return [(pool.code, f"{where}: {pool.why}")] * len(targets)
     return [
-        _of(target, found, where)
+        _of(target, found, where, noun)
         for target, found in zip(targets, match(targets, pool), strict=True)
     ]
 
 
-def _of(target: Target, found: Member | str, where: str) -> Seen:
+def _of(target: Target, found: Member | str, where: str, noun: str) -> Seen:
     match found:
         case Member():
-            return found.code, f"{where}: server {found.name} is {found.words}"
+            return found.code, f"{where}: {noun} {found.name} is {found.words}"
         case "LB-NO-MEMBER":
-            return found, f"{where}: no server is named {target.name}, or has its id or address"
+            detail = f"{where}: no {noun} is named {target.name}, or has its id or address"
+            return found, detail
         case _:
-            return found, f"{where}: more than one server or node fits {target.name}"
+            return found, f"{where}: more than one {noun} or node fits {target.name}"
 
 
 def _together(seen: Sequence[Seen]) -> Seen:

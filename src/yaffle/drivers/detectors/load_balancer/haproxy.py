@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from yaffle.clouds.http import Answer, HttpSession, one_line
 from yaffle.core import members
-from yaffle.drivers.detectors.load_balancer.settings import Balancer, Page, Socket, Source
+from yaffle.drivers.detectors.load_balancer.pool import Failed, Member, Pool
+from yaffle.drivers.detectors.load_balancer.settings import Balancer, Page, Socket
 
 ANSWER_MAX: Final = 16_777_216
 """Bytes: some 30,000 servers."""
@@ -25,32 +25,8 @@ _NEEDED: Final = ("pxname", "svname", "status", "type")
 _NAMED_MAX: Final = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """One server of the pool, as a source says it is."""
-
-    name: str
-    address: str
-    """`10.0.0.7:80`, `[2001:db8::7]:80`; empty where the source does not show it."""
-    code: str
-    """Row of `core.outcomes.OUTCOMES`."""
-    words: str
-    """The balancer's own: `DOWN 1/2, L7STS 503, HTTP status check returned code <3C>503<3E>`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
-    """There is nothing to read; the code is LB-TIMEOUT, LB-ERROR or LB-NO-POOL."""
-
-    code: str
-    why: str
-
-
-Pool = Sequence[Member] | Failed
-
-
 async def ask(
-    source: Source, balancer: Balancer, pool: str, session: HttpSession, *, within_s: float
+    source: Socket | Page, balancer: Balancer, pool: str, session: HttpSession, *, within_s: float
 ) -> Pool:
     """Return the servers of `pool`, or why they cannot be told; the caller ends it at `within_s`."""
     try:

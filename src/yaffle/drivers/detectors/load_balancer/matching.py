@@ -11,7 +11,7 @@ import ipaddress
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from yaffle.drivers.detectors.load_balancer.haproxy import Member
+from yaffle.drivers.detectors.load_balancer.pool import Member
 from yaffle.model.operations import Target
 
 Key = str | tuple[str, str]

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from yaffle.clouds.http import check_url
+from yaffle.clouds.openstack import CloudsYaml, read_credentials
 from yaffle.clouds.settings import Section, read_secret
 from yaffle.errors import ConfigError
 
-TYPES: Final = ("haproxy",)
-"""Sources that are built. Octavia's words are in `core.members`; a source for it is not."""
+TYPES: Final = ("haproxy", "octavia")
+"""Kinds that can be asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,16 +41,13 @@ class Page:
     """For messages: never the URL itself."""
 
 
-Source = Socket | Page
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balancer:
-    """One table `[drivers.LB_STATUS_POLLING.balancers.NAME]`."""
+    """One table `[drivers.LB_STATUS_POLLING.balancers.NAME]`: HAProxy."""
 
     name: str
     type: str
-    """Kind of load balancer: `haproxy`."""
+    """Kind of load balancer: `haproxy`, or as below."""
     socket: tuple[Socket, ...]
     """HAProxy's stats sockets: `/run/haproxy.sock`, or `host:port`. A text or a list: several processes
     or machines that balance the same pools. A node is down when all that answer say so."""
@@ -68,16 +66,31 @@ class Balancer:
     """`timeout`: of one request; the check's own deadline may be shorter."""
 
     @property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[Socket | Page, ...]:
         """Return all who are asked."""
         return (*self.socket, *self.url)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudBalancer:
+    """One such table: Octavia."""
+
+    name: str
+    type: str
+    """`octavia`."""
+    credentials: CloudsYaml
+    timeout_s: float
+    """`timeout`: of one answer; the check's own deadline may be shorter."""
+
+
+AnyBalancer = Balancer | CloudBalancer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BalancerSettings:
     """Section `drivers.LB_STATUS_POLLING`."""
 
-    balancers: Mapping[str, Balancer]
+    balancers: Mapping[str, AnyBalancer]
 
     @classmethod
     def read(cls, section: Section) -> BalancerSettings:
@@ -89,12 +102,32 @@ class BalancerSettings:
         return cls(balancers=found)
 
 
-def _balancer(name: str, section: Section) -> Balancer:
+def _balancer(name: str, section: Section) -> AnyBalancer:
     kind = section.text("type")
     if kind not in TYPES:
         raise ConfigError(
             f"{section.place('type')} = {kind!r}: it must be one of {', '.join(TYPES)}"
         )
+    balancer = octavia(name, section) if kind == "octavia" else _haproxy(name, section)
+    section.finish()
+    return balancer
+
+
+def octavia(name: str, section: Section) -> CloudBalancer:
+    """Return what an operator says of Octavia."""
+    return CloudBalancer(
+        name=name,
+        type="octavia",
+        credentials=read_credentials(section),
+        timeout_s=_timeout_s(section),
+    )
+
+
+def _timeout_s(section: Section) -> float:
+    return section.number("timeout", 5, low=0.1, high=60)
+
+
+def _haproxy(name: str, section: Section) -> Balancer:
     sockets = tuple(_socket(text, section) for text in _texts(section, "socket"))
     urls = _texts(section, "url")
     if not sockets and not urls:
@@ -102,9 +135,9 @@ def _balancer(name: str, section: Section) -> Balancer:
     username = section.text("username", "")
     password_file = section.path("password_file")
     password_env = section.text("password_env", "")
-    balancer = Balancer(
+    return Balancer(
         name=name,
-        type=kind,
+        type="haproxy",
         socket=sockets,
         url=tuple(
             Page(url=check_url(url, section.place("url")), words=f"url {place + 1}")
@@ -115,10 +148,8 @@ def _balancer(name: str, section: Section) -> Balancer:
         password_file=password_file,
         password_env=password_env,
         ca_file=section.path("ca_file"),
-        timeout_s=section.number("timeout", 5, low=0.1, high=60),
+        timeout_s=_timeout_s(section),
     )
-    section.finish()
-    return balancer
 
 
 def _texts(section: Section, key: str) -> tuple[str, ...]:
