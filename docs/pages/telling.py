@@ -44,7 +44,11 @@ def incidents() -> str:
         "host: `node` is empty there, `node_name` is `host NAME`, `cause` is `host-lost` or\n"
         "`host-unclear`. It opens with the first of them and ends with the last, as the worst of them\n"
         "ended. The notifiers are told of the host; of its nodes only who needs a human. Only who may\n"
-        "see all projects sees it. Why: [Hosts](../explanation/hosts.md).",
+        "see all projects sees it. Why: [Hosts](../explanation/hosts.md).\n"
+        "\n"
+        "A host in quarantine has an incident besides, with the cause `host-quarantined` and no parts:\n"
+        "`held` until the old copies of what was moved off it are proved gone\n"
+        "([what to do](../runbook/host-quarantined.md)).",
         "## The message",
         'A webhook gets `{"id", "topic", "at", "attempt", "data"}`. `id` stays the same on every\n'
         "attempt. `at` is ISO 8601, UTC. The fields of `data`:",

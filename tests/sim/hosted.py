@@ -18,7 +18,16 @@ from yaffle.core.outcomes import judge
 from yaffle.drivers.detectors.backend.hypervisor import HypervisorDetector
 from yaffle.model.health import Observation
 from yaffle.model.ids import NodeId
-from yaffle.model.operations import HostReading, OperationSpec, Progress, ProgressState, Reading
+from yaffle.model.operations import (
+    HostReading,
+    OldCopy,
+    OperationSpec,
+    ParamSpec,
+    Progress,
+    ProgressState,
+    Reading,
+    Vacated,
+)
 from yaffle.ports import DriverContext
 
 URL = {
@@ -27,7 +36,11 @@ URL = {
 }
 HYPERVISORS = {"type": "HYPERVISOR_STATUS_POLLING"}
 MOVES = [{"name": "REBOOT", "timeout": 20}, {"name": "EVACUATE", "timeout": 40}]
-EVACUATE = OperationSpec(description="The same copy elsewhere.", in_place=False)
+EVACUATE = OperationSpec(
+    description="The same copy elsewhere.",
+    in_place=False,
+    params={"host": ParamSpec(type=str, description="Where to.")},
+)
 
 
 class Machines:
@@ -42,7 +55,23 @@ class Machines:
         """Alive, and nobody reaches their nodes."""
         self.speechless: set[str] = set()
         """The backend cannot say how these are."""
+        self.old: dict[str, dict[str, OldCopy]] = {}
+        """By machine, what is left there of what was moved off it."""
+        self.barred: set[str] = set()
+        """Alive or not, the backend gives them nothing to carry."""
         self._s = s
+
+    def now_s(self) -> float:
+        return self._s.clock.monotonic_s()
+
+    def back(self, name: str, *, barred: bool = True) -> None:
+        """Start a machine again, with all that it had on it."""
+        self.dead.discard(name)
+        (self.barred.add if barred else self.barred.discard)(name)
+
+    def clean(self, name: str, told: OldCopy = OldCopy.GONE) -> None:
+        """Let a machine remove what is left of what was moved off it, or nobody know."""
+        self.old[name] = dict.fromkeys(self.old.get(name, {}), told)
 
     def host(self, node_id: NodeId) -> str:
         """Return the machine of a node: the first ones in turn, until it is moved."""
@@ -64,7 +93,7 @@ class Machines:
         name = self.host(node_id)
         if name in self.speechless:
             return HostReading(name=name, up=None, detail="nobody can say")
-        up = name not in self.dead
+        up = name not in self.dead | self.barred
         return HostReading(name=name, up=up, detail="up" if up else "down")
 
 
@@ -117,6 +146,45 @@ class Telling(Placed):
         return [self._machines.known(t.node_id) for t in targets]
 
 
+class Returning(Telling):
+    """As Telling; what is moved off a machine stays there as well until that has cleaned up."""
+
+    def __init__(self, inner: Any, machines: Machines) -> None:
+        super().__init__(inner, machines)
+        self.admitted: list[str] = []
+
+    async def submit(self, op: Any, *, operation_id: Any, deadline_s: float) -> Progress:
+        left = self._machines.host(op.target.node_id)
+        done = await super().submit(op, operation_id=operation_id, deadline_s=deadline_s)
+        if op.kind == "EVACUATE" and self._machines.host(op.target.node_id) != left:
+            copies = self._machines.old.setdefault(left, {})
+            copies[op.target.physical_id] = OldCopy.LEFT
+        return done
+
+    async def vacated(self, host: str, targets: Any, *, deadline_s: float) -> Vacated:
+        machines = self._machines
+        told = machines.old.get(host, {})
+        on = {t.physical_id: machines.host(t.node_id) == host for t in targets}
+        copies = {
+            i: told.get(i, OldCopy.PRESENT if here else OldCopy.UNTOLD) for i, here in on.items()
+        }
+        mute = host in machines.speechless
+        return Vacated(
+            name=host,
+            up=None if mute else host not in machines.dead | machines.barred,
+            barred=host in machines.barred,
+            reported="" if host in machines.dead else f"{machines.now_s():.0f}",
+            copies={} if mute else copies,
+            detail="as the world says",
+            admit=f"let {host} in",
+        )
+
+    async def admit(self, host: str, target: Any, *, deadline_s: float) -> str:
+        self.admitted.append(host)
+        self._machines.barred.discard(host)
+        return "let in again"
+
+
 class Muffled:
     """A detector that hears nothing of nodes on machines that are dead or cut off."""
 
@@ -135,12 +203,14 @@ def _silence(one: Observation) -> Observation:
     return replace(one, **said)  # type: ignore[arg-type]
 
 
-def equip(machines: Machines, *kits: Any, tells: bool = True) -> None:
+def equip(
+    machines: Machines, *kits: Any, tells: bool = True, placed: type[Placed] | None = None
+) -> None:
     """Put the nodes that these processes see on machines."""
     for kit in kits:
         profiles: Any = kit.drivers.profiles
         for name, inner in list(profiles.items()):
-            profiles[name] = (Telling if tells else Placed)(inner, machines)
+            profiles[name] = (placed or (Telling if tells else Placed))(inner, machines)
         detectors: Any = kit.drivers.detectors
         detectors["NODE_STATUS_POLL_URL"] = Muffled(detectors["NODE_STATUS_POLL_URL"], machines)
         detectors["HYPERVISOR_STATUS_POLLING"] = HypervisorDetector(

@@ -11,6 +11,7 @@ from sqlalchemy import event, select
 from yaffle.store.tables import incidents
 
 HOSTS = ("host-lost", "host-unclear")
+QUARANTINED = "host-quarantined"
 
 
 class Outages:
@@ -32,12 +33,19 @@ class Outages:
             rows = conn.execute(select(incidents)).all()
         whole = {r.id: r for r in rows if r.node_id == ""}
         parts = [r for r in rows if r.parent_id is not None]
-        named = Counter(r.node_name for r in whole.values() if r.open_key is not None)
+        named = Counter(
+            f"{r.node_name}, {r.cause == QUARANTINED}"
+            for r in whole.values()
+            if r.open_key is not None
+        )
         for name, count in named.items():
             if count > 1:
                 self._fail(f"{count} incidents of {name} are open at once")
         open_parts = Counter(r.parent_id for r in parts if r.open_key is not None)
         for row in whole.values():
+            if row.cause == QUARANTINED:
+                self._of_quarantine(row, open_parts[row.id])
+                continue
             if row.cause not in HOSTS or not row.node_name.startswith("host "):
                 self._fail(f"an incident of no node is none of a host: {row.node_name}")
             if (row.open_key is not None) is not bool(open_parts[row.id]):
@@ -48,3 +56,15 @@ class Outages:
         for row in parts:
             if row.parent_id not in whole:
                 self._fail(f"the incident of {row.node_name} is part of one that is none of a host")
+
+    def _of_quarantine(self, row: Any, parts: int) -> None:
+        """It has copies and no parts, and ends only when each is gone, or by a person's word."""
+        if parts:
+            self._fail(f"the quarantine of {row.node_name} has parts")
+        copies = row.hold_numbers["copies"]
+        left = [c["physical_id"] for c in copies if c["known"] != "gone"]
+        proved = row.open_key is None and row.acknowledged_us is None
+        if not copies or (proved and left):
+            self._fail(
+                f"the quarantine of {row.node_name} is {row.state}, and {left} are left there"
+            )

@@ -278,6 +278,7 @@ WHY: Final[Example] = {
     },
     "policy": "web-health",
     "outage": None,
+    "old_copies": [],
     "decision": DECISION,
     "held": {
         "reason": "storm",

@@ -39,6 +39,9 @@ EVACUATE: Final = "EVACUATE"
 BY_HOST: Final = "host"
 """The attribute of a node that names its host; a policy may brake by it, too (`limits.domain`)."""
 
+BY_CLOUD: Final = "cloud"
+"""The attribute of a node that names the cloud of its host, where its profile knows several."""
+
 
 class Word(StrEnum):
     """What the backend says of a host."""
@@ -227,6 +230,15 @@ def may_count_as_one(lost: int, known: int, threshold: int) -> bool:
     is the backend that is, or the site: then every node counts, as ever.
     """
     return 0 < lost < known and lost <= min(threshold, AS_ONE_MAX)
+
+
+def place_of(host: str, facts: Mapping[str, object]) -> str:
+    """Return what a host is called here: two clouds may each have one of the same name.
+
+    `facts`: the attributes of a node on it, or that was.
+    """
+    cloud = str(facts.get(BY_CLOUD) or "")
+    return f"{host}@{cloud}" if cloud and host else host
 
 
 def key_of(name: str) -> str:

@@ -15,6 +15,7 @@ from sqlalchemy import func, select
 from yaffle.engine.calls import Failure, ask_driver
 from yaffle.engine.duty import is_ours
 from yaffle.engine.halts import halted
+from yaffle.engine.quarantine import Quarantines, counted
 from yaffle.errors import StoreUnavailable
 from yaffle.model.ids import OperationId
 from yaffle.model.incident import PauseKind
@@ -27,6 +28,7 @@ from yaffle.store.tables import outbox as outbox_table
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from yaffle.core.quarantine import Do
     from yaffle.engine.kit import Kit
     from yaffle.engine.session import Session
     from yaffle.model.incident import Pause
@@ -47,6 +49,7 @@ class Caretaker:
     def __init__(self, kit: Kit, session: Session) -> None:
         self._kit = kit
         self._session = session
+        self._quarantines = Quarantines(kit, session)
 
     async def run(self) -> None:
         """Sweep, prune and measure for as long as the session lasts."""
@@ -59,6 +62,7 @@ class Caretaker:
                 )
                 if ours:
                     await self._sweep()
+                    await self._quarantines.look()
                 if ours and self._kit.clock.monotonic_s() >= next_prune_s:
                     next_prune_s = self._kit.clock.monotonic_s() + PRUNE_EVERY_S
                     await self._prune()
@@ -67,7 +71,9 @@ class Caretaker:
             await self._kit.clock.sleep(PACE_S)
 
     async def _measure(self) -> None:
-        def work(conn: Connection) -> tuple[int | None, int, int | None, Sequence[Pause]]:
+        def work(
+            conn: Connection,
+        ) -> tuple[int | None, int, int | None, Sequence[Pause], Mapping[Do, int]]:
             parked = conn.execute(
                 select(func.count()).where(outbox_table.c.state == outbox.OutboxState.PARKED)
             ).scalar_one()
@@ -76,10 +82,11 @@ class Caretaker:
                     actions.c.status == "READY", actions.c.lease_us == 0
                 )
             ).scalar_one()
-            return outbox.oldest_pending_us(conn), parked, ready, pauses.in_force(conn, now_us)
+            paused = pauses.in_force(conn, now_us)
+            return outbox.oldest_pending_us(conn), parked, ready, paused, counted(conn)
 
         now_us = self._kit.clock.now_us()
-        oldest_us, parked, ready_us, paused = await self._kit.store.read(work)
+        oldest_us, parked, ready_us, paused, quarantined = await self._kit.store.read(work)
         metrics = self._kit.metrics
         metrics.queue_age.set(0 if oldest_us is None else max(0, now_us - oldest_us) / 1e6)
         metrics.ready_age.set(0 if ready_us is None else max(0, now_us - ready_us) / 1e6)
@@ -87,6 +94,8 @@ class Caretaker:
         stops = [p.owner == lost.BY for p in paused if p.kind is PauseKind.STOP]
         metrics.stops.labels("yaffle").set(stops.count(True))
         metrics.stops.labels("person").set(stops.count(False))
+        for do, count in quarantined.items():
+            metrics.quarantined.labels(do.value).set(count)
         await self._measure_room()
 
     async def _measure_room(self) -> None:

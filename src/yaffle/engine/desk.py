@@ -244,9 +244,11 @@ class Desk:
         row = self.rows[decision.node_id]
         self.told[decision.node_id] = key
         self.kit.metrics.holds.labels(reason.value).inc()
-        outage = self._outage(node)
         incident = incidents.open_of(self.conn, row.id)
-        if incident is None and row.exhausted_us is None and self._is_sick(row):
+        anew = incident is None and row.exhausted_us is None and self._is_sick(row)
+        # A host has an incident for its nodes' alone: of one whose tries are used up there is none.
+        outage = self._outage(node) if anew or incident is not None else None
+        if anew:
             incident = self._reopen(row, outage)
         record = self._record(node, seen, buckets)
         self._store(decision, incident.id if incident else None, record)

@@ -48,6 +48,11 @@ class Metrics:
         self.never_seen = self._gauge(
             "yaffle_nodes_never_seen", "Watched nodes without a single observation.", []
         )
+        self.quarantined = self._gauge(
+            "yaffle_hosts_quarantined",
+            "Hosts that nodes were moved off and whose old copies are not proved gone.",
+            ["state"],
+        )
         self.queue_age = self._gauge(
             "yaffle_outbox_oldest_seconds", "Age of the oldest undelivered message.", []
         )

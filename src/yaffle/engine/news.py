@@ -131,9 +131,10 @@ def host_change(
     *,
     reason: str,
     now_us: int,
+    tell: bool = True,
     **columns: object,
 ) -> None:
-    """Move the incident of a host to `state`, with its event and its messages."""
+    """Move the incident of a host to `state`, with its event and, with `tell`, its messages."""
     ended: dict[str, object] = {"open_key": None, "ended_us": now_us} if state in ENDED else {}
     incidents.set_values(
         conn, incident.id, state=state.value, reason=reason[:4000], **ended, **columns
@@ -142,7 +143,7 @@ def host_change(
         otype="HOST", oid=incident.id, oname=incident.node_name, incident_id=incident.id
     )
     body = _body(incident, state, reason, now_us, columns)
-    _append(kit, conn, about, state, reason, now_us, body, tell=True)
+    _append(kit, conn, about, state, reason, now_us, body, tell=tell)
 
 
 def _host_over(kit: Kit, conn: Connection, parent: IncidentId, now_us: int) -> None:

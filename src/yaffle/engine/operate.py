@@ -95,7 +95,7 @@ async def _carry_out(step: Step, *, submit: Call, poll: Call, repeatable: bool) 
     pause_s = POLL_S
     while done.state is ProgressState.RUNNING:
         if step.left_s() <= 0:
-            return replace(done, state=ProgressState.FAILED, detail=f"out of time: {done.detail}")
+            return _late(step, done)
         if _interruptible(step) and await superseded(step):
             raise Refused(Result.SUPERSEDED, "a user's action took over")
         await step.kit.clock.sleep(pause_s)
@@ -106,6 +106,13 @@ async def _carry_out(step: Step, *, submit: Call, poll: Call, repeatable: bool) 
         if done.state is ProgressState.ABSENT:
             done = await _resent(step, submit) if repeatable else UNTRACED
     return done
+
+
+def _late(step: Step, done: Progress) -> Progress:
+    """It has failed for us, and may come to be: whoever asks where the old copy is must know."""
+    left = done.left_host or str(step.target.attributes.get("host") or "")
+    late = f"out of time: {done.detail}"
+    return replace(done, state=ProgressState.FAILED, detail=late, left_host=left)
 
 
 UNTRACED: Final = Progress(
@@ -229,5 +236,6 @@ def _storable(answer: Progress) -> Progress | None:
         answer,
         detail=str(answer.detail).replace("\0", "")[:DETAIL_MAX],
         physical_id=None if physical_id is None else str(physical_id).replace("\0", "")[:255],
+        left_host=str(answer.left_host).replace("\0", "")[:255],
         attributes=facts,
     )

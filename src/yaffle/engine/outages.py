@@ -126,7 +126,7 @@ class Outages:
         **columns: object,
     ) -> None:
         news.host_change(
-            self._kit, self._conn, row, state, reason=why, now_us=self._now_us, **columns
+            self._kit, self._conn, row, state, reason=why, now_us=self._now_us, tell=True, **columns
         )
 
     def _again(self, name: str) -> IncidentRow:

@@ -91,6 +91,8 @@ class Outcome:
     evidence: str | None = None
     debris: bool = False
     """Remains are left that somebody has to go on deleting."""
+    left_host: str = ""
+    """The machine that the copy was, or may have been, moved off."""
 
 
 async def patiently(step: Step, work: Callable[[Connection], T]) -> T:

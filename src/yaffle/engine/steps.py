@@ -12,14 +12,25 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from yaffle.core.hosts import place_of
 from yaffle.core.ladder import Result, Stage
+from yaffle.core.quarantine import MOVED
 from yaffle.core.verdict import Vote
 from yaffle.engine.adoption import adopted, knowing
 from yaffle.engine.calls import Failure, ask_driver
 from yaffle.engine.keeping import booted, booting, keep
 from yaffle.engine.look import look
 from yaffle.engine.operate import missing, operate, workflow
-from yaffle.engine.step import Outcome, Refused, Step, ask_leave, cannot_see, superseded
+from yaffle.engine.quarantine import bars
+from yaffle.engine.step import (
+    Outcome,
+    Refused,
+    Step,
+    ask_leave,
+    cannot_see,
+    patiently,
+    superseded,
+)
 from yaffle.model.bounds import LOOK_PAUSE_S, LOOK_TRIES, fence_s, verify_pace_s
 from yaffle.model.operations import (
     EMPTY,
@@ -203,7 +214,9 @@ async def _fenced(step: Step, fencer: Fencer, until_s: float) -> Outcome | str:
         detail = done.why if isinstance(done, Failure) else str(done.detail)
         if isinstance(done, FenceResult):
             if done.verdict is FenceVerdict.CONFIRMED and isinstance(done.proof, Proof):
-                return Outcome(result=Result.PROVED, detail=detail, proof=done.proof)
+                # A host that was off has none of its guests left, should it ever be on again.
+                power = {"power": True} if Promise.CONFIRMS_POWER in fencer.promises else {}
+                return Outcome(result=Result.PROVED, detail=detail, data=power, proof=done.proof)
             if done.verdict is FenceVerdict.REFUSED:
                 return f"refused: {detail}"
         await step.kit.clock.sleep(1.0)
@@ -278,10 +291,22 @@ async def _create(step: Step) -> Outcome:
 async def _act(step: Step) -> Outcome:
     """An in-place operation of the profile, or a workflow."""
     rung = step.rung
+    if why := await _barred(step):
+        return Outcome(result=Result.FAILED, detail=why)
     if rung.kind is ActionKind.BUILTIN:
         done = await operate(step, rung.name, booting(step, rung.params))
         return booted(step, _acted(done, rung.name.lower()))
     return _acted(await workflow(step), rung.name)
+
+
+async def _barred(step: Step) -> str:
+    """Say why nothing may be moved to the host that is named; empty where one may be, or none is."""
+    host = step.rung.params.get("host")
+    if step.resumed or step.rung.name != MOVED or not isinstance(host, str):
+        return ""
+    place = place_of(host, step.target.attributes)
+    why = await patiently(step, lambda conn: bars(conn, place))
+    return f"{step.rung.name}: {why}: nothing was moved there" if why else ""
 
 
 def _acted(done: Progress, what: str) -> Outcome:
@@ -293,10 +318,16 @@ def _acted(done: Progress, what: str) -> Outcome:
                 physical_id=done.physical_id,
                 attributes=done.attributes,
                 restarted=True,
+                left_host=done.left_host,
             )
         case ProgressState.FAILED | ProgressState.RUNNING | ProgressState.ABSENT:
             # A copy that was half made is ours to remove: forgotten, it would bar every later one.
-            return Outcome(result=Result.FAILED, detail=done.detail, physical_id=done.physical_id)
+            return Outcome(
+                result=Result.FAILED,
+                detail=done.detail,
+                physical_id=done.physical_id,
+                left_host=done.left_host,
+            )
 
 
 STAGES: Final[Mapping[Stage, Callable[[Step], Awaitable[Outcome]]]] = {

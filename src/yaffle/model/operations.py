@@ -81,6 +81,8 @@ class Progress:
     """With DONE, how the profile did and proved it: a fencer's proof says so."""
 
 
+    left_host: str = ""
+    """The machine that the copy was, or may have been, moved off."""
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """What the backend says of a node right now."""
@@ -135,6 +137,37 @@ class HostReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
+class OldCopy(StrEnum):
+    """What the backend knows of a copy on the machine that its node was moved off."""
+
+    LEFT = "left"
+    """It may still be there, and run again."""
+    GONE = "gone"
+    """That machine itself has removed it, by the backend's record."""
+    PRESENT = "present"
+    """It was never moved: that machine has the copy that the node is now."""
+    UNTOLD = "untold"
+    """The backend does not say, or has forgotten."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vacated:
+    """What the backend says of a machine that nodes were moved off."""
+
+    name: str
+    up: bool | None
+    """Whether it carries nodes by the backend's word. None: could not tell."""
+    barred: bool
+    """Somebody has told the backend that it is dead, and nobody has taken that back."""
+    reported: str
+    """When it reported last, in the backend's words: it lives while that changes; may be empty."""
+    copies: Mapping[str, OldCopy]
+    """By physical id, of those that were asked for."""
+    detail: str
+    admit: str
+    """The command by which a person lets it carry nodes again."""
+
+
     """Why we are sure that the old copy cannot act: method, evidence, time, by whom (DESIGN §1.5)."""
 
     method: str

@@ -19,7 +19,16 @@ from yaffle.ports.detector import (
 )
 from yaffle.ports.fencer import Discerning, Fencer, NeedsSettings
 from yaffle.ports.notifier import Message, Notifier
-from yaffle.ports.profile import Adopting, Curing, Describing, Hosted, Listing, Profile, Tracing
+from yaffle.ports.profile import (
+    Adopting,
+    Curing,
+    Describing,
+    Hosted,
+    Listing,
+    Profile,
+    Tracing,
+    Vacating,
+)
 from yaffle.ports.workflow import Workflow
 
 __all__ = [
@@ -46,5 +55,6 @@ __all__ = [
     "UrlProber",
     "UrlResult",
     "UrlTarget",
+    "Vacating",
     "Workflow",
 ]

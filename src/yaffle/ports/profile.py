@@ -17,6 +17,7 @@ from yaffle.model.operations import (
     Promise,
     Reading,
     Target,
+    Vacated,
 )
 from yaffle.model.properties import Schema
 
@@ -121,6 +122,25 @@ class Listing(Protocol):
         """Return everything that we may see, the oldest first; reads only.
 
         `groups`: also what the backend itself puts together. Raises TimeoutError, and YaffleError
+@runtime_checkable
+class Vacating(Protocol):
+    """What a profile may offer besides: its nodes can be moved off a machine, which may come back."""
+
+    async def vacated(self, host: str, targets: Sequence[Target], *, deadline_s: float) -> Vacated:
+        """Say how that machine is, and what is left there of the copies that these targets name.
+
+        Reads only; a backend that does not answer is a machine of which nothing is told.
+        """
+        ...
+
+    async def admit(self, host: str, target: Target, *, deadline_s: float) -> str:
+        """Let that machine carry nodes again, where the settings allow it; return what was done.
+
+        Empty: nothing was, because an operator does that here, or the backend did not take it.
+        """
+        ...
+
+
         where the backend does not tell.
         """
         ...

@@ -24,6 +24,11 @@ _OPEN: Final = select(incidents).where(incidents.c.open_key == bindparam("node")
 _ALL_OPEN: Final = select(incidents).where(
     incidents.c.open_key.in_(bindparam("nodes", expanding=True))
 )
+_OPEN_OF_CAUSE: Final = (
+    select(incidents)
+    .where(incidents.c.open_key.is_not(None), incidents.c.cause == bindparam("said"))
+    .order_by(incidents.c.opened_us, incidents.c.id)
+)
 _BY_ID: Final = select(incidents).where(incidents.c.id == bindparam("ident"))
 _JOIN: Final = (
     update(incidents)
@@ -60,6 +65,12 @@ def open_by_key(conn: Connection, keys: Iterable[str]) -> Mapping[str, IncidentR
     """Return the open incidents of hosts, by their keys."""
     rows = (load(IncidentRow, r) for r in conn.execute(_ALL_OPEN, {"nodes": list(keys)}))
     return {row.open_key: row for row in rows if row.open_key is not None}
+
+
+def open_of_cause(conn: Connection, cause: str) -> Sequence[IncidentRow]:
+    """Return the open incidents of one cause, the oldest first."""
+    rows = conn.execute(_OPEN_OF_CAUSE, {"said": cause})
+    return [load(IncidentRow, row) for row in rows]
 
 
 def join(conn: Connection, parent: IncidentId, nodes: Iterable[NodeId]) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import func, select
 
+from yaffle.core.quarantine import CAUSE as QUARANTINED
 from yaffle.store import actions as action_rows
 from yaffle.store import incidents, leases, outbox, pauses
 from yaffle.store.tables import actions, bindings, clusters, debris, nodes, watches
@@ -39,6 +40,8 @@ class Facts:
     pauses: Sequence[Pause]
     exhausted: Sequence[tuple[str, str]]
     """Name of each node that needs a human, and the incident to acknowledge; empty without one."""
+    quarantined: Sequence[tuple[str, str]]
+    """Of each host in quarantine what stands in the way, and its incident."""
 
 
 def gather(conn: Connection, now_us: int) -> Facts:
@@ -65,6 +68,7 @@ def gather(conn: Connection, now_us: int) -> Facts:
         ).scalar_one(),
         pauses=pauses.in_force(conn, now_us),
         exhausted=_exhausted(conn),
+        quarantined=[(row.reason, row.id) for row in incidents.open_of_cause(conn, QUARANTINED)],
     )
 
 

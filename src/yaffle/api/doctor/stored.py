@@ -58,6 +58,13 @@ def checks_of(facts: Facts) -> Iterator[Check]:
         "They are left alone: find the cause, then `yaffle incident ack ID`, or"
         " `yaffle node recover NODE`.",
     )
+    barred = [f"{reason} (incident {ident[:8]})" for reason, ident in facts.quarantined]
+    yield judged(
+        "hosts",
+        bool(barred),
+        f"{len(barred)} hosts in quarantine{listed(barred)}",
+        "Guests of servers that were moved away may run there; see `yaffle explain host-quarantined`.",
+    )
     yield from _of_pauses(facts)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from yaffle.engine import quarantine
 from yaffle.engine.commands.desk import Desk, asker
 from yaffle.errors import InvalidSpec, NotFound
 from yaffle.model.ids import PauseId
@@ -134,13 +135,14 @@ class Operators:
         self._desk.changed()
 
     async def acknowledge(self, incident: str, *, by: str | Who) -> None:
-        """A person has seen it: the node's retry budget is full again."""
+        """A person has seen it: the node's retry budget is full again, a host's quarantine over."""
         who = asker(by)
 
         def work(conn: Connection) -> None:
             row = incidents.get(conn, incident, who.scope)
             now_us = self._desk.now()
             incidents.set_values(conn, row.id, acknowledged_us=now_us, acknowledged_by=who.user)
+            quarantine.acknowledged(self._desk.kit, conn, row, who.user, now_us)
             node = catalog.node(conn, row.node_id)
             if node is not None:
                 catalog.set_node(

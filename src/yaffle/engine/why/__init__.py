@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select
 
 from yaffle.core.freshness import voting
+from yaffle.core.quarantine import CAUSE as QUARANTINED
 from yaffle.core.verdict import EMPTY
+from yaffle.engine.quarantine import kept_of
 from yaffle.engine.queries import shown
 from yaffle.engine.queries.catalogue import worst_case
 from yaffle.engine.queries.decisions import decision
@@ -87,6 +89,7 @@ def _answer(
         last=[shown.incident(i) for i in past],
         bound=_bound(policy),
         outage=_outage(conn, past[0]) if past else None,
+        old_copies=_old_copies(conn, row),
     )
 
 
@@ -102,6 +105,16 @@ def _outage(conn: Connection, latest: IncidentRow) -> Shown | None:
         "state": parent.state,
         "others": sum(incidents.states_of_parts(conn, parent.id).values()) - 1,
     }
+
+
+def _old_copies(conn: Connection, row: NodeRow) -> list[Shown]:
+    """Return the quarantines of hosts that the node was moved off."""
+    found: list[Shown] = []
+    for one in incidents.open_of_cause(conn, QUARANTINED):
+        kept = kept_of(one)
+        if kept is not None and any(c.node_id == row.id for c in kept.copies):
+            found.append({"incident_id": one.id, "host": one.node_name, "reason": one.reason})
+    return found
 
 
 def _modes(kit: Kit, conn: Connection, row: NodeRow, memory: NodeMemory | None) -> list[Shown]:

@@ -99,6 +99,8 @@ class Answer:
     bound: Sequence[str]
     outage: Shown | None = None
     """The open incident of the host that the node failed with: id, host, cause, other nodes."""
+    old_copies: Sequence[Shown] = ()
+    """Hosts in quarantine because the node was moved off them: incident_id, host, reason."""
 
     def as_json(self) -> Shown:
         """Return the answer, its sentences included."""
@@ -110,6 +112,7 @@ class Answer:
             "watcher": None if self.watcher is None else dict(self.watcher),
             "policy": self.policy,
             "outage": None if self.outage is None else dict(self.outage),
+            "old_copies": [dict(one) for one in self.old_copies],
             "decision": self.decision,
             "held": self.held.as_json() if self.held else None,
             "doing": self.doing.as_json(self.now_us) if self.doing else None,
@@ -125,6 +128,7 @@ class Answer:
             *self._state(),
             *self._belief(),
             *self._with_its_host(),
+            *self._left_behind(),
             *self._decided(),
             *self._rechecked(),
             *self._under_way(),
@@ -171,6 +175,14 @@ class Answer:
                 f"The engine on {self.watcher['host']} (pid {self.watcher['pid']}) watches it since"
                 f" {str(self.watcher['since_at'])[:19]}Z; the last word of each check is known there"
                 " only, what is said here was read from the database."
+            )
+
+    def _left_behind(self) -> Iterator[str]:
+        for one in self.old_copies:
+            yield (
+                f"It was moved off a host that is in quarantine since (incident"
+                f" {str(one['incident_id'])[:8]}): {one['reason']}"
+                " More about it: `yaffle explain host-quarantined`."
             )
 
     def _with_its_host(self) -> Iterator[str]:

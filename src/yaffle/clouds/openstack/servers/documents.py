@@ -106,6 +106,8 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     """enabled or disabled: whether the scheduler may use it."""
     forced_down: bool = False
     disabled_reason: str | None = None
+    updated_at: str | None = None
+    """When it reported last, also while it is forced down, or when somebody changed it."""
 
     @property
     def up(self) -> bool:
@@ -117,3 +119,26 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     """Answer to `GET /os-services`."""
 
     services: list[Service]
+
+
+class Migration(msgspec.Struct, frozen=True, kw_only=True):
+    """One move of a server off a host, as Nova remembers it until the server is deleted."""
+
+    id: int
+    uuid: str
+    status: str
+    """Of an evacuation: accepted, pre-migrating, done, failed, error; and completed, once the
+    nova-compute that the server left has started again and removed what was left of it there."""
+    instance_uuid: str
+
+
+class MigrationPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to `GET /os-migrations`, the newest first."""
+
+    migrations: list[Migration]
+    migrations_links: list[Link] = []
+
+    @property
+    def more(self) -> bool:
+        """Whether there is another page."""
+        return any(link.rel == "next" for link in self.migrations_links)

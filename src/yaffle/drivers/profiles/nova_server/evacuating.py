@@ -37,7 +37,7 @@ def submit(job: Job) -> Progress:
     server = own(job)
     if isinstance(server, Progress):
         return server
-    begun = _follow(job, server)
+    begun = _followed(job, server)
     if begun.state is not ProgressState.ABSENT:
         return begun
     refused = _prepared(job, server)
@@ -50,7 +50,13 @@ def submit(job: Job) -> Progress:
 def poll(job: Job) -> Progress:
     """Say how far it is; asks again where it failed, and switches on what arrived off."""
     server = own(job)
-    return server if isinstance(server, Progress) else _follow(job, server)
+    return server if isinstance(server, Progress) else _followed(job, server)
+
+
+def _followed(job: Job, server: Server) -> Progress:
+    """Say how far it is, and which host the server is, or was, to leave: it may come back."""
+    mark = job.marked(server)
+    return replace(_follow(job, server), left_host=mark.source if mark is not None else "")
 
 
 def _prepared(job: Job, server: Server) -> Progress | None:

@@ -11,6 +11,8 @@ from yaffle.clouds.openstack.owner import OPERATION
 from yaffle.clouds.openstack.servers.asking import COMPUTE, PAGE, READ, Servers
 from yaffle.clouds.openstack.servers.documents import (
     Action,
+    Migration,
+    MigrationPage,
     ServerPage,
     Service,
 )
@@ -28,7 +30,7 @@ from yaffle.drivers.profiles.nova_server.documents import (
     ServerDocument,
     Taken,
 )
-from yaffle.errors import BadRequest, NotFound
+from yaffle.errors import BadRequest, Forbidden, NotFound
 
 PERSONALITY: Final = "2.56"
 """The last one that takes files, and already one where networks must be said."""
@@ -36,6 +38,7 @@ EVACUATE: Final = "2.68"
 """Below 2.95, where what is evacuated arrives stopped."""
 VOLUME_REBUILD: Final = "2.93"
 GROUPS_MAX: Final = 20_000
+MOVES_MAX: Final = 10_000
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
@@ -72,6 +75,25 @@ class Nova:
     def services(self) -> dict[str, Service] | None:
         """As `Servers.services`."""
         return self._servers.services()
+
+    def evacuations(self, host: str) -> list[Migration] | None:
+        """Return the moves of servers off a host that was given up; None when we are not told."""
+        found: list[Migration] = []
+        query: dict[str, str | int] = {
+            "source_compute": host,
+            "migration_type": "evacuation",
+            "limit": PAGE,
+        }
+        try:
+            while True:
+                answer = self.client.get(COMPUTE, "/os-migrations", version=READ, query=query)
+                page = answer.parsed(MigrationPage)
+                found += page.migrations
+                if not page.more or not page.migrations or len(found) >= MOVES_MAX:
+                    return found
+                query["marker"] = page.migrations[-1].uuid
+        except Forbidden:
+            return None
 
     def server_groups(self) -> list[Group]:
         """Return the server groups that we may see."""
@@ -165,9 +187,9 @@ class Nova:
         body = {"server": {"name": name}}
         self.client.act("PUT", COMPUTE, f"/servers/{ident}", body=body, version=READ)
 
-    def force_down(self, service: Service) -> None:
-        """Tell Nova that a host is dead, and stays so until somebody says otherwise."""
-        body = {"forced_down": True}
+    def force_down(self, service: Service, *, down: bool = True) -> None:
+        """Tell Nova that a host is dead, and stays so until somebody says otherwise; or say that."""
+        body = {"forced_down": down}
         self.client.act("PUT", COMPUTE, f"/os-services/{service.id}", body=body, version=READ)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
+import structlog
+
 from yaffle.clouds.openstack import Client, Cloud, CloudsYaml
 from yaffle.clouds.openstack.memory import Memory
 from yaffle.clouds.openstack.servers.census import Census
@@ -22,6 +24,7 @@ from yaffle.drivers.profiles.nova_server import (
     rebuilding,
     snapshotting,
     telling,
+    vacating,
     verbs,
 )
 from yaffle.drivers.profiles.nova_server import spec as specs
@@ -45,6 +48,7 @@ from yaffle.model.operations import (
     Promise,
     Reading,
     Target,
+    Vacated,
 )
 from yaffle.model.properties import Schema
 from yaffle.ports.context import DriverContext
@@ -58,7 +62,10 @@ if TYPE_CHECKING:
         Listing,
         Profile,
         Tracing,
+        Vacating,
     )
+
+log = structlog.get_logger()
 
 T = TypeVar("T")
 Step = Callable[[Job], Progress]
@@ -119,6 +126,23 @@ class NovaServer:
         except (TimeoutError, YaffleError) as error:
             why = _why(error, deadline_s)
             return [HostReading(name="", up=None, detail=why) for _ in targets]
+
+    async def vacated(self, host: str, targets: Sequence[Target], *, deadline_s: float) -> Vacated:
+        """Say how a host is that servers were moved off, and what is left of them there."""
+        try:
+            return await self._ask(lambda n: vacating.vacated(n, host, targets), deadline_s)
+        except (TimeoutError, YaffleError) as error:
+            return vacating.unclear(host, _why(error, deadline_s))
+
+    async def admit(self, host: str, target: Target, *, deadline_s: float) -> str:
+        """Take back that a host is forced down, where the settings say that Yaffle may."""
+        if not self._settings.admit_hosts:
+            return ""
+        try:
+            return await self._ask(lambda n: vacating.admit(n, host), deadline_s)
+        except (TimeoutError, YaffleError) as error:
+            log.warning("host not admitted", host=host, why=_why(error, deadline_s))
+            return ""
 
     async def present(self, *, groups: bool, deadline_s: float) -> Sequence[Present]:
         """Return every server that we may see."""
@@ -252,3 +276,4 @@ if TYPE_CHECKING:
     _traces: type[Tracing] = NovaServer
     _lists: type[Listing] = NovaServer
     _cures: type[Curing] = NovaServer
+    _vacates: type[Vacating] = NovaServer

@@ -20,6 +20,9 @@ class NovaSettings:
     """`full_sweep`: between two complete lists of servers; between them only changes are read."""
 
     @classmethod
+    admit_hosts: bool
+    """Yaffle itself takes back that a host is forced down, once nothing is left of what was moved off
+    it, if HOST fencing had proved that it was off before."""
     def read(cls, section: Section) -> NovaSettings:
         """Raise ConfigError for what is missing, wrong or unknown."""
         found = cls(
@@ -28,4 +31,5 @@ class NovaSettings:
             full_sweep_s=section.number("full_sweep", FULL_S, low=1.0, high=3600.0),
         )
         section.finish()
+            admit_hosts=section.flag("admit_hosts", default=False),
         return found
