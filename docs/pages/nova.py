@@ -16,10 +16,10 @@ MEANINGS: Final = {
     "cloud": "Name of the cloud in `clouds.yaml`.",
     "clouds_file": "The `clouds.yaml`; where OpenStack's own tools look for it unless given.",
     "all_projects": "Servers of every project are watched; takes an administrator's credentials.",
-    "full_sweep": "Seconds between two complete lists of servers; in between only changes are read.",
-}
     "admit_hosts": "Yaffle itself lets a host in again that was forced down, once nothing is left there of what was"
     " moved off it, if HOST fencing had proved that it was off before: [Hosts](../explanation/hosts.md).",
+    "full_sweep": "Seconds between two complete lists of servers; in between only changes are read.",
+}
 
 
 def profile(recorder: Section, asked: dict[str, tuple[str, str]]) -> str:

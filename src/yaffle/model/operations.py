@@ -79,10 +79,10 @@ class Progress:
     """Set when the operation changed them; replaces the stored ones."""
     method: str = ""
     """With DONE, how the profile did and proved it: a fencer's proof says so."""
-
-
     left_host: str = ""
     """The machine that the copy was, or may have been, moved off."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """What the backend says of a node right now."""
@@ -135,8 +135,6 @@ class HostReading:
     """Whether new nodes may be placed there; says nothing about its health."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
 class OldCopy(StrEnum):
     """What the backend knows of a copy on the machine that its node was moved off."""
 
@@ -168,6 +166,8 @@ class Vacated:
     """The command by which a person lets it carry nodes again."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
     """Why we are sure that the old copy cannot act: method, evidence, time, by whom (DESIGN §1.5)."""
 
     method: str

@@ -115,14 +115,6 @@ class Hosted(Protocol):
 
 
 @runtime_checkable
-class Listing(Protocol):
-    """What a profile may offer besides: all that the backend has, whether or not it is a node."""
-
-    async def present(self, *, groups: bool, deadline_s: float) -> Sequence[Present]:
-        """Return everything that we may see, the oldest first; reads only.
-
-        `groups`: also what the backend itself puts together. Raises TimeoutError, and YaffleError
-@runtime_checkable
 class Vacating(Protocol):
     """What a profile may offer besides: its nodes can be moved off a machine, which may come back."""
 
@@ -141,6 +133,14 @@ class Vacating(Protocol):
         ...
 
 
+@runtime_checkable
+class Listing(Protocol):
+    """What a profile may offer besides: all that the backend has, whether or not it is a node."""
+
+    async def present(self, *, groups: bool, deadline_s: float) -> Sequence[Present]:
+        """Return everything that we may see, the oldest first; reads only.
+
+        `groups`: also what the backend itself puts together. Raises TimeoutError, and YaffleError
         where the backend does not tell.
         """
         ...

@@ -18,18 +18,18 @@ class NovaSettings:
     """Servers of every project are watched, which takes an administrator's credentials."""
     full_sweep_s: float
     """`full_sweep`: between two complete lists of servers; between them only changes are read."""
-
-    @classmethod
     admit_hosts: bool
     """Yaffle itself takes back that a host is forced down, once nothing is left of what was moved off
     it, if HOST fencing had proved that it was off before."""
+
+    @classmethod
     def read(cls, section: Section) -> NovaSettings:
         """Raise ConfigError for what is missing, wrong or unknown."""
         found = cls(
             credentials=read_credentials(section),
             all_projects=section.flag("all_projects", default=False),
             full_sweep_s=section.number("full_sweep", FULL_S, low=1.0, high=3600.0),
+            admit_hosts=section.flag("admit_hosts", default=False),
         )
         section.finish()
-            admit_hosts=section.flag("admit_hosts", default=False),
         return found
