@@ -11,6 +11,8 @@ from sqlalchemy import select
 from tests.sim.hosted import HYPERVISORS, URL, Machines, equip, moving
 from tests.sim.stage import Stage, stage
 
+from yaffle.engine.outages import close_left
+from yaffle.store import incidents as rows
 from yaffle.store.tables import actions, decisions, incidents, outbox, steps
 from yaffle.testing import run_virtual
 
@@ -128,11 +130,11 @@ def test_a_lost_host_with_most_of_a_cluster_is_no_storm() -> None:
     play(story, moving(URL, HYPERVISORS))
 
 
-async def _says(s: Stage, ident: Any, host: str) -> None:
+async def _says(s: Stage, ident: Any, host: str, **more: str) -> None:
     """Let the row of a node name another host, as a backend that moved it would."""
     from yaffle.store import catalog
 
-    attributes = {"node_ip": "192.0.2.1", "host": host}
+    attributes = {"node_ip": "192.0.2.1", "host": host, **more}
     await s.store.write(
         lambda conn: catalog.set_node(conn, ident, s.clock.now_us(), attributes=attributes)
     )
@@ -248,6 +250,25 @@ def test_one_silent_node_on_a_host_that_lives_is_its_own_failure() -> None:
     play(story, moving(URL, HYPERVISORS))
 
 
+def test_two_hosts_of_one_name_in_two_clouds_are_two() -> None:
+    """Two of three on `cmp1` would be most of it; they are one of one, and one of two."""
+
+    async def story(s: Stage, machines: Machines) -> None:
+        east, *west = machines.on("cmp1")
+        await _says(s, east, "cmp1", cloud="east")
+        for ident in west:
+            await _says(s, ident, "cmp1", cloud="west")
+        await s.clock.sleep(10)
+        s.world.hang(east)
+        s.world.hang(west[0])
+        await s.clock.sleep(10)
+        await s.until(s.all_well, 120, "both were rebooted")
+        assert await acted(s) == ["REBOOT"] * 2
+        assert await host_incidents(s) == []
+
+    play(story, moving(URL, HYPERVISORS))
+
+
 def test_nodes_that_are_off_on_a_host_that_lives_are_healed_one_by_one() -> None:
     """After a reboot of the host its guests are off: somebody says so, and that is no mystery."""
 
@@ -313,3 +334,49 @@ async def _trouble(s: Stage, machines: Machines, rng: random.Random) -> None:
             rows = [n.id for n in await s.nodes() if s.world.serving(n.id)]
             if rows:
                 (s.world.kill if what == "kill" else s.world.hang)(rng.choice(rows))
+
+
+# --- what an engine of before leaves ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ends", "state"),
+    [
+        pytest.param(["recovered", "recovered"], "recovered", id="all ended"),
+        pytest.param(["recovered", "exhausted"], "exhausted", id="as the worst of them"),
+        pytest.param(["recovered", "held"], "open", id="one goes on"),
+        pytest.param([], "superseded", id="none at all"),
+    ],
+)
+def test_what_an_older_engine_left_open_is_closed(ends: Sequence[str], state: str) -> None:
+    """It ends the last part and does not know of the whole (a rolling upgrade)."""
+
+    async def scene() -> None:
+        async with stage(3) as s:
+            await s.store.write(lambda conn: _left_open(s, conn, ends))
+            await s.store.write(lambda conn: close_left(s.kit, conn, s.clock.now_us()))
+            (outage,) = await host_incidents(s)
+            assert (outage.state, outage.open_key is None) == (state, state != "open")
+            before = await told(s)
+            assert len(before) == (state != "open")
+            await s.store.write(lambda conn: close_left(s.kit, conn, s.clock.now_us()))
+            assert await told(s) == before
+
+    run_virtual(scene, seed=3, wall_s=60)
+
+
+def _left_open(s: Stage, conn: Any, ends: Sequence[str]) -> None:
+    common = {"cluster_name": "web", "cause": "host-lost", "opened_us": 1, "project": ""}
+    host = {**common, "id": "h", "node_id": "", "node_name": "host cmp1", "cluster_id": ""}
+    rows.add(conn, {**host, "state": "open", "open_key": "host:x"})
+    for index, end in enumerate(ends):
+        ident = f"n{index}"
+        part = {
+            **common,
+            "id": f"i{index}",
+            "node_id": ident,
+            "node_name": ident,
+            "cluster_id": "c",
+        }
+        going = ident if end == "held" else None
+        rows.add(conn, {**part, "state": end, "parent_id": "h", "open_key": going})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 from sqlalchemy import select
 from tests.sim.hosted import HYPERVISORS, URL, Machines, Returning, equip, moving
 from tests.sim.stage import Stage, stage
@@ -290,3 +291,43 @@ def test_what_nobody_saw_off_a_person_lets_in() -> None:
         assert "`let cmp1 in`" in (await quarantines(s))[0][0].reason
 
     play(story, powered=False)
+
+
+# --- an old word ----------------------------------------------------------------------------------
+
+
+class JustBack(Returning):
+    """The machine comes back after the word of its end was heard, and before anything is moved."""
+
+    async def submit(self, op: Any, *, operation_id: Any, deadline_s: float) -> Progress:
+        if op.kind == "EVACUATE":
+            self._machines.back(self._machines.host(op.target.node_id), barred=False)
+        return await super().submit(op, operation_id=operation_id, deadline_s=deadline_s)
+
+
+@pytest.mark.parametrize(
+    "modes",
+    [
+        pytest.param([URL, HYPERVISORS], id="a mode asks for hosts"),
+        pytest.param([URL], id="the profile is asked, and its word is kept for a while"),
+    ],
+)
+def test_a_host_that_came_back_since_its_word_was_heard_is_left_alone(modes: Any) -> None:
+    """The word was old; the backend refuses the move, its nodes are started where they are."""
+
+    async def story(s: Stage, machines: Machines) -> None:
+        on = machines.on("cmp1")
+        machines.die("cmp1")
+        await s.clock.sleep(10)
+        await s.until(s.all_well, 400, "they run where they were")
+        query = select(steps.c.operation, steps.c.result, steps.c.detail)
+        acts = await s.store.read(lambda c: c.execute(query.where(steps.c.stage == "act")).all())
+        moves = [a for a in acts if a.operation == "EVACUATE"]
+        assert moves
+        assert {(a.result, a.detail) for a in moves} == {("failed", "its host is up")}
+        assert {a.operation for a in acts if a.result == "done"} == {"REBOOT"}
+        assert machines.on("cmp1") == on
+        # Nothing was moved: there is no old copy, and no host to be kept out.
+        assert await quarantines(s) == []
+
+    play(story, moving(*modes), placed=JustBack)

@@ -246,6 +246,15 @@ def key_of(name: str) -> str:
     return f"host:{sha256(name.encode()).hexdigest()[:31]}"
 
 
+def keys_of(name: str) -> tuple[str, ...]:
+    """Return the keys under which a host's incident may be open, ours first.
+
+    Engines of before know a host by its bare name: what such a one has opened goes on.
+    """
+    bare = name.rpartition("@")[0]
+    return (key_of(name), key_of(bare)) if bare else (key_of(name),)
+
+
 def sentence(seen: HostSight) -> str:
     """Return one line about the host as a whole."""
     doubted = f", {seen.suspect} more are suspected" if seen.suspect else ""

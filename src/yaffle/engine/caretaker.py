@@ -15,6 +15,7 @@ from sqlalchemy import func, select
 from yaffle.engine.calls import Failure, ask_driver
 from yaffle.engine.duty import is_ours
 from yaffle.engine.halts import halted
+from yaffle.engine.outages import close_left, left_open
 from yaffle.engine.quarantine import Quarantines, counted
 from yaffle.errors import StoreUnavailable
 from yaffle.model.ids import OperationId
@@ -63,6 +64,7 @@ class Caretaker:
                 if ours:
                     await self._sweep()
                     await self._quarantines.look()
+                    await self._close_left()
                 if ours and self._kit.clock.monotonic_s() >= next_prune_s:
                     next_prune_s = self._kit.clock.monotonic_s() + PRUNE_EVERY_S
                     await self._prune()
@@ -138,6 +140,12 @@ class Caretaker:
                     error=error,
                 )
             )
+
+    async def _close_left(self) -> None:
+        """End what engines of before have left open; most times there is nothing."""
+        if await self._kit.store.read(left_open):
+            now_us = self._kit.clock.now_us()
+            await self._kit.store.write(lambda conn: close_left(self._kit, conn, now_us))
 
     def _spared(self, conn: Connection, target: Target) -> str:
         """Return why the copy must be left alone: an operator said so, or it is the present one.

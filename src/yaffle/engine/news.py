@@ -120,7 +120,7 @@ def change(
     body = _body(incident, state, reason, now_us, columns)
     _append(kit, conn, _about(node, incident.id), state, reason, now_us, body, tell=heard)
     if state in ENDED and incident.parent_id is not None:
-        _host_over(kit, conn, incident.parent_id, now_us)
+        host_over(kit, conn, incident.parent_id, now_us)
 
 
 def host_change(
@@ -146,14 +146,16 @@ def host_change(
     _append(kit, conn, about, state, reason, now_us, body, tell=tell)
 
 
-def _host_over(kit: Kit, conn: Connection, parent: IncidentId, now_us: int) -> None:
+def host_over(kit: Kit, conn: Connection, parent: IncidentId, now_us: int) -> None:
     """End the incident of a host with the last of its parts, as the worst of them ended."""
     states = incidents.states_of_parts(conn, parent)
     host = incidents.by_id(conn, parent)
     if host is None or host.open_key is None or not states.keys() <= ENDED:
         return
-    parts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-    becomes = next(state for state in WORST_FIRST if state in states)
+    parts = (
+        ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none failed"
+    )
+    becomes = next((s for s in WORST_FIRST if s in states), IncidentState.SUPERSEDED)
     recovered = now_us if becomes is IncidentState.RECOVERED else None
     host_change(
         kit,

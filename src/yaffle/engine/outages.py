@@ -7,11 +7,11 @@ that is part of it only when that needs a person.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from yaffle.core.hosts import Count, Fault, HostSight, judge, key_of, sentence, sight
+from yaffle.core.hosts import Count, Fault, HostSight, judge, key_of, keys_of, sentence, sight
 from yaffle.engine import news
 from yaffle.engine.targets import host_of
 from yaffle.model.incident import IncidentState
@@ -22,19 +22,21 @@ if TYPE_CHECKING:
 
     from yaffle.core.verdict import NodeMemory
     from yaffle.engine.kit import Kit
-    from yaffle.model.ids import NodeId
+    from yaffle.model.ids import IncidentId, NodeId
     from yaffle.store.records import IncidentRow, NodeRow
 
 Counts = Mapping[str, Count]
 """What was counted of each host on which a node of the cluster is sick, by the host's name."""
 NO_HOSTS: Final[Counts] = MappingProxyType({})
+FAULTS: Final = (Fault.HOST_LOST, Fault.HOST_UNCLEAR)
 
 
 def lost_hosts(conn: Connection, names: Iterable[str]) -> frozenset[str]:
     """Return which of these hosts have an open incident as lost."""
-    keys = {key_of(name): name for name in names}
-    found = incidents.open_by_key(conn, keys) if keys else {}
-    return frozenset(keys[k] for k, row in found.items() if row.cause == Fault.HOST_LOST)
+    keys = {name: keys_of(name) for name in names}
+    found = incidents.open_by_key(conn, {k for own in keys.values() for k in own}) if keys else {}
+    lost = {key for key, row in found.items() if row.cause == Fault.HOST_LOST}
+    return frozenset(name for name, own in keys.items() if lost.intersection(own))
 
 
 def sight_of(
@@ -92,8 +94,7 @@ class Outages:
         self._told(row, state, why, hold_reason=hold_reason, hold_numbers=hold_numbers)
 
     def _open(self, seen: HostSight, fault: Fault, first_fail_us: int | None) -> IncidentRow:
-        key = key_of(seen.name)
-        present = incidents.open_by_key(self._conn, [key]).get(key)
+        present = self._present(seen.name)
         if present is not None:
             return present
         incidents.add(
@@ -109,7 +110,7 @@ class Outages:
                 "reason": sentence(seen),
                 "first_fail_us": first_fail_us,
                 "opened_us": self._now_us,
-                "open_key": key,
+                "open_key": key_of(seen.name),
                 # A host belongs to no project: whoever may see all sees it.
                 "project": "",
             },
@@ -129,10 +130,29 @@ class Outages:
             self._kit, self._conn, row, state, reason=why, now_us=self._now_us, tell=True, **columns
         )
 
+    def _present(self, name: str) -> IncidentRow | None:
+        found = incidents.open_by_key(self._conn, keys_of(name))
+        return next((found[key] for key in keys_of(name) if key in found), None)
+
     def _again(self, name: str) -> IncidentRow:
-        key = key_of(name)
-        return incidents.open_by_key(self._conn, [key])[key]
+        row = self._present(name)
+        assert row is not None  # noqa: S101 - it was open above, in this very transaction
+        return row
 
     def _again_by_id(self, row: IncidentRow) -> IncidentRow:
         key = row.open_key or ""
         return incidents.open_by_key(self._conn, [key]).get(key, row)
+
+
+def left_open(conn: Connection) -> Sequence[IncidentId]:
+    """Return the open incidents of hosts of which no part goes on."""
+    found = (row for fault in FAULTS for row in incidents.open_of_cause(conn, fault.value))
+    # A node that failed with its host has the same cause.
+    whole = [row.id for row in found if not row.node_id]
+    return [i for i in whole if incidents.states_of_parts(conn, i).keys() <= news.ENDED]
+
+
+def close_left(kit: Kit, conn: Connection, now_us: int) -> None:
+    """End the incidents of hosts of which no part goes on: engines of before know of no parts."""
+    for ident in left_open(conn):
+        news.host_over(kit, conn, ident, now_us)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from yaffle.core.hosts import place_of
 from yaffle.core.retry import RetryState
 from yaffle.core.verdict import NodeMemory, in_grace
 from yaffle.model.health import Health, Mark
@@ -31,8 +32,8 @@ def target_of(node: NodeRow, profile: ProfileRow, cluster_name: str) -> Target:
 
 
 def host_of(node: NodeRow) -> str:
-    """Return the name of the machine under a node; empty where the node names none."""
-    return str(node.attributes.get("host") or "")
+    """Return what the machine under a node is called; empty where the node names none."""
+    return place_of(str(node.attributes.get("host") or ""), node.attributes)
 
 
 def mark_of(node: NodeRow) -> Mark | None:

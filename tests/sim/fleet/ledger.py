@@ -146,6 +146,9 @@ class Ledger:
         )
         if left:
             self._fail(f"a host is called recovered by {life}, and {left[0].node_name} is not")
+        (row,) = self._base.rows("select cause, hold_numbers from incidents where id = ?", ident)
+        if row.cause == "host-quarantined" and '"known": "left"' in str(row.hold_numbers):
+            self._fail(f"a host is let in by {life}, and an old copy is left there")
 
     # --- the world ------------------------------------------------------------------------------
 

@@ -11,7 +11,17 @@ from tests.unit.core.build import SECOND, STATUS, T0, cluster, memory, node, obs
 
 from yaffle.core import hosts
 from yaffle.core.brakes import as_one, picture, tally
-from yaffle.core.hosts import Count, Fault, HostSight, Share, Spoken, Word
+from yaffle.core.hosts import (
+    Count,
+    Fault,
+    HostSight,
+    Share,
+    Spoken,
+    Word,
+    key_of,
+    keys_of,
+    place_of,
+)
 from yaffle.core.planner import plan
 from yaffle.core.verdict import Belief, NodeMemory, Track
 from yaffle.model.health import Health, Mark
@@ -321,3 +331,13 @@ def test_the_sentence_says_what_is_known() -> None:
     )
     assert "is up" in hosts.sentence(seen(word=Word.UP))
     assert "may be lost or not" in hosts.sentence(seen(word=Word.NOTHING))
+
+
+def test_a_host_is_called_by_its_cloud_too_where_there_is_one() -> None:
+    assert place_of("cmp1", {}) == "cmp1"
+    assert place_of("cmp1", {"cloud": "east"}) == "cmp1@east"
+    assert place_of("", {"cloud": "east"}) == ""
+    assert key_of("cmp1@east") != key_of("cmp1@west")
+    # What an engine of before has opened under the bare name goes on.
+    assert keys_of("cmp1@east") == (key_of("cmp1@east"), key_of("cmp1"))
+    assert keys_of("cmp1") == (key_of("cmp1"),)
