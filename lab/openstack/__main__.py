@@ -45,6 +45,7 @@ def _new(options: argparse.Namespace) -> Lab:
         base=options.port_base,
         computes=options.computes,
         heat=options.heat,
+        octavia=options.octavia,
         packages=options.packages,
         cache=options.cache,
     )
@@ -123,6 +124,7 @@ def parser() -> argparse.ArgumentParser:
     what = argparse.ArgumentParser(add_help=False, parents=[where])
     what.add_argument("--computes", type=int, default=2, help="compute hosts (2)")
     what.add_argument("--heat", action="store_true", help="with Heat")
+    what.add_argument("--octavia", action="store_true", help="with Octavia")
     what.add_argument("--port-base", type=int, default=0, help="use the ports after this one")
     what.add_argument(
         "--packages", type=Path, default=HOME / "packages", help="Python of the cloud"

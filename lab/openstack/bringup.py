@@ -15,6 +15,7 @@ from lab.openstack import (
     keystone,
     network,
     nova,
+    octavia,
     packages,
     placement,
     schemas,
@@ -35,11 +36,13 @@ def services(plan: Plan) -> list[Service]:
     found = [database.service(plan), *bus.services(plan)]
     found += keystone.services(plan) + placement.services(plan) + network.services(plan)
     found += nova.services(plan) + glance.services(plan)
-    return found + _stacks(plan)
+    return found + _late(plan)
 
 
-def _stacks(plan: Plan) -> list[Service]:
-    return heat.services(plan) if plan.heat else []
+def _late(plan: Plan) -> list[Service]:
+    """Return what only some labs have: it delays nobody else."""
+    found = heat.services(plan) if plan.heat else []
+    return found + (octavia.services(plan) if plan.octavia else [])
 
 
 def configure(plan: Plan) -> None:
@@ -72,15 +75,18 @@ def bring_up(plan: Plan, processes: Processes, progress: Progress) -> None:
         make_empty(plan, processes, api, progress, beside)
         with progress.stage("services"):
             _start_rest(plan, processes)
-        for service in _stacks(plan):
+        if plan.octavia:
+            with progress.stage("Octavia's packages and tables"):
+                octavia.prepare(plan, processes, api)
+        for service in _late(plan):
             # Only now: it imports itself while we wait for hosts to report, and delays nobody.
             processes.start(service)
         with progress.stage("flavors, images, hosts"):
             catalog.furnish(api)
             hosts.until_usable(plan, processes, api, plan.hosts)
-        if plan.heat:
-            with progress.stage("Heat"):
-                _answer(processes, _stacks(plan))
+        if late := _late(plan):
+            with progress.stage(", ".join(service.name for service in late)):
+                _answer(processes, late)
     finally:
         api.close()
     progress.all_done()
@@ -125,8 +131,8 @@ def _start_rest(plan: Plan, processes: Processes) -> None:
     """Start all that is left at once: each spends its first seconds importing itself."""
     _answer(processes, bus.services(plan))
     _answer(processes, placement.services(plan))
-    stacks = {service.name for service in _stacks(plan)}
-    rest = [service for service in services(plan) if service.name not in stacks]
+    late = {service.name for service in _late(plan)}
+    rest = [service for service in services(plan) if service.name not in late]
     for service in rest:
         processes.start(service)
     _answer(processes, rest)

@@ -309,6 +309,7 @@ def new(
     base: int = 0,
     computes: int = 2,
     heat: bool = False,
+    octavia: bool = False,
     packages: Path = plans.HOME / "packages",
     cache: Path | None = plans.HOME / "cache",
 ) -> Lab:
@@ -322,6 +323,7 @@ def new(
             base=there.base if there else (base or plans.free_base()),
             computes=max(computes, there.computes if there else 1),
             heat=heat or (there.heat if there else False),
+            octavia=octavia or (there.octavia if there else False),
             packages=packages,
             cache=cache,
         )

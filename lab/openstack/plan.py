@@ -74,6 +74,11 @@ class Ports:
         """Heat's API."""
         return self.base + 9
 
+    @property
+    def balancing(self) -> int:
+        """Octavia's API."""
+        return self.base + 10
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -83,6 +88,7 @@ class Plan:
     base: int
     computes: int = 2
     heat: bool = False
+    octavia: bool = False
     packages: Path = HOME / "packages"
     cache: Path | None = HOME / "cache"
     """Where the empty cloud is kept between labs; None: not kept."""
@@ -178,6 +184,7 @@ def load(state: Path) -> Plan:
         base=words["base"],
         computes=words["computes"],
         heat=words["heat"],
+        octavia=words.get("octavia", False),
         packages=Path(words["packages"]),
         cache=Path(words["cache"]) if words["cache"] else None,
     )
