@@ -21,6 +21,7 @@ from yaffle.model.health import Health, Outcome
 from yaffle.model.ids import ModeKey
 from yaffle.model.incident import PauseKind, PauseScope
 from yaffle.model.policy import Conditional, Limits, ModeType, RecoveryMode
+from yaffle.model.shapes import prepared
 
 VERSION: Final = 2
 """Of the record and of the rules that read it; a decision made by later rules is not judged.
@@ -175,6 +176,7 @@ class Purse:
     per_hour: float
 
 
+@prepared
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """Everything that one decision was made from."""

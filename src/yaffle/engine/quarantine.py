@@ -38,6 +38,7 @@ from yaffle.model.ids import NodeId
 from yaffle.model.incident import IncidentState
 from yaffle.model.operations import EMPTY, OldCopy, Target, Vacated
 from yaffle.model.policy import ActionKind
+from yaffle.model.shapes import prepared
 from yaffle.ports import Vacating
 from yaffle.store import incidents, journal
 
@@ -58,6 +59,7 @@ COPIES_MAX: Final = 500
 """Old copies of one host that are asked for in one look."""
 
 
+@prepared
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
     """What the record of a quarantine holds, as JSON in the numbers of its incident."""

@@ -13,8 +13,10 @@ import msgspec
 from yaffle.engine.defaults import without_policy
 from yaffle.errors import InvalidSpec
 from yaffle.model.policy import Detection, FencingKind, HealthPolicy, Recovery, RecoveryAction
+from yaffle.model.shapes import prepared
 
 
+@prepared
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """Everything the executor needs of a policy, with what the request changed."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import structlog
 from sqlalchemy import insert, select, update
 
 from yaffle.model.operations import Target
+from yaffle.model.shapes import prepared
 from yaffle.store.tables import debris
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, RowMapping
+
+_TARGET: Final = prepared(Target)
 
 log = structlog.get_logger()
 
@@ -61,7 +64,7 @@ def due(conn: Connection, now_us: int, limit: int) -> Sequence[tuple[RowMapping,
         if len(found) >= limit:
             break
         try:
-            found.append((row, msgspec.convert(row["target"], Target)))
+            found.append((row, msgspec.convert(row["target"], _TARGET)))
         except msgspec.ValidationError:
             log.exception("remains cannot be read", debris=row["id"])
     return found

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import msgspec
 
@@ -22,6 +23,9 @@ _CHUNK: Final = 256 * 1024
 _ACT_MIN_S: Final = 0.3
 """Nothing that changes anything is sent with less time than this to read the answer."""
 REQUEST_ID: Final = "X-Openstack-Request-Id"
+_decoders: dict[type, msgspec.json.Decoder[object]] = {}
+"""One for each shape of an answer; made one after the other, see `yaffle.model.shapes`."""
+_making: Final = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +39,7 @@ class Answer:
     def parsed(self, kind: type[T]) -> T:
         """Return the body as `kind`; what cannot be read is as good as no answer."""
         try:
-            return msgspec.json.decode(self.body, type=kind)
+            return cast("T", _decoder(kind).decode(self.body))
         except msgspec.DecodeError as error:
             raise CloudUnavailable(f"an answer that cannot be read: {error}", sent=True) from error
 
@@ -199,3 +203,11 @@ class Client:
             if isinstance(error, HttpError):
                 self.not_let_in = error
             raise CloudUnavailable(text, sent=acts and self._deadline.sent) from error
+
+
+def _decoder(kind: type) -> msgspec.json.Decoder[object]:
+    """Return what reads that shape: threads of the pool may ask for one at the same time."""
+    if (found := _decoders.get(kind)) is None:
+        with _making:
+            found = _decoders.setdefault(kind, msgspec.json.Decoder(kind))
+    return found

@@ -13,6 +13,7 @@ import msgspec
 
 from yaffle.drivers.profiles.local_process.procfs import Identity
 from yaffle.model.operations import Progress, ProgressState
+from yaffle.model.shapes import prepared
 
 FINISHED_MAX: Final = 16
 _DETAIL_MAX: Final = 2000
@@ -60,6 +61,7 @@ class Current:
     detail: str = ""
 
 
+@prepared
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """`record.json` of a node."""
@@ -104,6 +106,7 @@ class Record:
         return replace(self, current=None, finished=kept)
 
 
+@prepared
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """`launch.json`: written by the launcher before it executes the command, and if that fails."""
@@ -120,6 +123,7 @@ class Launch:
         return Identity(pid=self.pid, start=self.start, boot=self.boot)
 
 
+@prepared
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tombstone:
     """What outlives a deleted node: answers to late questions, and its port for the next copy."""

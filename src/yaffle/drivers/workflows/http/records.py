@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from yaffle.model.ids import OperationId
+from yaffle.model.shapes import prepared
 
 KEPT_RECORDS: Final = 500
 _SAFE_NAME: Final = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,127}", re.ASCII)
@@ -35,6 +36,7 @@ class Stage(StrEnum):
     FAILED = "failed"
 
 
+@prepared
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """One operation; `body` is kept so that a repeat is the same message to the byte."""

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from yaffle.model.operations import Progress, ProgressState
+from yaffle.model.shapes import prepared
 
 _R = ProgressState.RUNNING
 
@@ -32,6 +33,7 @@ STATES: Final[Mapping[str, tuple[ProgressState, str]]] = MappingProxyType(
 _DETAIL_MAX: Final = 400
 
 
+@prepared
 class Note(msgspec.Struct, frozen=True, kw_only=True):
     """What stands in an execution's description: for people, and for the engine that comes after."""
 

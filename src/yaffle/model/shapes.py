@@ -1,0 +1,24 @@
+"""Makes a shape ready to be read by threads, before there are any; without it they crash the process.
+
+msgspec (0.22.0 and before) works out what it has to know of a class when it reads the first one, and
+publishes that before it is complete. A second thread that reads the same shape meanwhile follows a
+null pointer. An engine that takes over several recoveries at once did exactly that.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+ready: set[type] = set()
+"""Every class that was made ready, for the test that none was forgotten."""
+
+
+def prepared(kind: type[T]) -> type[T]:
+    """Return the class, ready for any thread: a decorator, so that it is done while importing."""
+    msgspec.json.Decoder(kind)
+    ready.add(kind)
+    return kind
