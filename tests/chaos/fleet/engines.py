@@ -49,6 +49,8 @@ class Program:
     steppable: bool = False
     """Whether its wall clock can be stepped."""
     process: subprocess.Popen[bytes] | None = None
+    falls: dict[int, str] = field(default_factory=dict)
+    """Pid → how a process ended though nobody asked it to."""
     _mark: int = 0
 
     @property
@@ -69,6 +71,7 @@ class Program:
 
     def launch(self) -> None:
         """Start it; does not wait."""
+        self.note_fall()
         command = [
             "setpriv",
             "--pdeathsig",
@@ -120,6 +123,7 @@ class Program:
 
     def end(self, number: signal.Signals) -> int:
         """End it and return how it ended."""
+        self.note_fall()
         if self.process is None:
             return 0
         for one in self.own_processes():
@@ -130,6 +134,11 @@ class Program:
         code = self.process.wait(END_S)
         self.process = None
         return code
+
+    def note_fall(self) -> None:
+        """Write down that it has ended though nobody asked for that, if so."""
+        if self.process is not None and (code := self.process.poll()) is not None:
+            self.falls[self.process.pid] = f"{self.name}, pid {self.process.pid}, code {code}"
 
     def own_processes(self) -> Sequence[psutil.Process]:
         """Return it and the children that are it: not the nodes it has started."""

@@ -134,6 +134,8 @@ class History:
     arrived_us: Mapping[str, int] = field(default_factory=dict)
     """Message → when it reached the receiver."""
     forged: Sequence[str] = ()
+    falls: Sequence[str] = ()
+    """Which processes have ended though nobody asked them to."""
     tables: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     """What was left in the end: actions, steps, proofs, incidents, events, outbox."""
 

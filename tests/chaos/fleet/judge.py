@@ -50,6 +50,7 @@ def history_of(
         violations=tuple(fleet.diaries.violations()),
         arrived_us=dict(fleet.receiver.arrived_us),
         forged=tuple(fleet.receiver.forged),
+        falls=tuple(fleet.falls()),
         tables={
             table: fleet.rows(f"select * from {table} order by {order.get(table, 'id')}")
             for table in TABLES

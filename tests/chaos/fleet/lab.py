@@ -110,6 +110,18 @@ class Fleet:
         self.engines[name] = made
         return made
 
+    def falls(self) -> Sequence[str]:
+        """Return which processes have ended though nobody asked them to."""
+        programs = (*self.engines.values(), self.api)
+        for program in programs:
+            program.note_fall()
+        return [fall for program in programs for fall in program.falls.values()]
+
+    def forget_falls(self) -> None:
+        """Begin to look anew."""
+        for program in (*self.engines.values(), self.api):
+            program.falls.clear()
+
     def start(self, engines: int) -> None:
         """Start so many engines and the API, and wait for them."""
         (self.root / "state").mkdir(parents=True, exist_ok=True)

@@ -190,6 +190,11 @@ def _overlaps(begin_us: int, end_us: int | None, span: Span) -> bool:
 # --- news ------------------------------------------------------------------------------------------
 
 
+def ended_by_itself(history: History) -> Iterator[str]:
+    """Whatever happens to an engine or to what it needs, it goes on, or is killed by somebody."""
+    yield from history.falls
+
+
 def untold(history: History) -> Iterator[str]:
     """Each change of an incident has one message, it was accepted, and it did arrive."""
     yield from history.forged
@@ -233,4 +238,5 @@ RULES = (
     lost_failures,
     untold,
     silent_incidents,
+    ended_by_itself,
 )

@@ -356,6 +356,7 @@ BROKEN: dict[str, tuple[str, Callable[[], History]]] = {
         lambda: clean(tables=tables(outbox=(*OUTBOX[:2], {**OUTBOX[2], "state": "failed"}))),
     ),
     "a forged message": ("untold", lambda: clean(forged=("bad",))),
+    "an engine that crashed": ("ended_by_itself", lambda: clean(falls=("a, pid 9, code -11",))),
     "an end that nobody was told": (
         "silent_incidents", lambda: clean(tables=tables(events=EVENTS[:2])),
     ),
