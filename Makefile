@@ -15,7 +15,7 @@ LOCK = $(UV) pip compile --universal --python-version 3.11 --generate-hashes --n
 
 export PYTHON
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs sim sim-days chaos bench lab-openstack lab-openstack-down test-openstack test-tempest test-octavia coverage-core test-deps lock clean venv-run venv-dev
+.PHONY: help run test check docs sim sim-days chaos bench lab-openstack lab-openstack-down test-openstack test-tempest test-octavia bad-days coverage-core test-deps lock clean venv-run venv-dev
 
 help:  ## show this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -75,8 +75,9 @@ test-tempest: venv-dev test-deps  ## all of Senlin's own API tests against Yaffl
 test-octavia: venv-dev test-deps  ## what is said of Octavia, asked of a real one (two minutes more for its packages)
 	@YAFFLE_OCTAVIA=1 $(PYTEST) tests/openstack/octavia $(ARGS)
 
-bad-days: venv-dev test-deps  ## take a real cloud's services away for MINUTES=10 in the middle of all work (SEEN='nova-api bus', N servers)
-	@$(BIN)/python -m tests.openstack.bad_days --minutes $(MINUTES) $(if $(SEEN),--outages $(SEEN)) $(ARGS)
+bad-days: venv-dev test-deps  ## take a real cloud's services away for MINUTES=10 each, in the middle of all work (OUTAGES='bus database')
+	@$(BIN)/python -m tests.openstack.bad_days --minutes $(if $(filter file,$(origin MINUTES)),10,$(MINUTES)) \
+		$(if $(OUTAGES),--outages $(OUTAGES)) $(ARGS)
 
 coverage-core: venv-dev  ## every line and branch of the deciding core is reached by its tests, or this fails
 	@$(BIN)/coverage erase
