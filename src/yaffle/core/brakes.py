@@ -14,6 +14,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from yaffle.core.hosts import BY_HOST, Fault, is_lost, judge, ladder_of, may_count_as_one
+from yaffle.core.ladder import without
 from yaffle.core.pauses import covering
 from yaffle.core.retry import spent
 from yaffle.model.health import Health
@@ -184,7 +185,13 @@ def numbers_of(view: ClusterView, node: NodeView, seen: Tally) -> Mapping[str, o
         "attempt": node.retry.attempts + 1,
         "attempts_allowed": view.recovery.retry.attempts,
         **_of_host(node, seen),
+        **({"left_out": list(left_out_of(node))} if left_out_of(node) else {}),
     }
+
+
+def left_out_of(node: NodeView) -> tuple[str, ...]:
+    """Return the rungs that are not tried on a copy that is gone; a person's word leaves none out."""
+    return () if node.requested_by else node.left_out
 
 
 def _of_host(node: NodeView, seen: Tally) -> Mapping[str, object]:
@@ -326,7 +333,8 @@ def _observing(view: ClusterView, node: NodeView, seen: Tally, _now: int) -> Fin
     if view.recovery.mode is not RecoveryMode.OBSERVE:
         return None
     host = None if node.requested_by else node.host
-    would = [a.name for a in ladder_of(view.recovery.actions, host)]
+    rungs = without(ladder_of(view.recovery.actions, host), left_out_of(node))
+    would = [a.name for a in rungs]
     return Finding(numbers={"would": would, **numbers_of(view, node, seen)})
 
 

@@ -16,7 +16,7 @@ later) past them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -218,6 +218,22 @@ def build(recovery: Recovery) -> tuple[Rung, ...]:
         )
         for index, action in enumerate(recovery.actions)
     )
+
+
+def helpless(actions: Sequence[RecoveryAction]) -> tuple[str, ...]:
+    """Return the names of the rungs that cannot help a copy that is gone: those that keep it.
+
+    None where there is no other rung: a policy that names nothing else is taken at its word.
+    """
+    keeping = tuple(a.name for a in actions if a.in_place and a.kind is ActionKind.BUILTIN)
+    return keeping if len(keeping) < len(actions) else ()
+
+
+def without(
+    actions: tuple[RecoveryAction, ...], left_out: Collection[str]
+) -> tuple[RecoveryAction, ...]:
+    """Return the actions but those, in the same order; all of them where none would be left."""
+    return tuple(a for a in actions if a.name not in left_out) or actions
 
 
 def loses_disk(action: RecoveryAction) -> bool:

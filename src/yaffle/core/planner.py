@@ -20,12 +20,14 @@ from yaffle.core.brakes import (
     Picture,
     Tally,
     cell_of,
+    left_out_of,
     numbers_of,
     picture,
     tally,
     with_recovery,
 )
 from yaffle.core.hosts import Fault, is_lost, ladder_of
+from yaffle.core.ladder import without
 from yaffle.model.health import Health
 from yaffle.model.incident import Decision, Hold, HoldReason, Recover
 
@@ -98,7 +100,7 @@ def decide(view: ClusterView, node: NodeView, counts: Tally, now_us: int) -> Dec
     return Recover(
         node_id=node.node_id,
         cluster_id=view.cluster_id,
-        ladder=ladder_of(view.recovery.actions, host),
+        ladder=without(ladder_of(view.recovery.actions, host), left_out_of(node)),
         cause=f"requested by {node.requested_by}" if node.requested_by else problem,
         numbers=numbers_of(view, node, counts),
         overrode=tuple(overrode),

@@ -45,10 +45,11 @@ def _codes(*codes: str) -> Callable[[NodeMemory], bool]:
     return lambda memory: any(seen.code in codes for seen in failing(memory))
 
 
+GONE: Final = "ST-GONE"
 PROBLEMS: Final[tuple[Problem, ...]] = (
     Problem("marked", "It was marked unhealthy.", lambda m: m.mark is not None),
     Problem("host-down", "The machine under it is lost.", _codes("HV-DOWN", "HV-GONE")),
-    Problem("gone", "The backend does not know it any more.", _codes("ST-GONE")),
+    Problem("gone", "The backend does not know it any more.", _codes(GONE)),
     Problem("frozen", "It exists but is stopped or frozen.", _codes("ST-FROZEN")),
     Problem("down", "The backend says that it is not running.", _codes("ST-DOWN")),
     Problem("refusing", "It refuses connections.", _codes("L4-REFUSED", "L7-RESET", "L7-CLOSED")),
@@ -68,6 +69,11 @@ PROBLEMS: Final[tuple[Problem, ...]] = (
 )
 
 UNEXPLAINED: Final = Problem("unexplained", "It is unhealthy.", lambda _: True)
+
+
+def is_gone(memory: NodeMemory) -> bool:
+    """Whether the backend itself says that it does not know the node's copy any more."""
+    return any(seen.code == GONE for seen in failing(memory))
 
 
 def diagnose(memory: NodeMemory) -> Problem:

@@ -125,6 +125,17 @@ def _written(stored: Stored, record: Record) -> Iterator[Disagreement]:
         if sum(p.kind is kind for p in record.pauses) != PAUSES_MAX:
             yield Disagreement(field=f"{RECORD}.more_pauses.{kind}", stored=count, recomputed=0)
     yield from _as_one(record)
+    yield from _helpless(record)
+
+
+def _helpless(record: Record) -> Iterator[Disagreement]:
+    """Rungs of the policy are left out of a ladder for one reason: the backend knows no such copy."""
+    gone = problems.is_gone(memory_of(record.believed))
+    allowed = [name for name in record.healing.actions if gone and name in record.left_out]
+    if list(record.left_out) != allowed:
+        yield Disagreement(
+            field=f"{RECORD}.left_out", stored=list(record.left_out), recomputed=allowed
+        )
 
 
 def _as_one(record: Record) -> Iterator[Disagreement]:
@@ -377,6 +388,7 @@ def _node_of(stored: Stored, record: Record, recovery: Recovery) -> NodeView:
         retry=stable(state, recovery.retry, well_us, record.now_us),
         marked=believed.mark is not None,
         host=record.host,
+        left_out=record.left_out,
         requested_by=subject.requested_by,
         problem=problems.diagnose(memory_of(believed)).code,
     )

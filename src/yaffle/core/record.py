@@ -23,10 +23,10 @@ from yaffle.model.incident import PauseKind, PauseScope
 from yaffle.model.policy import Conditional, Limits, ModeType, RecoveryMode
 from yaffle.model.shapes import prepared
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the record and of the rules that read it; a decision made by later rules is not judged.
 
-2: hosts. A record of 1 tells of none, and comes to the same by both.
+2: hosts. 3: rungs that cannot help. A record of before tells of none, and comes to the same by all.
 """
 RECORD: Final = "record"
 """Under this name the record lies among a decision's inputs."""
@@ -181,7 +181,7 @@ class Purse:
 class Record:
     """Everything that one decision was made from."""
 
-    v: Literal[1, 2]
+    v: Literal[1, 2, 3]
     now_us: int
     policy_id: str
     policy_version: str
@@ -204,6 +204,8 @@ class Record:
     """The machine under the node."""
     hosts: int = 0
     """Machines under the cluster's nodes."""
+    left_out: tuple[str, ...] = ()
+    """Rungs that cannot help it, because its copy is gone for good."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

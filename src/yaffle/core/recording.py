@@ -111,6 +111,7 @@ class Pass:
             ),
             host=node.host,
             hosts=view.hosts,
+            left_out=node.left_out,
         )
 
     def _pauses(self, node: NodeView) -> tuple[tuple[Paused, ...], Mapping[PauseKind, int]]:

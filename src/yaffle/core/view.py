@@ -41,6 +41,8 @@ class NodeView:
     requested_by: str = ""
     """The person who asked for this node to be recovered; empty when nobody did."""
     problem: str = ""
+    left_out: tuple[str, ...] = ()
+    """Rungs that cannot help it, because its copy is gone for good."""
     outdated: bool = False
     """Its row is newer than what is believed of it: counted by the brakes, not decided upon."""
 

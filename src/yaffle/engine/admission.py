@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from yaffle.core import problems, retry
 from yaffle.core.blindness import is_blind
+from yaffle.core.ladder import helpless
 from yaffle.core.planner import deciding
 from yaffle.core.recording import Pass
 from yaffle.core.verdict import conclude
@@ -26,6 +27,7 @@ from yaffle.engine.scene import policy_of, watched_rows
 from yaffle.errors import StaleEpoch
 from yaffle.model.health import ClusterStatus, Health, NodeStatus
 from yaffle.model.ids import NodeId
+from yaffle.model.operations import Promise
 from yaffle.store import actions, catalog, leases, pauses
 
 if TYPE_CHECKING:
@@ -222,5 +224,18 @@ def _node_view(
         requested_by=str(lock.inputs.get("by", "a person")) if requested and lock else "",
         # Of nodes that are well nothing is wrong; a cluster has a thousand of them.
         problem="" if memory.health is Health.HEALTHY else problems.diagnose(memory).code,
+        left_out=_left_out(kit, conn, inputs, row, memory),
         outdated=outdated(inputs.known.get(row.id), row),
     )
+
+
+def _left_out(
+    kit: Kit, conn: Connection, inputs: Inputs, row: NodeRow, memory: NodeMemory
+) -> tuple[str, ...]:
+    """Return the rungs of the policy that cannot help a node whose copy is gone for good."""
+    if memory.health is not Health.UNHEALTHY or not problems.is_gone(memory):
+        return ()
+    driver = kit.drivers.profiles.get(catalog.profile(conn, row.profile_id).type)
+    if driver is None or Promise.GONE_FOR_GOOD not in driver.promises:
+        return ()
+    return helpless(inputs.policy.recovery.actions)

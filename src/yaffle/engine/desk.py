@@ -142,7 +142,8 @@ class Desk:
             now_us=self.now_us,
             parent=outage.id if outage else None,
         )
-        action_id, ladder = self._action(row, decision, incident.id, lost=is_lost(node.host))
+        hopeless = is_lost(node.host) or bool(node.left_out)
+        action_id, ladder = self._action(row, decision, incident.id, hopeless=hopeless)
         state = retry.started(targets.retry_of(row), self.inputs.policy.recovery.retry, self.now_us)
         catalog.set_node(
             self.conn,
@@ -176,12 +177,12 @@ class Desk:
         self.admitted += 1
 
     def _action(
-        self, row: NodeRow, decision: Recover, incident_id: str, *, lost: bool
+        self, row: NodeRow, decision: Recover, incident_id: str, *, hopeless: bool
     ) -> tuple[ActionId, Sequence[RecoveryAction]]:
         """Insert the action, or make the waiting request ready; either way it holds the lock.
 
         What is known to have happened travels with it, and its cheapest cure comes first (seed 1);
-        on a host that is `lost` nothing can be cured.
+        `hopeless`: on a host that is lost, and of a copy that is gone, nothing can be cured.
         """
         waiting = self.locks.get(row.id)
         profile = catalog.profile(self.conn, row.profile_id)
@@ -192,7 +193,7 @@ class Desk:
             replace(policy, recovery=replace(policy.recovery, actions=decision.ladder)),
             waiting.inputs if waiting else {},
             in_place=in_place_names(self.kit),
-            cure="" if lost else hints.cure(driver, asked),
+            cure="" if hopeless else hints.cure(driver, asked),
         )
         target = targets.target_of(row, profile, self.inputs.cluster.name)
         names = names_of(target, incident_id)

@@ -202,6 +202,9 @@ class Promise(StrEnum):
     """DELETE reports DONE only when the copy is proved gone."""
     KEEPS_ID = "keeps_id"
     """RECREATE keeps the physical id."""
+    GONE_FOR_GOOD = "gone_for_good"
+    """A copy that the backend does not know any more cannot be helped where it was: no in-place verb
+    brings it back."""
     CONFIRMS_POWER = "confirms_power"
     """A fencer reads back that the power is off."""
     CUTS_STORAGE = "cuts_storage"

@@ -42,6 +42,7 @@ class Member:
     domain: str = ""
     requested_by: str = ""
     host: HostSight | None = None
+    left_out: tuple[str, ...] = ()
 
 
 def member(name: str, seen: Sequence[str] = ("fail",) * 3, **changed: Any) -> Member:
@@ -91,6 +92,7 @@ def _view(world: World, who: Member, seen: NodeMemory, sights: Sights) -> NodeVi
         retry=stable(who.retry, world.recovery.retry, well_us, T0),
         marked=seen.mark is not None,
         host=who.host,
+        left_out=who.left_out,
         blind=sight if is_blind(sight) else None,
         requested_by=who.requested_by,
         problem=problems.diagnose(seen).code,

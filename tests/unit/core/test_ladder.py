@@ -21,8 +21,10 @@ from yaffle.core.ladder import (
     Stage,
     build,
     errand,
+    helpless,
     path_of,
     position,
+    without,
 )
 from yaffle.model.policy import (
     ActionKind,
@@ -502,3 +504,17 @@ def test_an_act_that_failed_has_answered_nothing() -> None:
     assert isinstance(done, Next)
     assert (failed.rung, failed.completed) == (1, False)
     assert (done.rung, done.completed) == (1, True)
+
+
+def test_what_is_gone_is_not_treated_in_place() -> None:
+    reboot = RecoveryAction(name="REBOOT", in_place=True)
+    rebuild = RecoveryAction(name="REBUILD", in_place=True)
+    flow = RecoveryAction(name="mend", kind=ActionKind.MISTRAL_WORKFLOW, in_place=True)
+    recreate = RecoveryAction(name="RECREATE")
+    assert helpless((reboot, rebuild, recreate)) == ("REBOOT", "REBUILD")
+    # Of a workflow nobody knows what it does.
+    assert helpless((reboot, flow)) == ("REBOOT",)
+    # A policy that names nothing else is taken at its word.
+    assert helpless((reboot, rebuild)) == ()
+    assert without((reboot, recreate), ("REBOOT",)) == (recreate,)
+    assert without((reboot,), ("REBOOT",)) == (reboot,)

@@ -62,6 +62,17 @@ def deadly(name: str = "a", **changed: Any) -> Member:
     return member(name, **changed)
 
 
+def gone_for_good(name: str) -> Member:
+    """A node that the backend does not know any more; its profile says that a reboot is in vain."""
+    found = deadly(name, left_out=("REBOOT",))
+    tracks = {
+        key: replace(track, last=replace(track.last, code="ST-GONE"))
+        for key, track in found.memory.tracks.items()
+        if track.last is not None
+    }
+    return replace(found, memory=replace(found.memory, tracks=tracks))
+
+
 def half_heard() -> Member:
     """Down by one mode; the other, which has to agree, has not been heard of since we looked."""
     before = memory(health=Health.UNHEALTHY)
@@ -123,6 +134,18 @@ WORLDS: dict[str, World] = {
     "needs-human": World(members=(deadly(retry=tried(3)), *QUIET)),
     "exhausted": World(members=(deadly(retry=tried(1, exhausted_us=T0 - 1)), *QUIET)),
     "cooling": World(members=(deadly(retry=tried(1, next_us=T0 + 30 * SECOND)), *QUIET)),
+    "gone": World(
+        members=(gone_for_good("a"), *QUIET),
+        recovery=recovery(RecoveryAction(name="REBOOT"), RecoveryAction(name="RECREATE")),
+    ),
+    "gone-watched": World(
+        members=(gone_for_good("a"), *QUIET),
+        recovery=recovery(
+            RecoveryAction(name="REBOOT"),
+            RecoveryAction(name="RECREATE"),
+            mode=RecoveryMode.OBSERVE,
+        ),
+    ),
     "host-lost": World(
         members=(*(deadly(n, host=LOST) for n in "abc"), *QUIET[:2]),
         recovery=recovery(RecoveryAction(name="REBOOT"), RecoveryAction(name="EVACUATE")),
@@ -256,6 +279,14 @@ TAMPERED: list[tuple[str, Path, object]] = [
     ("recover", ("inputs", "cause"), "gone"),
     ("recover", ("inputs", "ladder"), ["REBOOT"]),
     ("asked-tired", ("inputs", "overrode"), []),
+    # What cannot help.
+    ("gone", rec("left_out"), []),
+    ("gone", rec("left_out"), ["REBOOT", "RECREATE"]),
+    ("gone", rec("left_out"), ["REBUILD"]),
+    ("gone", rec("believed", "heard", 0, "last", "code"), "ST-DOWN"),
+    ("gone", ("inputs", "ladder"), ["REBOOT", "RECREATE"]),
+    ("gone", ("numbers", "left_out"), []),
+    ("gone-watched", ("numbers", "would"), ["REBOOT", "RECREATE"]),
     # The host.
     ("host-lost", rec("host"), None),
     ("host-lost", rec("host", "name"), "i"),

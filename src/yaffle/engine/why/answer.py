@@ -222,6 +222,7 @@ class Answer:
             names = ", ".join(map(str, ladder)) if isinstance(ladder, list) else ""
             numbers = _numbers(self.decision["numbers"])
             yield f"Last decided at {self.decision['at']}: recover it with {names}{numbers}."
+            yield from _helpless(self.decision["numbers"])
 
     def _rechecked(self) -> Iterator[str]:
         """Say whether the decision that was just told is one that follows from its own record."""
@@ -273,6 +274,16 @@ def _story(incident: Shown) -> str:
         else []
     )
     return f"{incident['state']}; {incident['cause']}: {', '.join(told)}."
+
+
+def _helpless(numbers: object) -> Iterator[str]:
+    """Say which rungs of the policy were not tried, and why."""
+    left_out = numbers.get("left_out") if isinstance(numbers, Mapping) else None
+    if isinstance(left_out, list) and left_out:
+        yield (
+            f"{', '.join(map(str, left_out))} of the policy was left out: the backend does not know the"
+            " copy any more, so that nothing done to it could help."
+        )
 
 
 def _numbers(numbers: object) -> str:

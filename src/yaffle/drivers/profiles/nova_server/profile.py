@@ -87,7 +87,12 @@ class NovaServer:
 
     type: ClassVar[str] = "os.nova.server-1.0"
     promises: ClassVar[frozenset[Promise]] = frozenset(
-        {Promise.DEDUPLICATES, Promise.CONFIRMS_DELETE, Promise.SURVIVES_ENGINE}
+        {
+            Promise.DEDUPLICATES,
+            Promise.CONFIRMS_DELETE,
+            Promise.SURVIVES_ENGINE,
+            Promise.GONE_FOR_GOOD,
+        }
     )
     operations: ClassVar[Mapping[str, OperationSpec]] = verbs.OPERATIONS
     schema: ClassVar[Schema] = SCHEMA
