@@ -15,6 +15,8 @@ from yaffle.drivers.profiles.heat_stack.verbs import OPERATIONS
 MEANINGS: Final = {
     "cloud": "Name of the cloud in `clouds.yaml`.",
     "clouds_file": "The `clouds.yaml`; where OpenStack's own tools look for it unless given.",
+    "credentials": "`cloud`: those that `clouds.yaml` has; `projects`: those that each node's project has"
+    " handed to Yaffle, [and no others](../howto/act-for-each-project.md).",
     "full_sweep": "Seconds between two complete lists of servers; in between only changes are read.",
     "member_sweep": "Seconds between two looks at the members of a stack that has not changed.",
 }

@@ -15,6 +15,8 @@ from yaffle.drivers.profiles.nova_server.verbs import CURES, OPERATIONS
 MEANINGS: Final = {
     "cloud": "Name of the cloud in `clouds.yaml`.",
     "clouds_file": "The `clouds.yaml`; where OpenStack's own tools look for it unless given.",
+    "credentials": "`cloud`: those that `clouds.yaml` has; `projects`: those that each node's project has"
+    " handed to Yaffle, [and no others](../howto/act-for-each-project.md).",
     "all_projects": "Servers of every project are watched; takes an administrator's credentials.",
     "admit_hosts": "Yaffle itself lets a host in again that was forced down, once nothing is left there of what was"
     " moved off it, if HOST fencing had proved that it was off before: [Hosts](../explanation/hosts.md).",

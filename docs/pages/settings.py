@@ -87,7 +87,12 @@ def _default(field: FieldInfo) -> str:
 # --- drivers -------------------------------------------------------------------------------------
 
 
-CHOSEN: Final = {"agent": "/bin/true", "type": "haproxy", "username": ""}
+CHOSEN: Final = {
+    "agent": "/bin/true",
+    "credentials": "cloud",
+    "type": "haproxy",
+    "username": "",
+}
 """Texts that have to be right where they are read."""
 SHAPES: Final = {
     "hosts": ("list or table", "required"),

@@ -26,6 +26,7 @@ from yaffle.drivers.profiles.nova_server import NovaServer
 from yaffle.engine.clock import SystemClock
 from yaffle.engine.commands import Commands
 from yaffle.engine.commands.desk import LOCAL_PROCESS
+from yaffle.engine.credentials import kept_credentials
 from yaffle.engine.engine import Engine
 from yaffle.engine.home import home_of
 from yaffle.engine.jobs import hooks
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from yaffle.config import RetentionSettings, Settings
     from yaffle.model.home import Home
     from yaffle.ports import Clock, Detector, Fencer, Notifier, Profile, UrlProber, Workflow
+    from yaffle.ports.credentials import Credentials
     from yaffle.store.database import Store
 
 log = structlog.get_logger()
@@ -234,7 +236,9 @@ def build_kit(
 ) -> Kit:
     """Return what every part of the engine is handed; `drivers`: in place of all that are installed."""
     home = home_of(settings.state_dir)
-    drivers = drivers or load_drivers(settings, clock, prober, home=home)
+    if drivers is None:
+        kept = kept_credentials(settings, store, clock)
+        drivers = load_drivers(settings, clock, prober, home=home, credentials=kept)
     return Kit(
         store=store,
         clock=clock,
@@ -297,7 +301,12 @@ def made_dir(path: Path) -> Path:
 
 
 def load_drivers(
-    settings: Settings, clock: Clock, prober: UrlProber | None, *, home: Home | None = None
+    settings: Settings,
+    clock: Clock,
+    prober: UrlProber | None,
+    *,
+    home: Home | None = None,
+    credentials: Credentials | None = None,
 ) -> Drivers:
     """Build every installed driver from the same entry points that strangers' drivers use."""
 
@@ -312,6 +321,7 @@ def load_drivers(
             deny_networks=settings.network.deny,
             prober=prober,
             home=home,
+            credentials=credentials,
             **extra,  # type: ignore[arg-type]
         )
 

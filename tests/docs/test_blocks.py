@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
@@ -13,13 +14,16 @@ import pytest
 from tests.docs.pages import ROOT, Block, blocks, name_of, pages
 from tests.docs.terminal import PAUSE_S, Differs, Terminal, dialogue, matches
 
+from yaffle.clouds.sealing import add_key
 from yaffle.config import load
 from yaffle.drivers.profiles.heat_stack import spec as heat_stack
 from yaffle.drivers.profiles.local_process import spec as local_process
 from yaffle.drivers.profiles.nova_server import spec as nova_server
 from yaffle.engine.clock import SystemClock
+from yaffle.engine.credentials import kept_credentials
 from yaffle.policy import parse
 from yaffle.prober.client import ProberClient
+from yaffle.store.database import open_store
 from yaffle.wiring import address_rules, load_drivers
 
 PLAYED = {"run", "serve", "until"}
@@ -160,11 +164,17 @@ def test_settings_are_accepted(block: Block, tmp_path: Path) -> None:
     file = tmp_path / "yaffle.toml"
     secret = tmp_path / "secret"
     secret.write_text("0123456789abcdef0123456789abcdef\n")
-    file.write_text(re.sub(r'"[^"]*secret"', f'"{secret}"', block.text))
+    keys = tmp_path / "keys"
+    add_key(keys)
+    text = re.sub(r'"[^"]*secret"', f'"{secret}"', block.text)
+    file.write_text(re.sub(r'"[^"]*\.keys"', f'"{keys}"', text))
     settings = load(file, {"state_dir": tmp_path / "state"})
     clock, rules = SystemClock(), address_rules(settings)
     never_started = ProberClient(clock=clock, on_blind=lambda _cause: None, rules=rules)
-    load_drivers(settings, clock, never_started)
+    store = open_store("sqlite://", clock=clock, runner="inline")
+    kept = kept_credentials(settings, store, clock)
+    load_drivers(settings, clock, never_started, credentials=kept)
+    asyncio.run(store.close())
 
 
 @pytest.mark.parametrize("block", of_language("python"))

@@ -18,12 +18,13 @@ from yaffle.api.refusing import Refused, answer, is_clustering
 from yaffle.api.rights import NOBODY, OPEN, Needs, needed
 from yaffle.config import is_loopback, split_address
 from yaffle.errors import DependencyError, Forbidden
-from yaffle.model.rights import need
+from yaffle.model.rights import Right, need
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from yaffle.api.identity import Identity
+    from yaffle.api.identity.keystone.trusting import Trusts
     from yaffle.config import ServerSettings
 
 CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -42,9 +43,17 @@ class Gate:
     `yaffle.user` is the same name where it is proved, else "".
     """
 
-    def __init__(self, app: ASGIApp, *, server: ServerSettings, identity: Identity) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        server: ServerSettings,
+        identity: Identity,
+        trusts: Trusts | None = None,
+    ) -> None:
         self._app = app
         self._identity = identity
+        self._trusts = trusts
         self._max_body = server.max_body
         self._names = {_plain(name) for name in server.allowed_hosts}
         self._names.add(_plain(split_address(server.listen)[0]))
@@ -62,6 +71,7 @@ class Gate:
                 # are called by whatever an alarm system or a shell sends.
                 _media(scope, headers)
             self._announced(scope, headers)
+            await self._trusted(known, needs)
         except Refused as no:
             await answer(scope, no)(scope, receive, send)
             return
@@ -107,6 +117,16 @@ class Gate:
         except Forbidden as no:
             raise Refused(no.status, str(no), hint=no.hint) from None
         return known
+
+    async def _trusted(self, known: Known, needs: Needs | None) -> None:
+        """Have whoever changes something let us act for them, where that takes their consent."""
+        if self._trusts is None or not known.token or Right.WRITE not in (needs or ()):
+            return
+        try:
+            await self._trusts.ensured(known)
+        except (Forbidden, DependencyError) as no:
+            retry = [("Retry-After", "1")] if isinstance(no, DependencyError) else []
+            raise Refused(no.status, str(no), hint=no.hint, headers=retry) from None
 
     def _announced(self, scope: Scope, headers: _Headers) -> None:
         for length in headers.all("content-length"):

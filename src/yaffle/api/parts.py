@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from yaffle.api.doctor import Doctor
+from yaffle.api.identity.keystone.trusting import trusts_of
 from yaffle.api.vitals import Vitals
 from yaffle.engine.queries import Queries
 from yaffle.engine.why import Why
 
 if TYPE_CHECKING:
+    from yaffle.api.identity.keystone.trusting import Trusts
     from yaffle.config import ServerSettings, Settings
     from yaffle.engine.commands import Commands
     from yaffle.engine.engine import Engine
@@ -37,6 +39,8 @@ class Parts:
     server: ServerSettings
     state_dir: Path
     """Named in `GET /yaffle/v1`, so that tools on this machine find what belongs to the server."""
+    trusts: Trusts | None = None
+    """How users let us act for them; None where nothing is done with their credentials."""
     public_url: str | None = None
     """How callers of webhooks reach this server; None where each request's own root is right."""
 
@@ -67,5 +71,6 @@ def parts_of(
         vitals=vitals,
         server=settings.server,
         state_dir=settings.state_dir,
+        trusts=trusts_of(settings, kit.store, kit.clock),
         public_url=settings.receivers.public_url,
     )

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from yaffle.clouds.sealing import SealBroken, Sealed
+from yaffle.clouds.openstack.credentials import projects_clouds
+from yaffle.clouds.sealing import KeyFile, SealBroken, Sealed
 from yaffle.errors import StoreUnavailable
 from yaffle.model.credentials import Credential, CredentialKind
 from yaffle.store import credentials as rows
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from yaffle.clouds.sealing import KeyFile
+    from yaffle.config import Settings
     from yaffle.ports import Clock
     from yaffle.ports.credentials import Credentials
     from yaffle.store.database import Store
@@ -154,6 +155,19 @@ def sealed_again(keys: KeyFile, row: CredentialRow) -> Sealed | None:
         {"secret": opened.secret},
         _place(row.cloud, row.project, row.user, row.kind, row.reference),
     )
+
+
+def kept_credentials(settings: Settings, store: Store, clock: Clock) -> StoredCredentials | None:
+    """Return what projects have handed to us; None where there are no keys for it.
+
+    Raises ConfigError where the keys cannot be used, or a cloud's name stands for two clouds.
+    """
+    projects_clouds(settings.drivers)
+    if settings.credentials.keys_file is None:
+        return None
+    keys = KeyFile(settings.credentials.keys_file)
+    keys.check()
+    return StoredCredentials(store, keys, clock)
 
 
 if TYPE_CHECKING:

@@ -28,6 +28,7 @@ def target_of(node: NodeRow, profile: ProfileRow, cluster_name: str) -> Target:
         profile_type=profile.type,
         spec=MappingProxyType(dict(profile.spec)),
         attributes=MappingProxyType(dict(node.attributes)),
+        project=node.project,
     )
 
 

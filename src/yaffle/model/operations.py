@@ -30,6 +30,8 @@ class Target:
     """Properties of the profile, as validated by the driver."""
     attributes: Mapping[str, object] = field(default_factory=lambda: EMPTY)
     """Facts that the driver reported: node_ip, port, availability_zone, …"""
+    project: str = ""
+    """Whose node it is, and with whose credential it is asked about where each project has its own."""
 
 
 class OperationKind(StrEnum):

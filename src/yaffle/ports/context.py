@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from yaffle.model.home import Home
 from yaffle.ports.clock import Clock
+from yaffle.ports.credentials import Credentials
 from yaffle.ports.detector import UrlProber
 from yaffle.ports.profile import Profile
 
@@ -26,6 +27,8 @@ class DriverContext:
     profiles: Mapping[str, Profile] = field(default_factory=lambda: MappingProxyType({}))
     """By type, for detectors and fencers that read through the profile."""
     prober: UrlProber | None = None
+    credentials: Credentials | None = None
+    """What projects have handed to us; None where nobody keeps that."""
     home: Home | None = None
     """This machine, for drivers whose nodes live on it; None where there is only one."""
     allow_networks: tuple[str, ...] = ()

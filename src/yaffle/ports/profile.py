@@ -75,11 +75,19 @@ class Adopting(Protocol):
     """What a profile may offer besides: taking over what somebody else has built."""
 
     async def inspect(
-        self, identity: str, *, overrides: Mapping[str, object], snapshot: bool, deadline_s: float
+        self,
+        identity: str,
+        *,
+        overrides: Mapping[str, object],
+        snapshot: bool,
+        deadline_s: float,
+        project: str = "",
     ) -> Inspection:
         """Say what `identity` is, changing nothing; properties bear the overrides already.
 
         `snapshot`: where the kind knows images, take one that later copies are built from.
+        `project`: who asks; seen is what may be seen with that project's credential, where the
+        driver acts with those.
         """
         ...
 

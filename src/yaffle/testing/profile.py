@@ -196,7 +196,13 @@ class ScriptedProfile:
     # --- what a profile may offer besides ------------------------------------------------------
 
     async def inspect(
-        self, identity: str, *, overrides: Mapping[str, object], snapshot: bool, deadline_s: float
+        self,
+        identity: str,
+        *,
+        overrides: Mapping[str, object],
+        snapshot: bool,
+        deadline_s: float,
+        project: str = "",
     ) -> Inspection:
         """Look for a copy of that physical id which no node owns."""
         if await self._silent("inspect", deadline_s):

@@ -33,6 +33,7 @@ WANTED = {
     *(f"incident {w}" for w in ("list", "show", "ack")),
     *(f"maintenance {w}" for w in ("start", "list", "end")),
     *(f"openstack {w}" for w in ("register", "unregister")),
+    *(f"credential {w}" for w in ("add", "list", "remove", "rotate", "new-key")),
     *(f"outbox {w}" for w in ("list", "redeliver")),
     *(f"user {w}" for w in ("add", "list", "remove", "passwd")),
     "import senlin",

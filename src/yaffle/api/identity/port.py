@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ class Known:
     who: Who
     proved: bool = True
     """False where no credentials are needed: the name is then what somebody says."""
+    token: str = field(default="", repr=False)
+    """Keystone's token that proved it, for what the user lets us do with it; "" for all others."""
 
 
 class Authenticator(Protocol):

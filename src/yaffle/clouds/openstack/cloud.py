@@ -77,8 +77,12 @@ class Cloud:
             return await asyncio.wrap_future(future)
 
     def close(self) -> None:
-        """Take no more calls; those under way end by their own deadlines."""
+        """Take no more calls, let go of connections; calls under way end by their own deadlines."""
         self._threads.shutdown(wait=False)
+        line = self._line
+        if line is not None:
+            # keystoneauth has no word for it; what is in use is closed when it is given back.
+            line[0].session.close()
 
     def _over(self, _: Future[T]) -> None:
         with self._counting:

@@ -75,6 +75,11 @@ class Memory:
         with self._lock:
             return self._sent.get(operation_id)
 
+    def may_have_arrived(self, operation_id: OperationId) -> bool:
+        """Whether a request of that operation was sent that was not refused."""
+        sent = self.of(operation_id)
+        return sent is not None and not sent.refused
+
     def sent(self, request_id: str) -> bool:
         """Whether Nova has given that id to a request of ours."""
         with self._lock:

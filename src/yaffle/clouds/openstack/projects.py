@@ -84,15 +84,17 @@ class Projects(Generic[PartT]):
         *,
         credentials: Credentials | None = None,
         cloud: Cloud | None = None,
+        sessions: int = SESSIONS,
     ) -> None:
         """Raise ConfigError where each project's credential is wanted, and nobody keeps them.
 
-        `cloud`: in place of the one that the choice names.
+        `cloud`: in place of the one that the choice names. `sessions`: kept at most.
         """
         self._choice = choice
         self._clock = clock
         self._make = make
         self._credentials = credentials
+        self._sessions = sessions
         self._lines: OrderedDict[str, _Line[PartT]] = OrderedDict()
         self._shared: _Line[PartT] | None = None
         if cloud is not None or not choice.per_project:
@@ -219,7 +221,7 @@ class Projects(Generic[PartT]):
         )
         line = _Line(cloud=cloud, part=self._make(), credential=chosen, looked_s=now_s)
         self._lines[project] = line
-        while len(self._lines) > SESSIONS:
+        while len(self._lines) > self._sessions:
             self._forget(next(iter(self._lines)))
         return line
 

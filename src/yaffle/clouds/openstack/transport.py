@@ -79,6 +79,9 @@ class ClampedAdapter(HTTPAdapter):
             self._deadline.sent = not _never_left(error)
             raise
         self._deadline.sent = True
+        if answer.status_code == requests.codes.unauthorized:
+            # keystoneauth lets go of it unread where no other token is to be had.
+            _ = answer.content
         return answer
 
 

@@ -63,7 +63,7 @@ class Adoption:
     ) -> Mapping[str, object]:
         """Return type, version and properties of the profile that adopting would make."""
         need(who, Right.READ)
-        seen = await self._inspected(kind, identity, overrides, snapshot=bool(snapshot))
+        seen = await self._inspected(who, kind, identity, overrides, snapshot=bool(snapshot))
         await self._free(kind, seen)
         name = TypeName.of(kind)
         return {"type": name.name, "version": name.version, "properties": dict(seen.properties)}
@@ -84,7 +84,7 @@ class Adoption:
         need(who, Right.WRITE)
         may_build(who, kind)
         called = named(name) if name else names.render("", index=0, pick=self._kit.rng.randrange)
-        seen = await self._inspected(kind, identity, overrides, snapshot=bool(snapshot))
+        seen = await self._inspected(who, kind, identity, overrides, snapshot=bool(snapshot))
         await self._free(kind, seen)
         target = Target(
             node_id=node_id_of(kind, seen.physical_id),
@@ -92,6 +92,7 @@ class Adoption:
             physical_id=seen.physical_id,
             profile_type=kind,
             spec=MappingProxyType(dict(seen.properties)),
+            project=who.project,
         )
         driver = self._adopting(kind)
         mine = await ask_driver(
@@ -161,13 +162,23 @@ class Adoption:
         return driver
 
     async def _inspected(
-        self, kind: str, identity: str, overrides: Mapping[str, object] | None, *, snapshot: bool
+        self,
+        who: Who,
+        kind: str,
+        identity: str,
+        overrides: Mapping[str, object] | None,
+        *,
+        snapshot: bool,
     ) -> Inspection:
         """Return what is there, its properties validated; raise for anything that is no candidate."""
         driver = self._adopting(kind)
         answer = await ask_driver(
             lambda: driver.inspect(
-                identity, overrides=dict(overrides or {}), snapshot=snapshot, deadline_s=CALL_S
+                identity,
+                overrides=dict(overrides or {}),
+                snapshot=snapshot,
+                project=who.project,
+                deadline_s=CALL_S,
             ),
             Inspection,
             within_s=CALL_S + GRACE_S,

@@ -70,7 +70,7 @@ class KeystoneTokens:
                     self._turns.done(key, given.peer)
                 break
             found, who = self._memory.get(key)
-        return None if who is None else Known(who=who)
+        return None if who is None else Known(who=who, token=token)
 
     async def _ask(self, token: str) -> tuple[Who | None, float]:
         """Return whose it is, and for how long it is valid (s)."""

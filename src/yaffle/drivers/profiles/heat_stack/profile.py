@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
-from yaffle.clouds.openstack import Client, Cloud, CloudsYaml
+from yaffle.clouds.openstack import (
+    Client,
+    Cloud,
+    CredentialMissing,
+    CredentialRefused,
+    Projects,
+)
 from yaffle.clouds.openstack.memory import Memory
 from yaffle.clouds.openstack.servers.asking import Servers
 from yaffle.clouds.openstack.servers.census import Census
@@ -60,6 +67,14 @@ _ADOPTED_POLL_S: Final = 0.5
 _CALL_MIN_S: Final = 1.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is remembered of the cloud as one session shows it."""
+
+    census: Census
+    roster: Roster
+
+
 class HeatStack:
     """Stacks of an OpenStack cloud; what an engine must know of an operation, the stack bears."""
 
@@ -74,9 +89,14 @@ class HeatStack:
         section = Section(context.section or f'drivers."{self.type}"', context.settings)
         self._settings = HeatSettings.read(section)
         self._clock = context.clock
-        self._cloud = cloud or Cloud(self._settings.credentials, context.clock)
-        self._census = Census(context.clock, full_s=self._settings.full_sweep_s)
-        self._roster = Roster()
+        full_s = self._settings.full_sweep_s
+        self._projects = Projects(
+            self._settings.choice,
+            context.clock,
+            lambda: Known(census=Census(context.clock, full_s=full_s), roster=Roster()),
+            credentials=context.credentials,
+            cloud=cloud,
+        )
         self._memory = Memory()
         self._proofs = Proofs()
 
@@ -86,15 +106,18 @@ class HeatStack:
 
     async def read(self, targets: Sequence[Target], *, deadline_s: float) -> Sequence[Reading]:
         """Say how each stack is, in order."""
-        try:
-            return await self._cloud.call(lambda c: self._reader(c).read(targets), deadline_s)
-        except (TimeoutError, YaffleError) as error:
-            return [unclear(t, _why(error, deadline_s)) for t in targets]
+
+        def work(client: Client, known: Known, some: Sequence[Target]) -> Sequence[Reading]:
+            return self._reader(client, known).read(some)
+
+        return await self._projects.each(targets, work, unclear, deadline_s)
 
     async def cause(self, target: Target, *, deadline_s: float) -> Cause:
         """Say who brought the stack into the state it is in; what cannot be asked now is raised."""
-        return await self._cloud.call(
-            lambda c: causing.cause(Heat(c), Servers(c), self._reader(c), target), deadline_s
+        return await self._projects.call(
+            target.project,
+            lambda c, known: causing.cause(Heat(c), Servers(c), self._reader(c, known), target),
+            deadline_s,
         )
 
     async def submit(
@@ -112,25 +135,33 @@ class HeatStack:
     async def capture(self, target: Target, *, deadline_s: float) -> str:
         """Return state, members and events."""
 
-        def work(client: Client) -> str:
-            return telling.capture(Heat(client), self._reader(client), target)
+        def work(client: Client, known: Known) -> str:
+            return telling.capture(Heat(client), self._reader(client, known), target)
 
         try:
-            return await self._cloud.call(work, deadline_s)
+            return await self._projects.call(target.project, work, deadline_s)
         except (TimeoutError, YaffleError) as error:
             return f"no evidence: {_why(error, deadline_s)}"
 
     async def describe(self, target: Target, *, deadline_s: float) -> Mapping[str, object]:
         """Return what Heat shows of the stack."""
         try:
-            return await self._cloud.call(
-                lambda client: telling.describe(Heat(client), target, self._where()), deadline_s
+            return await self._projects.call(
+                target.project,
+                lambda client, _: telling.describe(Heat(client), target, self._where()),
+                deadline_s,
             )
         except (TimeoutError, YaffleError) as error:
             return {"unclear": _why(error, deadline_s)}
 
     async def inspect(
-        self, identity: str, *, overrides: Mapping[str, object], snapshot: bool, deadline_s: float
+        self,
+        identity: str,
+        *,
+        overrides: Mapping[str, object],
+        snapshot: bool,
+        deadline_s: float,
+        project: str = "",
     ) -> Inspection:
         """Say what a stack is that a node may be made of."""
         return await self._inspection(
@@ -138,6 +169,7 @@ class HeatStack:
                 heat, identity, overrides=overrides, snapshot=snapshot, where=self._where()
             ),
             deadline_s,
+            project,
         )
 
     async def adopt(self, target: Target, *, deadline_s: float) -> Inspection:
@@ -146,7 +178,9 @@ class HeatStack:
         while True:
             left_s = until_s - self._clock.monotonic_s()
             found = await self._inspection(
-                lambda heat: adopting.adopt(heat, target, where=self._where()), left_s
+                lambda heat: adopting.adopt(heat, target, where=self._where()),
+                left_s,
+                target.project,
             )
             being_marked = found.state is InspectionState.UNKNOWN and found.physical_id
             if not being_marked or left_s < _CALL_MIN_S + _ADOPTED_POLL_S:
@@ -154,10 +188,12 @@ class HeatStack:
             await self._clock.sleep(_ADOPTED_POLL_S)
 
     async def _inspection(
-        self, work: Callable[[Heat], Inspection], deadline_s: float
+        self, work: Callable[[Heat], Inspection], deadline_s: float, project: str
     ) -> Inspection:
         try:
-            return await self._cloud.call(lambda client: work(Heat(client)), deadline_s)
+            return await self._projects.call(
+                project, lambda client, _: work(Heat(client)), deadline_s
+            )
         except (TimeoutError, YaffleError) as error:
             return Inspection(state=InspectionState.UNKNOWN, detail=_why(error, deadline_s))
 
@@ -168,11 +204,11 @@ class HeatStack:
         if steps is None:
             return failed(f"{self.type} has no operation {op.kind}")
 
-        def work(client: Client) -> Progress:
+        def work(client: Client, known: Known) -> Progress:
             with self._memory.alone(operation_id) as mine:
                 if not mine:
                     return running("an earlier request for it is still on its way")
-                job = self._job(op, operation_id, client)
+                job = self._job(op, operation_id, client, known)
                 try:
                     why = foreign(op.target.attributes, client.project_id)
                     return failed(f"{op.kind}: {why}") if why else steps[which](job)
@@ -180,37 +216,40 @@ class HeatStack:
                     return of_error(error)
 
         try:
-            return await self._cloud.call(work, deadline_s)
+            return await self._projects.call(op.target.project, work, deadline_s)
+        except (CredentialMissing, CredentialRefused) as error:
+            # Of what may have been sent before, whoever can log in again finds out.
+            begun = which or self._memory.may_have_arrived(operation_id)
+            return running(str(error)) if begun else failed(f"{op.kind} was not begun: {error}")
         except (TimeoutError, YaffleError) as error:
             return running(_why(error, deadline_s))
 
-    def _job(self, op: Operation, operation_id: OperationId, client: Client) -> Job:
+    def _job(self, op: Operation, operation_id: OperationId, client: Client, known: Known) -> Job:
         return Job(
             op=op,
             operation_id=operation_id,
             heat=Heat(client),
             servers=Servers(client),
-            reader=self._reader(client),
+            reader=self._reader(client, known),
             memory=self._memory,
             proofs=self._proofs,
             clock=self._clock,
             facts=self._where(),
         )
 
-    def _reader(self, client: Client) -> Reader:
+    def _reader(self, client: Client, known: Known) -> Reader:
         return Reader(
             Heat(client),
             Servers(client),
-            self._census,
-            self._roster,
+            known.census,
+            known.roster,
             now_s=self._clock.monotonic_s,
             again_s=self._settings.member_sweep_s,
         )
 
     def _where(self) -> Mapping[str, object]:
         """Return what says in which cloud a stack is."""
-        held = self._cloud.credentials
-        return {"cloud": held.name} if isinstance(held, CloudsYaml) else {}
+        return self._projects.where
 
 
 def _why(error: TimeoutError | YaffleError, deadline_s: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from yaffle.clouds.openstack import CloudsYaml, read_credentials
+from yaffle.clouds.openstack import Choice, read_choice
 from yaffle.clouds.openstack.servers.census import FULL_S
 from yaffle.clouds.settings import Section
 from yaffle.drivers.profiles.heat_stack.roster import AGAIN_S
@@ -14,7 +14,8 @@ from yaffle.drivers.profiles.heat_stack.roster import AGAIN_S
 class HeatSettings:
     """What an operator says of Heat."""
 
-    credentials: CloudsYaml
+    choice: Choice
+    """Whose credentials it acts with: one cloud's for all, or each project's own."""
     full_sweep_s: float
     """`full_sweep`: between two complete lists of servers; between them only changes are read."""
     member_sweep_s: float
@@ -24,7 +25,7 @@ class HeatSettings:
     def read(cls, section: Section) -> HeatSettings:
         """Raise ConfigError for what is missing, wrong or unknown."""
         found = cls(
-            credentials=read_credentials(section),
+            choice=read_choice(section),
             full_sweep_s=section.number("full_sweep", FULL_S, low=1.0, high=3600.0),
             member_sweep_s=section.number("member_sweep", AGAIN_S, low=1.0, high=3600.0),
         )

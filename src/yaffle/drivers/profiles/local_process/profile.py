@@ -147,7 +147,13 @@ class LocalProcess:
             return {"unclear": str(error) or f"no answer within {deadline_s:g} s"}
 
     async def inspect(
-        self, identity: str, *, overrides: Mapping[str, object], snapshot: bool, deadline_s: float
+        self,
+        identity: str,
+        *,
+        overrides: Mapping[str, object],
+        snapshot: bool,
+        deadline_s: float,
+        project: str = "",
     ) -> Inspection:
         """Refuse, whatever it is: a stranger's children cannot be told."""
         return _STRANGER

@@ -65,7 +65,9 @@ class Job:
         return self._named("network", given, self.nova.network_id)
 
     def _named(self, what: str, given: object, look: Callable[[str], str]) -> str:
-        return self.memory.names.of(what, str(given), self.clock.monotonic_s(), look)
+        # A name means something else in another project.
+        place = f"{what} {self.nova.client.project_id}"
+        return self.memory.names.of(place, str(given), self.clock.monotonic_s(), look)
 
     def mark(self, *, before: str = "", source: str = "") -> Mark:
         """Return the mark to leave on the server now."""

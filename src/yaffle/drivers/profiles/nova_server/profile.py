@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 import structlog
 
-from yaffle.clouds.openstack import Client, Cloud, CloudsYaml
+from yaffle.clouds.openstack import (
+    Client,
+    Cloud,
+    CredentialMissing,
+    CredentialRefused,
+    Projects,
+)
 from yaffle.clouds.openstack.memory import Memory
 from yaffle.clouds.openstack.servers.census import Census
 from yaffle.clouds.settings import Section
@@ -104,8 +110,14 @@ class NovaServer:
         section = Section(context.section or f'drivers."{self.type}"', context.settings)
         self._settings = NovaSettings.read(section)
         self._clock = context.clock
-        self._cloud = cloud or Cloud(self._settings.credentials, context.clock)
-        self._census = Census(context.clock, full_s=self._settings.full_sweep_s, shared_s=shared_s)
+        full_s = self._settings.full_sweep_s
+        self._projects = Projects(
+            self._settings.choice,
+            context.clock,
+            lambda: Census(context.clock, full_s=full_s, shared_s=shared_s),
+            credentials=context.credentials,
+            cloud=cloud,
+        )
         self._memory = Memory()
 
     def validate(self, spec: Mapping[str, object]) -> Mapping[str, object]:
@@ -115,27 +127,31 @@ class NovaServer:
     async def read(self, targets: Sequence[Target], *, deadline_s: float) -> Sequence[Reading]:
         """Say how each server is, in order."""
 
-        def work(nova: Nova) -> Sequence[Reading]:
-            every = self._settings.all_projects
-            return reading.read(nova, self._census, targets, all_projects=every)
+        every = self._settings.all_projects
 
-        try:
-            return await self._ask(work, deadline_s)
-        except (TimeoutError, YaffleError) as error:
-            return [reading.unclear(t, _why(error, deadline_s)) for t in targets]
+        def work(client: Client, census: Census, some: Sequence[Target]) -> Sequence[Reading]:
+            return reading.read(self._nova(client), census, some, all_projects=every)
+
+        return await self._projects.each(targets, work, reading.unclear, deadline_s)
 
     async def hosts(self, targets: Sequence[Target], *, deadline_s: float) -> Sequence[HostReading]:
         """Say, in order, how the machine under each server is."""
-        try:
-            return await self._ask(lambda n: hosting.hosts(n, self._census, targets), deadline_s)
-        except (TimeoutError, YaffleError) as error:
-            why = _why(error, deadline_s)
-            return [HostReading(name="", up=None, detail=why) for _ in targets]
+
+        def work(client: Client, census: Census, some: Sequence[Target]) -> Sequence[HostReading]:
+            return hosting.hosts(self._nova(client), census, some)
+
+        def unclear(_: Target, why: str) -> HostReading:
+            return HostReading(name="", up=None, detail=why)
+
+        return await self._projects.each(targets, work, unclear, deadline_s)
 
     async def vacated(self, host: str, targets: Sequence[Target], *, deadline_s: float) -> Vacated:
         """Say how a host is that servers were moved off, and what is left of them there."""
         try:
-            return await self._ask(lambda n: vacating.vacated(n, host, targets), deadline_s)
+            project = targets[0].project if targets else ""
+            return await self._ask(
+                lambda n: vacating.vacated(n, host, targets), deadline_s, project
+            )
         except (TimeoutError, YaffleError) as error:
             return vacating.unclear(host, _why(error, deadline_s))
 
@@ -144,21 +160,23 @@ class NovaServer:
         if not self._settings.admit_hosts:
             return ""
         try:
-            return await self._ask(lambda n: vacating.admit(n, host), deadline_s)
+            return await self._ask(lambda n: vacating.admit(n, host), deadline_s, target.project)
         except (TimeoutError, YaffleError) as error:
             log.warning("host not admitted", host=host, why=_why(error, deadline_s))
             return ""
 
     async def present(self, *, groups: bool, deadline_s: float) -> Sequence[Present]:
-        """Return every server that we may see."""
-        return await self._ask(
-            lambda n: listing.present(n, self._census, groups=groups), deadline_s
+        """Return every server that we may see; of one project where each has a credential."""
+        return await self._with(
+            lambda n, census: listing.present(n, census, groups=groups), deadline_s
         )
 
     async def cause(self, target: Target, *, deadline_s: float) -> Cause:
         """Say who brought the server into the state it is in."""
         try:
-            return await self._ask(lambda n: causing.cause(n, self._memory, target), deadline_s)
+            return await self._ask(
+                lambda n: causing.cause(n, self._memory, target), deadline_s, target.project
+            )
         except (TimeoutError, YaffleError) as error:
             return Cause(actor=Actor.UNKNOWN, detail=_why(error, deadline_s))
 
@@ -177,7 +195,9 @@ class NovaServer:
     async def capture(self, target: Target, *, deadline_s: float) -> str:
         """Return state, acts and console."""
         try:
-            return await self._ask(lambda nova: telling.capture(nova, target), deadline_s)
+            return await self._ask(
+                lambda nova: telling.capture(nova, target), deadline_s, target.project
+            )
         except (TimeoutError, YaffleError) as error:
             return f"no evidence: {_why(error, deadline_s)}"
 
@@ -185,13 +205,21 @@ class NovaServer:
         """Return what Nova shows of the server."""
         try:
             return await self._ask(
-                lambda nova: telling.describe(nova, target, self._where()), deadline_s
+                lambda nova: telling.describe(nova, target, self._where()),
+                deadline_s,
+                target.project,
             )
         except (TimeoutError, YaffleError) as error:
             return {"unclear": _why(error, deadline_s)}
 
     async def inspect(
-        self, identity: str, *, overrides: Mapping[str, object], snapshot: bool, deadline_s: float
+        self,
+        identity: str,
+        *,
+        overrides: Mapping[str, object],
+        snapshot: bool,
+        deadline_s: float,
+        project: str = "",
     ) -> Inspection:
         """Say what a server is that a node may be made of."""
         return await self._inspection(
@@ -199,19 +227,22 @@ class NovaServer:
                 nova, identity, overrides=overrides, snapshot=snapshot, where=self._where()
             ),
             deadline_s,
+            project,
         )
 
     async def adopt(self, target: Target, *, deadline_s: float) -> Inspection:
         """Mark a server as the copy of a node."""
         return await self._inspection(
-            lambda nova: adopting.adopt(nova, target, where=self._where()), deadline_s
+            lambda nova: adopting.adopt(nova, target, where=self._where()),
+            deadline_s,
+            target.project,
         )
 
     async def _inspection(
-        self, work: Callable[[Nova], Inspection], deadline_s: float
+        self, work: Callable[[Nova], Inspection], deadline_s: float, project: str
     ) -> Inspection:
         try:
-            return await self._ask(work, deadline_s)
+            return await self._ask(work, deadline_s, project)
         except (TimeoutError, YaffleError) as error:
             return Inspection(state=InspectionState.UNKNOWN, detail=_why(error, deadline_s))
 
@@ -222,27 +253,31 @@ class NovaServer:
         if steps is None:
             return failed(f"{self.type} has no operation {op.kind}")
 
-        def work(nova: Nova) -> Progress:
+        def work(nova: Nova, census: Census) -> Progress:
             with self._memory.alone(operation_id) as mine:
                 if not mine:
                     return running("an earlier request for it is still on its way")
-                job = self._job(op, operation_id, nova)
+                job = self._job(op, operation_id, nova, census)
                 try:
                     return self._elsewhere(job) or steps[which](job)
                 except YaffleError as error:
                     return of_error(error)
 
         try:
-            return await self._ask(work, deadline_s)
+            return await self._with(work, deadline_s, op.target.project)
+        except (CredentialMissing, CredentialRefused) as error:
+            # Of what may have been sent before, whoever can log in again finds out.
+            begun = which or self._memory.may_have_arrived(operation_id)
+            return running(str(error)) if begun else failed(f"{op.kind} was not begun: {error}")
         except (TimeoutError, YaffleError) as error:
             return running(_why(error, deadline_s))
 
-    def _job(self, op: Operation, operation_id: OperationId, nova: Nova) -> Job:
+    def _job(self, op: Operation, operation_id: OperationId, nova: Nova, census: Census) -> Job:
         return Job(
             op=op,
             operation_id=operation_id,
             nova=nova,
-            census=self._census,
+            census=census,
             memory=self._memory,
             clock=self._clock,
             facts=self._where(),
@@ -257,14 +292,20 @@ class NovaServer:
 
     def _where(self) -> Mapping[str, object]:
         """Return what says in which cloud a server is."""
-        held = self._cloud.credentials
-        return {"cloud": held.name} if isinstance(held, CloudsYaml) else {}
+        return self._projects.where
 
-    async def _ask(self, work: Callable[[Nova], T], deadline_s: float) -> T:
-        def with_nova(client: Client) -> T:
-            return work(Nova(client, all_projects=self._settings.all_projects))
+    async def _ask(self, work: Callable[[Nova], T], deadline_s: float, project: str = "") -> T:
+        return await self._with(lambda nova, _: work(nova), deadline_s, project)
 
-        return await self._cloud.call(with_nova, deadline_s)
+    async def _with(
+        self, work: Callable[[Nova, Census], T], deadline_s: float, project: str = ""
+    ) -> T:
+        return await self._projects.call(
+            project, lambda client, census: work(self._nova(client), census), deadline_s
+        )
+
+    def _nova(self, client: Client) -> Nova:
+        return Nova(client, all_projects=self._settings.all_projects)
 
 
 def _why(error: TimeoutError | YaffleError, deadline_s: float) -> str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from yaffle.clouds.openstack import CloudsYaml, read_credentials
+from yaffle.clouds.openstack import Choice, read_choice
 from yaffle.clouds.openstack.servers.census import FULL_S
 from yaffle.clouds.settings import Section
+from yaffle.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NovaSettings:
     """What an operator says of Nova."""
 
-    credentials: CloudsYaml
+    choice: Choice
+    """Whose credentials it acts with: one cloud's for all, or each project's own."""
     all_projects: bool
     """Servers of every project are watched, which takes an administrator's credentials."""
     full_sweep_s: float
@@ -26,10 +28,15 @@ class NovaSettings:
     def read(cls, section: Section) -> NovaSettings:
         """Raise ConfigError for what is missing, wrong or unknown."""
         found = cls(
-            credentials=read_credentials(section),
+            choice=read_choice(section),
             all_projects=section.flag("all_projects", default=False),
             full_sweep_s=section.number("full_sweep", FULL_S, low=1.0, high=3600.0),
             admit_hosts=section.flag("admit_hosts", default=False),
         )
         section.finish()
+        if found.all_projects and found.choice.per_project:
+            raise ConfigError(
+                f'{section.place("all_projects")} and credentials = "projects" exclude each other:'
+                " no project's credential shows the servers of all"
+            )
         return found

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import msgspec
 
 from yaffle.clouds.http import one_line, to_json
-from yaffle.clouds.openstack import Client, Cloud, CloudUnavailable, read_credentials
+from yaffle.clouds.openstack import (
+    Client,
+    CloudUnavailable,
+    CredentialMissing,
+    CredentialRefused,
+    Projects,
+    read_choice,
+)
 from yaffle.clouds.settings import Section
 from yaffle.drivers.workflows.mistral.executions import Execution, Note
 from yaffle.errors import (
@@ -44,15 +51,17 @@ class MistralWorkflow:
 
     def __init__(self, context: DriverContext) -> None:
         self._clock = context.clock
-        self._cloud: Cloud | None = None
+        self._projects: Projects[None] | None = None
         self._in_place: tuple[str, ...] = ()
         if context.settings:
             section = Section(f"drivers.{self.type}", context.settings)
-            credentials = read_credentials(section)
+            choice = read_choice(section)
             if section.raw("in_place") is not None:
                 self._in_place = section.texts("in_place")
             section.finish()
-            self._cloud = Cloud(credentials, context.clock)
+            self._projects = Projects(
+                choice, context.clock, lambda: None, credentials=context.credentials
+            )
 
     def in_place(self, name: str) -> bool:
         """Whether the operator vouches that `name` cannot create a second copy."""
@@ -75,8 +84,8 @@ class MistralWorkflow:
         deadline_s: float,
     ) -> Progress:
         """Begin it, or report on it if this operation id was submitted before."""
-        cloud, fault = self._cloud, self._fault() or _unfit(params)
-        if cloud is None or fault:
+        projects, fault = self._projects, self._fault() or _unfit(params)
+        if projects is None or fault:
             return Progress(state=ProgressState.FAILED, detail=fault)
         note = Note(
             yaffle_operation=operation_id,
@@ -91,13 +100,19 @@ class MistralWorkflow:
             "description": msgspec.json.encode(note).decode(),
         }
 
-        def begin(client: Client) -> Execution:
+        def begin(client: Client, _: None) -> Execution:
             answer = client.act("POST", SERVICE, "/executions", body=asked)
             return answer.parsed(Execution)
 
         try:
-            return (await cloud.call(begin, deadline_s)).progress()
-        except (NotFound, BadRequest, Forbidden) as refused:
+            return (await projects.call(target.project, begin, deadline_s)).progress()
+        except (
+            NotFound,
+            BadRequest,
+            Forbidden,
+            CredentialMissing,
+            CredentialRefused,
+        ) as refused:
             # Nothing was begun: no such workflow, an input that it does not take, no right to it.
             return Progress(
                 state=ProgressState.FAILED, detail=one_line(f"workflow {name}: {refused}")
@@ -109,13 +124,13 @@ class MistralWorkflow:
         self, name: str, target: Target, *, operation_id: OperationId, deadline_s: float
     ) -> Progress:
         """Ask for the execution; cancel one that has outlived its timeout."""
-        cloud = self._cloud
-        if cloud is None:
+        projects = self._projects
+        if projects is None:
             # Switched off while it ran: what has become of it is not known.
             return Progress(state=ProgressState.RUNNING, detail=f"cannot be asked: {self._fault()}")
         path = f"/executions/{operation_id}"
 
-        def look(client: Client) -> Progress:
+        def look(client: Client, _: None) -> Progress:
             found = client.get(SERVICE, path).parsed(Execution)
             progress = found.progress()
             if progress.state is not ProgressState.RUNNING or not found.is_late(
@@ -126,7 +141,7 @@ class MistralWorkflow:
             return ended.progress()
 
         try:
-            return await cloud.call(look, deadline_s)
+            return await projects.call(target.project, look, deadline_s)
         except NotFound:
             return Progress(
                 state=ProgressState.ABSENT, detail=f"Mistral has no execution {operation_id}"
@@ -135,7 +150,7 @@ class MistralWorkflow:
             return _unknown(name, error)
 
     def _fault(self) -> str:
-        if self._cloud is not None:
+        if self._projects is not None:
             return ""
         return (
             "Mistral workflows are off; an administrator turns them on with"

@@ -1,0 +1,170 @@
+"""Users let us act for them: a trust, made with their own token when they first change something.
+
+Their token ends within hours, and their nodes have to be healed at night. So while it is there, and
+once only, it is used to have Keystone write down that our service user may act for this user in this
+project, with the roles that they have there (what Senlin did on every request). What cannot make one
+(an application credential that is not `unrestricted`) is no reason to turn somebody away whose
+project has handed over a credential already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import structlog
+
+from yaffle.clouds.openstack import Client, Cloud
+from yaffle.clouds.openstack.credentials import projects_clouds
+from yaffle.engine.credentials import kept_credentials
+from yaffle.errors import DependencyError, Forbidden, UserError, YaffleError
+from yaffle.model.credentials import Credential, CredentialKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from yaffle.api.identity.port import Known
+    from yaffle.clouds.openstack import CloudsYaml
+    from yaffle.config import Settings
+    from yaffle.engine.credentials import StoredCredentials
+    from yaffle.ports import Clock
+    from yaffle.store.database import Store
+
+log = structlog.get_logger(__name__)
+
+FRESH_S: Final = 30.0
+"""So long somebody who has let us act is not asked again, even if their trust ends meanwhile."""
+KEPT: Final = 10_000
+CALL_S: Final = 15.0
+THREADS: Final = 2
+
+_Key = tuple[str, str, str]
+
+
+class _Role(msgspec.Struct, frozen=True):
+    id: str
+
+
+class _Subject(msgspec.Struct, frozen=True):
+    roles: tuple[_Role, ...] = ()
+
+
+class _Token(msgspec.Struct, frozen=True):
+    token: _Subject
+
+
+class _Made(msgspec.Struct, frozen=True):
+    id: str
+
+
+class _Trust(msgspec.Struct, frozen=True):
+    trust: _Made
+
+
+class Trusts:
+    """Makes trusts, one for each user in each project of each cloud."""
+
+    def __init__(
+        self, kept: StoredCredentials, clouds: Mapping[str, CloudsYaml], clock: Clock
+    ) -> None:
+        self._kept = kept
+        self._clock = clock
+        self._clouds = {name: Cloud(at, clock, threads=THREADS) for name, at in clouds.items()}
+        self._fine: OrderedDict[_Key, float] = OrderedDict()
+        self._turn = asyncio.Lock()
+
+    async def ensured(self, known: Known) -> None:
+        """Return once there is a credential of the user's, or one of the project's that must do.
+
+        Raises Forbidden where the token cannot make one and the project has none; DependencyError
+        while Keystone or the database cannot tell.
+        """
+        for cloud in self._clouds:
+            key = (cloud, known.who.project, known.who.user)
+            if self._is_fine(key):
+                continue
+            try:
+                # One at a time: two first requests at once would make two trusts.
+                async with asyncio.timeout(2 * CALL_S), self._turn:
+                    if not self._is_fine(key):
+                        await self._ensure(cloud, known)
+                        self._note(key)
+            except TimeoutError:
+                raise DependencyError(f"cloud {cloud}: too many wait for Keystone") from None
+
+    def _is_fine(self, key: _Key) -> bool:
+        return self._clock.monotonic_s() - self._fine.get(key, -FRESH_S) < FRESH_S
+
+    def _note(self, key: _Key) -> None:
+        self._fine[key] = self._clock.monotonic_s()
+        self._fine.move_to_end(key)
+        while len(self._fine) > KEPT:
+            self._fine.popitem(last=False)
+
+    async def _ensure(self, cloud: str, known: Known) -> None:
+        who = known.who
+        usable = [c for c in await self._kept.of(cloud, who.project) if c.refused_us is None]
+        if any(one.user == who.user for one in usable):
+            return
+        try:
+            reference = await self._made(cloud, known)
+        except UserError as error:
+            if usable:
+                return
+            raise Forbidden(
+                f"Yaffle has no credential for project {who.project}, and this token cannot make"
+                f" one: {error}",
+                hint="ask with a password's token or an unrestricted application credential, or hand"
+                " over an application credential: yaffle credential add",
+            ) from None
+        except (TimeoutError, YaffleError) as error:
+            if usable:
+                return
+            raise DependencyError(
+                f"Keystone cannot be asked to let Yaffle act in project {who.project}: {error}"
+            ) from None
+        await self._kept.put(
+            Credential(
+                id="",
+                cloud=cloud,
+                project=who.project,
+                user=who.user,
+                kind=CredentialKind.TRUST,
+                reference=reference,
+                secret="",
+            )
+        )
+        log.info("trust made", cloud=cloud, project=who.project, user=who.user, trust=reference)
+
+    async def _made(self, cloud: str, known: Known) -> str:
+        """Return the id of a new trust; raises UserError where the token may not make one."""
+        who, token = known.who, known.token
+
+        def make(client: Client) -> str:
+            told = client.keystone("GET", "/auth/tokens", token=token, about=token)
+            trust = {
+                "trustor_user_id": who.user,
+                "trustee_user_id": client.user_id,
+                "project_id": who.project,
+                "impersonation": True,
+                "allow_redelegation": False,
+                "roles": [{"id": role.id} for role in told.parsed(_Token).token.roles],
+            }
+            answer = client.keystone("POST", "/OS-TRUST/trusts", token=token, body={"trust": trust})
+            return answer.parsed(_Trust).trust.id
+
+        return await self._clouds[cloud].call(make, CALL_S)
+
+
+def trusts_of(settings: Settings, store: Store, clock: Clock) -> Trusts | None:
+    """Return what makes trusts; None unless Keystone says who asks and drivers act for projects.
+
+    Raises ConfigError where there are no keys for what is stored.
+    """
+    clouds = projects_clouds(settings.drivers)
+    if settings.server.keystone is None or not clouds:
+        return None
+    kept = kept_credentials(settings, store, clock)
+    return None if kept is None else Trusts(kept, clouds, clock)

@@ -1,0 +1,200 @@
+"""A Keystone and a Nova on one loopback port, whose tokens are of one project each and can end."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+NAME = "prod"
+
+
+@dataclass
+class FakeCloud:
+    """Application credentials by id, each (secret, project); servers by id."""
+
+    port: int = 0
+    credentials: dict[str, tuple[str, str]] = field(default_factory=dict)
+    trusts: dict[str, str] = field(default_factory=dict)
+    """Project by trust."""
+    people: dict[str, tuple[str, str, bool]] = field(default_factory=dict)
+    """(User, project, whether it may make trusts) by token."""
+    made: list[dict[str, Any]] = field(default_factory=list)
+    """Every trust that was asked for and made."""
+    servers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    tokens: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """(What it was got with, project) by token."""
+    asked: list[tuple[str, str, str]] = field(default_factory=list)
+    """(Project, method, path) of all that Nova was asked with a token that counts."""
+    logins: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, project: str, ident: str) -> str:
+        """Let a server run in a project."""
+        self.servers[ident] = {
+            "id": ident, "name": ident, "status": "ACTIVE", "tenant_id": project, "metadata": {},
+            "created": "2026-01-01T00:00:00Z", "updated": "2026-01-01T00:00:00Z",
+            "OS-EXT-STS:power_state": 1, "OS-EXT-STS:task_state": None,
+            "OS-SRV-USG:launched_at": "2026-01-01T00:00:00.000000",
+        }  # fmt: skip
+        return ident
+
+    def revoke(self, ident: str) -> None:
+        """Take back a credential, and every token that was got with it."""
+        self.credentials.pop(ident, None)
+        self.trusts.pop(ident, None)
+        self.end_tokens(ident)
+
+    def end_tokens(self, ident: str) -> None:
+        """Let the tokens end that were got with a credential, as time does."""
+        with self.lock:
+            self.tokens = {t: of for t, of in self.tokens.items() if of[0] != ident}
+
+    def clouds_yaml(self, path: Path) -> Path:
+        """Write where it is, and who the service is there."""
+        auth = {
+            "auth_url": f"http://127.0.0.1:{self.port}/v3", "username": "yaffle",
+            "password": "of the service", "project_name": "service",
+            "user_domain_name": "Default", "project_domain_name": "Default",
+        }  # fmt: skip
+        path.write_text(json.dumps({"clouds": {NAME: {"auth": auth}}}))
+        return path
+
+    # --- answers -------------------------------------------------------------------------------
+
+    def login(self, body: Any) -> tuple[int, Any, str]:
+        with self.lock:
+            self.logins += 1
+            identity = body["auth"]["identity"]
+            given = identity.get("application_credential")
+            if (
+                identity["methods"] == ["password"]
+                and "OS-TRUST:trust" not in body["auth"]["scope"]
+            ):
+                return 201, self._token("service"), "token-of-the-service"
+            if given is not None:
+                secret, project = self.credentials.get(given["id"], ("", ""))
+                ident, known = given["id"], bool(secret) and secret == given["secret"]
+            else:
+                ident = body["auth"].get("scope", {}).get("OS-TRUST:trust", {}).get("id", "")
+                project, known = self.trusts.get(ident, ""), ident in self.trusts
+            if not known:
+                status = 401 if given is not None else 404
+                return status, {"error": {"message": "no such credential", "code": status}}, ""
+            token = f"token-{len(self.tokens)}-{self.logins}"
+            self.tokens[token] = (ident, project)
+            return 201, self._token(project), token
+
+    def keystone(self, method: str, path: str, token: str, body: Any) -> tuple[int, Any]:
+        with self.lock:
+            user, project, may_trust = self.people.get(token, ("", "", False))
+            if not user:
+                return 401, {"error": {"message": "no such token", "code": 401, "title": "U"}}
+            if (method, path) == ("GET", "/auth/tokens"):
+                return 200, {"token": {"roles": [{"id": "1", "name": "member"}]}}
+            if not may_trust:
+                told = "Using method 'application_credential' is not allowed for managing trusts."
+                return 403, {"error": {"message": told, "code": 403, "title": "Forbidden"}}
+            ident = f"trust-{len(self.made) + 1}"
+            self.made.append(body["trust"])
+            self.trusts[ident] = project
+            return 201, {"trust": {**body["trust"], "id": ident}}
+
+    def nova(self, token: str, method: str, path: str) -> tuple[int, Any]:
+        with self.lock:
+            _, project = self.tokens.get(token, ("", ""))
+            if not project:
+                return 401, {
+                    "error": {"message": "The request you have made requires", "code": 401}
+                }
+            self.asked.append((project, method, path))
+            mine = {i: s for i, s in self.servers.items() if s["tenant_id"] == project}
+            if path == "/servers/detail":
+                return 200, {"servers": list(mine.values())}
+            server = mine.get(path.removeprefix("/servers/").partition("/")[0])
+            if method == "GET" and server is not None and path.count("/") == 2:
+                return 200, {"server": server}
+            if server is not None and path.endswith("/os-instance-actions"):
+                return 200, {"instanceActions": []}
+            if method == "POST" and server is not None:
+                return 202, {"metadata": {}}
+            return 404, {"itemNotFound": {"message": "no such thing", "code": 404}}
+
+    def _token(self, project: str) -> Any:
+        endpoint = {
+            "id": "e", "interface": "public", "region": "R", "region_id": "R",
+            "url": f"http://127.0.0.1:{self.port}/v2.1",
+        }  # fmt: skip
+        domain = {"id": "d", "name": "Default"}
+        return {
+            "token": {
+                "methods": ["application_credential"], "audit_ids": ["a"],
+                "expires_at": "2099-01-01T00:00:00.000000Z",
+                "issued_at": "2020-01-01T00:00:00.000000Z",
+                "user": {"id": f"user-{project}", "name": "u", "domain": domain},
+                "project": {"id": project, "name": project, "domain": domain},
+                "roles": [{"id": "1", "name": "member"}],
+                "catalog": [
+                    {"id": "s", "type": "compute", "name": "nova", "endpoints": [endpoint]}
+                ],
+            }
+        }  # fmt: skip
+
+
+def _handler(cloud: FakeCloud) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def _any(self) -> None:
+            length = int(self.headers.get("content-length") or 0)
+            given = self.rfile.read(length)
+            path, subject = self.path.partition("?")[0], ""
+            token = self.headers.get("X-Auth-Token") or ""
+            if path == "/v3/auth/tokens" and self.command == "POST":
+                status, document, subject = cloud.login(json.loads(given))
+            elif path.rstrip("/") == "/v3":
+                links = [{"rel": "self", "href": f"http://127.0.0.1:{cloud.port}/v3/"}]
+                status, document = 200, {
+                    "version": {"id": "v3.14", "status": "stable", "links": links}
+                }  # fmt: skip
+            elif path.startswith("/v3/"):
+                asked = json.loads(given) if given else None
+                status, document = cloud.keystone(
+                    self.command, path.removeprefix("/v3"), token, asked
+                )
+            else:
+                status, document = cloud.nova(token, self.command, path.removeprefix("/v2.1"))
+            body = json.dumps(document).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            if subject:
+                self.send_header("X-Subject-Token", subject)
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = do_PUT = do_DELETE = _any  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    return Handler
+
+
+@contextmanager
+def served() -> Iterator[FakeCloud]:
+    """Serve a cloud until the block is left."""
+    cloud = FakeCloud()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(cloud))
+    cloud.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield cloud
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)

@@ -1,0 +1,178 @@
+"""Users let us act for them with their first change; who cannot is told how, or not held up at all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.contract.projects.cloud import NAME, FakeCloud, served
+
+from yaffle.api.identity import Known
+from yaffle.api.identity.keystone.trusting import FRESH_S, Trusts, trusts_of
+from yaffle.clouds.openstack import CloudsYaml
+from yaffle.clouds.sealing import KeyFile, add_key
+from yaffle.config import Settings
+from yaffle.engine.clock import SystemClock
+from yaffle.engine.credentials import StoredCredentials
+from yaffle.errors import DependencyError, Forbidden
+from yaffle.model.credentials import Credential, CredentialKind
+from yaffle.model.rights import RIGHTS, Role, Who
+from yaffle.store.database import Store, open_store
+
+TOKEN = "canary-5f1d9c-token"
+
+
+class LeapClock(SystemClock):
+    """The real time, with a leap forward when a test says so."""
+
+    leapt_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.leapt_s
+
+
+@dataclass
+class House:
+    """What makes trusts, what keeps them, and the cloud."""
+
+    cloud: FakeCloud
+    store: Store
+    clock: LeapClock
+    kept: StoredCredentials
+    trusts: Trusts
+
+    def known(self, user: str = "ann", project: str = "shop", *, may: bool = True) -> Known:
+        """Let somebody log in; `may` they make trusts?"""
+        token = f"{TOKEN}-{user}-{project}"
+        self.cloud.people[token] = (user, project, may)
+        rights = RIGHTS[Role.MEMBER]
+        return Known(who=Who(user=user, project=project, rights=rights), token=token)
+
+    async def held(self, project: str = "shop") -> list[tuple[str, str]]:
+        return [(c.user, c.reference) for c in await self.kept.of(NAME, project)]
+
+
+Scene = Callable[[House], Awaitable[None]]
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Iterator[Callable[[Scene], None]]:
+    """Play a scene in a house of its own."""
+    add_key(tmp_path / "keys")
+    with served() as cloud:
+        at = CloudsYaml(name=NAME, file=cloud.clouds_yaml(tmp_path / "clouds.yaml"))
+
+        async def whole(scene: Scene) -> None:
+            clock = LeapClock()
+            async with open_store(f"sqlite:///{tmp_path / 'y.db'}", clock=clock) as store:
+                kept = StoredCredentials(store, KeyFile(tmp_path / "keys"), clock)
+                await scene(House(cloud, store, clock, kept, Trusts(kept, {NAME: at}, clock)))
+
+        yield lambda scene: asyncio.run(whole(scene))
+
+
+def test_the_first_change_makes_one_with_the_users_roles(play: Callable[[Scene], None]) -> None:
+    async def scene(house: House) -> None:
+        ann = house.known()
+        await house.trusts.ensured(ann)
+        assert await house.held() == [("ann", "trust-1")]
+        assert house.cloud.made == [
+            {
+                "trustor_user_id": "ann",
+                "trustee_user_id": "user-service",
+                "project_id": "shop",
+                "impersonation": True,
+                "allow_redelegation": False,
+                "roles": [{"id": "1"}],
+            }
+        ]
+        assert TOKEN not in repr(ann)
+        for leap_s in (0.0, FRESH_S + 1):
+            house.clock.leapt_s += leap_s
+            await house.trusts.ensured(house.known())
+        assert len(house.cloud.made) == 1, "it is looked up afterwards"
+
+    play(scene)
+
+
+def test_each_user_and_project_has_one_of_its_own(play: Callable[[Scene], None]) -> None:
+    async def scene(house: House) -> None:
+        for user, project in (("ann", "shop"), ("bob", "shop"), ("ann", "bank")):
+            await house.trusts.ensured(house.known(user, project))
+        assert sorted(await house.held("shop")) == [("ann", "trust-1"), ("bob", "trust-2")]
+        assert await house.held("bank") == [("ann", "trust-3")]
+
+    play(scene)
+
+
+def test_two_first_requests_make_one(play: Callable[[Scene], None]) -> None:
+    async def scene(house: House) -> None:
+        ann = house.known()
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(5):
+                tasks.create_task(house.trusts.ensured(ann))
+        assert len(house.cloud.made) == 1
+
+    play(scene)
+
+
+def test_a_token_that_makes_none_is_told_what_to_do(play: Callable[[Scene], None]) -> None:
+    async def scene(house: House) -> None:
+        with pytest.raises(Forbidden, match="not allowed for managing trusts") as error:
+            await house.trusts.ensured(house.known(may=False))
+        assert "unrestricted" in error.value.hint
+        assert TOKEN not in str(error.value)
+        assert await house.held() == []
+        # With what somebody of the project has handed over, it goes on.
+        await house.trusts.ensured(house.known("bob"))
+        await house.trusts.ensured(house.known(may=False))
+
+    play(scene)
+
+
+def test_one_that_was_refused_is_renewed(play: Callable[[Scene], None]) -> None:
+    async def scene(house: House) -> None:
+        await house.trusts.ensured(house.known())
+        (held,) = await house.kept.of(NAME, "shop")
+        await house.kept.refused(held, "deleted")
+        house.clock.leapt_s += FRESH_S + 1
+        await house.trusts.ensured(house.known())
+        assert await house.held() == [("ann", "trust-2")]
+        assert (await house.kept.of(NAME, "shop"))[0].refused_us is None
+
+    play(scene)
+
+
+def test_while_keystone_is_away_only_who_has_one_goes_on(
+    play: Callable[[Scene], None], tmp_path: Path
+) -> None:
+    async def scene(house: House) -> None:
+        nowhere = house.cloud
+        nowhere.port, port = 1, nowhere.port
+        at = CloudsYaml(name=NAME, file=nowhere.clouds_yaml(tmp_path / "away.yaml"))
+        nowhere.port = port
+        away = Trusts(house.kept, {NAME: at}, house.clock)
+        with pytest.raises(DependencyError, match="cannot be asked to let Yaffle act"):
+            await away.ensured(house.known())
+        await house.kept.put(
+            Credential(
+                id="", cloud=NAME, project="shop", user="bob",
+                kind=CredentialKind.APPLICATION_CREDENTIAL, reference="ac", secret="s",
+            )
+        )  # fmt: skip
+        await away.ensured(house.known())
+
+    play(scene)
+
+
+def test_there_is_nothing_to_make_where_nobody_acts_for_projects(
+    play: Callable[[Scene], None], tmp_path: Path
+) -> None:
+    async def scene(house: House) -> None:
+        settings = Settings(state_dir=tmp_path)
+        assert trusts_of(settings, house.store, house.clock) is None
+
+    play(scene)
