@@ -41,7 +41,8 @@ class Entrance:
         """Raise ConfigError where it would be open to strangers; `server` says where it listens."""
         self._vitals = vitals
         self._inside: ASGIApp = self._wait
-        self._app = Door(Gate(self._pass_on, server=server, identity=read_identity(server, clock)))
+        self._gate = Gate(self._pass_on, server=server, identity=read_identity(server, clock))
+        self._app = Door(self._gate)
         self.fault = "it is being opened"
         """What the database says as long as it cannot be opened."""
 
@@ -51,6 +52,7 @@ class Entrance:
 
     def admit(self, parts: Parts) -> None:
         """From now on the whole API is behind the gate."""
+        self._gate.trusts = parts.trusts
         self._inside = build(parts)
 
     def admit_probes(self, told: system.Told) -> None:

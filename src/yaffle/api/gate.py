@@ -53,7 +53,8 @@ class Gate:
     ) -> None:
         self._app = app
         self._identity = identity
-        self._trusts = trusts
+        self.trusts = trusts
+        """Known only once the database is open, where users' leave is written down."""
         self._max_body = server.max_body
         self._names = {_plain(name) for name in server.allowed_hosts}
         self._names.add(_plain(split_address(server.listen)[0]))
@@ -120,10 +121,10 @@ class Gate:
 
     async def _trusted(self, known: Known, needs: Needs | None) -> None:
         """Have whoever changes something let us act for them, where that takes their consent."""
-        if self._trusts is None or not known.token or Right.WRITE not in (needs or ()):
+        if self.trusts is None or not known.token or Right.WRITE not in (needs or ()):
             return
         try:
-            await self._trusts.ensured(known)
+            await self.trusts.ensured(known)
         except (Forbidden, DependencyError) as no:
             retry = [("Retry-After", "1")] if isinstance(no, DependencyError) else []
             raise Refused(no.status, str(no), hint=no.hint, headers=retry) from None
