@@ -18,8 +18,9 @@ MEANINGS: Final = {
     "credentials": "`cloud`: those that `clouds.yaml` has; `projects`: those that each node's project has"
     " handed to Yaffle, [and no others](../howto/act-for-each-project.md).",
     "all_projects": "Servers of every project are watched; takes an administrator's credentials.",
-    "admit_hosts": "Yaffle itself lets a host in again that was forced down, once nothing is left there of"
-    " what was moved off it, if HOST fencing had proved that it was off before: [Hosts](../explanation/hosts.md).",
+    "admit_hosts": "Yaffle itself lets a host in again that was forced down, once nothing is left"
+    " there of what was moved off it, if HOST fencing had proved that it was off before:"
+    " [Hosts](../explanation/hosts.md).",
     "full_sweep": "Seconds between two complete lists of servers; in between only changes are read.",
 }
 
