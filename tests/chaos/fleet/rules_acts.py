@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from tests.chaos.diary import Made
-from tests.chaos.fleet.evidence import SECOND, Change, History, Look, Row, Session
+from tests.chaos.fleet.evidence import SECOND, Change, Deed, History, Look, Row, Session
 
 WRITE_US = 1_500_000
 """A write that began within the lease may be seen so much later: a group waits for its turn."""
 BLIND_US = 2_500_000
 """What had been handed to a driver when the database went away may still come about."""
+ENDS = frozenset({"killed", "quit", "started"})
+"""States of an engine in which its process is gone, or is another one."""
 
 
 def two_copies(history: History) -> Iterator[str]:
@@ -201,12 +203,17 @@ def began_after_its_end(history: History) -> Iterator[str]:
 
 def _forgotten(history: History, written_us: int, at_us: int) -> bool:
     """Whether the database went back, before `at_us`, to what it was before that was written."""
-    for back in history.deeds:
-        if back.what == "went back" and written_us <= back.end_us and back.at_us <= at_us:
-            kept = [d.at_us for d in history.deeds if d.what == "database kept"]
-            if written_us >= max((k for k in kept if k <= back.at_us), default=0):
-                return True
-    return False
+    return any(
+        _kept(history, back).at_us <= written_us <= back.end_us and back.at_us <= at_us
+        for back in history.deeds
+        if back.what == "went back"
+    )
+
+
+def _kept(history: History, back: Deed) -> Deed:
+    """Return when the state was kept that was put back; without a word of it that is long ago."""
+    kept = [d for d in history.deeds if d.what == "database kept" and d.at_us <= back.at_us]
+    return max(kept, key=lambda d: d.at_us, default=Deed(0, "database kept"))
 
 
 def acted_blindly(history: History) -> Iterator[str]:
@@ -219,13 +226,37 @@ def acted_blindly(history: History) -> Iterator[str]:
             default=2**62,
         )
         for made in history.made:
-            if deed.at_us + BLIND_US < made.at_us < lifted_us:
+            if not deed.at_us + BLIND_US < made.at_us < lifted_us:
+                continue
+            if _known_to_somebody(history, deed, made.at_us):
                 yield f"{made.name}: started at {made.at_us / SECOND:.3f}, after the database went back"
         seen = [k for k in history.looks if deed.end_us < k.at_us < lifted_us and k.db_us]
         # Only who had seen the turns that are gone can know that they are.
         knowing = bool(seen) and history.anybody(deed.at_us, seen[-1].at_us)
         if knowing and seen[-1].at_us - deed.end_us > 5 * SECOND and not seen[-1].stopped:
             yield f"the database went back at {deed.at_us / SECOND:.3f}, and no stop was set"
+
+
+def _known_to_somebody(history: History, back: Deed, until_us: int) -> bool:
+    """Whether some process that had written what is gone was there until then, or a stop was set."""
+    kept = _kept(history, back)
+    for look in history.looks:
+        if look.stopped and back.end_us < look.at_us <= until_us:
+            return True
+        if not max(kept.at_us, kept.end_us) < look.at_us <= back.at_us:
+            continue
+        for session in look.sessions.values():
+            name = history.pids.get(session.pid, "")
+            wrote = session.stopped_us is None and session.seen_us > kept.end_us
+            if wrote and not _replaced(history, name, look.at_us, until_us):
+                return True
+    return False
+
+
+def _replaced(history: History, name: str, after_us: int, until_us: int) -> bool:
+    """Whether an engine's process ended in that time."""
+    states = history.engines.get(name, ())
+    return any(s.word in ENDS and after_us < s.at_us <= until_us for s in states)
 
 
 RULES = (

@@ -248,6 +248,19 @@ CLEAN: dict[str, Callable[[], History]] = {
         looks=tuple(look(n, stopped=80 < n < 150) for n in range(200)),
         deeds=(Deed(at(7), "went back", "", at(8)), Deed(at(15), "lifted")),
     ),
+    "a process, where nobody is left who wrote what the database has lost": lambda: clean(
+        looks=tuple(
+            look(n, sessions={A: Session(11, 1, at(0), None), B: Session(12, 2, at(0), None)})
+            if n < 40
+            else look(n)
+            for n in range(200)
+        ),
+        deeds=(
+            Deed(at(1), "database kept", "", at(1.2)),
+            Deed(at(3), "went back", "", at(3.2)),
+            Deed(at(7), "lifted"),
+        ),
+    ),
     "an action that was over is under way in the state that is put back": lambda: clean(
         deeds=went_back(kept_s=5), made=(Made("n-1", 102, at(9), OPERATION),)
     ),
@@ -308,6 +321,15 @@ BROKEN: dict[str, tuple[str, Callable[[], History]]] = {
         lambda: clean(
             looks=tuple(look(n, stopped=n > 30) for n in range(200)),
             deeds=(Deed(at(2), "went back", "", at(3)), Deed(at(15), "lifted")),
+        ),
+    ),
+    "blind, though an engine had written what the database has lost": (
+        "acted_blindly",
+        lambda: clean(
+            deeds=(
+                Deed(at(1), "database kept", "", at(1.2)), Deed(at(3), "went back", "", at(3.2)),
+                Deed(at(7), "lifted"),
+            ),
         ),
     ),
     "no stop after going back": (
