@@ -8,7 +8,7 @@ from yaffle.clouds.openstack.servers.documents import Action, Event, Fault
 from yaffle.clouds.openstack.servers.ending import proof
 from yaffle.drivers.profiles.nova_server.documents import Server
 from yaffle.drivers.profiles.nova_server.job import SETTLE_S
-from yaffle.drivers.profiles.nova_server.judging import act_after, judge
+from yaffle.drivers.profiles.nova_server.judging import act_after, build_failed, judge
 from yaffle.drivers.profiles.nova_server.verbs import VERBS
 from yaffle.model.operations import ProgressState
 
@@ -51,6 +51,15 @@ def test_how_far_it_is(
     seen: Server, record: Action | None, waited_s: float, state: ProgressState
 ) -> None:
     assert judge(VERBS["REBOOT"], seen, record, waited_s=waited_s).state is state
+
+
+def test_why_a_build_failed_is_waited_for_but_not_for_ever() -> None:
+    silent = Server(id="s", status="ERROR", power_state=0)
+    assert build_failed(silent, waited_s=1.0).state is RUNNING
+    assert build_failed(silent, waited_s=SETTLE_S).state is FAILED
+    told = build_failed(server("ERROR"), waited_s=1.0)
+    assert (told.state, told.physical_id) == (FAILED, "s")
+    assert "boom" in told.detail
 
 
 def test_a_failure_tells_what_nova_says() -> None:

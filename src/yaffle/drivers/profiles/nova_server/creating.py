@@ -23,6 +23,7 @@ from yaffle.drivers.profiles.nova_server.job import (
     failed,
     running,
 )
+from yaffle.drivers.profiles.nova_server.judging import build_failed
 from yaffle.drivers.profiles.nova_server.nova import PERSONALITY
 from yaffle.drivers.profiles.nova_server.reading import PROJECT
 from yaffle.drivers.profiles.nova_server.spec import encoded_user_data
@@ -114,7 +115,7 @@ def _stands(job: Job, ident: str) -> Progress:
         case "BUILD":
             return running(words, physical_id=ident)
         case "ERROR":
-            return failed(f"CREATE: server {ident} failed: {words}", physical_id=ident)
+            return build_failed(server, waited_s=job.waited_s(job.marked(server)))
         case "UNKNOWN":
             return running(f"Nova cannot reach its cell: {words}", physical_id=ident)
         case _:

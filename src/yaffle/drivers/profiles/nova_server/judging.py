@@ -65,3 +65,11 @@ def judge(verb: Verb, server: Server, act: Action | None, *, waited_s: float) ->
     if act.events is None and not verb.reached(server):
         return running(words)
     return done(f"{act.action} is over; {words}")
+
+
+def build_failed(server: Server, *, waited_s: float) -> Progress:
+    """Return how far a build is that Nova says has failed: its reason comes a moment after that."""
+    words = words_of(server)
+    if server.fault is None and waited_s < SETTLE_S:
+        return running(f"failed, and Nova has not said why yet; {words}", physical_id=server.id)
+    return failed(f"CREATE: server {server.id} failed: {words}", physical_id=server.id)
