@@ -425,6 +425,13 @@ def test_whatever_is_changed_is_found(name: str, path: Path, value: object) -> N
     assert found.field in str(found)
 
 
+def test_a_rung_is_left_out_only_where_the_copy_is_gone() -> None:
+    there = changed(row_of("gone"), rec("believed", "heard", 0, "last", "code"), "ST-DOWN")
+    found = recheck(there)
+    assert isinstance(found, Disagreement)
+    assert found.field.endswith(".left_out"), found
+
+
 def leaves(value: object, path: Path = ()) -> list[Path]:
     """Every place of a record, lists as they are at their first element."""
     if isinstance(value, dict) and value:
