@@ -32,6 +32,8 @@ class Sent:
     """Where the server was, as far as we were told."""
     refused: bool = False
     """It never arrived, or Nova would not have it: there is nothing to wait for."""
+    again: bool = False
+    """An earlier one of the same operation got no answer, and may come about all the same."""
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from yaffle.clouds.openstack.faults import CloudUnavailable
 from yaffle.clouds.openstack.owner import owner_marks
 from yaffle.clouds.openstack.servers.asking import READ
 from yaffle.clouds.openstack.servers.mapping import words_of
@@ -73,7 +74,8 @@ def _known(job: Job) -> Progress | None:
     if sent is None:
         return None
     if sent.ident:
-        return _stands(job, sent.ident)
+        twins = [s for s in _copies(job) if job.marked(s)] if sent.again else []
+        return _stands(job, _one_of(job, twins) if twins else sent.ident)
     if job.waited_s(None) < SETTLE_S:
         ours = [server for server in _copies(job) if job.marked(server)]
         if not ours:
@@ -83,7 +85,11 @@ def _known(job: Job) -> Progress | None:
 
 def _copies(job: Job) -> list[Listed]:
     """Return every server that is or may be a copy of the node."""
-    snapshot = job.census.take(job.nova, full=True)
+    try:
+        snapshot = job.census.take(job.nova, full=True)
+    except CloudUnavailable:
+        job.still_away()
+        raise
     copies = snapshot.copies_of(job.target.node_id)
     ident = job.target.physical_id
     if ident and all(server.id != ident for server in copies):

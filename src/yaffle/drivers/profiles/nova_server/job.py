@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from yaffle.clouds.openstack import CloudUnavailable
@@ -87,8 +87,8 @@ class Job:
     @contextmanager
     def sending(self, ident: str = "", *, host: str = "") -> Iterator[None]:
         """Remember that something is being sent; and if it is certain that nothing came of it, that."""
-        now_s = self.clock.monotonic_s()
-        self.memory.note(self.operation_id, Sent(at_s=now_s, ident=ident, host=host))
+        now_s, again = self.clock.monotonic_s(), self.sent is not None
+        self.memory.note(self.operation_id, Sent(at_s=now_s, ident=ident, host=host, again=again))
         try:
             yield
         except YaffleError as error:
@@ -103,8 +103,20 @@ class Job:
 
     def accepted(self, ident: str, request_id: str, *, host: str = "") -> None:
         """Remember under which id Nova has accepted it, and where the server was."""
-        sent = Sent(at_s=self.clock.monotonic_s(), ident=ident, request_id=request_id, host=host)
+        sent = Sent(
+            at_s=self.clock.monotonic_s(),
+            ident=ident,
+            request_id=request_id,
+            host=host,
+            again=self.sent is not None and self.sent.again,
+        )
         self.memory.note(self.operation_id, sent)
+
+    def still_away(self) -> None:
+        """Nova answers nobody: what was sent may lie there, and its time to appear begins anew."""
+        if (sent := self.sent) is not None and not sent.ident:
+            later = replace(sent, at_s=self.clock.monotonic_s())
+            self.memory.note(self.operation_id, later)
 
     @property
     def sent(self) -> Sent | None:
