@@ -90,9 +90,10 @@ def play(
 
 def _ended(one: Scene, outage: str, out_s: float, back_s: float, tell: Tell) -> Told:
     until_s = time.monotonic() + SETTLE_S
-    settled = False
-    while not (settled := one.settled()) and time.monotonic() < until_s:
+    # Yaffle's word alone may be of before the outage: what failed meanwhile it has still to see.
+    while not (one.settled() and not one.wrongs(out_s, back_s)) and time.monotonic() < until_s:
         time.sleep(0.5)
+    settled = one.settled()
     asked = one.gate.writes(out_s, back_s)
     told = Told(
         outage=outage,
