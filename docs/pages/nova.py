@@ -7,6 +7,7 @@ from typing import Final
 from docs.pages.text import code, join, table
 
 from yaffle.clouds.openstack.servers.mapping import ROWS, Row
+from yaffle.clouds.openstack.servers.tasks import TASKS, Task
 from yaffle.clouds.settings import Section
 from yaffle.drivers.profiles.nova_server.schema import SCHEMA
 from yaffle.drivers.profiles.nova_server.settings import NovaSettings
@@ -21,6 +22,9 @@ MEANINGS: Final = {
     "admit_hosts": "Yaffle itself lets a host in again that was forced down, once nothing is left"
     " there of what was moved off it, if HOST fencing had proved that it was off before:"
     " [Hosts](../explanation/hosts.md).",
+    "stuck_after": "Seconds after which a task of Nova's that does not move is a failure:"
+    " [the table](#tasks-that-move-no-more).",
+    "stuck_after_long": "The same for tasks that are long by nature.",
     "full_sweep": "Seconds between two complete lists of servers; in between only changes are read.",
 }
 
@@ -52,6 +56,12 @@ def profile(recorder: Section, asked: dict[str, tuple[str, str]]) -> str:
         "What a server is read as; the first row that fits counts. `power` is what the hypervisor saw\n"
         "last: 1 running, 3 paused, 0 nothing there, 4 off, 6 crashed, 7 suspended.",
         table(("status", "power", "the node is", "because", "cheapest cure"), map(_reading, ROWS)),
+        "### Tasks that move no more",
+        "A task that does not change for longer than its bound, as Yaffle itself has watched it, makes\n"
+        "the node `ST-STUCK`. Where the last column names an act, whoever asked for it wants the server\n"
+        "not to run: whether that was a user is\n"
+        "[asked by those who listen](../howto/listen-to-notifications.md).",
+        table(("tasks", "bound", "somebody wants it not to run"), _tasks()),
     )
 
 
@@ -70,6 +80,23 @@ def _properties() -> list[tuple[str, str, str, str, str]]:
 
 def _default(value: object) -> str:
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _tasks() -> list[tuple[str, str, str]]:
+    words: dict[Task, list[str]] = {}
+    for word, task in TASKS.items():
+        words.setdefault(task, []).append(word)
+    return [
+        (", ".join(map(code, several)), _bound(t), code(t.ends)) for t, several in words.items()
+    ]
+
+
+def _bound(task: Task) -> str:
+    if task.endless:
+        return "none: the server runs on meanwhile"
+    return (
+        f"{code('stuck_after_long')}, while no host is at it" if task.long else code("stuck_after")
+    )
 
 
 def _operations() -> list[tuple[str, str, str, str]]:

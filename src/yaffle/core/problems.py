@@ -51,6 +51,7 @@ PROBLEMS: Final[tuple[Problem, ...]] = (
     Problem("host-down", "The machine under it is lost.", _codes("HV-DOWN", "HV-GONE")),
     Problem("gone", "The backend does not know it any more.", _codes(GONE)),
     Problem("frozen", "It exists but is stopped or frozen.", _codes("ST-FROZEN")),
+    Problem("stuck", "What its backend does to it moves no more.", _codes("ST-STUCK")),
     Problem("down", "The backend says that it is not running.", _codes("ST-DOWN")),
     Problem("refusing", "It refuses connections.", _codes("L4-REFUSED", "L7-RESET", "L7-CLOSED")),
     Problem("tls", "Its TLS is broken.", _codes("L6-TLS", "L6-CERT", "L6-TIMEOUT")),

@@ -20,7 +20,9 @@ _FROZEN: Final = ("frozen", "paused", "suspended")
 def classify(reading: Reading) -> Seen:
     """Return the row that a reading means."""
     word = reading.backend_status
-    if reading.up is None:
+    if reading.stuck:
+        code = "ST-STUCK"
+    elif reading.up is None:
         code = "ST-UNCLEAR"
     elif reading.up:
         code = "ST-UP"

@@ -50,9 +50,14 @@ class Scripted:
 
 
 def reading(
-    *, exists: bool = True, up: bool | None = True, word: str = "ACTIVE", detail: str = ""
+    *,
+    exists: bool = True,
+    up: bool | None = True,
+    word: str = "ACTIVE",
+    detail: str = "",
+    stuck: bool = False,
 ) -> Reading:
-    return Reading(exists=exists, up=up, backend_status=word, detail=detail)
+    return Reading(exists=exists, up=up, backend_status=word, detail=detail, stuck=stuck)
 
 
 def target(name: str, kind: str) -> Target:
@@ -103,6 +108,7 @@ def check(
         pytest.param(reading(up=False, exists=False, word="gone"), "ST-GONE", id="gone"),
         pytest.param(reading(up=False, word="stopped (frozen)"), "ST-FROZEN", id="frozen"),
         pytest.param(reading(up=False, word="PAUSED"), "ST-FROZEN", id="paused"),
+        pytest.param(reading(up=None, stuck=True), "ST-STUCK", id="stuck"),
         pytest.param(reading(up=None, word="ERROR"), "ST-UNCLEAR", id="unclear"),
         pytest.param(reading(up=None, exists=False), "ST-UNCLEAR", id="unclear-absent"),
     ],

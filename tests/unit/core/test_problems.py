@@ -71,6 +71,7 @@ def test_every_row_is_the_first_to_match_somebody(row: object) -> None:
             id="only-what-fails-is-told",
         ),
         pytest.param(saying("ST-FROZEN"), "frozen", None, id="frozen"),
+        pytest.param(saying("ST-STUCK"), "stuck", None, id="stuck"),
         pytest.param(saying("ST-DOWN"), "down", None, id="down"),
         pytest.param(saying("ST-UP", "L7-RESET"), "refusing", None, id="reset"),
         pytest.param(saying("ST-UP", "L7-CLOSED"), "refusing", None, id="closed"),

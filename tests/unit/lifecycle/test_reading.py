@@ -75,6 +75,24 @@ def test_what_we_deleted_and_never_built_again_is_missing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("cause", "code"),
+    [
+        pytest.param(Cause(actor=Actor.OURSELVES, detail="d"), "ST-STUCK", id="our own fence"),
+        pytest.param(Cause(actor=Actor.USER, detail="d"), "EV-OWN-WILL", id="a user's deletion"),
+        pytest.param(Cause(actor=Actor.UNKNOWN, detail="d"), "ST-STUCK", id="no record of whose"),
+        pytest.param(Cause(actor=Actor.NOBODY, detail="d"), "ST-STUCK", id="it was to run"),
+    ],
+)
+def test_what_moves_no_more_is_a_failure_unless_a_user_wanted_its_end(
+    cause: Cause, code: str
+) -> None:
+    stuck = Reading(
+        exists=True, up=None, backend_status="ACTIVE", detail="task deleting", stuck=True
+    )
+    assert check(Traced(states={"s0": stuck}, causes={"s0": cause}))[0].code == code
+
+
+@pytest.mark.parametrize(
     ("reading", "asked"), [(UP, False), (UNCLEAR, False), (OFF, True), (GONE, True)]
 )
 def test_only_a_failure_has_a_cause(reading: Reading, asked: bool) -> None:

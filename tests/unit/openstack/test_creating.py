@@ -12,6 +12,7 @@ from yaffle.clouds.openstack.faults import CloudUnavailable
 from yaffle.clouds.openstack.memory import Memory
 from yaffle.clouds.openstack.servers.census import Snapshot, gathered
 from yaffle.clouds.openstack.servers.documents import Listed
+from yaffle.clouds.openstack.servers.tasks import Bounds, Tasks
 from yaffle.drivers.profiles.nova_server.creating import poll, submit
 from yaffle.drivers.profiles.nova_server.documents import Server
 from yaffle.drivers.profiles.nova_server.job import SETTLE_S, Job
@@ -99,7 +100,8 @@ def job(nova: Nova, clock: Clock) -> Job:
     return Job(
         op=Operation(kind="CREATE", target=target, params={}),
         operation_id=OperationId("11111111-2222-3333-4444-555555555555"),
-        nova=nova, census=Census(), memory=Memory(), clock=clock, facts={},
+        nova=nova, census=Census(), memory=Memory(), tasks=Tasks(clock, Bounds()), clock=clock,
+        facts={},
     )  # type: ignore[arg-type] # fmt: skip
 
 

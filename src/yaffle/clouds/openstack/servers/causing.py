@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from yaffle.clouds.openstack.servers.mapping import words_of
+from yaffle.clouds.openstack.servers.tasks import task_of
 from yaffle.model.operations import Actor, Cause
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ BESIDE: Final = frozenset(
         "detach_volume",
         "extend_volume",
         "lock",
+        "resetState",
         "shelveOffload",
         "swap_volume",
         "unlock",
@@ -57,11 +59,15 @@ def traced(
 
     `server` is None where Nova has none any more.
     """
-    wanted = EXPLAINS.get(server.status, "") if server is not None else GONE
+    wanted = _explanation(server)
     newest = newest_of(acts)
     if newest is None or newest.action != wanted:
         last = f"the last act was {newest.action}" if newest else "nothing was ever done to it"
         how = words_of(server) if server is not None else "it is gone"
+        if wanted == GONE and server is not None and server.task_state:
+            # Only a request brings that about; Nova has lost it before it wrote down whose it was.
+            detail = f"Nova has no record of who asked for its deletion ({how}); {last}"
+            return Cause(actor=Actor.UNKNOWN, detail=detail)
         return Cause(actor=Actor.NOBODY, detail=f"nobody asked for that ({how}); {last}")
     told = told_of(newest)
     if newest.user_id is None:
@@ -70,10 +76,21 @@ def traced(
         return Cause(actor=Actor.USER, detail=f"{told}, asked for by user {newest.user_id}")
     if ours(newest):
         return Cause(actor=Actor.OURSELVES, detail=told)
-    if server is None:
-        # Its mark is gone with it: ours in an earlier life, or a person with our credentials.
+    if server is None or (wanted == GONE and server.task_state):
+        # A deletion bears no mark: ours in an earlier life, or a person with our credentials.
         return Cause(actor=Actor.UNKNOWN, detail=f"{told}, with our own credentials")
     return Cause(actor=Actor.USER, detail=f"{told}, by somebody with our own credentials")
+
+
+def _explanation(server: Listed | None) -> str:
+    """Return the act that would explain how a server is; empty where none does.
+
+    What is being done to it goes before what was done: nobody else may have had a hand in it since.
+    """
+    if server is None:
+        return GONE
+    task = task_of(server)
+    return (task.ends if task is not None else "") or EXPLAINS.get(server.status, "")
 
 
 def told_of(act: Action) -> str:

@@ -22,7 +22,7 @@ BUILT: Final = "compute__do_build_and_run_instance"
 REVIVING: Final = frozenset({"restore"})
 """After these, what a host did before counts no more."""
 SHELVING: Final = frozenset({"shelveOffload", "unshelve"})
-HARMLESS: Final = frozenset({"create", "delete", "lock", "unlock"})
+HARMLESS: Final = frozenset({"create", "delete", "lock", "resetState", "unlock"})
 """Acts that make no guest run, the building itself apart."""
 _ACTS_MAX: Final = 3
 """The acts of a deleted server whose events are read, the newest ones."""

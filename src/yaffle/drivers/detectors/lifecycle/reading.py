@@ -32,6 +32,7 @@ READ_SHARE: Final = 0.7
 """Of the time there is for the reading; the rest is for the causes."""
 CAUSES: Final = 16
 """Questions for a cause that are under way at once, of all watches together."""
+_UNFINISHED: Final = frozenset({"ST-GONE", "ST-STUCK"})
 _GONE_WORDS: Final = frozenset({"DELETE", "SOFT_DELETE"})
 
 
@@ -176,7 +177,7 @@ def _judged(seen: Seen, cause: Cause) -> Seen:
     match cause.actor:
         case Actor.USER:
             return "EV-OWN-WILL", f"{detail}; {cause.detail}", word
-        case Actor.OURSELVES if code == "ST-GONE":
+        case Actor.OURSELVES if code in _UNFINISHED:
             # A fence or a deletion of ours after which nothing was built: while that goes on the node
             # is locked, and afterwards nobody else would ever find out that it is missing.
             return code, f"{detail}; our own work: {cause.detail}", word

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from yaffle.clouds.openstack import CloudUnavailable
 from yaffle.clouds.openstack.servers.asking import READ
 from yaffle.clouds.openstack.servers.mapping import words_of
+from yaffle.drivers.profiles.nova_server.freeing import for_verb
 from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
     Job,
@@ -50,7 +51,7 @@ def ask(job: Job, server: Server, body: Mapping[str, object], *, version: str = 
     except Conflict as error:
         if idle(server):
             raise
-        return running(f"later, for something else is being done to it: {error}")
+        return for_verb(job, server, error)
     job.accepted(server.id, answer.request_id)
     return running(f"{job.op.kind} accepted ({answer.request_id})")
 

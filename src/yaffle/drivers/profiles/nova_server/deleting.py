@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from yaffle.clouds.openstack.servers.ending import proof, with_events
 from yaffle.clouds.openstack.servers.mapping import words_of
+from yaffle.drivers.profiles.nova_server.freeing import DELETING, for_deletion
 from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
     Job,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from yaffle.drivers.profiles.nova_server.documents import Server
 
 MOVING: Final = frozenset({"evacuate", "live-migration", "migrate", "resize", "unshelve"})
-DELETING: Final = frozenset({"deleting", "soft-deleting"})
 _RECENT_S: Final = 5.0
 
 
@@ -66,12 +66,15 @@ def _one(job: Job, ident: str, *, act: bool) -> Progress:
         return ended(job, ident)
     if why := stranger(server, job.target):
         return failed(f"{job.op.kind}: {why}")
-    if server.task_state in DELETING:
+    stuck = job.tasks.stuck(server) if server.task_state in DELETING else None
+    if server.task_state in DELETING and stuck is None:
         return running(f"it is being deleted: {words_of(server)}")
-    if not act and server.status != "SOFT_DELETED":
+    if stuck is None and not act and server.status != "SOFT_DELETED":
         return _standing(job, server)
     if why := host_lost(job, server):
         return failed(f"{job.op.kind}: {why}")
+    if stuck is not None and (refused := for_deletion(job, server, stuck)):
+        return refused
     force = job.op.kind == KILL or server.status == "SOFT_DELETED"
     try:
         with job.sending(ident, host=server.host or ""):

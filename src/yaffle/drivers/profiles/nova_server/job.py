@@ -17,6 +17,7 @@ from yaffle.model.operations import Operation, Progress, ProgressState
 if TYPE_CHECKING:
     from yaffle.clouds.openstack.servers.census import Census
     from yaffle.clouds.openstack.servers.documents import Listed
+    from yaffle.clouds.openstack.servers.tasks import Tasks
     from yaffle.drivers.profiles.nova_server.nova import Nova
     from yaffle.model.ids import OperationId
     from yaffle.model.operations import Target
@@ -38,6 +39,7 @@ class Job:
     nova: Nova
     census: Census
     memory: Memory
+    tasks: Tasks
     clock: Clock
     facts: Mapping[str, object]
     """Where the copies are: attributes of every server that is made."""

@@ -172,6 +172,13 @@ class Nova:
         path = f"/servers/{ident}/action"
         return self.client.act("POST", COMPUTE, path, body=body, version=version, trace=trace)
 
+    def reset_state(self, ident: str, state: str) -> None:
+        """Have Nova forget what it was doing, and call the server `active` or `error`.
+
+        Only an administrator may.
+        """
+        self.do(ident, {"os-resetState": {"state": state}})
+
     def mark(self, ident: str, metadata: Mapping[str, str]) -> None:
         """Add to the metadata of a server."""
         body = {"metadata": dict(metadata)}

@@ -16,6 +16,7 @@ from yaffle.clouds.openstack import (
 )
 from yaffle.clouds.openstack.memory import Memory
 from yaffle.clouds.openstack.servers.census import Census
+from yaffle.clouds.openstack.servers.tasks import Tasks
 from yaffle.clouds.settings import Section
 from yaffle.drivers.profiles.nova_server import (
     acting,
@@ -119,6 +120,7 @@ class NovaServer:
             cloud=cloud,
         )
         self._memory = Memory()
+        self._tasks = Tasks(context.clock, self._settings.bounds)
 
     def validate(self, spec: Mapping[str, object]) -> Mapping[str, object]:
         """Return the properties with defaults filled in; raise InvalidSpec naming every fault."""
@@ -130,7 +132,7 @@ class NovaServer:
         every = self._settings.all_projects
 
         def work(client: Client, census: Census, some: Sequence[Target]) -> Sequence[Reading]:
-            return reading.read(self._nova(client), census, some, all_projects=every)
+            return reading.read(self._nova(client), census, self._tasks, some, all_projects=every)
 
         return await self._projects.each(targets, work, reading.unclear, deadline_s)
 
@@ -279,6 +281,7 @@ class NovaServer:
             nova=nova,
             census=census,
             memory=self._memory,
+            tasks=self._tasks,
             clock=self._clock,
             facts=self._where(),
         )

@@ -7,16 +7,19 @@ is, asked by somebody who may see the project that it was in.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from yaffle.clouds.openstack.servers.documents import Listed
 from yaffle.clouds.openstack.servers.mapping import GONE, row_of, words_of
+from yaffle.drivers.profiles.nova_server.freeing import at_work
 from yaffle.drivers.profiles.nova_server.job import stranger
 from yaffle.errors import YaffleError
 from yaffle.model.operations import Reading
 
 if TYPE_CHECKING:
     from yaffle.clouds.openstack.servers.census import Census, Snapshot
+    from yaffle.clouds.openstack.servers.tasks import Stuck, Tasks
     from yaffle.drivers.profiles.nova_server.nova import Nova
     from yaffle.model.operations import Target
 
@@ -27,7 +30,7 @@ _LEFT_MIN_S: Final = 0.3
 
 
 def read(
-    nova: Nova, census: Census, targets: Sequence[Target], *, all_projects: bool
+    nova: Nova, census: Census, tasks: Tasks, targets: Sequence[Target], *, all_projects: bool
 ) -> list[Reading]:
     """Return one reading per target, in order; a cloud that does not answer makes all unclear."""
     if not targets:
@@ -40,7 +43,7 @@ def read(
             snapshot = census.take(nova)
     except YaffleError as error:
         return [unclear(target, str(error)) for target in targets]
-    return _Reader(nova, census, snapshot, project).read(targets)
+    return _Reader(nova, census, tasks, snapshot, project).read(targets)
 
 
 def unclear(target: Target, why: str) -> Reading:
@@ -63,9 +66,17 @@ def foreign(attributes: Mapping[str, object], project: str) -> str:
 
 
 class _Reader:
-    def __init__(self, nova: Nova, census: Census, snapshot: Snapshot | None, project: str) -> None:
+    def __init__(
+        self,
+        nova: Nova,
+        census: Census,
+        tasks: Tasks,
+        snapshot: Snapshot | None,
+        project: str,
+    ) -> None:
         self._nova = nova
         self._census = census
+        self._tasks = tasks
         self._snapshot = snapshot
         self._project = project
         self._shown = 0
@@ -84,15 +95,33 @@ class _Reader:
         if why := foreign(target.attributes, self._project):
             return unclear(target, why)
         if self._snapshot is not None and ident in self._snapshot.servers:
-            return reading_of(self._snapshot.servers[ident], target)
+            return self._of(self._snapshot.servers[ident], target)
         if ident:
-            if self._shown >= SHOWN_MAX or self._nova.client.left_s() < _LEFT_MIN_S:
+            if not self._may_ask():
                 return unclear(target, "missing in the list, and not yet asked for by itself")
             self._shown += 1
             server = self._nova.show(ident)
             if server is not None:
-                return reading_of(server, target)
+                return self._of(server, target)
         return self._absent(target)
+
+    def _may_ask(self) -> bool:
+        return self._shown < SHOWN_MAX and self._nova.client.left_s() >= _LEFT_MIN_S
+
+    def _of(self, server: Listed, target: Target) -> Reading:
+        """Return what a server says of its node, whose task may move no more."""
+        stuck = self._tasks.stuck(server)
+        found = reading_of(server, target, stuck)
+        if not found.stuck or stuck is None or not stuck.may_work:
+            return found
+        if not self._may_ask():
+            return replace(
+                found, stuck=False, detail=f"{found.detail}; who is at it is not asked yet"
+            )
+        self._shown += 1
+        if work := at_work(self._nova, server.id):
+            return replace(found, stuck=False, detail=f"{found.detail}; {work}")
+        return found
 
     def _absent(self, target: Target) -> Reading:
         """Read a node whose copy, if it had one, Nova does not know; another one may bear its mark.
@@ -103,7 +132,7 @@ class _Reader:
             self._snapshot = self._census.take(self._nova)
         copies = self._snapshot.copies_of(target.node_id)
         if copies:
-            return reading_of(copies[-1], target)
+            return self._of(copies[-1], target)
         detail = (
             f"Nova knows no server {target.physical_id}"
             if target.physical_id
@@ -119,16 +148,19 @@ class _Reader:
         )
 
 
-def reading_of(server: Listed, target: Target) -> Reading:
-    """Return what a server says of its node."""
+def reading_of(server: Listed, target: Target, stuck: Stuck | None = None) -> Reading:
+    """Return what a server says of its node; `stuck`: what is being done to it moves no more."""
     row = row_of(server)
     why = stranger(server, target)
+    # What Nova says has failed or is off is so whatever somebody wants to do to it.
+    stuck = stuck if row.up is None and not why else None
     return Reading(
         exists=row.exists,
         # Another node's copy says nothing of this one.
         up=None if why else row.up,
         backend_status=row.word or server.status,
-        detail=f"{why or row.why} ({words_of(server)})",
+        detail=f"{why or (stuck.why if stuck else row.why)} ({words_of(server)})",
         physical_id=server.id,
         event="" if why else row.event,
+        stuck=stuck is not None,
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from yaffle.clouds.openstack import Choice, read_choice
 from yaffle.clouds.openstack.servers.census import FULL_S
+from yaffle.clouds.openstack.servers.tasks import LONG_S, QUICK_S, Bounds
 from yaffle.clouds.settings import Section
 from yaffle.errors import ConfigError
 
@@ -20,6 +21,8 @@ class NovaSettings:
     """Servers of every project are watched, which takes an administrator's credentials."""
     full_sweep_s: float
     """`full_sweep`: between two complete lists of servers; between them only changes are read."""
+    bounds: Bounds
+    """`stuck_after` and `stuck_after_long`: when a task of Nova's that does not move is a failure."""
     admit_hosts: bool
     """Yaffle itself takes back that a host is forced down, once nothing is left of what was moved off
     it, if HOST fencing had proved that it was off before."""
@@ -31,6 +34,10 @@ class NovaSettings:
             choice=read_choice(section),
             all_projects=section.flag("all_projects", default=False),
             full_sweep_s=section.number("full_sweep", FULL_S, low=1.0, high=3600.0),
+            bounds=Bounds(
+                quick_s=section.number("stuck_after", QUICK_S, low=5.0, high=86_400.0),
+                long_s=section.number("stuck_after_long", LONG_S, low=5.0, high=86_400.0),
+            ),
             admit_hosts=section.flag("admit_hosts", default=False),
         )
         section.finish()

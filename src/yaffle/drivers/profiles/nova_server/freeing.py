@@ -1,0 +1,79 @@
+"""Servers whose task moves no more: who may be at it all the same, and how Nova is made to forget it.
+
+Until Nova forgets the task it ignores another request for a deletion, and refuses (409) most others.
+A deletion that stands still is begun anew by whoever deletes, and undone by nobody: what a user has
+asked for is finished or left alone. Any other task is forgotten for the verb that is to heal the
+server; nothing of the server is lost by that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from yaffle.clouds.openstack.servers.causing import newest_of
+from yaffle.clouds.openstack.servers.mapping import RUNNING, words_of
+from yaffle.drivers.profiles.nova_server.job import failed, running
+from yaffle.errors import Forbidden
+
+if TYPE_CHECKING:
+    from yaffle.clouds.openstack.servers.tasks import Stuck
+    from yaffle.drivers.profiles.nova_server.documents import Server
+    from yaffle.drivers.profiles.nova_server.job import Job
+    from yaffle.drivers.profiles.nova_server.nova import Nova
+    from yaffle.model.operations import Progress
+
+log = structlog.get_logger(__name__)
+
+DELETING: Final = frozenset({"deleting", "soft-deleting"})
+
+
+def at_work(nova: Nova, ident: str) -> str:
+    """Say which host is at what is being done to a server, by Nova's record; empty where none is."""
+    newest = newest_of(nova.acts(ident) or ())
+    act = nova.act(ident, newest.request_id) if newest and newest.request_id else None
+    begun = [event for event in (act.events if act else None) or () if event.result is None]
+    if not begun:
+        return ""
+    host = begun[0].host or "its host"
+    return (
+        f"{host} has begun it ({begun[0].event}) and not ended: left alone; if nothing works there,"
+        " restart its nova-compute"
+    )
+
+
+def for_deletion(job: Job, server: Server, stuck: Stuck) -> Progress | None:
+    """Have Nova forget a deletion that nobody works on; return why not, if it does not."""
+    return _forgotten(job, server, stuck, "error")
+
+
+def for_verb(job: Job, server: Server, why_not: object) -> Progress:
+    """Say how it stands with a verb that Nova refuses because something else is being done.
+
+    Where that moves no more, Nova is made to forget it, and the verb is asked for once more.
+    """
+    stuck = job.tasks.stuck(server)
+    if stuck is None:
+        return running(f"later, for something else is being done to it: {why_not}")
+    if server.task_state in DELETING:
+        return failed(f"{job.op.kind}: {stuck.why}: what is to be deleted is not healed: {why_not}")
+    if stuck.may_work and (work := at_work(job.nova, server.id)):
+        return running(f"later, {stuck.why}, but {work}")
+    # Nova's word for it until its next look at the hypervisor, so the hypervisor's last one counts.
+    state = "active" if server.power_state == RUNNING else "error"
+    return _forgotten(job, server, stuck, state) or running(f"{stuck.why}: Nova has forgotten it")
+
+
+def _forgotten(job: Job, server: Server, stuck: Stuck, state: str) -> Progress | None:
+    try:
+        job.nova.reset_state(server.id, state)
+    except Forbidden as error:
+        return failed(
+            f"{job.op.kind}: {stuck.why}, and Nova does nothing else until it is reset, which takes"
+            f" the role admin. Have an administrator say `openstack server set --state {state}"
+            f" {server.id}` or restart nova-compute on its host, or give Yaffle's user that role"
+            f" ({error})"
+        )
+    log.warning("task of Nova reset", server=server.id, was=words_of(server), why=stuck.why)
+    return None

@@ -1,0 +1,109 @@
+"""Servers that Nova has forgotten in the middle of a task are healed, each by what it takes."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab.openstack import database
+from lab.openstack.catalog import grant
+from tests.functional.cli.support import Server, wait_for
+from tests.openstack.cloud import Cloud
+
+PROFILE = '{"type": "os.nova.server", "version": "1.0", "properties": PROPERTIES}'
+PROPERTIES = {"flavor": "lab.tiny", "image": "lab-image", "networks": "none"}
+POLICY = """
+type: senlin.policy.health
+version: "1.3"
+properties:
+  detection:
+    interval: 2
+    node_update_timeout: 4
+    rise: 1
+    fall: 1
+    detection_modes:
+      - type: NODE_STATUS_POLLING
+  recovery:
+    fencing: [COMPUTE]
+    actions:
+      - {name: START, timeout: 30}
+      - {name: RECREATE, timeout: 60}
+    limits: {max_unhealthy: 100%}
+"""
+STUCK_S = 6
+HEAL_S = 120.0
+
+
+def forget(cloud: Cloud, server: str, task: str) -> None:
+    """Leave a server as one whose message was lost: the word is in Nova's record, and no host knows."""
+    change = f"UPDATE instances SET task_state = '{task}' WHERE uuid = '{server}'"
+    database.execute(cloud.lab.plan, change, database="nova")
+
+
+@pytest.fixture
+def yaffle(cloud: Cloud, tmp_path: Path) -> Iterator[Server]:
+    """A Yaffle whose user is an administrator, with two servers that are well."""
+    mine = cloud.credentials
+    grant(cloud.lab.api, project=mine.project_id, user=mine.user_id, role="admin")
+    config = tmp_path / "yaffle.toml"
+    config.write_text(
+        f'[drivers."os.nova.server-1.0"]\ncloud = "{cloud.name}"\n'
+        f'clouds_file = "{cloud.clouds_yaml}"\nstuck_after = {STUCK_S}\n'
+    )
+    server = Server(tmp_path / "state", flags=("--config", str(config)))
+    server.start()
+    try:
+        profile = PROFILE.replace("PROPERTIES", json.dumps(PROPERTIES))
+        server.ok("profile", "create", "web", "-", given=profile)
+        server.ok("policy", "create", "care", "-", given=POLICY)
+        server.ok("cluster", "create", "web", "--profile", "web", "--size", "2", "--policy", "care")
+        wait_for(lambda: well(server) == 2, within_s=HEAL_S, every_s=0.3)
+        yield server
+    finally:
+        assert server.stop(signal.SIGTERM) == 0
+
+
+def nodes(server: Server) -> dict[str, dict[str, Any]]:
+    return {n["name"]: n for n in server.ok("node", "list", "--json").json["nodes"]}
+
+
+def well(server: Server) -> int:
+    return sum(n["health"] == "healthy" for n in nodes(server).values())
+
+
+def acts(cloud: Cloud, ident: str) -> list[str]:
+    """Return what was asked of a server, the oldest first."""
+    found = cloud.lab.api.get("compute", f"/servers/{ident}/os-instance-actions")["instanceActions"]
+    return [act["action"] for act in reversed(found)]
+
+
+def test_what_nova_has_forgotten_is_healed(cloud: Cloud, yaffle: Server) -> None:
+    before = {name: node["physical_id"] for name, node in nodes(yaffle).items()}
+    forget(cloud, before["web-1"], "deleting")
+    forget(cloud, before["web-2"], "powering-off")
+    wait_for(lambda: well(yaffle) == 0, within_s=HEAL_S, every_s=0.2)
+    # Unclear at first: it might be on its way.
+    assert acts(cloud, before["web-1"]) == acts(cloud, before["web-2"]) == ["create"]
+
+    def healed() -> list[dict[str, Any]] | None:
+        found = yaffle.ok("incident", "list", "--json").json["incidents"]
+        over = [i for i in found if i["state"] == "recovered"]
+        return over if len(over) == 2 and well(yaffle) == 2 else None
+
+    over = wait_for(healed, within_s=HEAL_S, every_s=0.3)
+    told = {i["node"]: yaffle.ok("incident", "show", i["id"], "--json").out for i in over}
+    # The deletion was finished and proved, and another server made.
+    after = {name: node["physical_id"] for name, node in nodes(yaffle).items()}
+    assert after["web-1"] != before["web-1"]
+    assert acts(cloud, before["web-1"]) == ["create", "resetState", "delete"]
+    assert "Nova's task deleting has not moved for more than 6 s" in told["web-1"]
+    assert "compute_terminate_instance succeeded" in told["web-1"]
+    # The other one is the same as before: Nova knows again that it runs.
+    assert after["web-2"] == before["web-2"]
+    assert acts(cloud, before["web-2"]) == ["create", "resetState"]
+    assert "Nova's task powering-off has not moved" in told["web-2"]
+    assert sorted(cloud.lab.servers_of(cloud.credentials.project_id)) == sorted(after.values())

@@ -1,0 +1,266 @@
+"""What is done about a task that moves no more: a deletion is finished, all else is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from yaffle.clouds.openstack.memory import Memory
+from yaffle.clouds.openstack.servers.causing import traced
+from yaffle.clouds.openstack.servers.documents import Action, Event
+from yaffle.clouds.openstack.servers.tasks import Bounds, Tasks
+from yaffle.core.readings import classify
+from yaffle.drivers.profiles.nova_server import acting, deleting
+from yaffle.drivers.profiles.nova_server.documents import Server
+from yaffle.drivers.profiles.nova_server.job import Job, of_error
+from yaffle.drivers.profiles.nova_server.reading import read
+from yaffle.errors import Conflict, Forbidden, YaffleError
+from yaffle.model.ids import NodeId, OperationId
+from yaffle.model.operations import Actor, Operation, Progress, ProgressState, Reading, Target
+
+DONE, FAILED = ProgressState.DONE, ProgressState.FAILED
+RUNNING = ProgressState.RUNNING
+US, ALICE = "yaffle", "alice"
+THEN = "yaffle, but another process of it"
+BOUNDS = Bounds(quick_s=60.0, long_s=600.0)
+
+
+@dataclass
+class Nova:
+    """A small one that lost a message: it does what its big sister does while the task stands."""
+
+    server: Server | None
+    admin: bool = True
+    record: list[Action] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    project_id: str = "p"
+    user_id: str = US
+
+    @property
+    def client(self) -> Any:
+        return self
+
+    def left_s(self) -> float:
+        return 10.0
+
+    def show(self, ident: str) -> Server | None:
+        return self.server
+
+    def acts(self, ident: str) -> list[Action]:
+        return self.record
+
+    def act(self, ident: str, request_id: str) -> Action | None:
+        return next((a for a in self.record if a.request_id == request_id), None)
+
+    def services(self) -> None:
+        return None
+
+    def mark(self, ident: str, metadata: Mapping[str, str]) -> None:
+        self.asked.append("mark")
+
+    def delete(self, ident: str, *, force: bool, trace: str | None = None) -> Any:
+        assert self.server is not None
+        self.asked.append("forceDelete" if force else "delete")
+        if self.server.task_state in ("deleting", "soft-deleting"):
+            # "Instance is already in deleting state, ignoring this request"; and stamped anew.
+            self.server = replace(self.server, task_state="deleting", updated="again")
+        else:
+            self.server = None
+            ended = Event(event="compute_terminate_instance", result="Success", host="cmp1")
+            self.record.insert(0, Action(action="delete", request_id="r-d", events=[ended]))
+        return type("Answer", (), {"request_id": "r-d"})
+
+    def do(self, ident: str, body: Mapping[str, Any], **_: object) -> Any:
+        assert self.server is not None
+        (what,) = body
+        self.asked.append(what)
+        if self.server.task_state is not None:
+            raise Conflict(f"Cannot '{what}' while it is in task_state {self.server.task_state}")
+        self.server = replace(self.server, status="ACTIVE", power_state=1)
+        return type("Answer", (), {"request_id": "r-1"})
+
+    def reset_state(self, ident: str, state: str) -> None:
+        assert self.server is not None
+        self.asked.append(f"reset {state}")
+        if not self.admin:
+            raise Forbidden("Policy doesn't allow it (HTTP 403)")
+        self.server = replace(self.server, status=state.upper(), task_state=None)
+
+
+@dataclass
+class Clock:
+    at_s: float = 1000.0
+
+    def monotonic_s(self) -> float:
+        return self.at_s
+
+    def now_us(self) -> int:
+        return int(self.at_s * 1_000_000)
+
+
+def of(task: str | None, status: str = "ACTIVE", power: int = 1) -> Server:
+    return Server(id="s", status=status, task_state=task, power_state=power, updated="T1")
+
+
+class World:
+    """One driver and one node of it."""
+
+    def __init__(self, nova: Nova) -> None:
+        self.nova, self.clock, self.memory = nova, Clock(), Memory()
+        self.tasks = Tasks(self.clock, BOUNDS)  # type: ignore[arg-type]
+        self.target = Target(
+            node_id=NodeId("n"), name="web", physical_id="s", profile_type="os.nova.server-1.0",
+            spec={},
+        )  # fmt: skip
+
+    def read(self) -> Reading:
+        found = read(self.nova, None, self.tasks, [self.target], all_projects=False)  # type: ignore[arg-type]
+        return found[0]
+
+    def stands(self, seconds: float) -> Reading:
+        """Look every 10 s for so long."""
+        for _ in range(int(seconds / 10)):
+            self.read()
+            self.clock.at_s += 10
+        return self.read()
+
+    def do(self, step: Callable[[Job], Progress], kind: str) -> Progress:
+        job = Job(
+            op=Operation(kind=kind, target=self.target), operation_id=OperationId("o"),
+            nova=self.nova, census=None, memory=self.memory, tasks=self.tasks,  # type: ignore[arg-type]
+            clock=self.clock, facts={},  # type: ignore[arg-type]
+        )  # fmt: skip
+        try:
+            return step(job)
+        except YaffleError as error:
+            return of_error(error)
+
+
+@pytest.mark.parametrize("task", ["deleting", "soft-deleting"])
+@pytest.mark.parametrize("kind", ["KILL", "DELETE"])
+@pytest.mark.parametrize("step", [deleting.submit, deleting.poll])
+def test_a_deletion_that_stands_still_is_begun_anew(
+    task: str, kind: str, step: Callable[[Job], Progress]
+) -> None:
+    world = World(Nova(of(task)))
+    assert world.do(step, kind).state is RUNNING
+    assert classify(world.stands(50))[0] == "ST-UNCLEAR"
+    assert world.do(step, kind).state is RUNNING
+    assert world.nova.asked == [], "it moves, as far as anybody can know"
+    seen = world.stands(60)
+    assert classify(seen)[0] == "ST-STUCK"
+    assert f"Nova's task {task} has not moved for more than 1 min" in seen.detail
+    begun = world.do(step, kind)
+    assert begun.state is RUNNING
+    assert world.nova.asked == ["reset error", "forceDelete" if kind == "KILL" else "delete"]
+    ended = world.do(deleting.poll, kind)
+    assert ended.state is DONE
+    assert "compute_terminate_instance succeeded on cmp1" in ended.detail
+
+
+def test_who_may_not_reset_it_says_what_to_do_and_deletes_nothing() -> None:
+    world = World(Nova(of("deleting"), admin=False))
+    world.stands(70)
+    refused = world.do(deleting.submit, "KILL")
+    assert refused.state is FAILED
+    for word in ("has not moved", "role admin", "server set --state error s", "HTTP 403"):
+        assert word in refused.detail
+    assert world.nova.asked == ["reset error"]
+    # An administrator has done what was said.
+    world.nova.server = of(None, "ERROR")
+    assert classify(world.read())[0] == "ST-DOWN"
+    assert world.do(deleting.submit, "KILL").state is RUNNING
+    assert world.do(deleting.poll, "KILL").state is DONE
+
+
+def test_a_lost_host_is_no_stuck_task() -> None:
+    lost = replace(of("deleting"), host="cmp1", host_status="DOWN")
+    world = World(Nova(lost))
+    assert classify(world.stands(5000))[0] == "ST-UNCLEAR"
+    world.do(deleting.submit, "KILL")
+    assert world.nova.asked == []
+
+
+@pytest.mark.parametrize(
+    ("power", "reset"),
+    [pytest.param(1, "active", id="ran"), pytest.param(4, "error", id="was off")],
+)
+def test_what_stands_in_the_way_of_a_cure_is_forgotten(power: int, reset: str) -> None:
+    world = World(Nova(of("powering-off", power=power)))
+    assert "later" in world.do(acting.submit, "START").detail
+    world.stands(70)
+    assert world.do(acting.submit, "START").state is RUNNING
+    assert [a for a in world.nova.asked if a.startswith("reset")] == [f"reset {reset}"]
+    again = world.do(acting.submit, "START")
+    assert again.state is (DONE if power == 1 else RUNNING)
+
+
+def test_a_cure_that_may_not_reset_leaves_it_to_the_next_rung() -> None:
+    world = World(Nova(of("powering-off"), admin=False))
+    world.stands(70)
+    refused = world.do(acting.submit, "START")
+    assert refused.state is FAILED
+    assert "role admin" in refused.detail
+
+
+def test_a_deletion_is_never_undone_to_heal() -> None:
+    world = World(Nova(of("deleting")))
+    world.stands(5000)
+    for kind in ("START", "REBOOT", "UNPAUSE"):
+        refused = world.do(acting.submit, kind)
+        assert refused.state is FAILED
+        assert "not healed" in refused.detail
+    assert not any(a.startswith("reset") for a in world.nova.asked)
+
+
+def test_what_a_host_is_at_is_left_alone_and_said() -> None:
+    begun = Action(
+        action="rebuild", request_id="r", events=[Event(event="compute_rebuild", host="cmp1")]
+    )
+    world = World(Nova(of("rebuilding", "REBUILD"), record=[begun]))
+    seen = world.stands(700)
+    assert classify(seen)[0] == "ST-UNCLEAR"
+    assert "cmp1 has begun it (compute_rebuild) and not ended" in seen.detail
+    assert world.do(acting.submit, "REBOOT").state is RUNNING
+    assert not any(a.startswith("reset") for a in world.nova.asked)
+    # The same without a host that has ever begun: nobody works on it.
+    world.nova.record = [Action(action="rebuild", request_id="r", events=[])]
+    assert classify(world.read())[0] == "ST-STUCK"
+    assert world.do(acting.submit, "REBOOT").state is RUNNING
+    assert "reset active" in world.nova.asked
+
+
+def test_an_error_is_an_error_whatever_is_tried_on_it() -> None:
+    world = World(Nova(of("deleting", "ERROR")))
+    assert classify(world.stands(5000))[0] == "ST-DOWN"
+    assert world.do(deleting.submit, "KILL").state is RUNNING
+    assert world.nova.asked == ["reset error", "forceDelete"]
+
+
+@pytest.mark.parametrize(
+    ("task", "record", "who"),
+    [
+        pytest.param("deleting", [("delete", ALICE)], Actor.USER, id="a user's own deletion"),
+        pytest.param("deleting", [("delete", US)], Actor.OURSELVES, id="a fence of ours"),
+        pytest.param("deleting", [("delete", THEN)], Actor.UNKNOWN, id="a fence before our start"),
+        pytest.param("deleting", [("create", ALICE)], Actor.UNKNOWN, id="nobody wrote it down"),
+        pytest.param(
+            "deleting",
+            [("resetState", ALICE), ("delete", ALICE)],
+            Actor.USER,
+            id="a user's, reset and asked for again without a record",
+        ),
+        pytest.param("powering-off", [("stop", ALICE)], Actor.USER, id="a user's own stop"),
+        pytest.param("powering-off", [("reboot", ALICE)], Actor.NOBODY, id="a stop of nobody's"),
+        pytest.param("rebooting", [("reboot", ALICE)], Actor.NOBODY, id="it was to run afterwards"),
+        pytest.param("rebuilding", [("rebuild", ALICE)], Actor.NOBODY, id="rebuilt, to run"),
+    ],
+)
+def test_whose_will_it_was(task: str, record: list[tuple[str, str]], who: Actor) -> None:
+    acts = [Action(action=name, user_id=user, request_id=name) for name, user in record]
+    us, known = (US, True) if all(user != THEN for _, user in record) else (THEN, False)
+    assert traced(of(task), acts, us=us, ours=lambda _: known).actor is who
