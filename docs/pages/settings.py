@@ -98,6 +98,8 @@ SHAPES: Final = {
     "hosts": ("list or table", "required"),
     "socket": ("text or list of texts", ""),
     "url": ("text or list of texts", ""),
+    "events": ("text or list of texts", ""),
+    "events_from": ("text or list of texts", ""),
     "urls": ("list of texts", ""),
     "exchanges": ("list of texts", "nova"),
     "topics": ("list of texts", "notifications, versioned_notifications"),

@@ -239,6 +239,8 @@ def build_kit(
     if drivers is None:
         kept = kept_credentials(settings, store, clock)
         drivers = load_drivers(settings, clock, prober, home=home, credentials=kept)
+    metrics = Metrics()
+    metrics.heard.follow(drivers.detectors)
     return Kit(
         store=store,
         clock=clock,
@@ -250,7 +252,7 @@ def build_kit(
         new_id=lambda: str(uuid.uuid4()),
         host=socket.gethostname(),
         pid=os.getpid(),
-        metrics=Metrics(),
+        metrics=metrics,
         alone=settings.is_embedded,
         home=home,
         retention=retention(settings.retention),

@@ -6,6 +6,8 @@ import math
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from yaffle.engine.heard import Heard
+
 DETECT_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600)
 BLINDNESS = ("clock jump", "late loop", "no answer by one road", "no answer from anywhere")
 RECOVER_BUCKETS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
@@ -96,6 +98,8 @@ class Metrics:
             "yaffle_database_available", "Whether the database answered when asked last.", []
         )
         self.takeovers = self._counter("yaffle_takeovers", "Actions taken over half-done.", [])
+        self.heard = Heard()
+        self.registry.register(self.heard)
 
     def _counter(self, name: str, text: str, labels: list[str]) -> Counter:
         return Counter(name, text, labels, registry=self.registry)

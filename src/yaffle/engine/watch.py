@@ -24,10 +24,10 @@ from yaffle.engine.kit import Bell
 from yaffle.engine.look import ask, never_made, usable
 from yaffle.engine.saving import save
 from yaffle.engine.scene import Scene, Stamp, load_scene, stamp
+from yaffle.engine.streams import Streams
 from yaffle.errors import StaleEpoch, StoreUnavailable
 from yaffle.model.bounds import JITTER
 from yaffle.model.health import Health, Observation, Outcome
-from yaffle.ports import Remembering, StreamingDetector
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -65,6 +65,7 @@ class Watch:
         self._told: dict[NodeId, tuple[object, ...]] = {}
         self._bearings = Bearings(kit)
         self._hosts = Hosts(kit, cluster_id)
+        self._streams = Streams(kit, cluster_id, self.take)
         self._unplanned = True
         self._wake_us: int | None = None
         """When the planner is asked again, whatever happens; None while nobody is unhealthy."""
@@ -93,7 +94,7 @@ class Watch:
                 self.beliefs.resettle()
         finally:
             tally.leave(self.cluster_id, self.beliefs, self._kit.clock.now_us())
-            self._release_streams()
+            self._streams.release(self._modes())
 
     def notice(self) -> None:
         """Rows of this cluster have changed, or nobody can say whether they have."""
@@ -113,10 +114,7 @@ class Watch:
         """Something was missed: counts begin again, grace and health stay."""
         self._era += 1
         self.beliefs.resettle()
-        for mode in self._modes():
-            detector: object = self._kit.drivers.detectors.get(mode.type)
-            if isinstance(detector, Remembering):
-                detector.forget(self._stream_id(mode))
+        self._streams.forget(self._modes())
         log.info("resettling", cluster=self.cluster_id, cause=cause)
         self._unplanned = True
         self._bell.ring()
@@ -160,45 +158,22 @@ class Watch:
         async with asyncio.TaskGroup() as group:
             pollers = [
                 group.create_task(
-                    self._poll_unmade(mode) if self._streams(mode) else self._poll(mode),
+                    self._poll_unmade(mode) if self._streams.has(mode) else self._poll(mode),
                     name=f"poll {mode.key}",
                 )
                 for mode in self._modes()
             ]
-            self._stream_targets()
+            self._aim_streams()
             await self._tend()
             for poller in pollers:
                 poller.cancel()
-        self._release_streams()
+        self._streams.release(self._modes())
 
     # --- observing -----------------------------------------------------------------------------
 
-    def _streams(self, mode: DetectionMode) -> bool:
-        return isinstance(self._kit.drivers.detectors.get(mode.type), StreamingDetector)
-
-    def _stream_id(self, mode: DetectionMode) -> str:
-        return f"{self.cluster_id}/{mode.key}"
-
-    def _stream_targets(self) -> None:
-        scene = self._scene
-        if scene is None:
-            return
-        for mode in self._modes():
-            detector = self._kit.drivers.detectors.get(mode.type)
-            if isinstance(detector, StreamingDetector):
-                detector.watch(
-                    self._stream_id(mode),
-                    tuple(t for t in scene.targets.values() if t.physical_id),
-                    mode,
-                    interval_s=scene.policy.detection.interval_s,
-                    sink=self.take,
-                )
-
-    def _release_streams(self) -> None:
-        for mode in self._modes():
-            detector = self._kit.drivers.detectors.get(mode.type)
-            if isinstance(detector, StreamingDetector):
-                detector.unwatch(self._stream_id(mode))
+    def _aim_streams(self) -> None:
+        if self._scene is not None:
+            self._streams.aim(self._scene, self._modes())
 
     async def _poll_unmade(self, mode: DetectionMode) -> None:
         """Say of nodes that never came to be that they are gone: a stream cannot ask for them."""
@@ -321,7 +296,7 @@ class Watch:
             return False
         self._adopt(scene)
         if tending and (before is None or scene.targets != before.targets):
-            self._stream_targets()
+            self._aim_streams()
         return True
 
     async def _load(self, *, patient: bool) -> Scene | None:

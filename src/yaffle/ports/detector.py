@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -84,6 +84,56 @@ class Remembering(Protocol):
 
     def forget(self, watch_id: str) -> None:
         """We may have missed something: ask about each node again before vouching for it."""
+        ...
+
+
+@runtime_checkable
+class Hearing(Protocol):
+    """What a polled detector may be besides: one that is told when to look before the next poll.
+
+    Polls go on as ever, so that nothing depends on what is heard.
+    """
+
+    def listen(
+        self,
+        watch_id: str,
+        targets: Sequence[Target],
+        mode: DetectionMode,
+        *,
+        interval_s: float,
+        sink: Sink,
+    ) -> None:
+        """Push what an early look at some of `targets` says, or replace that watch's targets."""
+        ...
+
+    def ignore(self, watch_id: str) -> None:
+        """Stop; idempotent. No observation reaches the sink afterwards."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ear:
+    """One place where a detector listens, as a person wants to know it."""
+
+    name: str
+    """`edge at 127.0.0.1:5140`"""
+    detail: str
+    fault: str = ""
+    """Why nothing can be heard there, or seems to be; empty where all is well."""
+    advice: str = ""
+
+
+@runtime_checkable
+class Eared(Protocol):
+    """What a detector may be besides: one that can say how well it hears."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many messages came to what, since the start; the words are a closed list."""
+        ...
+
+    def ears(self) -> Sequence[Ear]:
+        """Return every place where it listens now."""
         ...
 
 

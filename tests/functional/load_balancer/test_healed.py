@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import tempfile
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 from tests.contract.load_balancer.proxy import HAVE, Proxy
 from tests.functional.cli.support import Server, living, profile_document, swept, wait_for
@@ -112,6 +114,59 @@ def test_a_node_that_hangs_is_healed_on_haproxys_word(tmp_path: Path, listening:
                 wait_for(lambda: seen(server, well[0]) == "unknown")
                 assert not server.ok("incident", "list", "--open", "--json").json["incidents"]
                 os.kill(before[well[0]], signal.SIGCONT)
+            finally:
+                proxy.end()
+            server.ok("cluster", "delete", "web")
+        finally:
+            if server.running is not None:
+                server.stop()
+
+
+def told(server: Server, result: str) -> float:
+    """Return how many lines of the balancer's log came to that."""
+    name = f'yaffle_messages_heard_total{{mode="LB_STATUS_POLLING",result="{result}"}}'
+    url = json.loads((server.state_dir / "server.json").read_text())["url"]
+    lines = httpx.get(f"{url}/metrics").text.splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
+
+
+def test_what_haproxy_logs_is_known_long_before_the_next_poll(
+    tmp_path: Path, listening: Path
+) -> None:
+    mark = f"told-{uuid.uuid4().hex}"
+    settings, events = tmp_path / "yaffle.toml", listening.with_name("e")
+    settings.write_text(
+        f'[drivers.LB_STATUS_POLLING.balancers.edge]\ntype = "haproxy"\n'
+        f'socket = "{listening}"\nevents = "{events}"\n'
+    )
+    server = Server(tmp_path / "state", flags=("--allow-local-process", "--config", str(settings)))
+    with swept(mark):
+        server.start()
+        try:
+            server.ok("profile", "create", "page", "-", given=profile_document(mark))
+            rare = POLICY.replace("interval: 1\n", "interval: 300\n")
+            rare = rare.replace("node_update_timeout: 3\n", "node_update_timeout: 600\n")
+            server.ok("policy", "create", "care", "-", given=rare)
+            body = ("web", "--profile", "page", "--size", "2", "--policy", "care")
+            server.ok("cluster", "create", *body)
+            there = wait_for(lambda: (p := ports(mark)) and len(p) == 2 and p)
+            lines = "".join(
+                f"    server {name} 127.0.0.1:{port} check\n" for name, (port, _) in there.items()
+            )
+            log = f"    log {events} local0 notice\n    option log-health-checks\n"
+            proxy = Proxy(f"backend web\n{log}{lines}", socket_to_listen=listening)
+            try:
+                for name in there:
+                    wait_for(lambda name=name: seen(server, name) == "healthy")
+                sick, well = sorted(there)
+                os.kill(there[sick][1], signal.SIGKILL)
+                wait_for(lambda: pid_of(mark, sick) not in {None, there[sick][1]}, within_s=30)
+                wait_for(lambda: seen(server, sick) == "healthy", within_s=30)
+                assert pid_of(mark, well) == there[well][1]
+                (incident,) = server.ok("incident", "list", "--json").json["incidents"]
+                assert (incident["cause"], incident["state"]) == ("out-of-rotation", "recovered")
+                assert told(server, "woke") >= 2
+                assert f"edge at {events}" in server.ok("doctor").out
             finally:
                 proxy.end()
             server.ok("cluster", "delete", "web")

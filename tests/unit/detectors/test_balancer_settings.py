@@ -54,6 +54,16 @@ def read(**changed: object) -> Balancer:
         ({"username": "me", "password_file": "/no/such"}, "password_file: cannot read /no/such"),
         ({"username": "me", "password_file": "x"}, "password_file must be an absolute path"),
         ({"timeout": 0}, "balancers.edge.timeout is 0"),
+        ({"events": "run/e"}, "balancers.edge.events = 'run/e': give an absolute path, or address"),
+        ({"events": "localhost:514"}, "give an absolute path, or address:port"),
+        ({"events": "127.0.0.1:0"}, "give an absolute path, or address:port"),
+        ({"events": f"/{'x' * 107}"}, "balancers.edge.events is longer than 107 bytes"),
+        ({"events": []}, "balancers.edge.events must be a text or a list of texts"),
+        ({"events": "0.0.0.0:514"}, "events_from is missing: 0.0.0.0:514 can be reached by others"),
+        ({"events": "[::]:514"}, "balancers.edge.events_from is missing"),
+        ({"events": "127.0.0.1:514", "events_from": "lb"}, "balancers.edge.events_from: 'lb'"),
+        ({"events": "/e", "events_from": "10.0.0.1"}, "events_from is of no use"),
+        ({"events_from": "10.0.0.1"}, "events_from is of no use"),
         ({"sockets": "/x"}, "unknown setting: drivers.LB_STATUS_POLLING.balancers.edge.sockets"),
     ],
 )
@@ -120,3 +130,22 @@ def test_octavia_is_a_cloud_and_a_pace() -> None:
     assert found == CloudBalancer(
         name="lb", type="octavia", credentials=CloudsYaml(name="prod"), timeout_s=3
     )
+
+
+def test_where_events_come_from() -> None:
+    assert read().events == ()
+    one = read(events="/run/yaffle/edge.sock")
+    assert one.events == (Socket(path="/run/yaffle/edge.sock"),)
+    two = read(events=["127.0.0.1:5140", "[::1]:5140"])
+    assert [place.words for place in two.events] == ["127.0.0.1:5140", "::1:5140"]
+    far = read(events="10.0.0.9:514", events_from=["10.0.0.5", "10.1.0.0/16"])
+    assert [str(network) for network in far.events_from] == ["10.0.0.5/32", "10.1.0.0/16"]
+
+
+def test_a_place_is_one_balancers() -> None:
+    edge = GOOD | {"events": ["127.0.0.1:5140", "/e"]}
+    rim = GOOD | {"events": "127.0.0.1:5140"}
+    for other in (rim, GOOD | {"events": "/e"}):
+        section = Section("x", {"balancers": {"edge": edge, "rim": other}})
+        with pytest.raises(ConfigError, match=r"balancers\.rim\.events = .* 'edge' is heard there"):
+            BalancerSettings.read(section)

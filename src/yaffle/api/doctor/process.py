@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from yaffle.api.doctor.report import Check, Status, judged
 from yaffle.config import is_loopback, split_address
+from yaffle.ports import Eared
 from yaffle.ports.clock import SteeredClock
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Process:
         """Yield everything; `causes` are what may have ended the engine's session."""
         yield from self.session(causes)
         yield from self.probing()
+        yield from self.hearing()
         yield self._clock()
 
     def session(self, causes: Sequence[Check] = ()) -> Iterator[Check]:
@@ -97,6 +99,14 @@ class Process:
             "It is restarted by itself; until then URLs are not asked. See the log if it stays away.",
             worst=restarting,
         )
+
+    def hearing(self) -> Iterator[Check]:
+        """Yield each place where a detector of ours listens, and whether anything is heard there."""
+        for mode, detector in sorted(self._kit.drivers.detectors.items()):
+            if isinstance(detector, Eared):
+                for ear in detector.ears():
+                    detail = f"{ear.name}: {ear.fault or ear.detail}"
+                    yield judged(f"events of {mode}", bool(ear.fault), detail, ear.advice)
 
     def _heard(self) -> Iterator[Check]:
         ticker = self._ticker

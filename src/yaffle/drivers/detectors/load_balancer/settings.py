@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import ipaddress
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -14,13 +15,16 @@ from yaffle.clouds.openstack import CloudsYaml, read_credentials
 from yaffle.clouds.settings import Section, read_secret
 from yaffle.errors import ConfigError
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 TYPES: Final = ("haproxy", "octavia")
 """Kinds that can be asked."""
+_PATH_MAX: Final = 107
+"""Bytes that the system takes for the path of a socket."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Socket:
-    """A stats socket: a path, or host and port."""
+    """A socket of HAProxy's or for it: a path, or host and port."""
 
     path: str = ""
     host: str = ""
@@ -62,6 +66,11 @@ class Balancer:
     """Variable with the password."""
     ca_file: Path | None
     """For HTTPS: authority to trust instead of the system's."""
+    events: tuple[Socket, ...]
+    """Where we listen and HAProxy logs to: the path of a socket, or `address:port` for UDP. A text or a
+    list."""
+    events_from: tuple[Network, ...]
+    """Who may send over UDP: addresses or networks. Required unless `events` is on loopback."""
     timeout_s: float
     """`timeout`: of one request; the check's own deadline may be shorter."""
 
@@ -99,7 +108,21 @@ class BalancerSettings:
             name: _balancer(name, part) for name, part in section.sections("balancers").items()
         }
         section.finish()
+        _each_place_once(found)
         return cls(balancers=found)
+
+
+def _each_place_once(balancers: Mapping[str, AnyBalancer]) -> None:
+    """Two balancers may have backends of one name: whose a line is, only its place can tell."""
+    taken: dict[Socket, str] = {}
+    for name, one in balancers.items():
+        for place in one.events if isinstance(one, Balancer) else ():
+            first = taken.setdefault(place, name)
+            if first != name:
+                raise ConfigError(
+                    f"drivers.LB_STATUS_POLLING.balancers.{name}.events = {place.words!r}: balancer"
+                    f" {first!r} is heard there; give each a place of its own"
+                )
 
 
 def _balancer(name: str, section: Section) -> AnyBalancer:
@@ -148,6 +171,8 @@ def _haproxy(name: str, section: Section) -> Balancer:
         password_file=password_file,
         password_env=password_env,
         ca_file=section.path("ca_file"),
+        events=(events := tuple(_place(text, section) for text in _texts(section, "events"))),
+        events_from=_senders(events, section),
         timeout_s=_timeout_s(section),
     )
 
@@ -173,6 +198,40 @@ def _socket(text: str, section: Section) -> Socket:
             f"{section.place('socket')} = {text!r}: give an absolute path, or host:port"
         )
     return Socket(host=host.strip("[]"), port=int(port))
+
+
+def _place(text: str, section: Section) -> Socket:
+    """Return where to listen: no name is looked up, because it might be somebody else's."""
+    host, colon, port = text.rpartition(":")
+    if text.startswith("/"):
+        if len(text.encode()) > _PATH_MAX:
+            raise ConfigError(f"{section.place('events')} is longer than {_PATH_MAX} bytes")
+        return Socket(path=text)
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        address = None
+    if not colon or address is None or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ConfigError(
+            f"{section.place('events')} = {text!r}: give an absolute path, or address:port"
+        )
+    return Socket(host=str(address), port=int(port))
+
+
+def _senders(events: Sequence[Socket], section: Section) -> tuple[Network, ...]:
+    texts = _texts(section, "events_from")
+    place = section.place("events_from")
+    try:
+        found = tuple(ipaddress.ip_network(text, strict=False) for text in texts)
+    except ValueError as error:
+        raise ConfigError(f"{place}: {error}") from None
+    udp = [one for one in events if one.host]
+    if found and not udp:
+        raise ConfigError(f"{place} is of no use: no events come over UDP")
+    far = [one.words for one in udp if not ipaddress.ip_address(one.host).is_loopback]
+    if far and not found:
+        raise ConfigError(f"{place} is missing: {far[0]} can be reached by others than HAProxy")
+    return found
 
 
 def _credentials(

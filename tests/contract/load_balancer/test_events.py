@@ -1,0 +1,398 @@
+"""What a real HAProxy logs brings Yaffle's look forward; what else reaches the socket does no harm."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import socket
+import stat
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+from tests.contract.load_balancer.proxy import HAVE, Proxy, Web, proxied, until, webs
+from tests.contract.load_balancer.test_haproxy import detector, mode, node
+
+from yaffle.drivers.detectors.load_balancer import LoadBalancerDetector
+from yaffle.drivers.detectors.load_balancer.ear import AGAIN_S, BURST, PACE_S, Ear
+from yaffle.drivers.detectors.load_balancer.lines import LINE_MAX
+from yaffle.drivers.detectors.load_balancer.settings import Socket
+from yaffle.engine.clock import SystemClock
+from yaffle.model.health import Observation, Outcome
+from yaffle.model.operations import Target
+
+INTERVAL_S = 600.0
+SOON_S = 3.0
+"""Far below any interval; HAProxy itself takes 0.3 s to be sure."""
+
+
+def free_udp_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Short, as the path of a socket has to be."""
+    found = Path(tempfile.mkdtemp(prefix="yaffle-ev-"))
+    yield found
+    shutil.rmtree(found, ignore_errors=True)
+
+
+@pytest.fixture(params=["unix", "udp"])
+def place(request: pytest.FixtureRequest, folder: Path) -> str:
+    """Where HAProxy logs to."""
+    return str(folder / "e") if request.param == "unix" else f"127.0.0.1:{free_udp_port()}"
+
+
+@pytest.fixture
+def servers() -> Iterator[Sequence[Web]]:
+    with webs(2) as found:
+        yield found
+
+
+def behind(servers: Sequence[Web], place: str, form: str = "") -> str:
+    lines = "".join(
+        f"    server web-{n} 127.0.0.1:{web.port} check\n" for n, web in enumerate(servers, 1)
+    )
+    log = f"    log {place} {form} local0 notice\n    option log-health-checks\n"
+    return f"backend web\n    option httpchk\n{log}{lines}"
+
+
+@dataclass
+class Watch:
+    """One watch as the engine keeps it: polled once, and then not for a long time."""
+
+    which: LoadBalancerDetector
+    nodes: Sequence[Target]
+    told: list[Observation] = field(default_factory=list)
+
+    async def begin(self) -> None:
+        self.which.listen("w", self.nodes, mode(), interval_s=INTERVAL_S, sink=self.told.extend)
+        await self.which.check(self.nodes, mode(), deadline_s=5)
+        await waited(lambda: self.which.ears() and not any(e.fault for e in self.which.ears()))
+
+
+async def waited(condition: Callable[[], object], within_s: float = 15.0) -> None:
+    end_s = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < end_s, "waited in vain"
+        await asyncio.sleep(0.02)
+
+
+def play(watch: Watch, body: Callable[[], Awaitable[None]]) -> None:
+    async def run() -> None:
+        await watch.begin()
+        try:
+            await body()
+        finally:
+            watch.which.ignore("w")
+
+    asyncio.run(run())
+
+
+@pytest.mark.skipif(not HAVE, reason="there is no haproxy")
+@pytest.mark.parametrize("form", ["", "format rfc5424"])
+def test_a_server_that_dies_is_looked_at_at_once(
+    servers: Sequence[Web], place: str, form: str
+) -> None:
+    with proxied(behind(servers, place, form)) as proxy:
+        until(lambda: all(proxy.status("web", f"web-{n}") == "UP" for n in (1, 2)))
+        which = detector(edge={"socket": str(proxy.socket), "events": place})
+        watch = Watch(which, [node("web-1"), node("web-2")])
+
+        async def body() -> None:
+            began = time.monotonic()
+            servers[0].status = 503
+            await waited(lambda: any(o.outcome is Outcome.FAIL for o in watch.told))
+            assert time.monotonic() - began < SOON_S
+            failed = next(o for o in watch.told if o.outcome is Outcome.FAIL)
+            assert failed.node_id == "id-of-web-1"
+            assert "server web-1 is DOWN" in failed.detail
+            # Through a socket that only HAProxy may write to its own `fall` is enough.
+            assert failed.authoritative == place.startswith("/")
+
+            servers[0].status = 200
+            began = time.monotonic()
+            await waited(lambda: watch.told[-1].outcome is Outcome.PASS)
+            assert time.monotonic() - began < SOON_S
+            assert not watch.told[-1].authoritative
+            assert {o.node_id for o in watch.told} == {"id-of-web-1"}
+            (ear,) = which.ears()
+            assert not ear.fault
+            assert ear.name == f"edge at {place}"
+
+        play(watch, body)
+
+
+@pytest.mark.skipif(not HAVE, reason="there is no haproxy")
+def test_polls_that_change_while_nothing_is_heard_are_noticed(
+    servers: Sequence[Web], place: str
+) -> None:
+    # HAProxy was told to log to another place than we listen at.
+    with proxied(behind(servers, f"127.0.0.1:{free_udp_port()}")) as proxy:
+        until(lambda: proxy.status("web", "web-1") == "UP")
+        which = detector(edge={"socket": str(proxy.socket), "events": place})
+        watch = Watch(which, [node("web-1")])
+
+        async def body() -> None:
+            servers[0].status = 503
+            await asyncio.to_thread(until, lambda: proxy.status("web", "web-1") == "DOWN")
+            await which.check(watch.nodes, mode(), deadline_s=5)
+            (ear,) = which.ears()
+            assert "1 changes were found by polls and no line was ever heard" in ear.fault
+            assert f"log {place} local0 notice" in ear.advice
+
+        play(watch, body)
+
+
+# --- what is no event, and too much of it ---
+
+
+@contextmanager
+def sending(place: str) -> Iterator[Callable[[bytes], None]]:
+    """Hand out what sends one datagram there, as fast as the system takes it."""
+    kind = socket.AF_UNIX if place.startswith("/") else socket.AF_INET
+    with socket.socket(kind, socket.SOCK_DGRAM) as sock:
+        host, _, port = place.rpartition(":")
+        sock.connect(place if kind == socket.AF_UNIX else (host, int(port)))
+        sock.setblocking(False)
+
+        def send(data: bytes) -> None:
+            with suppress(BlockingIOError):
+                sock.send(data)
+
+        yield send
+
+
+def send_to(place: str | Path, data: bytes) -> None:
+    with sending(str(place)) as send:
+        send(data)
+
+
+@pytest.fixture
+def proxy(servers: Sequence[Web]) -> Iterator[Proxy]:
+    with proxied(behind(servers, "127.0.0.1:9")) as found:
+        until(lambda: found.status("web", "web-2") == "UP")
+        yield found
+
+
+@pytest.mark.skipif(not HAVE, reason="there is no haproxy")
+def test_a_storm_of_datagrams_costs_nobody_his_turn(proxy: Proxy, place: str) -> None:
+    which = detector(edge={"socket": str(proxy.socket), "events": place})
+    watch = Watch(which, [node("web-1"), node("web-2")])
+    count, late_s = 100_000, 0.0
+    lines = (
+        b"<129>Nov 21 10:05:56 haproxy[1]: Server web/web-1 is DOWN. 1 active\n",
+        b"<129>Nov 21 10:05:56 haproxy[1]: Server web/web-%d is DOWN. 1 active\n",
+        b"<129>Nov 21 10:05:56 haproxy[1]: Server other/web-1 is DOWN. 1 active\n",
+        b"<134>Nov 21 10:05:56 haproxy[1]: 127.0.0.1:1 [x] f web/web-1 0/0 200\n",
+        bytes(LINE_MAX + 1),
+    )
+
+    def storm() -> None:
+        with sending(place) as send:
+            for number in range(count):
+                line = lines[number % len(lines)]
+                send(line % number if b"%d" in line else line)
+
+    async def body() -> None:
+        nonlocal late_s
+        thread = threading.Thread(target=storm)
+        used, began = time.process_time(), time.monotonic()
+        thread.start()
+        while thread.is_alive():
+            before = time.monotonic()
+            await asyncio.sleep(0.01)
+            late_s = max(late_s, time.monotonic() - before)
+        took_s = time.monotonic() - began
+        thread.join()
+        await asyncio.sleep(2 * PACE_S)
+        counts = which.counts
+        handled = sum(counts[word] for word in counts if word != "dropped")
+        # What is handled is bounded by time, and not by what was sent.
+        assert handled <= BURST * (took_s + 1) / PACE_S
+        assert counts["woke"] > 0
+        assert counts["of nobody"] > 0
+        assert counts["too long"] > 0
+        # All were lies: nothing came of any.
+        assert watch.told == []
+        # Nobody's turn was late by more than it takes to be noticed (the storm itself takes turns).
+        assert late_s < 0.5, (late_s, time.process_time() - used)
+        if place.startswith("/"):
+            return
+        # One that still finds room tells of those that did not.
+        for _ in range(5):
+            send_to(place, lines[0])
+            await asyncio.sleep(2 * PACE_S)
+        assert counts["dropped"] > 0
+        handled = sum(counts[word] for word in counts if word != "dropped")
+        assert handled + counts["dropped"] == count + 5
+
+    play(watch, body)
+
+
+@pytest.mark.skipif(not HAVE, reason="there is no haproxy")
+def test_what_is_malformed_is_counted_and_the_next_is_heard(proxy: Proxy, place: str) -> None:
+    which = detector(edge={"socket": str(proxy.socket), "events": place})
+    watch = Watch(which, [node("web-1")])
+    rng = random.Random(7)
+    good = b"<129>Nov 21 10:05:56 haproxy[1]: Server web/web-1 is DOWN. 1 active\n"
+
+    async def body() -> None:
+        with sending(place) as send:
+            for _ in range(400):
+                data = bytearray(good)
+                for _ in range(rng.randrange(1, 6)):
+                    data[rng.randrange(len(data))] = rng.randrange(256)
+                send(bytes(data[: rng.randrange(len(data) + 1)]))
+                send(rng.randbytes(rng.randrange(200)))
+                await asyncio.sleep(0.002)
+            send(bytes(LINE_MAX + 1))
+            await waited(lambda: which.counts["too long"] == 1)
+            before = which.counts["woke"]
+            send(good)
+            await waited(lambda: which.counts["woke"] == before + 1)
+        assert which.counts["no event"] > 400
+        assert watch.told == []
+
+    play(watch, body)
+
+
+@pytest.mark.skipif(not HAVE, reason="there is no haproxy")
+def test_strangers_are_not_listened_to(proxy: Proxy) -> None:
+    place = f"127.0.0.1:{free_udp_port()}"
+    edge = {"socket": str(proxy.socket), "events": place, "events_from": ["10.0.0.0/8", "::1"]}
+    which = detector(edge=edge)
+    watch = Watch(which, [node("web-1")])
+
+    async def body() -> None:
+        send_to(place, b"<129>Server web/web-1 is DOWN. x")
+        await waited(lambda: which.counts["of a stranger"] == 1)
+        assert which.counts["woke"] == 0
+
+    play(watch, body)
+
+
+def test_a_sender_is_known_by_whichever_name_of_its_address() -> None:
+    networks = (ip_network("10.1.0.0/16"), ip_network("fe80::/10"))
+    ear = Ear(Socket(host="::", port=1), networks, clock=SystemClock(), hear=len, counts=Counter())
+    for address, known in (
+        ("10.1.2.3", True),
+        ("::ffff:10.1.2.3", True),
+        ("fe80::1%eth0", True),
+        ("10.2.0.1", False),
+        ("::1", False),
+    ):
+        assert ear._is_known((address, 5140)) is known
+    assert not ear._is_known(None)
+
+
+# --- places ---
+
+
+def heard(place: Path, body: Callable[[Ear, list[bytes]], Awaitable[None]]) -> None:
+    """Run an ear at a path while `body` lasts."""
+    told: list[bytes] = []
+    ear = Ear(Socket(path=str(place)), (), clock=SystemClock(), hear=told.append, counts=Counter())
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(ear.run())
+            await body(ear, told)
+            task.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_path_that_a_dead_process_left_is_taken_over(folder: Path) -> None:
+    path = folder / "e"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as dead:
+        dead.bind(str(path))
+
+    async def body(ear: Ear, told: list[bytes]) -> None:
+        await waited(lambda: not ear.fault)
+        # Nobody but its owner and its group may say anything.
+        assert stat.S_IMODE(path.stat().st_mode) == 0o660
+        send_to(path, b"hello")
+        await waited(lambda: told == [b"hello"])
+
+    heard(path, body)
+    assert not path.exists()
+
+
+def test_a_path_that_somebody_reads_is_left_to_him_until_he_is_gone(folder: Path) -> None:
+    path = folder / "e"
+    other = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    other.bind(str(path))
+
+    async def body(ear: Ear, told: list[bytes]) -> None:
+        await waited(lambda: "in use" in ear.fault)
+        send_to(path, b"for him")
+        assert other.recv(100) == b"for him"
+        other.close()
+        await waited(lambda: not ear.fault)
+        assert told == []
+
+    heard(path, body)
+
+
+@pytest.mark.parametrize("kind", ["file", "no folder"])
+def test_what_is_no_place_is_said(folder: Path, kind: str) -> None:
+    path = folder / "e" if kind == "file" else folder / "no" / "e"
+    said = "it is no socket" if kind == "file" else "No such file"
+    if kind == "file":
+        path.write_text("precious")
+
+    async def body(ear: Ear, _: list[bytes]) -> None:
+        await waited(lambda: said in ear.fault)
+
+    heard(path, body)
+    assert kind != "file" or path.read_text() == "precious"
+
+
+def test_a_port_that_is_taken_is_said() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", 0))
+        ear = Ear(
+            Socket(host="127.0.0.1", port=other.getsockname()[1]),
+            (),
+            clock=SystemClock(),
+            hear=len,
+            counts=Counter(),
+        )
+
+        async def run() -> None:
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(ear.run())
+                await waited(lambda: "in use" in ear.fault)
+                task.cancel()
+
+        asyncio.run(run())
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def test_a_path_that_is_swept_away_is_made_again(folder: Path) -> None:
+    path = folder / "e"
+
+    async def body(ear: Ear, told: list[bytes]) -> None:
+        await waited(lambda: not ear.fault)
+        remove(path)
+        await waited(path.exists, within_s=4 * AGAIN_S)
+        await waited(lambda: not ear.fault)
+        send_to(path, b"again")
+        await waited(lambda: told == [b"again"])
+
+    heard(path, body)

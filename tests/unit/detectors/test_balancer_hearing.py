@@ -1,0 +1,364 @@
+"""A line may bring one look forward; it may not decide, complete a run by repetition, or flood us."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from yaffle.clouds.settings import Section
+from yaffle.drivers.detectors.load_balancer import hearing as module
+from yaffle.drivers.detectors.load_balancer.answers import Answer, observed, said
+from yaffle.drivers.detectors.load_balancer.hearing import GAP_S, SERVERS_MAX, Hearing
+from yaffle.drivers.detectors.load_balancer.pool import Failed, Member, Pool
+from yaffle.drivers.detectors.load_balancer.settings import BalancerSettings
+from yaffle.model.health import Observation, Outcome
+from yaffle.model.ids import ModeKey, NodeId
+from yaffle.model.operations import Target
+from yaffle.model.policy import DetectionMode, ModeType
+from yaffle.testing.clock import VirtualClock
+from yaffle.testing.loop import run_virtual
+
+MODE = DetectionMode(
+    key=ModeKey("0:LB_STATUS_POLLING"), type=ModeType.LB_STATUS_POLLING, options={"pool": "web"}
+)
+WEB = ("edge", "web")
+UP, DOWN, MAINT = "LB-UP", "LB-DOWN", "LB-MAINT"
+SOON_S = 0.4
+"""More than lines are gathered for, and less than the gap between two looks."""
+
+
+def node(name: str) -> Target:
+    return Target(
+        node_id=NodeId(name), name=name, physical_id=name, profile_type="made.up-1.0", spec={}
+    )
+
+
+NODES = [node("n1"), node("n2"), node("n3")]
+
+
+@dataclass
+class Edge:
+    """A balancer that says what it is told to; `Balancers` by duck typing."""
+
+    words: dict[str, str] = field(default_factory=lambda: {n.name: UP for n in NODES})
+    asked: list[str] = field(default_factory=list)
+    takes_s: float = 0.0
+    fault: str = ""
+
+    async def ask(self, _balancer: object, pool: str, _within_s: float) -> Answer:
+        self.asked.append(pool)
+        found: Pool = [
+            Member(name=name, address="", code=code, words=code)
+            for name, code in self.words.items()
+        ]
+        await asyncio.sleep(self.takes_s)
+        found = Failed(code=self.fault, why="broken") if self.fault else found
+        return Answer(place=f"edge/{pool}", noun="server", sources=[("a", found)])
+
+
+@dataclass
+class Scene:
+    """One watch of three nodes behind `edge/web`, polled once."""
+
+    edge: Edge
+    hearing: Hearing
+    told: list[Observation] = field(default_factory=list)
+
+    async def poll(self, targets: Sequence[Target] = NODES) -> None:
+        ticket = self.hearing.ticket()
+        answer = await self.edge.ask(None, "web", 1.0)
+        seen = [
+            observed(t, MODE, s, 1, 1) for t, s in zip(targets, said(targets, answer), strict=True)
+        ]
+        self.hearing.polled(ticket, WEB, answer, seen)
+
+    def watch(self, targets: Sequence[Target] = NODES) -> None:
+        self.hearing.listen("w", targets, MODE, 600.0, self.told.extend, WEB)
+
+    def hear(self, text: str, *, trusted: bool = True) -> None:
+        self.hearing.hear("edge", f"<129>{text}".encode(), trusted=trusted)
+
+    @property
+    def brief(self) -> list[tuple[str, str, bool]]:
+        return [(str(o.node_id), o.code, o.authoritative) for o in self.told]
+
+
+@contextmanager
+def place() -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="yaffle-ev-") as folder:
+        yield str(Path(folder) / "e")
+
+
+def play(body: Callable[[Scene], Awaitable[None]], edge: Edge | None = None) -> Scene:
+    """Run `body` with a watch that has been polled once."""
+    edge = edge or Edge()
+    with place() as path:
+        section = {"balancers": {"edge": {"type": "haproxy", "socket": "/no", "events": path}}}
+        configured = BalancerSettings.read(Section("x", section)).balancers
+        hearing = Hearing(configured, edge, VirtualClock())  # type: ignore[arg-type]
+        scene = Scene(edge, hearing)
+
+        async def run() -> None:
+            scene.watch()
+            await scene.poll()
+            edge.asked.clear()
+            await body(scene)
+            hearing.ignore("w")
+
+        run_virtual(run)
+    return scene
+
+
+def test_a_line_is_a_look_at_the_one_it_names() -> None:
+    async def body(scene: Scene) -> None:
+        scene.edge.words |= {"n1": DOWN, "n2": DOWN}
+        scene.hear("Server web/n1 is DOWN. x")
+        await asyncio.sleep(SOON_S)
+
+    scene = play(body)
+    assert scene.brief == [("n1", DOWN, True)]
+    assert scene.edge.asked == ["web"]
+
+
+@pytest.mark.parametrize(
+    ("text", "trusted"),
+    [
+        pytest.param("Server web/n1 is DOWN. x", False, id="anybody may have sent it"),
+        pytest.param("Server web/n1 is UP. x", True, id="it says something else"),
+        pytest.param("Health check for server web/n1 failed, x", True, id="of one check"),
+    ],
+)
+def test_only_a_down_from_the_balancer_itself_is_enough(text: str, trusted: bool) -> None:
+    async def body(scene: Scene) -> None:
+        scene.edge.words["n1"] = DOWN
+        scene.hear(text, trusted=trusted)
+        await asyncio.sleep(SOON_S)
+
+    assert play(body).brief == [("n1", DOWN, False)]
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_lie_is_not_believed(trusted: bool) -> None:
+    async def body(scene: Scene) -> None:
+        scene.hear("Server web/n1 is DOWN. x", trusted=trusted)
+        await asyncio.sleep(SOON_S)
+
+    scene = play(body)
+    assert scene.brief == []
+    assert scene.edge.asked == ["web"]
+
+
+def test_no_run_of_failures_is_completed_by_telling_it_again() -> None:
+    async def body(scene: Scene) -> None:
+        scene.edge.words["n1"] = DOWN
+        for _ in range(3):
+            scene.hear("Server web/n1 is DOWN. x", trusted=False)
+            await asyncio.sleep(GAP_S + SOON_S)
+
+    scene = play(body)
+    assert scene.brief == [("n1", DOWN, False)]
+    assert len(scene.edge.asked) == 3
+
+
+def test_what_a_poll_has_told_is_no_news() -> None:
+    async def body(scene: Scene) -> None:
+        scene.edge.words["n1"] = DOWN
+        await scene.poll()
+        scene.hear("Server web/n1 is DOWN. x", trusted=False)
+        await asyncio.sleep(SOON_S)
+        scene.edge.words["n1"] = UP
+        await asyncio.sleep(GAP_S)
+        scene.hear("Server web/n1 is UP. x", trusted=False)
+        await asyncio.sleep(SOON_S)
+
+    assert play(body).brief == [("n1", UP, False)]
+
+
+def test_a_thousand_lines_are_one_look_and_one_after_it() -> None:
+    async def body(scene: Scene) -> None:
+        until = asyncio.get_running_loop().time() + GAP_S + SOON_S
+        while asyncio.get_running_loop().time() < until:
+            for _ in range(20):
+                scene.hear("Server web/n2 is DOWN. x")
+            await asyncio.sleep(0.02)
+
+    scene = play(body)
+    assert len(scene.edge.asked) == 2
+    assert scene.hearing.counts["woke"] > 200
+
+
+def test_what_nobody_watches_is_counted_and_asked_of_nobody() -> None:
+    async def body(scene: Scene) -> None:
+        for text in ("Server wbe/n1 is DOWN. x", "Server web/n9 is DOWN. x", "hello"):
+            scene.hear(text)
+        scene.hearing.hear("rim", b"Server web/n1 is DOWN. x", trusted=True)
+        await asyncio.sleep(SOON_S)
+
+    scene = play(body)
+    assert (scene.edge.asked, scene.brief) == ([], [])
+    counts = scene.hearing.counts
+    assert (counts["of nobody"], counts["no event"], counts["woke"]) == (3, 1, 0)
+
+
+def test_names_that_nobody_knows_yet_are_bounded() -> None:
+    edge = Edge(fault="LB-ERROR")
+
+    async def body(scene: Scene) -> None:
+        for number in range(SERVERS_MAX + 500):
+            scene.hear(f"Server web/x{number} is DOWN. x")
+        assert len(scene.hearing._due[WEB]) == SERVERS_MAX
+        await asyncio.sleep(SOON_S)
+
+    scene = play(body, edge)
+    assert scene.edge.asked == ["web"]
+    assert scene.brief == []
+
+
+@pytest.mark.parametrize("word", [MAINT, "LB-TIMEOUT"])
+def test_what_is_unknown_is_left_to_polls(word: str) -> None:
+    async def body(scene: Scene) -> None:
+        scene.edge.words["n1"] = MAINT
+        scene.edge.fault = word if word == "LB-TIMEOUT" else ""
+        scene.hear("Server web/n1 is going DOWN for maintenance. x")
+        await asyncio.sleep(SOON_S)
+
+    assert play(body).brief == []
+
+
+def test_after_blindness_an_old_line_is_not_enough_and_an_old_answer_is_none() -> None:
+    async def body(scene: Scene) -> None:
+        scene.edge.words["n1"] = DOWN
+        scene.edge.takes_s = 0.3
+        scene.hear("Server web/n1 is DOWN. x")
+        await asyncio.sleep(0.15)
+        scene.hearing.forget("w")
+        await asyncio.sleep(SOON_S)
+        assert scene.edge.asked == ["web"]
+        assert scene.brief == []
+        scene.edge.takes_s = 0.0
+        await asyncio.sleep(GAP_S)
+        scene.hear("Server web/n1 is DOWN. x")
+        await asyncio.sleep(SOON_S)
+
+    assert play(body).brief == [("n1", DOWN, False)]
+
+
+def test_a_poll_that_began_later_knows_better() -> None:
+    async def body(scene: Scene) -> None:
+        scene.edge.words["n1"] = DOWN
+        scene.edge.takes_s = 0.4
+        scene.hear("Server web/n1 is DOWN. x")
+        await asyncio.sleep(0.2)
+        scene.edge.words["n1"], scene.edge.takes_s = UP, 0.0
+        await scene.poll()
+        await asyncio.sleep(SOON_S)
+
+    assert play(body).brief == []
+
+
+def test_who_is_watched_no_more_is_told_no_more() -> None:
+    async def body(scene: Scene) -> None:
+        scene.edge.words["n1"] = DOWN
+        scene.edge.takes_s = 0.2
+        scene.hear("Server web/n1 is DOWN. x")
+        await asyncio.sleep(0.15)
+        scene.hearing.ignore("w")
+        scene.hear("Server web/n1 is DOWN. x")
+        await asyncio.sleep(SOON_S)
+
+    scene = play(body)
+    assert scene.brief == []
+    assert scene.hearing.ears() == []
+
+
+def test_targets_that_change_are_listened_for_at_once() -> None:
+    async def body(scene: Scene) -> None:
+        scene.edge.words |= {"n1": DOWN, "n3": DOWN}
+        scene.watch(NODES[:2])
+        scene.hear("Server web/n1 is DOWN. x")
+        scene.hear("Server web/n3 is DOWN. x")
+        await asyncio.sleep(SOON_S)
+
+    assert play(body).brief == [("n1", DOWN, True)]
+
+
+def test_a_look_at_one_node_before_an_act_is_no_poll() -> None:
+    async def body(scene: Scene) -> None:
+        scene.edge.words["n1"] = DOWN
+        await scene.poll(NODES[:1])
+        scene.hear("Server web/n1 is DOWN. x", trusted=False)
+        await asyncio.sleep(SOON_S)
+
+    assert play(body).brief == [("n1", DOWN, False)]
+
+
+def test_it_is_noticed_that_nothing_is_ever_heard() -> None:
+    async def body(scene: Scene) -> None:
+        await asyncio.sleep(0.05)
+        (ear,) = scene.hearing.ears()
+        assert (ear.fault, ear.detail) == ("", "0 lines heard")
+        scene.edge.words["n1"] = DOWN
+        await scene.poll()
+        (ear,) = scene.hearing.ears()
+        assert ear.fault == "1 changes were found by polls and no line was ever heard"
+        assert "local0 notice" in ear.advice
+        scene.hear("Server web/n1 is DOWN. x")
+        (ear,) = scene.hearing.ears()
+        assert (ear.fault, ear.detail) == ("", "1 lines heard")
+        for word in (UP, DOWN, UP):
+            scene.edge.words["n1"] = word
+            await scene.poll()
+        (ear,) = scene.hearing.ears()
+        assert ear.fault == "3 changes were found by polls since the last line"
+
+    play(body)
+
+
+def test_a_watch_that_begins_anew_finds_its_places_free() -> None:
+    async def body(scene: Scene) -> None:
+        await asyncio.sleep(0.05)
+        for _ in range(3):
+            scene.hearing.ignore("w")
+            scene.watch()
+            await asyncio.sleep(0.05)
+            (ear,) = scene.hearing.ears()
+            assert not ear.fault
+
+    play(body)
+
+
+def test_a_bug_does_not_end_listening() -> None:
+    async def body(scene: Scene) -> None:
+        def broken(_: Sequence[Observation]) -> None:
+            raise LookupError("a bug")
+
+        scene.edge.words["n1"] = DOWN
+        scene.hearing.listen("w", NODES, MODE, 600.0, broken, WEB)
+        scene.hear("Server web/n1 is DOWN. x")
+        await asyncio.sleep(SOON_S)
+        scene.watch()
+        await asyncio.sleep(module.AGAIN_S + SOON_S)
+        scene.hear("Server web/n1 is DOWN. x")
+        await asyncio.sleep(SOON_S)
+
+    assert play(body).brief == [("n1", DOWN, True)]
+
+
+def test_every_word_is_counted_from_the_beginning() -> None:
+    scene = play(lambda _: asyncio.sleep(0))
+    assert set(scene.hearing.counts) == set(module.COUNTS)
+
+
+def test_outcomes_that_are_a_change() -> None:
+    change = module._is_change
+    ups, down = (Outcome.PASS, Outcome.WARN), Outcome.FAIL
+    assert all(change(up, down) and change(down, up) for up in ups)
+    assert not any(change(one, other) for one in ups for other in (*ups, Outcome.UNKNOWN))
+    assert not change(None, down)
+    assert not change(down, down)
