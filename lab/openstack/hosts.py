@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from lab.openstack import nova
-from lab.openstack.api import Api, Refused
+from lab.openstack.api import Api
 from lab.openstack.errors import LabError
 from lab.openstack.plan import Plan
 from lab.openstack.processes import Processes
@@ -41,18 +41,24 @@ def until_usable(
 
 
 def usable(plan: Plan, processes: Processes, api: Api, since: float = 0.0) -> set[str]:
-    """Return the hosts that Nova can put servers on, those that are forced down included."""
+    """Return the hosts that Nova can put servers on, those that are forced down included.
+
+    Who gives no answer, or none of use, has none yet: after a long outage of the bus Nova's API hangs
+    for a while on what it could not say.
+    """
+    try:
+        services = states(api)
+        hypervisors = api.get("compute", "/os-hypervisors")["hypervisors"]
+        providers = api.get("placement", "/resource_providers")["resource_providers"]
+    except LabError:
+        return set()
     spoke = {
         service["host"]
-        for service in states(api)
+        for service in services
         if (service["state"] == "up" or service["forced_down"])
         and _heard(processes, nova.host_service(plan, service["host"]).name, service, since)
     }
-    known = {h["hypervisor_hostname"] for h in api.get("compute", "/os-hypervisors")["hypervisors"]}
-    try:
-        providers = api.get("placement", "/resource_providers")["resource_providers"]
-    except Refused:
-        return set()
+    known = {hypervisor["hypervisor_hostname"] for hypervisor in hypervisors}
     return spoke & known & {provider["name"] for provider in providers}
 
 
