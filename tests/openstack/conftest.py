@@ -2,6 +2,8 @@
 
 Tests ask for `cloud`, a project of their own; those that stop services, kill hosts or let operations
 fail for everybody ask for `broken_cloud`, with which they are alone, and which is repaired afterwards.
+
+`YAFFLE_LAB_UP=DIR` names a lab that is up already, and stays so: for whoever writes such tests.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from tests.openstack.turns import turn
 
 HERE = Path(__file__).parent
 STACKS = pytest.StashKey[bool]()
+UP = "YAFFLE_LAB_UP"
 TEST_S = 300
 """A test may have to wait until the lab is up, and until nobody else uses it."""
 
@@ -44,7 +47,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Begin at once: the lab comes up while other tests run, with Heat if any of them asks for it."""
     session.config.stash[STACKS] = any(map(_wants_stacks, session.items))
-    if any(map(_wants_lab, session.items)) and not session.config.option.collectonly:
+    wanted = any(map(_wants_lab, session.items)) and UP not in os.environ
+    if wanted and not session.config.option.collectonly:
         _begin(session.config)
 
 
@@ -56,7 +60,8 @@ def _begin(config: pytest.Config) -> Path:
 def lab(pytestconfig: pytest.Config) -> Iterator[Lab]:
     """The lab of this test run. Not to be broken: see `broken_cloud`."""
     try:
-        found = keeper.ready(_begin(pytestconfig))
+        up = os.environ.get(UP)
+        found = Lab.at(Path(up)) if up else keeper.ready(_begin(pytestconfig))
     except LabError as error:
         # No skip: what is said of OpenStack must not go untested unseen.
         pytest.fail(f"{error}\nTo go without: make test ARGS='--ignore tests/openstack'", False)

@@ -270,12 +270,16 @@ async def _rotate(found: Settings) -> tuple[int, int, str]:
     """Seal anew, one by one; what cannot be opened is left as it is, and told at the end."""
     from yaffle.clouds.sealing import SealBroken
     from yaffle.engine.credentials import sealed_again
+    from yaffle.model.credentials import CredentialKind
     from yaffle.store import credentials as rows
 
     keys = _keys(found)
     done, kept, broken = 0, 0, list[SealBroken]()
     async with _store(found) as store:
         for row in await store.read(rows.every):
+            if row.kind == CredentialKind.SUPERSEDED_TRUST:
+                # It is never opened again.
+                continue
             try:
                 fresh = sealed_again(keys, row)
             except SealBroken as error:

@@ -66,6 +66,24 @@ class StoredCredentials:
         row = await asyncio.to_thread(sealed_row, self._keys, credential, self._clock.now_us())
         return await self._store.write(lambda conn: rows.put(conn, row))
 
+    async def superseded(self, cloud: str, project: str, user: str) -> Sequence[str]:
+        """Return what the cloud calls that user's trusts in whose place there are newer ones."""
+        found = await self._store.read(lambda conn: rows.superseded(conn, cloud, project, user))
+        return [row.reference for row in found]
+
+    async def deleted(self, cloud: str, project: str, user: str, reference: str) -> None:
+        """Forget such a trust: the cloud has none any more. Raises nothing, as what comes next."""
+        ident = rows.superseded_ident(cloud, project, user, reference)
+        await self._note(lambda conn: rows.remove(conn, ident))
+
+    async def not_deleted(
+        self, cloud: str, project: str, user: str, reference: str, why: str
+    ) -> None:
+        """Take note of why such a trust is still there."""
+        ident, now_us = rows.superseded_ident(cloud, project, user, reference), self._clock.now_us()
+        text = f"not deleted in the cloud: {why}"[:WHY_MAX]
+        await self._note(lambda conn: rows.refused(conn, ident, reference, now_us, text))
+
     async def used(self, credential: Credential) -> None:
         """Take note that the backend has accepted it."""
         now_us = self._clock.now_us()
@@ -85,7 +103,7 @@ class StoredCredentials:
             lambda c: rows.refused(c, credential.id, credential.reference, now_us, why[:WHY_MAX])
         )
 
-    async def _note(self, work: Callable[[Connection], None]) -> None:
+    async def _note(self, work: Callable[[Connection], object]) -> None:
         try:
             await self._store.write(work, timeout_s=NOTE_S)
         except StoreUnavailable as error:

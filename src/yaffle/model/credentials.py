@@ -13,6 +13,8 @@ class CredentialKind(StrEnum):
     """Made by a user in one project; can do what its roles can, and be revoked."""
     TRUST = "trust"
     """A user lets our own service user act in one project, in the user's place."""
+    SUPERSEDED_TRUST = "superseded_trust"
+    """A trust in whose place there is a newer one; never used, and kept until it is deleted there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

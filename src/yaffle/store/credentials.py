@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, insert, select, update
 
+from yaffle.model.credentials import CredentialKind
 from yaffle.store.records import load
 from yaffle.store.tables import credentials
 
@@ -42,18 +43,75 @@ def ident_of(cloud: str, project: str, user: str, kind: str) -> str:
 
 
 def put(conn: Connection, row: CredentialRow) -> bool:
-    """Store a credential in place of the one before it; return whether there was one."""
-    found = conn.execute(delete(credentials).where(credentials.c.id == row.id)).rowcount > 0
+    """Store a credential in place of the one before it; return whether there was one.
+
+    A trust stays as one that is superseded: in the cloud it is worth as much as before.
+    """
+    found = _superseded(conn, row) or remove(conn, row.id)
     values = {name: getattr(row, name) for name in CredentialRow.__slots__}
     conn.execute(insert(credentials).values(**values))
     return found
+
+
+def _superseded(conn: Connection, row: CredentialRow) -> bool:
+    """Make room for a trust; return whether there was another one in its place."""
+    mine = (credentials.c.id == row.id, credentials.c.kind == CredentialKind.TRUST)
+    old = next(iter(_rows(conn, select(credentials).where(*mine))), None)
+    if old is None or old.reference == row.reference:
+        return False
+    ident = superseded_ident(old.cloud, old.project, old.user, old.reference)
+    remove(conn, ident)
+    # Its seal is that of a trust, and opens for nobody any more.
+    conn.execute(
+        update(credentials)
+        .where(*mine)
+        .values(
+            id=ident,
+            kind=CredentialKind.SUPERSEDED_TRUST,
+            created_us=row.created_us,
+            used_us=None,
+            refused_us=None,
+            refused_why="",
+        )
+    )
+    return True
+
+
+def superseded_ident(cloud: str, project: str, user: str, reference: str) -> str:
+    """Return the id of the row of a trust in whose place there is a newer one."""
+    return ident_of(cloud, project, user, f"{CredentialKind.SUPERSEDED_TRUST} {reference}")
+
+
+def superseded(conn: Connection, cloud: str, project: str, user: str) -> Sequence[CredentialRow]:
+    """Return the trusts of a user in whose place there are newer ones, the oldest first."""
+    rows = credentials.c
+    query = select(credentials).where(
+        rows.project == project,
+        rows.cloud == cloud,
+        rows.user == user,
+        rows.kind == CredentialKind.SUPERSEDED_TRUST,
+    )
+    return _rows(conn, query.order_by(rows.created_us, rows.id))
+
+
+def left_over(conn: Connection, before_us: int) -> Sequence[str]:
+    """Return what clouds call the trusts that were superseded before then, and are still there."""
+    rows = credentials.c
+    query = select(rows.reference).where(
+        rows.kind == CredentialKind.SUPERSEDED_TRUST, rows.created_us < before_us
+    )
+    return list(conn.execute(query.order_by(rows.created_us, rows.id)).scalars())
 
 
 def of_project(conn: Connection, cloud: str, project: str) -> Sequence[CredentialRow]:
     """Return what there is for a project in a cloud: what works first, and by hand before trusts."""
     rows = _rows(
         conn,
-        select(credentials).where(credentials.c.project == project, credentials.c.cloud == cloud),
+        select(credentials).where(
+            credentials.c.project == project,
+            credentials.c.cloud == cloud,
+            credentials.c.kind != CredentialKind.SUPERSEDED_TRUST,
+        ),
     )
     return sorted(rows, key=_order)
 

@@ -26,11 +26,23 @@ class FakeCloud:
     """(User, project, whether it may make trusts) by token."""
     made: list[dict[str, Any]] = field(default_factory=list)
     """Every trust that was asked for and made."""
+    deletes: threading.Event = field(default_factory=threading.Event)
+    """Until it is set, whoever wants a trust deleted waits."""
+    deleted: list[tuple[str, str]] = field(default_factory=list)
+    """(User, trust) of each that somebody was let delete."""
+    keeps: str = ""
+    """Why no trust is deleted, in Keystone's words; empty: they are."""
     servers: dict[str, dict[str, Any]] = field(default_factory=dict)
     tokens: dict[str, tuple[str, str]] = field(default_factory=dict)
     """(What it was got with, project) by token."""
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     """(Project, method, path) of all that Nova was asked with a token that counts."""
+    seen: set[str] = field(default_factory=set)
+    """Every token that was ever given out, but the service's own."""
+    away: int = 0
+    """Whatever stands before Keystone answers this to all who want a token; 0: Keystone does."""
+    refuses: str = ""
+    """What is said of a credential that is not accepted, in place of what Keystone says."""
     logins: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -39,6 +51,7 @@ class FakeCloud:
         self.servers[ident] = {
             "id": ident, "name": ident, "status": "ACTIVE", "tenant_id": project, "metadata": {},
             "created": "2026-01-01T00:00:00Z", "updated": "2026-01-01T00:00:00Z",
+            "flavor": {"id": "1", "original_name": "tiny"}, "image": {"id": ident},
             "OS-EXT-STS:power_state": 1, "OS-EXT-STS:task_state": None,
             "OS-SRV-USG:launched_at": "2026-01-01T00:00:00.000000",
         }  # fmt: skip
@@ -70,6 +83,8 @@ class FakeCloud:
     def login(self, body: Any) -> tuple[int, Any, str]:
         with self.lock:
             self.logins += 1
+            if self.away:
+                return self.away, {"error": {"message": "no such page", "code": self.away}}, ""
             identity = body["auth"]["identity"]
             given = identity.get("application_credential")
             if (
@@ -84,10 +99,16 @@ class FakeCloud:
                 ident = body["auth"].get("scope", {}).get("OS-TRUST:trust", {}).get("id", "")
                 project, known = self.trusts.get(ident, ""), ident in self.trusts
             if not known:
-                status = 401 if given is not None else 404
-                return status, {"error": {"message": "no such credential", "code": status}}, ""
+                # Word for word what a real one says.
+                status, said = 401, "The request you have made requires authentication."
+                if given is not None and ident not in self.credentials:
+                    status, said = 404, f"Could not find Application Credential: {ident}."
+                if self.refuses:
+                    status, said = 401, self.refuses
+                return status, {"error": {"message": said, "code": status}}, ""
             token = f"token-{len(self.tokens)}-{self.logins}"
             self.tokens[token] = (ident, project)
+            self.seen.add(token)
             return 201, self._token(project), token
 
     def keystone(self, method: str, path: str, token: str, body: Any) -> tuple[int, Any]:
@@ -97,6 +118,8 @@ class FakeCloud:
                 return 401, {"error": {"message": "no such token", "code": 401, "title": "U"}}
             if (method, path) == ("GET", "/auth/tokens"):
                 return 200, {"token": {"roles": [{"id": "1", "name": "member"}]}}
+            if method == "DELETE":
+                return self._deleted(user, path.rpartition("/")[2])
             if not may_trust:
                 told = "Using method 'application_credential' is not allowed for managing trusts."
                 return 403, {"error": {"message": told, "code": 403, "title": "Forbidden"}}
@@ -104,6 +127,15 @@ class FakeCloud:
             self.made.append(body["trust"])
             self.trusts[ident] = project
             return 201, {"trust": {**body["trust"], "id": ident}}
+
+    def _deleted(self, user: str, ident: str) -> tuple[int, Any]:
+        if self.keeps:
+            return 403, {"error": {"message": self.keeps, "code": 403, "title": "Forbidden"}}
+        self.deleted.append((user, ident))
+        if self.trusts.pop(ident, None) is None:
+            told = f"Could not find trust: {ident}."
+            return 404, {"error": {"message": told, "code": 404, "title": "Not Found"}}
+        return 204, None
 
     def nova(self, token: str, method: str, path: str) -> tuple[int, Any]:
         with self.lock:
@@ -162,12 +194,14 @@ def _handler(cloud: FakeCloud) -> type[BaseHTTPRequestHandler]:
                 }  # fmt: skip
             elif path.startswith("/v3/"):
                 asked = json.loads(given) if given else None
+                if self.command == "DELETE":
+                    cloud.deletes.wait(10)
                 status, document = cloud.keystone(
                     self.command, path.removeprefix("/v3"), token, asked
                 )
             else:
                 status, document = cloud.nova(token, self.command, path.removeprefix("/v2.1"))
-            body = json.dumps(document).encode()
+            body = b"" if document is None else json.dumps(document).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

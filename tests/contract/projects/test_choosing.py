@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, redirect_stderr
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from sqlalchemy import delete
 from tests.contract.projects.cloud import NAME, FakeCloud, served
+from tests.contract.projects.logged import logged
 
-from yaffle.cli.serve import logs
 from yaffle.clouds.openstack import CredentialMissing, Projects
 from yaffle.clouds.openstack.credentials import Choice, CloudsYaml
 from yaffle.clouds.openstack.projects import AGAIN_US, FRESH_S
@@ -27,6 +26,7 @@ from yaffle.model.credentials import Credential, CredentialKind
 from yaffle.model.ids import NodeId, OperationId
 from yaffle.model.operations import Operation, Progress, ProgressState, Reading, Target
 from yaffle.ports import DriverContext
+from yaffle.store import credentials as rows
 from yaffle.store import tables
 from yaffle.store.database import Store, open_store
 
@@ -203,7 +203,7 @@ def test_one_that_is_revoked_is_unknown_with_keystones_reason(
         assert fine.up is True
         assert unknown.up is None
         assert "Keystone refuses the application credential ac-bank" in unknown.detail
-        assert "no such credential" in unknown.detail
+        assert "Could not find Application Credential: ac-bank." in unknown.detail
         done = await house.reboot(bank)
         assert (done.state, "was not begun" in done.detail) == (ProgressState.FAILED, True)
         (stored,) = await house.kept.of(NAME, "bank")
@@ -211,6 +211,29 @@ def test_one_that_is_revoked_is_unknown_with_keystones_reason(
         logins = house.cloud.logins
         await house.read(bank)
         assert house.cloud.logins == logins, "Keystone is not asked over and over"
+
+    play(scene)
+
+
+def test_silence_is_no_refusal_and_no_proof_that_it_works(
+    play: Callable[[Scene], None],
+) -> None:
+    async def scene(house: House) -> None:
+        await house.give("bank", "ac-bank")
+        house.cloud.away = 503
+        (unknown,) = await house.read(house.node("bank"))
+        assert unknown.up is None
+        (row,) = await house.store.read(rows.every)
+        assert (row.used_us, row.refused_us) == (None, None)
+        # What stands before Keystone finds nothing there, and knows no credential of ours.
+        house.cloud.away = 404
+        await house.read(house.node("bank"))
+        (row,) = await house.store.read(rows.every)
+        assert (row.used_us, row.refused_us) == (None, None)
+        house.cloud.away = 0
+        await house.read(house.node("bank"))
+        (row,) = await house.store.read(rows.every)
+        assert row.used_us is not None
 
     play(scene)
 
@@ -361,21 +384,21 @@ def test_what_is_wrong_with_a_section(tmp_path: Path, more: dict[str, object], f
 
 
 def test_no_log_line_reading_or_answer_shows_a_secret(play: Callable[[Scene], None]) -> None:
-    said = io.StringIO()
-
     async def scene(house: House) -> None:
         bank = house.node("bank")
         await house.give("bank", "ac-bank")
         told: list[object] = [*await house.read(bank), await house.reboot(bank)]
         house.cloud.revoke("ac-bank")
+        # Not that a real one would.
+        house.cloud.refuses = f"what is {CANARY}?"
         told += [*await house.read(bank), await house.reboot(bank)]
+        assert "what is ***?" in repr(told)
         told += [await house.nova.capture(bank, deadline_s=CALL_S)]
         told += [await house.nova.describe(bank, deadline_s=CALL_S)]
         told += [await house.kept.of(NAME, "bank")]
         assert CANARY not in repr(told)
 
-    with redirect_stderr(said):
-        logs.configure("debug", "text")
+    with logged() as said:
         play(scene)
     assert "credential refused" in said.getvalue()
     assert CANARY not in said.getvalue()

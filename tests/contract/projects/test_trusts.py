@@ -3,75 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.contract.projects.cloud import NAME, FakeCloud, served
+from tests.contract.projects.cloud import NAME
+from tests.contract.projects.trusting import TOKEN, House, Scene, playing
 
-from yaffle.api.identity import Known
 from yaffle.api.identity.keystone.trusting import FRESH_S, Trusts, trusts_of
 from yaffle.clouds.openstack import CloudsYaml
-from yaffle.clouds.sealing import KeyFile, add_key
 from yaffle.config import Settings
-from yaffle.engine.clock import SystemClock
-from yaffle.engine.credentials import StoredCredentials
 from yaffle.errors import DependencyError, Forbidden
 from yaffle.model.credentials import Credential, CredentialKind
-from yaffle.model.rights import RIGHTS, Role, Who
-from yaffle.store.database import Store, open_store
-
-TOKEN = "canary-5f1d9c-token"
-
-
-class LeapClock(SystemClock):
-    """The real time, with a leap forward when a test says so."""
-
-    leapt_s = 0.0
-
-    def monotonic_s(self) -> float:
-        return super().monotonic_s() + self.leapt_s
-
-
-@dataclass
-class House:
-    """What makes trusts, what keeps them, and the cloud."""
-
-    cloud: FakeCloud
-    store: Store
-    clock: LeapClock
-    kept: StoredCredentials
-    trusts: Trusts
-
-    def known(self, user: str = "ann", project: str = "shop", *, may: bool = True) -> Known:
-        """Let somebody log in; `may` they make trusts?"""
-        token = f"{TOKEN}-{user}-{project}"
-        self.cloud.people[token] = (user, project, may)
-        rights = RIGHTS[Role.MEMBER]
-        return Known(who=Who(user=user, project=project, rights=rights), token=token)
-
-    async def held(self, project: str = "shop") -> list[tuple[str, str]]:
-        return [(c.user, c.reference) for c in await self.kept.of(NAME, project)]
-
-
-Scene = Callable[[House], Awaitable[None]]
 
 
 @pytest.fixture
 def play(tmp_path: Path) -> Iterator[Callable[[Scene], None]]:
     """Play a scene in a house of its own."""
-    add_key(tmp_path / "keys")
-    with served() as cloud:
-        at = CloudsYaml(name=NAME, file=cloud.clouds_yaml(tmp_path / "clouds.yaml"))
-
-        async def whole(scene: Scene) -> None:
-            clock = LeapClock()
-            async with open_store(f"sqlite:///{tmp_path / 'y.db'}", clock=clock) as store:
-                kept = StoredCredentials(store, KeyFile(tmp_path / "keys"), clock)
-                await scene(House(cloud, store, clock, kept, Trusts(kept, {NAME: at}, clock)))
-
-        yield lambda scene: asyncio.run(whole(scene))
+    with playing(tmp_path) as run:
+        yield run
 
 
 def test_the_first_change_makes_one_with_the_users_roles(play: Callable[[Scene], None]) -> None:
@@ -136,10 +86,7 @@ def test_a_token_that_makes_none_is_told_what_to_do(play: Callable[[Scene], None
 def test_one_that_was_refused_is_renewed(play: Callable[[Scene], None]) -> None:
     async def scene(house: House) -> None:
         await house.trusts.ensured(house.known())
-        (held,) = await house.kept.of(NAME, "shop")
-        await house.kept.refused(held, "deleted")
-        house.clock.leapt_s += FRESH_S + 1
-        await house.trusts.ensured(house.known())
+        await house.trusts_anew()
         assert await house.held() == [("ann", "trust-2")]
         assert (await house.kept.of(NAME, "shop"))[0].refused_us is None
 

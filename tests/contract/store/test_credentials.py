@@ -139,6 +139,35 @@ def test_another_one_of_the_same_user_takes_its_place(play: Callable[[Scene], No
     play(scene)
 
 
+def test_a_trust_that_is_replaced_stays_until_it_is_deleted_and_is_not_used(
+    play_everywhere: Callable[[Scene], None],
+) -> None:
+    async def scene(house: House) -> None:
+        assert await house.kept.put(credential(reference="t-1", **TRUST)) is False
+        house.clock.at_us += 1_000_000
+        assert await house.kept.put(credential(reference="t-2", **TRUST)) is True
+        assert await house.kept.put(credential(reference="t-2", **TRUST)) is True
+        house.clock.at_us += 1_000_000
+        assert await house.kept.put(credential(reference="t-3", **TRUST)) is True
+        assert await _order(house) == ["t-3"]
+        assert list(await house.kept.superseded("prod", "shop", "ann")) == ["t-1", "t-2"]
+        assert await house.kept.superseded("prod", "shop", "bob") == []
+        await house.kept.not_deleted("prod", "shop", "ann", "t-1", "because")
+        (told,) = [row for row in await house.rows() if row.reference == "t-1"]
+        assert (told.created_us, told.refused_why) == (
+            NOW_US + 1_000_000,
+            "not deleted in the cloud: because",
+        )
+        await house.kept.deleted("prod", "shop", "ann", "t-1")
+        assert list(await house.kept.superseded("prod", "shop", "ann")) == ["t-2"]
+        # With the newest taken away there is none, and none that could not be opened either.
+        (newest,) = await house.kept.of("prod", "shop")
+        await house.store.write(lambda conn: rows.remove(conn, newest.id))
+        assert await _order(house) == []
+
+    play_everywhere(scene)
+
+
 def test_what_works_comes_first_and_what_was_refused_last(
     play_everywhere: Callable[[Scene], None],
 ) -> None:

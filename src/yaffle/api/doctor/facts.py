@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 
 from yaffle.core.quarantine import CAUSE as QUARANTINED
 from yaffle.store import actions as action_rows
-from yaffle.store import incidents, leases, outbox, pauses
+from yaffle.store import credentials, incidents, leases, outbox, pauses
 from yaffle.store.tables import actions, bindings, clusters, debris, nodes, watches
 from yaffle.store.tables import outbox as outbox_table
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 UNSEEN_US: Final = 60_000_000
+TIDY_US: Final = 120_000_000
+"""So long may it take to delete a trust in whose place there is a newer one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,8 @@ class Facts:
     """Name of each node that needs a human, and the incident to acknowledge; empty without one."""
     quarantined: Sequence[tuple[str, str]]
     """Of each host in quarantine what stands in the way, and its incident."""
+    left_trusts: Sequence[str]
+    """What clouds call the trusts that should have been deleted there, and are not."""
 
 
 def gather(conn: Connection, now_us: int) -> Facts:
@@ -68,6 +72,7 @@ def gather(conn: Connection, now_us: int) -> Facts:
         ).scalar_one(),
         pauses=pauses.in_force(conn, now_us),
         exhausted=_exhausted(conn),
+        left_trusts=credentials.left_over(conn, now_us - TIDY_US),
         quarantined=[(row.reason, row.id) for row in incidents.open_of_cause(conn, QUARANTINED)],
     )
 

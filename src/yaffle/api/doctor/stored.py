@@ -58,6 +58,14 @@ def checks_of(facts: Facts) -> Iterator[Check]:
         "They are left alone: find the cause, then `yaffle incident ack ID`, or"
         " `yaffle node recover NODE`.",
     )
+    yield judged(
+        "trusts",
+        bool(facts.left_trusts),
+        f"{len(facts.left_trusts)} in whose place there are newer ones are still valid"
+        f"{listed(facts.left_trusts)}",
+        "`yaffle credential list` says why. It is tried again when their users change something;"
+        " they themselves can do it: `openstack trust delete ID`.",
+    )
     barred = [f"{reason} (incident {ident[:8]})" for reason, ident in facts.quarantined]
     yield judged(
         "hosts",

@@ -13,7 +13,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -144,17 +144,16 @@ class _Life:
 
     async def _front(self, announcer: Announcer, waiting: Callable[[str], None]) -> None:
         async with wiring.front(self.settings, waiting=waiting) as front:
-            self.entrance.admit(
-                parts_of(
-                    kit=front.kit,
-                    commands=front.commands,
-                    settings=self.settings,
-                    ticker=front.ticker,
-                    vitals=self.vitals,
-                )
+            parts = parts_of(
+                kit=front.kit,
+                commands=front.commands,
+                settings=self.settings,
+                ticker=front.ticker,
+                vitals=self.vitals,
             )
+            self.entrance.admit(parts)
             announcer.look = lambda: standing.of_api(front.ticker)
-            await front.ticker.run()
+            await _beside(parts, front.ticker.run())
 
     async def _engine(self, announcer: Announcer, waiting: Callable[[str], None]) -> None:
         async with wiring.service(self.settings, waiting=waiting) as service:
@@ -164,7 +163,7 @@ class _Life:
             else:
                 self.entrance.admit_probes(parts)
             announcer.look = lambda: standing.of_engine(service.engine, service.ticker)
-            await wiring.run(service)
+            await _beside(parts, wiring.run(service))
 
     def _leave_card(self, stack: ExitStack) -> None:
         """Leave our address where commands on this machine look for it, if they can ask us."""
@@ -174,6 +173,14 @@ class _Life:
             stack.enter_context(_card(self.settings, self.sock))
         # Said when commands find us: whoever reads it may ask at once.
         log.info("listening", address=address_of(self.sock))
+
+
+async def _beside(parts: Parts, work: Coroutine[object, object, None]) -> None:
+    """Do the work, and beside it what the API has left to do for those who asked."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(work, name="work")
+        if parts.trusts is not None:
+            group.create_task(parts.trusts.run(), name="trusts")
 
 
 def _parts(service: wiring.Service, vitals: Vitals) -> Parts:

@@ -22,6 +22,7 @@ BODY_MAX: Final = 64 * 1024 * 1024
 _CHUNK: Final = 256 * 1024
 _ACT_MIN_S: Final = 0.3
 """Nothing that changes anything is sent with less time than this to read the answer."""
+_UNKNOWN: Final = 401
 REQUEST_ID: Final = "X-Openstack-Request-Id"
 _decoders: dict[type, msgspec.json.Decoder[object]] = {}
 """One for each shape of an answer; made one after the other, see `yaffle.model.shapes`."""
@@ -80,6 +81,8 @@ class Client:
         self._where = where
         self.not_let_in: Exception | None = None
         """What Keystone's refusal to give a token came as: services answer, only that is raised."""
+        self.let_in = False
+        """Whether a service has answered to our token, and not that it is worth nothing."""
 
     def left_s(self) -> float:
         """Seconds until the call has to be over."""
@@ -200,6 +203,7 @@ class Client:
                     body=b"".join(chunks),
                     request_id=response.headers.get(REQUEST_ID, ""),
                 )
+            self.let_in |= not theirs and answer.status != _UNKNOWN
             if 200 <= answer.status < 300:
                 return answer
             raise fault_of(answer.status, answer.body, what, acts=acts)

@@ -29,6 +29,7 @@ from yaffle.errors import (
 
 _TEXT_MAX = 400
 _MISSING = "ResourceNotFound"
+_NO_TRUST = "Could not find trust"
 _NOT_FOUND = frozenset({"itemNotFound", "Client", "EntityNotFound", _MISSING})
 """What Nova, Mistral and Heat call it; a proxy in between calls it otherwise."""
 
@@ -97,8 +98,8 @@ def _told(body: bytes) -> tuple[str, str]:
         document = body[:_TEXT_MAX].decode("utf-8", "replace")
     match document:
         case {"error": {"message": str(message), "title": str(word)}}:
-            # Keystone's shape.
-            return word, _line(message)
+            # Keystone's shape, which entitles everything "Not Found", as proxies do.
+            return _MISSING if message.startswith(_NO_TRUST) else word, _line(message)
         case {"code": int(), "title": str(word), "description": str(message)}:
             # Octavia's, which entitles a pool that is not there "Bad Request".
             return _MISSING if message.endswith(" not found.") else word, _line(message)

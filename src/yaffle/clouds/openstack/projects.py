@@ -44,6 +44,7 @@ NOTED_S: Final = 3600.0
 AT_ONCE: Final = 8
 _REFUSALS: Final = frozenset({"Unauthorized", "Forbidden"})
 _GONE: Final = "NotFound"
+_HIDDEN: Final = "***"
 
 
 class Owned(Protocol):
@@ -129,22 +130,21 @@ class Projects(Generic[PartT]):
         async with asyncio.timeout(deadline_s):
             line = await self._line(project)
         left_s = max(0.0, until_s - self._clock.monotonic_s())
-        errors: list[Exception | None] = []
+        clients: list[Client] = []
 
         def watched(client: Client) -> T:
-            try:
-                return work(client, line.part)
-            finally:
-                # By the client and not by what is raised: drivers turn that into values.
-                errors.append(client.not_let_in)
+            # By the client and not by what is raised: drivers turn that into values.
+            clients.append(client)
+            return work(client, line.part)
 
         try:
             done = await line.cloud.call(watched, left_s)
         except (TimeoutError, YaffleError):
-            await self._judged(project, line, errors)
+            await self._judged(project, line, clients)
             raise
-        await self._judged(project, line, errors)
-        await self._works(line)
+        await self._judged(project, line, clients)
+        if clients and clients[0].let_in:
+            await self._works(line)
         return done
 
     async def each(
@@ -236,11 +236,10 @@ class Projects(Generic[PartT]):
 
     # --- what has become of it ------------------------------------------------------------------
 
-    async def _judged(
-        self, project: str, line: _Line[PartT], errors: Sequence[Exception | None]
-    ) -> None:
+    async def _judged(self, project: str, line: _Line[PartT], clients: Sequence[Client]) -> None:
         """Raise CredentialRefused where it was the credential that the cloud did not accept."""
-        error, credential = next(iter(errors), None), line.credential
+        error = next((client.not_let_in for client in clients), None)
+        credential = line.credential
         if error is None or credential is None or self._credentials is None:
             return
         why = refusal(error, credential)
@@ -267,13 +266,17 @@ def _same(one: Credential, other: Credential) -> bool:
 def refusal(error: Exception, credential: Credential) -> str:
     """Return Keystone's words where it was the credential that it refused; empty for all else.
 
-    `error`: what a request for a token has raised. A trust that was deleted is "not found".
+    `error`: what a request for a token has raised. An application credential that was deleted is
+    "not found", with its id: a proxy that finds nothing does not name it. A trust is unauthorized.
     """
     names = {kind.__name__ for kind in type(error).__mro__}
-    gone = credential.kind is CredentialKind.TRUST and _GONE in names
-    if not (names & _REFUSALS or gone):
+    said = " ".join(str(error).split())
+    if not (names & _REFUSALS or (_GONE in names and credential.reference in said)):
         return ""
-    return " ".join(str(error).split())[:300] or type(error).__name__
+    if credential.secret:
+        # It is stored, and told to whoever asks; what Keystone repeats is not ours to trust in.
+        said = said.replace(credential.secret, _HIDDEN)
+    return said[:300] or type(error).__name__
 
 
 def refused(credential: Credential, why: str = "") -> CredentialRefused:

@@ -5,6 +5,8 @@ once only, it is used to have Keystone write down that our service user may act 
 project, with the roles that they have there (what Senlin did on every request). What cannot make one
 (an application credential that is not `unrestricted`) is no reason to turn somebody away whose
 project has handed over a credential already.
+
+One in whose place there is a newer one is deleted afterwards: see `superseding`.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import structlog
 
+from yaffle.api.identity.keystone.superseding import SETTLED_S, Superseded
 from yaffle.clouds.openstack import Client, Cloud
 from yaffle.clouds.openstack.credentials import projects_clouds
 from yaffle.engine.credentials import kept_credentials
@@ -67,13 +70,24 @@ class Trusts:
     """Makes trusts, one for each user in each project of each cloud."""
 
     def __init__(
-        self, kept: StoredCredentials, clouds: Mapping[str, CloudsYaml], clock: Clock
+        self,
+        kept: StoredCredentials,
+        clouds: Mapping[str, CloudsYaml],
+        clock: Clock,
+        *,
+        settled_s: float = SETTLED_S,
     ) -> None:
+        """`settled_s`: between a newer trust and the deletion of the one before it."""
         self._kept = kept
         self._clock = clock
         self._clouds = {name: Cloud(at, clock, threads=THREADS) for name, at in clouds.items()}
         self._fine: OrderedDict[_Key, float] = OrderedDict()
         self._turn = asyncio.Lock()
+        self.superseded = Superseded(kept, self._clouds, clock, settled_s=settled_s)
+
+    async def run(self) -> None:
+        """Tidy up behind those who have trusted us anew, until cancelled."""
+        await self.superseded.run()
 
     async def ensured(self, known: Known) -> None:
         """Return once there is a credential of the user's, or one of the project's that must do.
@@ -91,6 +105,7 @@ class Trusts:
                     if not self._is_fine(key):
                         await self._ensure(cloud, known)
                         self._note(key)
+                        self.superseded.offer(cloud, known)
             except TimeoutError:
                 raise DependencyError(f"cloud {cloud}: too many wait for Keystone") from None
 

@@ -1,0 +1,123 @@
+"""A trust in whose place there is a newer one is deleted in Keystone, and nobody waits for that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.contract.projects.cloud import NAME
+from tests.contract.projects.logged import logged
+from tests.contract.projects.trusting import TOKEN, House, Scene, playing
+
+from yaffle.api.doctor.facts import TIDY_US
+from yaffle.api.identity.keystone.superseding import QUEUE
+from yaffle.store import credentials as rows
+
+KIND = "superseded_trust"
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Iterator[Callable[[Scene], None]]:
+    """Play a scene in a house of its own."""
+    with playing(tmp_path) as run:
+        yield run
+
+
+async def left(house: House) -> list[str]:
+    """Return what the doctor would name, in a while."""
+    later_us = house.clock.now_us() + TIDY_US
+    return list(await house.store.read(lambda conn: rows.left_over(conn, later_us)))
+
+
+def test_it_is_deleted_with_its_users_token_and_no_other_one(
+    play: Callable[[Scene], None],
+) -> None:
+    async def scene(house: House) -> None:
+        await house.trusts.ensured(house.known())
+        await house.trusts.ensured(house.known("bob"))
+        await house.trusts_anew()
+        assert sorted(await house.held()) == [("ann", "trust-3"), ("bob", "trust-2")]
+        assert (await house.rows())["trust-1"].kind == KIND
+        assert await left(house) == ["trust-1"]
+
+        async def gone() -> bool:
+            return "trust-1" not in await house.rows()
+
+        async with house.tidying():
+            await house.until(gone)
+        assert set(house.cloud.trusts) == {"trust-2", "trust-3"}
+        assert house.cloud.deleted == [("ann", "trust-1")]
+        assert await left(house) == []
+
+    play(scene)
+
+
+def test_nobody_waits_for_it(play: Callable[[Scene], None]) -> None:
+    async def scene(house: House) -> None:
+        await house.trusts.ensured(house.known())
+        house.cloud.deletes.clear()
+        async with house.tidying():
+            async with asyncio.timeout(5):
+                await house.trusts_anew()
+                await house.trusts.ensured(house.known("bob"))
+            assert sorted(await house.held()) == [("ann", "trust-2"), ("bob", "trust-3")]
+            assert "trust-1" in house.cloud.trusts
+            house.cloud.deletes.set()
+
+    play(scene)
+
+
+def test_what_cannot_be_deleted_is_told_and_tried_again(play: Callable[[Scene], None]) -> None:
+    async def scene(house: House) -> None:
+        await house.trusts.ensured(house.known())
+        house.cloud.keeps = "You are not authorized to do that."
+
+        async def told() -> bool:
+            return "not authorized" in (await house.rows())["trust-1"].refused_why
+
+        async def gone() -> bool:
+            return "trust-1" not in await house.rows()
+
+        async with house.tidying():
+            await house.trusts_anew()
+            await house.until(told)
+            assert await house.held() == [("ann", "trust-2")], "it is never used"
+            assert await left(house) == ["trust-1"]
+            house.cloud.keeps = ""
+            await house.changes()
+            await house.until(gone)
+        assert set(house.cloud.trusts) == {"trust-2"}
+
+    with logged() as said:
+        play(scene)
+    assert "trust not deleted" in said.getvalue()
+    assert TOKEN not in said.getvalue()
+
+
+def test_one_that_its_user_has_deleted_is_forgotten(play: Callable[[Scene], None]) -> None:
+    async def scene(house: House) -> None:
+        await house.trusts.ensured(house.known())
+        house.cloud.revoke("trust-1")
+
+        async def gone() -> bool:
+            return set(await house.rows()) == {"trust-2"}
+
+        async with house.tidying():
+            await house.trusts_anew()
+            await house.until(gone)
+
+    play(scene)
+
+
+def test_those_who_wait_are_bounded(play: Callable[[Scene], None]) -> None:
+    async def scene(house: House) -> None:
+        await house.trusts.ensured(house.known())
+        await house.trusts_anew()
+        queue = house.trusts.superseded
+        for number in range(2 * QUEUE):
+            queue.offer(NAME, house.known(f"user-{number}"))
+        assert len(queue) == QUEUE
+
+    play(scene)

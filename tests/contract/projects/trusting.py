@@ -1,0 +1,103 @@
+"""A house in which users trust us: what makes trusts, what keeps them, and the cloud."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.contract.projects.cloud import NAME, FakeCloud, served
+
+from yaffle.api.identity import Known
+from yaffle.api.identity.keystone.trusting import FRESH_S, Trusts
+from yaffle.clouds.openstack import CloudsYaml
+from yaffle.clouds.sealing import KeyFile, add_key
+from yaffle.engine.clock import SystemClock
+from yaffle.engine.credentials import StoredCredentials
+from yaffle.model.rights import RIGHTS, Role, Who
+from yaffle.store import credentials as rows
+from yaffle.store.database import Store, open_store
+
+TOKEN = "canary-5f1d9c-token"
+
+
+class LeapClock(SystemClock):
+    """The real time, with a leap forward when a test says so."""
+
+    leapt_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.leapt_s
+
+
+@dataclass
+class House:
+    """What makes trusts, what keeps them, and the cloud."""
+
+    cloud: FakeCloud
+    store: Store
+    clock: LeapClock
+    kept: StoredCredentials
+    trusts: Trusts
+
+    def known(self, user: str = "ann", project: str = "shop", *, may: bool = True) -> Known:
+        """Let somebody log in; `may` they make trusts?"""
+        token = f"{TOKEN}-{user}-{project}"
+        self.cloud.people[token] = (user, project, may)
+        rights = RIGHTS[Role.MEMBER]
+        return Known(who=Who(user=user, project=project, rights=rights), token=token)
+
+    async def held(self, project: str = "shop") -> list[tuple[str, str]]:
+        return [(c.user, c.reference) for c in await self.kept.of(NAME, project)]
+
+    async def rows(self) -> dict[str, rows.CredentialRow]:
+        """Return every row by what the cloud calls it."""
+        return {row.reference: row for row in await self.store.read(rows.every)}
+
+    async def changes(self) -> None:
+        """Let Ann change something, so late that she is looked at again."""
+        self.clock.leapt_s += FRESH_S + 1
+        await self.trusts.ensured(self.known())
+
+    async def trusts_anew(self) -> None:
+        """Let Keystone refuse Ann's trust for a while, and her trust us anew."""
+        held = next(c for c in await self.kept.of(NAME, "shop") if c.user == "ann")
+        await self.kept.refused(held, "the trustor is disabled")
+        await self.changes()
+
+    @asynccontextmanager
+    async def tidying(self) -> AsyncIterator[None]:
+        """Run what tidies up behind those who trust us anew, as a server does."""
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(self.trusts.run())
+            yield
+            task.cancel()
+
+    async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
+        """Wait for something; the bound is for a broken one only."""
+        async with asyncio.timeout(20):
+            while not await holds():
+                await self.clock.sleep(0.02)
+
+
+Scene = Callable[[House], Awaitable[None]]
+
+
+@contextmanager
+def playing(folder: Path) -> Iterator[Callable[[Scene], None]]:
+    """Play scenes in a house of their own."""
+    add_key(folder / "keys")
+    with served() as cloud:
+        cloud.deletes.set()
+        at = CloudsYaml(name=NAME, file=cloud.clouds_yaml(folder / "clouds.yaml"))
+
+        async def whole(scene: Scene) -> None:
+            clock = LeapClock()
+            async with open_store(f"sqlite:///{folder / 'y.db'}", clock=clock) as store:
+                kept = StoredCredentials(store, KeyFile(folder / "keys"), clock)
+                trusts = Trusts(kept, {NAME: at}, clock, settled_s=0.0)
+                await scene(House(cloud, store, clock, kept, trusts))
+
+        yield lambda scene: asyncio.run(whole(scene))
