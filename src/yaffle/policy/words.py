@@ -33,7 +33,10 @@ WORDS: Final[Mapping[str, str]] = {
     "options.poll_url_retry_interval": "Seconds between two attempts.",
     "options.poll_url_timeout": "Seconds for one attempt.",
     "options.poll_url_keep_alive": "Keep the connection. By default each check opens a new one.",
-    "options.pool": "LB_STATUS_POLLING: the pool (HAProxy: the backend) whose members the nodes are.",
+    "options.pool": (
+        "LB_STATUS_POLLING: the pool (HAProxy: the backend) whose members the nodes are. Left out, it"
+        " is the only one that has the nodes' addresses."
+    ),
     "options.balancer": (
         "LB_STATUS_POLLING: a name from the operator's settings. May be left out where there is one."
     ),

@@ -38,6 +38,10 @@ class Cloud:
     status: int = 0
     """Answered to everything that Octavia is asked; 0: it works."""
     asked: list[str] = field(default_factory=list)
+    others: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """More pools, by id."""
+    queries: list[dict[str, list[str]]] = field(default_factory=list)
+    """Asked of the list of pools."""
     hangs: threading.Event | None = None
 
     def settings(self, folder: Path, **more: object) -> dict[str, object]:
@@ -60,14 +64,27 @@ class Cloud:
         if self.status:
             return self.status, {"faultstring": "out of order", "faultcode": "Server"}
         if path == "/v2/lbaas/pools":
-            return self._pools(query["name"][0])
+            self.queries.append(query)
+            return self._pools(query["name"][0]) if "name" in query else self._all_pools()
         if path == f"/v2/lbaas/pools/{POOL}/members":
             return 200, self._page(int(query["limit"][0]), query.get("marker", [""])[0])
+        for ident, members in self.others.items():
+            if path == f"/v2/lbaas/pools/{ident}/members":
+                return 200, {"members": members, "members_links": []}
         return RECORDED["no pool"]["status"], RECORDED["no pool"]["body"]
 
     def _pools(self, name: str) -> tuple[int, Any]:
         found = RECORDED["pools" if name == "web" else "no pools"]["body"]
         return 200, {**found, "pools": found["pools"] * self.pools}
+
+    def _all_pools(self) -> tuple[int, Any]:
+        (web,) = RECORDED["pools"]["body"]["pools"]
+        shown = {POOL: self.members, **self.others} if self.pools else self.others
+        found = [
+            {**web, "id": ident, "members": [{"id": one["id"]} for one in members]}
+            for ident, members in shown.items()
+        ]
+        return 200, {"pools": found, "pools_links": []}
 
     def _page(self, limit: int, marker: str) -> Any:
         places = [n for n, one in enumerate(self.members, 1) if one["id"] == marker]

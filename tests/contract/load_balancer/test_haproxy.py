@@ -348,7 +348,6 @@ def test_a_policy_names_what_the_operator_has(proxy: Proxy) -> None:
     one, two = {"socket": str(proxy.socket)}, {"socket": "/no/such/socket"}
     for which, asked, said in (
         (detector(), mode(), "there is no balancer here"),
-        (detector(edge=one), mode(""), "options.pool is missing"),
         (
             detector(edge=one, core=two),
             mode(),
@@ -367,6 +366,61 @@ def test_a_policy_names_what_the_operator_has(proxy: Proxy) -> None:
         assert which.misfit(asked) == ""
         (seen,) = asyncio.run(which.check([node("web-1")], asked, deadline_s=2))
         assert seen.code == "LB-UP"
+
+
+# --- which pool, where the policy names none ---
+
+
+def looked_for(which: LoadBalancerDetector, *nodes: Target) -> Sequence[str]:
+    return [f"{one.code}: {one.detail}" for one in look(which, *nodes, pool="")]
+
+
+def test_the_backend_with_the_nodes_addresses_is_found(
+    way: LoadBalancerDetector, servers: Sequence[Web]
+) -> None:
+    here = [node(f"n{n}", node_ip="127.0.0.1", port=servers[n].port) for n in (1, 2)]
+    assert way.misfit(mode("")) == ""
+    # The backend `other` has a server of that name: names are not what is looked for.
+    first, second, third = looked_for(way, *here, node("web-1"))
+    assert first.startswith(
+        "LB-UP: edge/web, found by the nodes' addresses: server web-2 is UP, L7OK"
+    )
+    assert second.startswith("LB-UP: ")
+    assert third.startswith("LB-UP: ")
+
+
+def test_it_is_found_once_and_asked_ever_after(proxy: Proxy, servers: Sequence[Web]) -> None:
+    one = node("a", node_ip="127.0.0.1", port=servers[1].port)
+    two = node("b", node_ip="127.0.0.1", port=servers[2].port)
+    with counting(proxy) as relay:
+        which = detector(edge={"socket": f"127.0.0.1:{relay.port}"})
+        listing, asking = b"show stat -1 6 -1\n", b"show stat web 6 -1\n"
+        looked_for(which, one)
+        assert relay.asked == [listing, asking]
+        looked_for(which, one)
+        # Another cluster, a moment later.
+        looked_for(which, two)
+        assert relay.asked == [listing, asking, asking, asking]
+
+
+def test_what_is_not_clear_is_unknown_and_said(servers: Sequence[Web]) -> None:
+    one, two, _ = (f"127.0.0.1:{web.port}" for web in servers)
+    text = (
+        f"backend web\n    server a {one} check\n    server b {two} check\n"
+        f"backend admin\n    server a {one} check\n"
+    )
+    here = [node(f"n{n}", node_ip="127.0.0.1", port=web.port) for n, web in enumerate(servers)]
+    nobody = node("x", node_ip="127.0.0.1", port=9)
+    with proxied(text) as proxy:
+        which = by_socket(proxy)
+        (said,) = looked_for(which, here[0])
+        assert said.startswith("LB-AMBIGUOUS: edge: 2 pools have the nodes' addresses: admin, web;")
+        (said,) = looked_for(which, nobody)
+        assert said.startswith("LB-NO-POOL: edge: none of its 2 pools has a node's address")
+        said, _ = looked_for(which, here[1], nobody)
+        assert said.startswith("LB-NO-POOL: edge: pool web has the addresses of 1 of 2 nodes only")
+        (said,) = looked_for(which, node("no-address"))
+        assert said.startswith("LB-NO-POOL: edge: no node has an address to find a pool by")
 
 
 # --- answers that are none ---

@@ -15,6 +15,7 @@ from tests.contract.load_balancer.test_haproxy import mode, node
 from yaffle.drivers.detectors.load_balancer import LoadBalancerDetector
 from yaffle.engine.clock import SystemClock
 from yaffle.model.health import Observation, Outcome
+from yaffle.model.operations import Target
 from yaffle.ports import DriverContext
 from yaffle.testing import check_detector
 
@@ -133,3 +134,73 @@ def test_every_promise_also_while_octavia_hangs(
     # The first call of a process imports the SDK.
     look(detector)
     asyncio.run(check_detector(detector, NODES[:2], mode(), clock=SystemClock(), hang=hang))
+
+
+# --- which pool, where the policy names none ---
+
+OTHER = "11111111-0000-4000-8000-000000000000"
+HERE = [node("x", node_ip="10.0.0.1"), node("y", node_ip="10.0.0.2"), node("z")]
+
+
+def looked_for(detector: LoadBalancerDetector, nodes: Sequence[Target] = HERE) -> Sequence[str]:
+    found = asyncio.run(detector.check(nodes, mode(""), deadline_s=20))
+    return [f"{one.code}: {one.detail}" for one in found]
+
+
+def test_the_pool_with_the_nodes_addresses_is_found(
+    cloud: Cloud, detector: LoadBalancerDetector
+) -> None:
+    cloud.others[OTHER] = [{**cloud.members[0], "address": "10.9.9.9"}]
+    cloud.others[OTHER.replace("1", "2")] = []
+    sick, well, stranger = looked_for(detector)
+    place = f"lb/web ({POOL}), found by the nodes' addresses: "
+    assert sick == f"LB-FAILED: {place}member web-0 is ERROR, ACTIVE"
+    assert well.startswith(f"LB-UP: {place}")
+    assert stranger.startswith(f"LB-NO-MEMBER: {place}")
+    # An administrator would see the pools of all projects, with the same addresses perhaps.
+    assert cloud.queries[0]["project_id"] == ["p"]
+    members = [f"/v2/lbaas/pools/{ident}/members" for ident in (POOL, OTHER)]
+    assert cloud.asked == ["/v2/lbaas/pools", *members, members[0]]
+    cloud.asked.clear()
+    looked_for(detector)
+    assert cloud.asked == members[:1], "found once, asked ever after"
+
+
+def test_two_pools_with_the_nodes_addresses_are_none(
+    cloud: Cloud, detector: LoadBalancerDetector
+) -> None:
+    cloud.others[OTHER] = [{**cloud.members[1], "address": "10.0.0.2"}]
+    said = looked_for(detector)
+    assert all(
+        one.startswith("LB-AMBIGUOUS: lb: 2 pools have the nodes' addresses: ") for one in said
+    )
+    assert POOL in said[0]
+    assert OTHER in said[0]
+
+
+def test_what_cannot_be_listed_is_no_finding(cloud: Cloud, detector: LoadBalancerDetector) -> None:
+    cloud.status = 503
+    assert all(one.startswith("LB-ERROR: lb: ") for one in looked_for(detector))
+    cloud.status = 0
+    assert looked_for(detector)[1].startswith("LB-UP: ")
+
+
+def test_too_many_pools_are_not_looked_through(
+    cloud: Cloud, detector: LoadBalancerDetector
+) -> None:
+    for number in range(40):
+        cloud.others[f"{number:08}-0000-4000-8000-000000000000"] = [cloud.members[0]]
+    (said, *_) = looked_for(detector)
+    assert said == "LB-NO-POOL: lb: it has more than 32 pools: name the one, options.pool"
+    assert cloud.asked == ["/v2/lbaas/pools"]
+
+
+def test_a_pool_that_goes_is_looked_for_anew(cloud: Cloud, detector: LoadBalancerDetector) -> None:
+    cloud.others[OTHER] = [{**cloud.members[0], "address": "10.3.0.1", "name": "n"}]
+    there = [node("q", node_ip="10.3.0.1")]
+    assert looked_for(detector, there)[0].startswith("LB-FAILED: ")
+    del cloud.others[OTHER]
+    assert looked_for(detector, there)[0].startswith("LB-NO-POOL: ")
+    cloud.asked.clear()
+    looked_for(detector, there)
+    assert "/v2/lbaas/pools" not in cloud.asked, "the list is a moment old and serves for it"

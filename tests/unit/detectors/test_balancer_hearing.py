@@ -362,3 +362,19 @@ def test_outcomes_that_are_a_change() -> None:
     assert not any(change(one, other) for one in ups for other in (*ups, Outcome.UNKNOWN))
     assert not change(None, down)
     assert not change(down, down)
+
+
+def test_a_pool_that_only_a_poll_can_tell_is_listened_for_from_then_on() -> None:
+    async def body(scene: Scene) -> None:
+        scene.hearing.ignore("w")
+        scene.hearing.listen("w", NODES, MODE, 600.0, scene.told.extend, None)
+        scene.edge.words["n1"] = DOWN
+        scene.hear("Server web/n1 is DOWN. x")
+        assert scene.hearing.counts["of nobody"] == 1
+        scene.edge.words["n1"] = UP
+        await scene.poll()
+        scene.edge.words["n1"] = DOWN
+        scene.hear("Server web/n1 is DOWN. x")
+        await asyncio.sleep(SOON_S)
+
+    assert play(body).brief == [("n1", DOWN, True)]

@@ -29,6 +29,12 @@ class Answer:
     """Name of the source, and its pool or why there is none."""
 
     @property
+    def is_no_pool(self) -> bool:
+        """Whether some source says that it has no such pool, and none has."""
+        codes = {pool.code for _, pool in self.sources if isinstance(pool, Failed)}
+        return self.names is None and "LB-NO-POOL" in codes
+
+    @property
     def names(self) -> frozenset[str] | None:
         """All members by name; None where no source has told."""
         told = [pool for _, pool in self.sources if not isinstance(pool, Failed)]

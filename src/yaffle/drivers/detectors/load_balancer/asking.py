@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from yaffle.clouds.http import HttpSession, address_rules
 from yaffle.drivers.detectors.load_balancer import haproxy
 from yaffle.drivers.detectors.load_balancer.answers import Answer
+from yaffle.drivers.detectors.load_balancer.finding import Finds, find
 from yaffle.drivers.detectors.load_balancer.octavia import Octavia
-from yaffle.drivers.detectors.load_balancer.pool import Failed, Pool
+from yaffle.drivers.detectors.load_balancer.pool import Failed, Listed, Pools
 from yaffle.drivers.detectors.load_balancer.settings import AnyBalancer, Balancer, CloudBalancer
 
 if TYPE_CHECKING:
+    from yaffle.model.operations import Target
     from yaffle.ports.context import DriverContext
 
 AT_ONCE: Final = 4
 """Requests to one balancer at once: HAProxy's stats socket takes ten."""
 
-Question = Callable[[], Coroutine[object, object, Pool]]
+LISTED_S: Final = 10.0
+"""How long a list of all pools serves for finding pools; how they are is asked anew."""
+
+T = TypeVar("T")
+Question = Callable[[], Coroutine[object, object, T]]
 
 
 class Balancers:
@@ -40,13 +47,15 @@ class Balancers:
             if isinstance(one, CloudBalancer)
         }
         self._turns = {name: asyncio.Semaphore(AT_ONCE) for name in balancers}
+        self._listing = {name: asyncio.Lock() for name in balancers}
+        self._lists: dict[str, tuple[float, Sequence[Listed]]] = {}
+        self._finds = Finds()
+        self._now_s = context.clock.monotonic_s
 
-    def named(self, options: Mapping[str, object]) -> tuple[AnyBalancer, str] | str:
-        """Return balancer and pool, or why they are not to be had."""
-        pool, name = options.get("pool"), options.get("balancer")
+    def named(self, options: Mapping[str, object]) -> AnyBalancer | str:
+        """Return the balancer that a policy names, or the only one; or why there is none."""
+        name = options.get("balancer")
         known = ", ".join(sorted(self._balancers))
-        if not isinstance(pool, str) or not pool:
-            return "options.pool is missing: name the pool whose members the nodes are"
         if not self._balancers:
             return (
                 "there is no balancer here: the operator sets drivers.LB_STATUS_POLLING.balancers"
@@ -58,44 +67,101 @@ class Balancers:
             balancer = self._balancers.get(name)
         if balancer is None:
             return f"options.balancer: there is no {name!r} here; there is {known}"
-        return balancer, pool
+        return balancer
 
     async def ask(self, balancer: AnyBalancer, pool: str, within_s: float) -> Answer:
         """Ask every source at once for one pool."""
         bound_s = min(within_s, balancer.timeout_s)
-        questions = self._questions(balancer, pool, bound_s)
-        async with asyncio.TaskGroup() as tasks:
-            asked = [
-                tasks.create_task(self._ask(question, balancer.name, bound_s))
-                for _, question in questions
-            ]
+        if isinstance(balancer, CloudBalancer):
+            cloud = self._clouds[balancer.name]
+            questions = {"octavia": partial(cloud.ask, pool, within_s=bound_s)}
+        else:
+            session = self._sessions[balancer.name]
+            questions = {
+                source.words: partial(
+                    haproxy.ask, source, balancer, pool, session, within_s=bound_s
+                )
+                for source in balancer.sources
+            }
         return Answer(
             place=f"{balancer.name}/{pool}",
             noun="member" if isinstance(balancer, CloudBalancer) else "server",
-            sources=[
-                (name, task.result()) for task, (name, _) in zip(asked, questions, strict=True)
-            ],
+            sources=await self._all(questions, balancer.name, bound_s),
         )
 
-    def _questions(
-        self, balancer: AnyBalancer, pool: str, within_s: float
-    ) -> Sequence[tuple[str, Question]]:
-        """Return what to ask of each source, by its name."""
+    async def find(
+        self, balancer: AnyBalancer, targets: Sequence[Target], within_s: float
+    ) -> Listed | Failed:
+        """Return the pool whose members the nodes are, by their addresses; or why it is not clear."""
+        now_s = self._now_s()
+        known = self._finds.known(balancer.name, targets, now_s)
+        if known is not None:
+            return known
+        pools = await self._listed(balancer, min(within_s, balancer.timeout_s))
+        if isinstance(pools, Failed):
+            return pools
+        found = find(targets, pools)
+        self._finds.keep(balancer.name, targets, found, now_s)
+        return found
+
+    def lost(self, balancer: AnyBalancer, targets: Sequence[Target]) -> None:
+        """The pool that was found is there no more."""
+        self._finds.drop(balancer.name, targets)
+
+    async def _listed(self, balancer: AnyBalancer, within_s: float) -> Pools:
+        """Return all pools; who asks meanwhile, or a moment later, gets the same answer."""
+        try:
+            async with asyncio.timeout(within_s), self._listing[balancer.name]:
+                at_s, kept = self._lists.get(balancer.name, (-LISTED_S, ()))
+                if self._now_s() - at_s < LISTED_S:
+                    return kept
+                pools = await self._list(balancer, within_s)
+                if not isinstance(pools, Failed):
+                    self._lists[balancer.name] = self._now_s(), pools
+                return pools
+        except TimeoutError:
+            return Failed(code="LB-TIMEOUT", why=_late(within_s))
+
+    async def _list(self, balancer: AnyBalancer, within_s: float) -> Pools:
         if isinstance(balancer, CloudBalancer):
             cloud = self._clouds[balancer.name]
-            return [("octavia", partial(cloud.ask, pool, within_s=within_s))]
-        session = self._sessions[balancer.name]
-        return [
-            (
-                source.words,
-                partial(haproxy.ask, source, balancer, pool, session, within_s=within_s),
-            )
-            for source in balancer.sources
-        ]
+            questions = {"octavia": partial(cloud.ask_all, within_s=within_s)}
+        else:
+            session = self._sessions[balancer.name]
+            questions = {
+                source.words: partial(haproxy.ask_all, source, balancer, session, within_s=within_s)
+                for source in balancer.sources
+            }
+        answers = [one for _, one in await self._all(questions, balancer.name, within_s)]
+        told = [one for one in answers if not isinstance(one, Failed)]
+        if not told:
+            return next(one for one in answers if isinstance(one, Failed))
+        # Several processes balance the same pools: what any of them has in a pool is in it.
+        by_pool: dict[str, Listed] = {}
+        for one in (pool for pools in told for pool in pools):
+            before = by_pool.get(one.pool)
+            both = (*before.members, *one.members) if before is not None else one.members
+            by_pool[one.pool] = replace(one, members=both)
+        return list(by_pool.values())
 
-    async def _ask(self, question: Question, balancer: str, within_s: float) -> Pool:
+    async def _all(
+        self, questions: Mapping[str, Question[T]], balancer: str, within_s: float
+    ) -> Sequence[tuple[str, T | Failed]]:
+        """Ask all at once; return each answer beside the name of who gave it."""
+        async with asyncio.TaskGroup() as tasks:
+            asked = [
+                (name, tasks.create_task(self._ask(question, balancer, within_s)))
+                for name, question in questions.items()
+            ]
+        return [(name, task.result()) for name, task in asked]
+
+    async def _ask(self, question: Question[T], balancer: str, within_s: float) -> T | Failed:
         try:
             async with asyncio.timeout(within_s), self._turns[balancer]:
                 return await question()
         except TimeoutError:
-            return Failed(code="LB-TIMEOUT", why=f"no answer within {within_s:.3g} s")
+            return Failed(code="LB-TIMEOUT", why=_late(within_s))
+
+
+def _late(within_s: float) -> str:
+    return f"no answer within {within_s:.3g} s"

@@ -1,20 +1,23 @@
 """LB_STATUS_POLLING: what the load balancer finds of its members is what counts (seed 1).
 
-One request a source for all nodes of a policy. A policy names a pool, and a balancer from the
-operator's settings: it cannot point Yaffle anywhere. A balancer that is silent, has no such pool, or
-does not tell which member is the node leaves everything unknown; with several sources see
-`core.members.combined`. What a balancer logs brings the next look forward: see `hearing`.
+One request a source for all nodes of a policy. A policy names a balancer from the operator's
+settings, so that it cannot point Yaffle anywhere, and a pool, or none: then see `finding`. A balancer
+that is silent, has no such pool, or does not tell which member is the node leaves everything unknown;
+with several sources see `core.members.combined`. What a balancer logs brings the next look forward:
+see `hearing`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from yaffle.clouds.settings import Section
 from yaffle.drivers.detectors.load_balancer.answers import Said, observed, said
 from yaffle.drivers.detectors.load_balancer.asking import Balancers
 from yaffle.drivers.detectors.load_balancer.hearing import Hearing
+from yaffle.drivers.detectors.load_balancer.pool import Failed
 from yaffle.drivers.detectors.load_balancer.settings import BalancerSettings
 from yaffle.model.health import Observation
 from yaffle.model.operations import Target
@@ -26,7 +29,17 @@ if TYPE_CHECKING:
     from yaffle.ports import detector as ports
 
 _MARGIN: Final = 0.9
-"""Share of the deadline that a request may use: the rest is for reading its answer."""
+"""Share of the deadline that requests may use: the rest is for reading their answers."""
+_LEFT_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    said: Sequence[Said]
+    answer: Answer | None = None
+    """None where nobody was asked."""
+    place: tuple[str, str] = ("", "")
+    """Balancer and pool that were asked."""
 
 
 class LoadBalancerDetector:
@@ -54,23 +67,39 @@ class LoadBalancerDetector:
             return []
         started_s = self._clock.monotonic_s()
         ticket = self._hearing.ticket()
-        named = self._balancers.named(mode.options)
-        answer: Answer | None = None
-        if isinstance(named, str):
-            words: Sequence[Said] = [Said(code="LB-ERROR", detail=named)] * len(targets)
-        else:
-            answer = await self._balancers.ask(*named, deadline_s * _MARGIN)
-            words = said(targets, answer)
+        look = await self._look(targets, mode.options, started_s + deadline_s * _MARGIN)
         at_us = self._clock.now_us()
         took_us = round((self._clock.monotonic_s() - started_s) * 1_000_000)
         seen = [
             observed(target, mode, one, at_us, took_us)
-            for target, one in zip(targets, words, strict=True)
+            for target, one in zip(targets, look.said, strict=True)
         ]
-        if answer is not None and not isinstance(named, str):
-            balancer, pool = named
-            self._hearing.polled(ticket, (balancer.name, pool), answer, seen)
+        if look.answer is not None:
+            self._hearing.polled(ticket, look.place, look.answer, seen)
         return seen
+
+    async def _look(
+        self, targets: Sequence[Target], options: Mapping[str, object], until_s: float
+    ) -> _Look:
+        balancer = self._balancers.named(options)
+        if isinstance(balancer, str):
+            return _Look(said=[Said(code="LB-ERROR", detail=balancer)] * len(targets))
+        if pool := _pool(options):
+            answer = await self._balancers.ask(balancer, pool, self._left_s(until_s))
+            return _Look(said=said(targets, answer), answer=answer, place=(balancer.name, pool))
+        found = await self._balancers.find(balancer, targets, self._left_s(until_s))
+        if isinstance(found, Failed):
+            detail = f"{balancer.name}: {found.why}"
+            return _Look(said=[Said(code=found.code, detail=detail)] * len(targets))
+        answer = await self._balancers.ask(balancer, found.pool, self._left_s(until_s))
+        if answer.is_no_pool:
+            self._balancers.lost(balancer, targets)
+        place = f"{balancer.name}/{found.words}, found by the nodes' addresses"
+        words = said(targets, replace(answer, place=place))
+        return _Look(said=words, answer=answer, place=(balancer.name, found.pool))
+
+    def _left_s(self, until_s: float) -> float:
+        return max(_LEFT_S, until_s - self._clock.monotonic_s())
 
     # --- what is heard -------------------------------------------------------------------------
 
@@ -84,8 +113,8 @@ class LoadBalancerDetector:
         sink: ports.Sink,
     ) -> None:
         """See `ports.Hearing`."""
-        named = self._balancers.named(mode.options)
-        place = None if isinstance(named, str) else (named[0].name, named[1])
+        named, pool = self._balancers.named(mode.options), _pool(mode.options)
+        place = (named.name, pool) if pool and not isinstance(named, str) else None
         self._hearing.listen(watch_id, targets, mode, interval_s, sink, place)
 
     def ignore(self, watch_id: str) -> None:
@@ -104,6 +133,12 @@ class LoadBalancerDetector:
     def ears(self) -> Sequence[ports.Ear]:
         """See `ports.Eared`."""
         return self._hearing.ears()
+
+
+def _pool(options: Mapping[str, object]) -> str:
+    """Return the pool that a policy names; empty where it names none."""
+    pool = options.get("pool")
+    return pool if isinstance(pool, str) else ""
 
 
 if TYPE_CHECKING:

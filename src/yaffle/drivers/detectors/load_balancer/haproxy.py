@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import csv
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
 from yaffle.clouds.http import Answer, HttpSession, one_line
 from yaffle.core import members
-from yaffle.drivers.detectors.load_balancer.pool import Failed, Member, Pool
+from yaffle.drivers.detectors.load_balancer.pool import Failed, Listed, Member, Pool, Pools
 from yaffle.drivers.detectors.load_balancer.settings import Balancer, Page, Socket
 
 ANSWER_MAX: Final = 16_777_216
@@ -23,16 +24,36 @@ _SERVER: Final = "2"
 """Column `type`: neither frontend (0) nor backend (1) nor listener (3)."""
 _NEEDED: Final = ("pxname", "svname", "status", "type")
 _NAMED_MAX: Final = 5
+_ALL: Final = "-1"
+"""Every proxy, for `show stat`."""
+
+Row = dict[str, str]
 
 
 async def ask(
     source: Socket | Page, balancer: Balancer, pool: str, session: HttpSession, *, within_s: float
 ) -> Pool:
     """Return the servers of `pool`, or why they cannot be told; the caller ends it at `within_s`."""
+    text = await _text(source, balancer, pool, session, within_s)
+    return text if isinstance(text, Failed) else read_csv(text, pool)
+
+
+async def ask_all(
+    source: Socket | Page, balancer: Balancer, session: HttpSession, *, within_s: float
+) -> Pools:
+    """Return every backend with its servers, in one request; as `ask`."""
+    text = await _text(source, balancer, _ALL, session, within_s)
+    return text if isinstance(text, Failed) else read_all(text)
+
+
+async def _text(
+    source: Socket | Page, balancer: Balancer, proxy: str, session: HttpSession, within_s: float
+) -> str | Failed:
+    """Return the CSV."""
     try:
         match source:
             case Socket():
-                return _read_socket(await _told(source, f"show stat {pool} 6 -1\n"), pool)
+                return _of_socket(await _told(source, f"show stat {proxy} 6 -1\n"), proxy)
             case Page():
                 answer = await session.request(
                     "GET",
@@ -42,7 +63,7 @@ async def ask(
                     deadline_s=within_s * 2,
                     answer_max=ANSWER_MAX,
                 )
-                return _read_page(answer, pool)
+                return _of_page(answer)
     except OSError as error:
         return Failed(code="LB-ERROR", why=error.strerror or type(error).__name__)
 
@@ -67,7 +88,7 @@ async def _told(source: Socket, command: str) -> bytes:
         writer.transport.abort()
 
 
-def _read_socket(told: bytes, pool: str) -> Pool:
+def _of_socket(told: bytes, pool: str) -> str | Failed:
     if len(told) > ANSWER_MAX:
         return Failed(code="LB-ERROR", why=f"an answer of more than {ANSWER_MAX} bytes")
     text = told.decode("utf-8", "replace")
@@ -77,10 +98,10 @@ def _read_socket(told: bytes, pool: str) -> Pool:
         return Failed(code="LB-ERROR", why=f"it says {one_line(text) or 'nothing'!r}")
     if not text.endswith("\n\n"):
         return Failed(code="LB-ERROR", why="its answer was cut short")
-    return read_csv(text, pool)
+    return text
 
 
-def _read_page(answer: object, pool: str) -> Pool:
+def _of_page(answer: object) -> str | Failed:
     if not isinstance(answer, Answer):
         return Failed(code="LB-ERROR", why=str(getattr(answer, "detail", "no answer")))
     if answer.cut:
@@ -90,11 +111,32 @@ def _read_page(answer: object, pool: str) -> Pool:
         return Failed(code="LB-ERROR", why=f"HTTP {answer.status}")
     if not text.startswith("# "):
         return Failed(code="LB-ERROR", why="no CSV; the URL has to end with ;csv")
-    return read_csv(text, pool)
+    return text
 
 
 def read_csv(text: str, pool: str) -> Pool:
     """Return the servers of `pool`; pure."""
+    found = _rows(text)
+    if isinstance(found, Failed):
+        return found
+    if not any(row["pxname"] == pool for row in found):
+        return Failed(code="LB-NO-POOL", why=_no_pool(found, pool))
+    return [_member(row) for row in found if row["pxname"] == pool and row["type"] == _SERVER]
+
+
+def read_all(text: str) -> Pools:
+    """Return every backend that has servers; pure."""
+    found = _rows(text)
+    if isinstance(found, Failed):
+        return found
+    by_pool: defaultdict[str, list[Member]] = defaultdict(list)
+    for row in found:
+        if row["type"] == _SERVER:
+            by_pool[row["pxname"]].append(_member(row))
+    return [Listed(pool=one, name=one, members=by_pool[one]) for one in sorted(by_pool)]
+
+
+def _rows(text: str) -> Sequence[Row] | Failed:
     rows = csv.reader(text.removeprefix("# ").splitlines(), strict=True)
     try:
         head = next(rows)
@@ -105,20 +147,17 @@ def read_csv(text: str, pool: str) -> Pool:
         return Failed(code="LB-ERROR", why=f"its answer lacks one of {', '.join(_NEEDED)}")
     if any(len(row) != len(head) for row in lines):
         return Failed(code="LB-ERROR", why="its answer was cut short")
-    found = [dict(zip(head, row, strict=True)) for row in lines]
-    if not any(row["pxname"] == pool for row in found):
-        return Failed(code="LB-NO-POOL", why=_no_pool(found, pool))
-    return [_member(row) for row in found if row["pxname"] == pool and row["type"] == _SERVER]
+    return [dict(zip(head, row, strict=True)) for row in lines]
 
 
-def _no_pool(rows: Sequence[dict[str, str]], pool: str) -> str:
+def _no_pool(rows: Sequence[Row], pool: str) -> str:
     names = sorted({row["pxname"] for row in rows if row["type"] == _SERVER})
     more = ", …" if len(names) > _NAMED_MAX else ""
     known = f"; it has {', '.join(names[:_NAMED_MAX])}{more}" if names else ""
     return f"it has no backend {pool!r}{known}"
 
 
-def _member(row: dict[str, str]) -> Member:
+def _member(row: Row) -> Member:
     # A server that is watched by its agent alone has nothing in the columns of the check.
     check = row.get("check_status", "") or row.get("agent_status", "")
     detail = row.get("last_chk", "") or row.get("last_agt", "")

@@ -40,19 +40,31 @@ def _one(places: set[int], claims: Mapping[int, int], pool: Sequence[Member]) ->
     return "LB-AMBIGUOUS" if more or claims[place] > 1 else pool[place]
 
 
-def _keys_of_member(member: Member) -> list[Key]:
+def places_of(members: Sequence[Member]) -> set[tuple[str, str]]:
+    """Return the addresses of the members, each with its port and without."""
+    return {place for member in members for place in _places(member)}
+
+
+def addresses(target: Target) -> set[tuple[str, str]]:
+    """Return the node's address, with its port where it has one; empty where it has none."""
+    ip, port = _ip(target.attributes.get("node_ip")), target.attributes.get("port")
+    return {(ip, "" if port in {None, ""} else str(port))} if ip else set()
+
+
+def _places(member: Member) -> list[tuple[str, str]]:
     host, _, port = member.address.rpartition(":")
     ip = _ip(host.strip("[]"))
-    return [member.name, (ip, port), (ip, "")] if ip else [member.name]
+    return [(ip, port), (ip, "")] if ip else []
+
+
+def _keys_of_member(member: Member) -> list[Key]:
+    return [member.name, *_places(member)]
 
 
 def _keys_of_node(target: Target) -> set[Key]:
-    keys: set[Key] = {target.name, target.node_id}
+    keys: set[Key] = {target.name, target.node_id, *addresses(target)}
     if target.physical_id:
         keys.add(target.physical_id)
-    ip, port = _ip(target.attributes.get("node_ip")), target.attributes.get("port")
-    if ip:
-        keys.add((ip, "" if port in {None, ""} else str(port)))
     return keys
 
 

@@ -9,7 +9,7 @@ answered badly or not at all.
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -17,17 +17,20 @@ from yaffle.clouds.http import one_line
 from yaffle.clouds.openstack import Client, Cloud, CloudsYaml, CloudUnavailable
 from yaffle.clouds.openstack.memory import Names
 from yaffle.core import members
-from yaffle.drivers.detectors.load_balancer.pool import Failed, Member, Pool
+from yaffle.drivers.detectors.load_balancer.pool import Failed, Listed, Member, Pool, Pools
 from yaffle.errors import NotFound, YaffleError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from yaffle.ports.clock import Clock
 
+T = TypeVar("T")
 SERVICE: Final = "load-balancer"
 PAGE: Final = 1000
 PAGES_MAX: Final = 20
+POOLS_MAX: Final = 32
+"""Pools with members that are looked through to find one: each is a request."""
 
 
 class _Link(msgspec.Struct):
@@ -44,6 +47,10 @@ class _Listed(msgspec.Struct):
     admin_state_up: bool = True
 
 
+class _Id(msgspec.Struct):
+    id: str
+
+
 class _Members(msgspec.Struct):
     members: list[_Listed]
     members_links: list[_Link] = []
@@ -51,10 +58,13 @@ class _Members(msgspec.Struct):
 
 class _Named(msgspec.Struct):
     id: str
+    name: str | None = None
+    members: list[_Id] = []
 
 
 class _Pools(msgspec.Struct):
     pools: list[_Named]
+    pools_links: list[_Link] = []
 
 
 class _NoPool(YaffleError):
@@ -71,14 +81,33 @@ class Octavia:
 
     async def ask(self, pool: str, *, within_s: float) -> Pool:
         """Return the members of `pool`, or why they cannot be told; TimeoutError after `within_s`."""
+        return await self._call(lambda client: self._members(client, pool), within_s)
+
+    async def ask_all(self, *, within_s: float) -> Pools:
+        """Return every pool of our project that has members; as `ask`."""
+        return await self._call(self._pools, within_s)
+
+    async def _call(self, work: Callable[[Client], T], within_s: float) -> T | Failed:
         try:
-            return await self._cloud.call(lambda client: self._members(client, pool), within_s)
+            return await self._cloud.call(work, within_s)
         except (_NoPool, NotFound) as error:
             return Failed(code="LB-NO-POOL", why=one_line(str(error)))
         except YaffleError as error:
             return Failed(code="LB-ERROR", why=one_line(str(error)))
 
-    def _members(self, client: Client, pool: str) -> Pool:
+    def _pools(self, client: Client) -> Sequence[Listed]:
+        # An administrator sees everybody's, and two projects may have the same addresses.
+        query: dict[str, str | int] = {"project_id": client.project_id, "limit": PAGE}
+        page = client.get(SERVICE, "/v2/lbaas/pools", query=query).parsed(_Pools)
+        filled = [one for one in page.pools if one.members]
+        if len(filled) > POOLS_MAX or any(link.rel == "next" for link in page.pools_links):
+            raise _NoPool(f"it has more than {POOLS_MAX} pools: name the one, options.pool")
+        return [
+            Listed(pool=one.id, name=one.name or one.id, members=self._members(client, one.id))
+            for one in filled
+        ]
+
+    def _members(self, client: Client, pool: str) -> Sequence[Member]:
         ident = pool if _is_id(pool) else self._id_of(client, pool)
         found: list[_Listed] = []
         for _ in range(PAGES_MAX):

@@ -28,3 +28,22 @@ class Failed:
 
 
 Pool = Sequence[Member] | Failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """One pool among all that a balancer has."""
+
+    pool: str
+    """What to ask for it by: HAProxy's backend, Octavia's id."""
+    name: str
+    """What a person calls it."""
+    members: Sequence[Member]
+
+    @property
+    def words(self) -> str:
+        """For messages."""
+        return self.name if self.pool == self.name else f"{self.name} ({self.pool})"
+
+
+Pools = Sequence[Listed] | Failed
