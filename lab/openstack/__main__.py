@@ -46,6 +46,7 @@ def _new(options: argparse.Namespace) -> Lab:
         computes=options.computes,
         heat=options.heat,
         octavia=options.octavia,
+        mistral=options.mistral,
         packages=options.packages,
         cache=options.cache,
     )
@@ -125,6 +126,7 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--computes", type=int, default=2, help="compute hosts (2)")
     what.add_argument("--heat", action="store_true", help="with Heat")
     what.add_argument("--octavia", action="store_true", help="with Octavia")
+    what.add_argument("--mistral", action="store_true", help="with Mistral")
     what.add_argument("--port-base", type=int, default=0, help="use the ports after this one")
     what.add_argument(
         "--packages", type=Path, default=HOME / "packages", help="Python of the cloud"

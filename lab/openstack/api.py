@@ -15,7 +15,13 @@ from lab.openstack.templates import ADMIN_PASSWORD
 CALL_S: Final = 60.0
 NOVA_VERSION: Final = "2.90"
 """Before 2.95, where an evacuated server arrives stopped."""
-_PATHS: Final = {"identity": "/v3", "compute": "/v2.1", "image": "/v2", "network": "/v2.0"}
+_PATHS: Final = {
+    "identity": "/v3",
+    "compute": "/v2.1",
+    "image": "/v2",
+    "network": "/v2.0",
+    "workflow": "/v2",
+}
 
 
 class Refused(LabError):
@@ -56,7 +62,7 @@ class Api:
         method: str,
         service: str,
         path: str,
-        body: Mapping[str, object] | bytes | None = None,
+        body: Mapping[str, object] | bytes | str | None = None,
     ) -> dict[str, Any]:
         """Call a service by its catalog type; return the document, empty where there is none.
 
@@ -73,15 +79,20 @@ class Api:
         return found
 
     def _send(
-        self, method: str, service: str, path: str, body: Mapping[str, object] | bytes | None
+        self,
+        method: str,
+        service: str,
+        path: str,
+        body: Mapping[str, object] | bytes | str | None,
     ) -> httpx.Response:
         url = f"{self._plan.url(service)}{_PATHS.get(service, '')}{path}"
         headers = {"X-Auth-Token": self._token or self._log_in()}
         if service == "compute":
             headers["OpenStack-API-Version"] = f"compute {NOVA_VERSION}"
         try:
-            if isinstance(body, bytes):
-                headers["Content-Type"] = "application/octet-stream"
+            if isinstance(body, bytes | str):
+                plain = isinstance(body, str)
+                headers["Content-Type"] = "text/plain" if plain else "application/octet-stream"
                 return self._http.request(method, url, headers=headers, content=body)
             return self._http.request(method, url, headers=headers, json=body)
         except httpx.TransportError as error:

@@ -15,13 +15,15 @@ from lab.openstack import (
     keystone,
     network,
     nova,
-    octavia,
     packages,
     placement,
     schemas,
     templates,
 )
 from lab.openstack.api import Api
+from lab.openstack.extras import Extra
+from lab.openstack.mistral import MISTRAL
+from lab.openstack.octavia import OCTAVIA
 from lab.openstack.plan import Plan
 from lab.openstack.processes import Processes, Service
 from lab.openstack.progress import Progress
@@ -42,7 +44,12 @@ def services(plan: Plan) -> list[Service]:
 def _late(plan: Plan) -> list[Service]:
     """Return what only some labs have: it delays nobody else."""
     found = heat.services(plan) if plan.heat else []
-    return found + (octavia.services(plan) if plan.octavia else [])
+    return found + [service for extra in _extras(plan) for service in extra.services(plan)]
+
+
+def _extras(plan: Plan) -> list[Extra]:
+    wanted = ((plan.octavia, OCTAVIA), (plan.mistral, MISTRAL))
+    return [extra for asked_for, extra in wanted if asked_for]
 
 
 def configure(plan: Plan) -> None:
@@ -75,9 +82,9 @@ def bring_up(plan: Plan, processes: Processes, progress: Progress) -> None:
         make_empty(plan, processes, api, progress, beside)
         with progress.stage("services"):
             _start_rest(plan, processes)
-        if plan.octavia:
-            with progress.stage("Octavia's packages and tables"):
-                octavia.prepare(plan, processes, api)
+        for extra in _extras(plan):
+            with progress.stage(f"{extra.name}'s packages and tables"):
+                extra.prepare(plan, processes, api)
         for service in _late(plan):
             # Only now: it imports itself while we wait for hosts to report, and delays nobody.
             processes.start(service)

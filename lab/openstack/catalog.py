@@ -83,6 +83,16 @@ def _service(api: Api, kind: str, name: str) -> str:
     return str(api.call("POST", "identity", "/services", {"service": wanted})["service"]["id"])
 
 
+def enter(api: Api, *, name: str, kind: str, url: str) -> None:
+    """Make a service's user and its place in the catalog; what is there stays."""
+    _service_user(api, name)
+    service = found_or_made(api, "service", name=name, extra={"type": kind})
+    there = api.get("identity", f"/endpoints?service_id={service}")["endpoints"]
+    known = {found["interface"]: (found["id"], found["url"]) for found in there}
+    for interface in ("public", "internal"):
+        _endpoint(api, service, interface, url, known.get(interface))
+
+
 def _endpoint(
     api: Api, service: str, interface: str, url: str, there: tuple[str, str] | None
 ) -> None:

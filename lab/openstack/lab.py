@@ -310,6 +310,7 @@ def new(
     computes: int = 2,
     heat: bool = False,
     octavia: bool = False,
+    mistral: bool = False,
     packages: Path = plans.HOME / "packages",
     cache: Path | None = plans.HOME / "cache",
 ) -> Lab:
@@ -324,6 +325,7 @@ def new(
             computes=max(computes, there.computes if there else 1),
             heat=heat or (there.heat if there else False),
             octavia=octavia or (there.octavia if there else False),
+            mistral=mistral or (there.mistral if there else False),
             packages=packages,
             cache=cache,
         )

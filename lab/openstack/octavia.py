@@ -8,31 +8,22 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from lab.openstack import catalog, database, packages, templates, wsgi
-from lab.openstack.errors import LabError, last_lines
-from lab.openstack.plan import HERE, Plan
-from lab.openstack.processes import Processes, Service
+from lab.openstack import extras, templates, wsgi
+from lab.openstack.errors import LabError
+from lab.openstack.extras import Extra
+from lab.openstack.plan import Plan
+from lab.openstack.processes import Service
 from lab.openstack.waiting import until
 
-if TYPE_CHECKING:
-    from lab.openstack.api import Api
-
-LOCK: Final = HERE / "requirements-octavia.lock"
 NAME: Final = "octavia"
-CATALOG_TYPE: Final = "load-balancer"
-TABLES_S: Final = 300.0
 TOLD_S: Final = 60.0
 
 
-def prepare(plan: Plan, processes: Processes, api: Api) -> None:
-    """Install it, make its database, and register it; what is there stays."""
-    packages.install(_packages(plan), LOCK)
+def _configure(plan: Plan) -> None:
     templates.write(
         plan,
         "octavia.conf",
@@ -41,29 +32,31 @@ def prepare(plan: Plan, processes: Processes, api: Api) -> None:
         database=templates.database(plan, NAME),
         token_check=templates.token_check(plan, NAME),
     )
-    mark = plan.done / NAME
-    if not mark.exists():
-        _make_tables(plan, processes)
-        mark.touch()
-    _register(plan, api)
 
 
-def services(plan: Plan) -> list[Service]:
+def _tables(plan: Plan) -> list[str]:
+    program = [str(extras.python(plan, NAME)), str(wsgi.INSIDE / "octavia_tables.py")]
+    return [*program, "--config-file", str(_config(plan))]
+
+
+def _services(plan: Plan) -> list[Service]:
     """Return its API, and the agent that providers speak with."""
-    served = wsgi.service(
-        plan,
-        NAME,
-        "octavia.wsgi.api",
-        at="balancing",
-        arguments=("--config-file", str(_config(plan))),
-        log=plan.log / "octavia.log",
-    )
-    rest = served.command[1:]
-    agent = (str(_packages(plan) / "bin" / "octavia-driver-agent"), *rest[-2:])
+    config, log = ("--config-file", str(_config(plan))), plan.log / "octavia.log"
+    program = str(extras.folder(plan, NAME) / "bin" / "octavia-driver-agent")
     return [
-        replace(served, command=(str(_python(plan)), *rest)),
-        Service(name="octavia-driver-agent", command=agent, log=plan.log / "octavia.log"),
+        extras.served(plan, NAME, "octavia.wsgi.api", at="balancing", arguments=config),
+        Service(name="octavia-driver-agent", command=(program, *config), log=log),
     ]
+
+
+OCTAVIA: Final = Extra(
+    name=NAME,
+    kind="load-balancer",
+    at="balancing",
+    configure=_configure,
+    tables=_tables,
+    services=_services,
+)
 
 
 def tell(plan: Plan, **objects: Sequence[Mapping[str, str]]) -> None:
@@ -80,45 +73,5 @@ def tell(plan: Plan, **objects: Sequence[Mapping[str, str]]) -> None:
         raise LabError(f"Octavia's agent does not take that: {answer!r}")
 
 
-def _make_tables(plan: Plan, processes: Processes) -> None:
-    database.renew(plan, [NAME])
-    log = plan.log / "schema-octavia.out"
-    program = [str(_python(plan)), str(wsgi.INSIDE / "octavia_tables.py")]
-    with log.open("w") as out:
-        done = subprocess.run(
-            [*program, "--config-file", str(_config(plan))],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            env=processes.environment({}),
-            timeout=TABLES_S,
-            check=False,
-        )
-    if done.returncode:
-        raise LabError(f"the tables of octavia cannot be made; {log} ends with\n{last_lines(log)}")
-
-
-def _register(plan: Plan, api: Api) -> None:
-    password = {"password": templates.SERVICE_PASSWORD}
-    project = catalog.found_or_made(api, "project", name="service", domain_id="default")
-    user = catalog.found_or_made(api, "user", name=NAME, domain_id="default", extra=password)
-    for role in ("admin", "service"):
-        catalog.grant(api, project=project, user=user, role=role)
-    service = catalog.found_or_made(api, "service", name=NAME, extra={"type": CATALOG_TYPE})
-    there = api.get("identity", f"/endpoints?service_id={service}")["endpoints"]
-    for interface in {"public", "internal"} - {endpoint["interface"] for endpoint in there}:
-        wanted = {"service_id": service, "interface": interface, "url": plan.url("balancing")}
-        wanted["region_id"] = templates.REGION
-        api.call("POST", "identity", "/endpoints", {"endpoint": wanted})
-
-
 def _config(plan: Plan) -> Path:
     return plan.etc / NAME / "octavia.conf"
-
-
-def _packages(plan: Plan) -> Path:
-    return plan.packages.with_name(NAME)
-
-
-def _python(plan: Plan) -> Path:
-    return _packages(plan) / "bin" / "python"

@@ -15,7 +15,7 @@ from lab.openstack.errors import LabError
 # Below the range from which Linux gives ports to outgoing connections: a service that is stopped for
 # a while must find its port free when it is started again.
 BASES: Final = range(20_000, 32_000, 20)
-PORTS_USED: Final = 12
+PORTS_USED: Final = 13
 # The kernel's limit for the name of a Unix socket is 107 bytes; PostgreSQL's takes the rest.
 STATE_LENGTH_MAX: Final = 70
 HERE: Final = Path(__file__).resolve().parent
@@ -79,6 +79,16 @@ class Ports:
         """Octavia's API."""
         return self.base + 10
 
+    @property
+    def clustering(self) -> int:
+        """Kept free for a clustering service under test or beside ours."""
+        return self.base + 11
+
+    @property
+    def workflow(self) -> int:
+        """Mistral's API."""
+        return self.base + 12
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -89,6 +99,7 @@ class Plan:
     computes: int = 2
     heat: bool = False
     octavia: bool = False
+    mistral: bool = False
     packages: Path = HOME / "packages"
     cache: Path | None = HOME / "cache"
     """Where the empty cloud is kept between labs; None: not kept."""
@@ -185,6 +196,7 @@ def load(state: Path) -> Plan:
         computes=words["computes"],
         heat=words["heat"],
         octavia=words.get("octavia", False),
+        mistral=words.get("mistral", False),
         packages=Path(words["packages"]),
         cache=Path(words["cache"]) if words["cache"] else None,
     )

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -64,10 +64,15 @@ def make(plan: Plan, processes: Processes) -> None:
 def _fill(plan: Plan, processes: Processes, name: str) -> None:
     commands, databases = PARTS[name]
     database.renew(plan, databases)
+    fill(plan, processes, name, [str(plan.python), str(INSIDE / "manage.py"), *commands(plan)])
+
+
+def fill(plan: Plan, processes: Processes, name: str, command: Sequence[str]) -> None:
+    """Run what makes a service's tables; raises LabError with its last words."""
     log = plan.log / f"schema-{name}.out"
     with log.open("w") as out:
         done = subprocess.run(
-            [str(plan.python), str(INSIDE / "manage.py"), *commands(plan)],
+            command,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

@@ -145,15 +145,18 @@ def test_silence_is_not_failure(ours: MistralWorkflow, theirs: Mistral, manner: 
 def test_one_that_is_late_is_cancelled_and_nothing_else_is(
     ours: MistralWorkflow, theirs: Mistral
 ) -> None:
-    late, early, foreign = new(), new(), new()
-    for ident in (late, early, foreign):
+    late, just, early, foreign = new(), new(), new(), new()
+    for ident in (late, just, early, foreign):
         submit(ours, ident, timeout_s=30)
     theirs.age(late, 31)
+    # When the timeout is over nobody asks any more.
+    theirs.age(just, 28)
     theirs.age(early, 20)
     theirs.age(foreign, 3600)
     theirs.executions[foreign]["description"] = "started by hand"
-    assert poll(ours, late).state is ProgressState.FAILED
-    assert theirs.executions[late]["state"] == "CANCELLED"
+    for ident in (late, just):
+        assert poll(ours, ident).state is ProgressState.FAILED
+        assert theirs.executions[ident]["state"] == "CANCELLED"
     for ident in (early, foreign):
         assert poll(ours, ident).state is ProgressState.RUNNING
         assert theirs.executions[ident]["state"] == "RUNNING"

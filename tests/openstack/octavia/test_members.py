@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from lab.openstack import Lab, octavia
-from lab.openstack.waiting import until_answers
 from tests.contract.load_balancer.test_haproxy import mode, node
 from tests.openstack.cloud import Cloud
 
@@ -33,11 +32,7 @@ NODES = [node("web-0"), node("a", node_ip="10.0.0.2"), node("web-2"), node("stra
 @pytest.fixture
 def balancers(lab: Lab) -> Iterator[Lab]:
     """The lab, with Octavia in it."""
-    octavia.prepare(lab.plan, lab.processes, lab.api)
-    services = octavia.services(lab.plan)
-    for service in services:
-        lab.processes.start(service)
-        until_answers(lab.processes, service)
+    services = octavia.OCTAVIA.start(lab.plan, lab.processes, lab.api)
     yield lab
     lab.processes.stop(services)
 

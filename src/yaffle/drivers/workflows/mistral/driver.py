@@ -3,7 +3,8 @@
 Mistral answers a second request for the same id with the execution that is there, so sending again
 is always safe, as long as it keeps executions for longer than a workflow takes. Rules for what is
 not known are those of HTTP workflows: silence is RUNNING, never FAILED, since the workflow may be at
-work. One that is not over by its timeout is cancelled, and has failed only once that is read back.
+work. One that is not over shortly before its timeout is cancelled, and has failed only once that is
+read back.
 """
 
 from __future__ import annotations

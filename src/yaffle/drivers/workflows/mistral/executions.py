@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from yaffle.model.bounds import POLL_MAX_S
 from yaffle.model.operations import Progress, ProgressState
 from yaffle.model.shapes import prepared
 
@@ -30,6 +31,10 @@ STATES: Final[Mapping[str, tuple[ProgressState, str]]] = MappingProxyType(
 )
 """Every state that Mistral knows; another one is not known to have ended."""
 
+LAST_S: Final = POLL_MAX_S + 3.0
+"""Before its timeout a workflow is cancelled: a poll falls into that, and has the time for it."""
+LAST_SHARE: Final = 0.25
+"""Of its timeout that is at most."""
 _DETAIL_MAX: Final = 400
 
 
@@ -69,10 +74,16 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
             return None
 
     def is_late(self, now_us: int) -> bool:
-        """Whether its own timeout is over: a workflow must not go on beside the next rung."""
+        """Whether its own timeout is all but over: a workflow must not go on beside the next rung.
+
+        At the timeout nobody asks any more, and what is sent a moment before has no time to arrive.
+        """
         note = self.note()
         try:
             began = datetime.strptime(self.created_at, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
         except ValueError:
             return False
-        return note is not None and now_us / 1e6 > began.timestamp() + note.timeout_s
+        if note is None:
+            return False
+        last_s = min(LAST_S, LAST_SHARE * note.timeout_s)
+        return now_us / 1e6 > began.timestamp() + note.timeout_s - last_s
