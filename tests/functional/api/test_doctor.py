@@ -8,9 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 from tests.functional.api.live import PREFIX, Live, running
 
 from yaffle.api.doctor import disk
+from yaffle.api.doctor.facts import TIDY_US
+from yaffle.engine.clock import SystemClock
+from yaffle.store.credentials import CredentialRow, ident_of, put
+from yaffle.store.tables import credentials
 
 
 @pytest.fixture
@@ -71,6 +76,25 @@ def test_the_database_away_is_a_finding_not_an_error(ailing: Live) -> None:
     with ailing.client() as client:
         assert client.post(f"{PREFIX}/stop", json={"reason": "x"}).status_code == 503
         assert client.get("/metrics").status_code == 200
+
+
+def test_a_trust_that_should_have_been_deleted_is_named(ailing: Live) -> None:
+    def trust(reference: str, at_us: int) -> CredentialRow:
+        return CredentialRow(
+            id=ident_of("prod", "shop", "ann", "trust"), cloud="prod", kind="trust", sealed="",
+            reference=reference, key_id="", project="shop", user="ann", created_us=at_us,
+            used_us=None, refused_us=None, refused_why="",
+        )  # fmt: skip
+
+    now_us = SystemClock().now_us()
+    ailing.write(lambda conn: put(conn, trust("t-1", 1)))
+    ailing.write(lambda conn: put(conn, trust("t-2", now_us)))
+    # It has its time.
+    assert checks(ailing)["trusts"]["status"] == "ok"
+    ailing.write(lambda conn: conn.execute(update(credentials).values(created_us=now_us - TIDY_US)))
+    found = checks(ailing)["trusts"]
+    assert (found["status"], "newer ones are still valid: t-1" in found["detail"]) == ("warn", True)
+    assert "openstack trust delete" in found["advice"]
 
 
 FULL = """

@@ -12,7 +12,10 @@ import pytest
 from tests.functional.cli.fake_cloud import PROJECT, READER, FakeCloud, served
 from tests.functional.cli.support import Done, run_here
 
+from yaffle.clouds.sealing import KeyFile
 from yaffle.engine.clock import SystemClock
+from yaffle.engine.credentials import StoredCredentials
+from yaffle.model.credentials import Credential, CredentialKind
 from yaffle.store.database import open_store
 
 CANARY = "canary-5f1d9c-secret"
@@ -110,6 +113,31 @@ def test_a_new_key_seals_everything_anew(desk: Desk) -> None:
     assert "1 sealed anew" in desk.ok("rotate").out
     assert stored(desk)[0][-1] != before
     assert "0 sealed anew, 1 already were" in desk.ok("rotate").out
+
+
+def test_a_trust_that_is_still_to_be_deleted_is_listed_with_the_reason(desk: Desk) -> None:
+    async def trusted_twice() -> None:
+        clock = SystemClock()
+        async with open_store(f"sqlite:///{desk.folder / 'yaffle.db'}", clock=clock) as store:
+            kept = StoredCredentials(store, KeyFile(desk.folder / "keys"), clock)
+            for reference in ("t-1", "t-2"):
+                await kept.put(
+                    Credential(
+                        id="", cloud="prod", project=PROJECT, user=READER, reference=reference,
+                        secret="", kind=CredentialKind.TRUST,
+                    )
+                )  # fmt: skip
+            await kept.not_deleted("prod", PROJECT, READER, "t-1", "it is not yours")
+
+    asyncio.run(trusted_twice())
+    listed = {row["reference"]: row for row in desk.ok("list", "--json").json["credentials"]}
+    assert (listed["t-1"]["kind"], listed["t-2"]["kind"]) == ("superseded_trust", "trust")
+    assert "not deleted in the cloud: it is not yours" in desk.ok("list").out
+    # It holds nothing that a new key would have to seal.
+    desk.ok("new-key", "--file", str(desk.folder / "keys"))
+    assert "1 sealed anew, 0 already were" in desk.ok("rotate").out
+    desk.ok("remove", listed["t-1"]["id"])
+    assert [row["reference"] for row in desk.ok("list", "--json").json["credentials"]] == ["t-2"]
 
 
 def test_a_key_that_is_lost_is_named_and_nothing_is_lost_with_it(desk: Desk) -> None:
