@@ -6,8 +6,10 @@ of its own: `make test-mistral`.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,15 @@ import pytest
 from lab.openstack import Lab
 from lab.openstack.mistral import MISTRAL
 from tests.acceptance.rig import Api, Server, poll, serving
+from tests.contract.workflows.targets import NODE
 from tests.openstack.cloud import Cloud
 from tests.openstack.people import Person, acts, entered, nobody, settings
+
+from yaffle.drivers.workflows.mistral import MistralWorkflow
+from yaffle.engine.clock import SystemClock
+from yaffle.model.ids import OperationId
+from yaffle.model.operations import Progress, ProgressState
+from yaffle.ports import DriverContext
 
 pytestmark = [
     pytest.mark.skipif(not os.environ.get("YAFFLE_MISTRAL"), reason="make test-mistral asks it"),
@@ -50,6 +59,7 @@ PROFILE = {
     "properties": {"flavor": "lab.tiny", "image": "lab-image", "networks": "none"},
 }
 HEAL_S = 180.0
+CALL_S = 30.0
 
 
 def rung(name: str) -> dict[str, Any]:
@@ -185,3 +195,43 @@ def test_a_projects_workflow_is_begun_by_its_own_users_leave(
     assert (done["state"], done["project_id"]) == ("SUCCESS", project.credentials.project_id)
     mine = (project.credentials.user_id, project.credentials.project_id)
     assert acts(lab, identity)[0] == ("start", *mine)
+
+
+def test_what_a_real_one_answers_means_what_we_take_it_for(project: Cloud) -> None:
+    where = {"cloud": project.name, "clouds_file": str(project.clouds_yaml)}
+    clock = SystemClock()
+    ours = MistralWorkflow(DriverContext(clock=clock, state_dir=Path(), settings=where))
+    given = {"node_id": "server-1"}
+
+    async def begin(name: str, ident: str, params: dict[str, str]) -> Progress:
+        return await ours.submit(
+            name, params, NODE, operation_id=OperationId(ident), timeout_s=60, deadline_s=CALL_S
+        )
+
+    async def ask(ident: str) -> Progress:
+        return await ours.poll("say", NODE, operation_id=OperationId(ident), deadline_s=CALL_S)
+
+    async def scene() -> None:
+        ident, nobody_knows = str(uuid.uuid4()), str(uuid.uuid4())
+        assert (await ask(nobody_knows)).state is ProgressState.ABSENT
+        for name, params, said in (
+            ("unheard-of", given, "Workflow not found"),
+            ("say", {}, "Invalid input"),
+            ("say", {**given, "x": "1"}, "Invalid input"),
+        ):
+            refused = await begin(name, nobody_knows, params)
+            assert refused.state is ProgressState.FAILED, refused
+            assert said in refused.detail
+        assert (await ask(nobody_knows)).state is ProgressState.ABSENT
+        # Whoever does not know whether it has begun asks again, and at the same time.
+        async with asyncio.TaskGroup() as group:
+            for _ in range(3):
+                group.create_task(begin("say", ident, given))
+        async with asyncio.timeout(60):
+            while (done := await ask(ident)).state is ProgressState.RUNNING:
+                await clock.sleep(0.3)
+        assert done.state is ProgressState.DONE, done
+        assert (await begin("say", ident, given)).state is ProgressState.DONE
+        assert [one["id"] for one in executions(project)] == [ident]
+
+    asyncio.run(scene())
