@@ -315,8 +315,12 @@ def test_a_copy_made_late_is_adopted() -> None:
         s.plan.rules.append(Rule(fault=Fault.LATE, call="submit:CREATE", delay_s=50, times=1))
         s.plan.rules.append(Rule(fault=Fault.HANG, call="submit:CREATE", times=60))
         victim = s.node_ids()[0]
+        s.world.kill(victim)
+        while not s.world.alive(victim):
+            await s.clock.sleep(0.05)
+        # Ill from its first moment: one that is well is taken for the node's own by the watch.
         s.world.hang(victim)
-        await s.clock.sleep(100)
+        await s.clock.sleep(50)
         s.plan.rules.clear()
         await s.until(s.all_well, 300, "healed")
         await s.commands.delete_node(victim, by="op")

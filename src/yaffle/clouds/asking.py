@@ -17,7 +17,7 @@ import structlog
 from yaffle.core.outcomes import OUTCOMES, judge
 from yaffle.core.readings import Seen
 from yaffle.errors import DependencyError
-from yaffle.model.health import Hint, Observation
+from yaffle.model.health import Hint, Observation, OtherCopy
 from yaffle.model.operations import Target
 from yaffle.model.policy import DetectionMode
 from yaffle.ports.context import DriverContext
@@ -53,6 +53,8 @@ class Question(Generic[AnswerT]):
     """Why a profile without that call cannot be asked: follows its name."""
     error: str
     timeout: str
+    copy_of: Callable[[Target, AnswerT], OtherCopy | None] = lambda _target, _answer: None
+    """The copy that an answer is about, where it is another than the one that was asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,14 @@ class Asker(Generic[AnswerT]):
         """Return one observation per target, in order."""
         asked = await self.ask(targets, deadline_s=deadline_s)
         return [
-            observation(target, mode, one.seen, at_us=one.at_us, took_us=one.took_us)
+            observation(
+                target,
+                mode,
+                one.seen,
+                at_us=one.at_us,
+                took_us=one.took_us,
+                copy=None if one.answer is None else self._question.copy_of(target, one.answer),
+            )
             for target, one in zip(targets, asked, strict=True)
         ]
 
@@ -166,6 +175,7 @@ def observation(
     took_us: int = 0,
     authoritative: bool = False,
     hint: Hint | None = None,
+    copy: OtherCopy | None = None,
 ) -> Observation:
     """Return a row of the outcome table as an observation of `target`; the detail is cut short."""
     code, detail, word = seen
@@ -181,4 +191,5 @@ def observation(
         backend_status=word,
         authoritative=authoritative,
         hint=hint,
+        copy=copy,
     )

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from yaffle.model.health import OtherCopy
+
 if TYPE_CHECKING:
-    from yaffle.model.operations import Reading
+    from yaffle.model.operations import Reading, Target
 
 Seen = tuple[str, str, str]
 """Code of `core.outcomes`, detail, the backend's own word."""
@@ -33,3 +35,15 @@ def classify(reading: Reading) -> Seen:
     else:
         code = "ST-DOWN"
     return code, f"{word}: {reading.detail}" if reading.detail else word, word
+
+
+def other_copy(target: Target, reading: Reading) -> OtherCopy | None:
+    """Return the copy that was read, if it is not the one that we know of; one of ours came late.
+
+    A request that was given up may have made one after all. What is not there any more is nobody's
+    copy, whatever the backend remembers of it.
+    """
+    present = reading.physical_id if reading.exists else ""
+    if not isinstance(present, str) or present in {"", target.physical_id}:
+        return None
+    return OtherCopy(known=target.physical_id, present=present, host=str(reading.host))

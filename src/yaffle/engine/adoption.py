@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from yaffle.core.readings import other_copy
 from yaffle.engine.calls import Failure, ask_driver
 from yaffle.model.bounds import ADOPT_S
 from yaffle.model.operations import Reading
@@ -35,12 +36,11 @@ async def adopted(step: Step) -> Step:
     )
     if isinstance(found, Failure) or len(found) != 1 or not isinstance(found[0], Reading):
         return step
-    # What is not there any more is nobody's copy, whatever the backend remembers of it.
-    present = found[0].physical_id if found[0].exists else ""
-    if not isinstance(present, str) or present in {"", step.target.physical_id}:
+    other = other_copy(step.target, found[0])
+    if other is None:
         return step
-    log.warning("copy adopted", node=step.node.name, physical_id=present)
-    return replace(step, target=replace(step.target, physical_id=present))
+    log.warning("copy adopted", node=step.node.name, physical_id=other.present)
+    return replace(step, target=replace(step.target, physical_id=other.present))
 
 
 def knowing(step: Step, outcome: Outcome) -> Outcome:

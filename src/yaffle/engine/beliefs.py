@@ -45,6 +45,8 @@ class Beliefs:
         """All whose belief may differ from what is stored, and perhaps some whose does not."""
         self._outlived: set[NodeId] = set()
         """Those whose row bears a status that a healthy node without an action sheds."""
+        self._strayed: set[NodeId] = set()
+        """Those of which the backend has another copy than the one in their row."""
         self._behind: set[NodeId] = set()
         """Nodes that began anew; what their row says is compared when they have been judged."""
         self._due: list[tuple[int, NodeId]] = []
@@ -62,6 +64,7 @@ class Beliefs:
             if before is None:
                 continue
             self.seen.add(one.node_id)
+            self._note_copy(one)
             after = observe(before, one, detection, now_us)
             self._put(before, after)
             if _alike(before, after):
@@ -72,6 +75,12 @@ class Beliefs:
             self._unsaved.add(one.node_id)
             self._schedule(after, detection, now_us)
         return changed
+
+    def _note_copy(self, one: Observation) -> None:
+        if one.copy is not None:
+            self._strayed.add(one.node_id)
+        elif self._strayed:
+            self._strayed.discard(one.node_id)
 
     def resettle(self) -> None:
         """Let all counts begin again: what was seen before counts no more."""
@@ -166,6 +175,8 @@ class Beliefs:
     def unsaved(self, *, disturbed: bool) -> Mapping[NodeId, NodeMemory]:
         """Return the beliefs that differ from what is stored, or shed a status that outlived itself.
 
+        And those of nodes whose copy is another than their row says.
+
         `disturbed`: an action of the cluster is under way, and the statuses are its own.
         """
         found = {
@@ -175,18 +186,21 @@ class Beliefs:
         }
         self._unsaved = set(found)
         if not disturbed:
-            healthy = (i for i in self._outlived if self.memories[i].health is Health.HEALTHY)
+            due = self._outlived | self._strayed
+            healthy = (i for i in due if self.memories[i].health is Health.HEALTHY)
             found |= {i: self.memories[i] for i in healthy}
         return found
 
     @property
     def is_unsaved(self) -> bool:
         """Whether anything may differ from what is stored."""
-        return bool(self._unsaved)
+        return bool(self._unsaved or self._strayed)
 
     def stored(self, saved: Mapping[NodeId, Saved]) -> None:
         """Note what has been written."""
         self._saved.update(saved)
+        # Where the row could not take it now, the next answer says it again.
+        self._strayed.difference_update(saved)
 
     # --- indexes -------------------------------------------------------------------------------
 
@@ -223,7 +237,14 @@ class Beliefs:
         self.counts[self.memories.pop(ident).health] -= 1
         for index in (self._saved, self._graces, self._due_of):
             index.pop(ident, None)
-        for group in (self.seen, self.sick, self._unsaved, self._outlived, self._behind):
+        for group in (
+            self.seen,
+            self.sick,
+            self._unsaved,
+            self._outlived,
+            self._strayed,
+            self._behind,
+        ):
             group.discard(ident)
 
     def _schedule(self, memory: NodeMemory, detection: Detection, now_us: int) -> None:

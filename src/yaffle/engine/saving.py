@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import structlog
+
 from yaffle.core import problems, retry
 from yaffle.core.cluster_status import judge
 from yaffle.core.freshness import voting
@@ -13,7 +15,7 @@ from yaffle.engine import news
 from yaffle.engine.outages import NO_HOSTS, Counts, Outages, lost_hosts, sight_of
 from yaffle.engine.targets import retry_of
 from yaffle.errors import StaleEpoch
-from yaffle.model.health import ClusterStatus, Health, NodeStatus
+from yaffle.model.health import ClusterStatus, Health, NodeStatus, Outcome
 from yaffle.model.incident import IncidentState
 from yaffle.store import actions, catalog, incidents, leases
 
@@ -24,8 +26,12 @@ if TYPE_CHECKING:
     from yaffle.engine.kit import Kit
     from yaffle.engine.scene import Scene
     from yaffle.engine.session import Session
+    from yaffle.model.health import OtherCopy
     from yaffle.model.ids import ClusterId, IncidentId, NodeId
     from yaffle.store.records import ActionRow, IncidentRow, NodeRow
+
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +183,7 @@ def _values_of(
     if memory.health is Health.UNHEALTHY:
         values |= _fell_ill(kit, conn, scene, row, memory, around, now_us)
     elif memory.health is Health.HEALTHY:
+        values |= _adopted(conn, row, memory, around, now_us)
         ends_as = IncidentState.ALREADY_HEALTHY
         values |= _is_well(kit, conn, row, around, now_us, ends_as, "by itself")
     elif not voting(scene.policy.detection):
@@ -184,6 +191,45 @@ def _values_of(
     elif row.health == Health.UNHEALTHY:
         _in_doubt(kit, conn, row, memory, around, now_us)
     return values
+
+
+def _adopted(
+    conn: Connection, row: NodeRow, memory: NodeMemory, around: _Around, now_us: int
+) -> dict[str, object]:
+    """Take the copy that is well for the node's own; a recovery does so itself.
+
+    While the row names the one that is gone, nobody hears what happens to the other.
+    """
+    other = stray_of(memory)
+    if other is None or other.known != row.physical_id or around.recovering(row.id):
+        return {}
+    log.warning("copy adopted", node=row.name, physical_id=other.present)
+    news.node_event(
+        conn,
+        row,
+        at_us=now_us,
+        action="ADOPT_COPY",
+        status="end",
+        reason=f"{other.present} bears its mark and is well; {other.known} is gone",
+        level=30,
+        data={"known": other.known, "present": other.present},
+    )
+    adopted: dict[str, object] = {"physical_id": other.present}
+    if other.host:
+        adopted["attributes"] = {**row.attributes, "host": other.host}
+    return adopted
+
+
+def stray_of(memory: NodeMemory) -> OtherCopy | None:
+    """Return the copy that is well in place of the one we know of; None where it is that one."""
+    return next(
+        (
+            t.last.copy
+            for t in memory.tracks.values()
+            if t.last is not None and t.last.copy is not None and t.last.outcome is Outcome.PASS
+        ),
+        None,
+    )
 
 
 def _verified_since(row: NodeRow, memory: NodeMemory) -> bool:

@@ -75,6 +75,18 @@ class Hint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OtherCopy:
+    """The backend holds another copy of a node than the one we know of: it came about late."""
+
+    known: str
+    """The copy that we asked for, which is there no more (`physical_id`)."""
+    present: str
+    """The one that bears the node's mark instead."""
+    host: str = ""
+    """The machine under it, where the backend tells."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """One timestamped answer to one question about one node."""
 
@@ -96,6 +108,8 @@ class Observation:
     """Satisfies `fall` at once: asked because the backend itself reported the event."""
     hint: Hint | None = None
     """Set by detectors that hear or read what happened, not only that something did."""
+    copy: OtherCopy | None = None
+    """Set where the answer is about another copy than the one that was asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

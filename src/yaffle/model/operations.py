@@ -98,6 +98,8 @@ class Reading:
     physical_id: str = ""
     event: str = ""
     """What must have happened to it, in seed 1's words (PAUSE, POWER_OFF, SOFT_DELETE, …)."""
+    host: str = ""
+    """The machine under it, as nodes' attributes name it; empty where the backend does not tell."""
     stuck: bool = False
     """What the backend is doing to it moves no more: a failure, whatever `up` is."""
 

@@ -1,0 +1,109 @@
+"""A copy that came about after its request was given up, and is well: it is the node's own from then on.
+
+While the row names the one that is gone, nobody hears what happens to the other, and a person who
+looks for it in the cloud looks for the wrong one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+from tests.sim.stage import Stage, policy, stage
+
+from yaffle.model.ids import NodeId
+from yaffle.store import actions, catalog
+from yaffle.store.tables import events
+from yaffle.testing import Fault, Rule, run_virtual
+
+RECREATE = [{"name": "RECREATE", "timeout": 30}]
+ONCE = {"attempts": 1, "backoff": 3600, "max_backoff": 3600, "stable_after": 60}
+
+
+async def _row(s: Stage, ident: NodeId) -> tuple[str, str]:
+    (found,) = [(n.physical_id, n.health) for n in await s.nodes() if n.id == ident]
+    return found
+
+
+async def _adoptions(s: Stage) -> Sequence[str]:
+    asked = select(events.c.reason).where(events.c.action == "ADOPT_COPY")
+    return await s.store.read(lambda conn: conn.execute(asked).scalars().all())
+
+
+def _given_up(s: Stage, victim: NodeId, *, arrives_s: float) -> None:
+    """Let the node die, and the request for its next copy get no answer, and come true too late."""
+    s.plan.rules.append(Rule(fault=Fault.LATE, call="submit:CREATE", delay_s=arrives_s, times=1))
+    s.plan.rules.append(Rule(fault=Fault.HANG, call="submit:CREATE", times=60))
+    s.world.kill(victim)
+
+
+def test_a_late_copy_that_is_well_is_the_nodes_own() -> None:
+    async def story() -> None:
+        async with stage(11) as s:
+            s.start()
+            await s.build(3, policy(actions=RECREATE, retry=ONCE))
+            victim = s.node_ids()[0]
+            before, _ = await _row(s, victim)
+            _given_up(s, victim, arrives_s=90)
+            await s.until(lambda: _is(s, victim, "unhealthy"), 60, "seen to be dead")
+            await s.until(lambda: _is(s, victim, "healthy"), 200, "its late copy was seen")
+            (late,) = s.world.alive(victim)
+            assert late.physical_id != before
+            await s.until(lambda: _is_of(s, victim, late.physical_id), 20, "taken for its own")
+            assert await _adoptions(s) == [
+                f"{late.physical_id} bears its mark and is well; {before} is gone"
+            ]
+            await s.clock.sleep(100)
+            assert len(await _adoptions(s)) == 1, "told again and again"
+
+    run_virtual(story, seed=11, wall_s=100)
+
+
+def test_who_is_being_recovered_is_left_to_the_recovery() -> None:
+    """Its copy is well while the action still waits for an answer, which comes to nothing."""
+
+    async def story() -> None:
+        async with stage(12) as s:
+            s.start()
+            await s.build(3, policy(actions=RECREATE, retry=ONCE))
+            victim = s.node_ids()[0]
+            before, _ = await _row(s, victim)
+            s.plan.rules.append(Rule(fault=Fault.HANG, call="poll:CREATE", times=60))
+            _given_up(s, victim, arrives_s=1)
+            await s.until(lambda: _is(s, victim, "unhealthy"), 60, "seen to be dead")
+            await s.until(lambda: _is(s, victim, "healthy"), 60, "its late copy was seen")
+            (late,) = s.world.alive(victim)
+            while await s.store.read(actions.unfinished):
+                assert await _row(s, victim) == (before, "healthy")
+                await s.clock.sleep(0.5)
+            ended_s = s.clock.monotonic_s()
+            await s.until(lambda: _is_of(s, victim, late.physical_id), 15, "its id is known")
+            assert ended_s - late.started_s > 5, "the action was over at once"
+            assert len(await _adoptions(s)) == 1
+
+    run_virtual(story, seed=12, wall_s=100)
+
+
+def test_a_row_that_names_another_copy_is_mended_though_nothing_ever_failed() -> None:
+    """As engines left it that did not know better."""
+
+    async def story() -> None:
+        async with stage(13) as s:
+            s.start()
+            await s.build(3, policy())
+            victim = s.node_ids()[0]
+            (present,) = s.world.alive(victim)
+            stale = {victim: {"physical_id": "one-that-is-gone"}}
+            await s.store.write(lambda conn: catalog.set_nodes(conn, stale, s.clock.now_us()))
+            await s.until(lambda: _is_of(s, victim, present.physical_id), 60, "mended")
+            assert len(await _adoptions(s)) == 1
+
+    run_virtual(story, seed=13, wall_s=100)
+
+
+async def _is(s: Stage, ident: NodeId, health: str) -> bool:
+    return (await _row(s, ident))[1] == health
+
+
+async def _is_of(s: Stage, ident: NodeId, physical_id: str) -> bool:
+    return (await _row(s, ident))[0] == physical_id
