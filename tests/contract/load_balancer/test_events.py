@@ -22,12 +22,14 @@ from tests.contract.load_balancer.proxy import HAVE, Proxy, Web, proxied, until,
 from tests.contract.load_balancer.test_haproxy import detector, mode, node
 
 from yaffle.drivers.detectors.load_balancer import LoadBalancerDetector
-from yaffle.drivers.detectors.load_balancer.ear import AGAIN_S, BURST, PACE_S, Ear
+from yaffle.drivers.detectors.load_balancer.ear import AGAIN_S, BURST, PACE_S, TURN, Ear
 from yaffle.drivers.detectors.load_balancer.lines import LINE_MAX
 from yaffle.drivers.detectors.load_balancer.settings import Socket
 from yaffle.engine.clock import SystemClock
 from yaffle.model.health import Observation, Outcome
 from yaffle.model.operations import Target
+from yaffle.testing.clock import VirtualClock
+from yaffle.testing.loop import run_virtual
 
 INTERVAL_S = 600.0
 SOON_S = 3.0
@@ -311,6 +313,37 @@ def test_a_sender_is_known_by_whichever_name_of_its_address() -> None:
     ):
         assert ear._is_known((address, 5140)) is known
     assert not ear._is_known(None)
+
+
+def test_the_pace_is_ours() -> None:
+    told: list[bytes] = []
+    port, clock = free_udp_port(), VirtualClock()
+    ear = Ear(
+        Socket(host="127.0.0.1", port=port), (), clock=clock, hear=told.append, counts=Counter()
+    )
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(ear.run())
+            await asyncio.sleep(1)
+            with sending(f"127.0.0.1:{port}") as send:
+                for number in range(BURST + 44):
+                    send(b"%d" % number)
+                await asyncio.sleep(PACE_S / 2)
+                assert len(told) == BURST
+                # What is beyond waits in the system's buffer, and comes in its turn.
+                await asyncio.sleep(PACE_S)
+                assert [int(one) for one in told] == list(range(BURST + 44))
+                # Who sends them one by one gets no more turns than who sends them together.
+                await asyncio.sleep(1)
+                told.clear()
+                for _ in range(200):
+                    send(b"1")
+                    await asyncio.sleep(PACE_S / 1000)
+                assert len(told) <= BURST / TURN + 5
+            task.cancel()
+
+    run_virtual(run)
 
 
 # --- places ---

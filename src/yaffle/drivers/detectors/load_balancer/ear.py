@@ -33,6 +33,10 @@ log = structlog.get_logger(__name__)
 BURST: Final = 256
 """Datagrams that are read before others have their turn; with `PACE_S` some 5,000 a second at most."""
 PACE_S: Final = 0.05
+TURN: Final = 16
+"""Each time that we look counts for so many: who sends them singly must not keep us busy with that."""
+BUFFER_BYTES: Final = 1_048_576
+"""Asked of the system, which may give less: a thousand servers may go down at once."""
 AGAIN_S: Final = 2.0
 """After a place was not to be had; and so often we look whether our path is still our path."""
 MODE: Final = 0o660
@@ -80,20 +84,26 @@ class Ear:
         try:
             log.info("listening", place=self.place.words)
             self.fault, self._dropped = "", 0
+            left, at_s = float(BURST), self._clock.monotonic_s()
             while _identity(self.place.path) == mine:
-                if await _readable(sock):
-                    self._burst(sock)
+                if not await _readable(sock):
+                    continue
+                now_s = self._clock.monotonic_s()
+                left, at_s = min(BURST, left + (now_s - at_s) * BURST / PACE_S), now_s
+                left -= max(TURN, self._read(sock, int(left)))
+                if left < TURN:
                     await self._clock.sleep(PACE_S)
         finally:
             if mine is not None and _identity(self.place.path) == mine:
                 _remove(self.place.path)
 
-    def _burst(self, sock: socket.socket) -> None:
-        for _ in range(BURST):
+    def _read(self, sock: socket.socket, most: int) -> int:
+        """Read what there is; return how many it were."""
+        for count in range(most):
             try:
                 data, ancillary, flags, sender = sock.recvmsg(LINE_MAX, _ANCILLARY)
             except BlockingIOError:
-                return
+                return count
             for level, kind, number in ancillary:
                 if (level, kind) == (socket.SOL_SOCKET, _DROPS):
                     self._count_dropped(int.from_bytes(number[:4], sys.byteorder))
@@ -103,6 +113,7 @@ class Ear:
                 self._counts["of a stranger"] += 1
             else:
                 self._hear(data)
+        return most
 
     def _count_dropped(self, total: int) -> None:
         # The kernel's count has 32 bits, and begins with the socket.
@@ -129,6 +140,7 @@ def _bound(place: Socket) -> socket.socket:
         sock.setblocking(False)
         with suppress(OSError):
             sock.setsockopt(socket.SOL_SOCKET, _DROPS, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
         sock.bind((place.host, place.port))
     except OSError:
         sock.close()
