@@ -291,6 +291,16 @@ WHY: Final[Example] = {
     },
     "doing": None,
     "last": [INCIDENT],
+    "last_try": [
+        {
+            "operation": "RECREATE",
+            "stage": "create",
+            "result": "failed",
+            "detail": "Quota exceeded for cores",
+            "ended_us": 1_792_000_000_000_000,
+            "ended_at": "2026-10-14T17:46:40.000000Z",
+        }
+    ],
     "retry": NODE["retry"],
     "bound": ["detect + prepare + fence + recover <= 689.5 s"],
     "lines": ["web-1 (cluster web) is unhealthy since 2026-10-14T17:46:40Z (12 s)."],

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import bindparam, insert, select, update
 
-from yaffle.model.ids import ActionId, OperationId
+from yaffle.model.ids import ActionId, IncidentId, OperationId
 from yaffle.store import actions
 from yaffle.store.records import StepRow, load
+from yaffle.store.tables import actions as work
 from yaffle.store.tables import proofs, steps
 
 if TYPE_CHECKING:
@@ -29,6 +30,16 @@ ENDED: Final = "ended"
 _MINE: Final = (steps.c.action_id == bindparam("ident")) & (steps.c.seq == bindparam("number"))
 _STEP: Final = select(steps).where(_MINE)
 _STEPS: Final = select(steps).where(steps.c.action_id == bindparam("ident")).order_by(steps.c.seq)
+_LAST_FAILURE: Final = (
+    select(work.c.id)
+    .where(
+        work.c.incident_id == bindparam("ident"),
+        work.c.action == "NODE_RECOVER",
+        work.c.status == actions.FAILED,
+    )
+    .order_by(work.c.end_us.desc(), work.c.id)
+    .limit(1)
+)
 _SET: Final = update(steps).where(_MINE)
 _INSERT: Final = insert(steps)
 _PROOF: Final = select(proofs.c.id).where(proofs.c.id == bindparam("ident"))
@@ -39,6 +50,12 @@ def of_action(conn: Connection, action_id: ActionId) -> Sequence[StepRow]:
     """Return the journal of one action in order."""
     rows = conn.execute(_STEPS, {"ident": action_id})
     return [load(StepRow, r) for r in rows]
+
+
+def of_last_failure(conn: Connection, incident_id: IncidentId) -> Sequence[StepRow]:
+    """Return the journal of the newest recovery of an incident that has failed; empty without one."""
+    found = conn.execute(_LAST_FAILURE, {"ident": incident_id}).one_or_none()
+    return () if found is None else of_action(conn, ActionId(found.id))
 
 
 def begin(  # noqa: PLR0913 - an intent has that many parts

@@ -52,7 +52,12 @@ def _needs_a_human_everywhere(live: Live, ident: str) -> None:
     assert ack in said("node", "show", "web-1")
     assert "1 needs-human" in said("cluster", "list")
     assert "1 needs-human" in said("cluster", "show", "web")
-    assert ack in said("why", "web-1")
+    why = said("why", "web-1")
+    assert ack in why
+    # Not only that it rests or waits: why it could not be helped.
+    assert "The last try failed: " in why
+    assert "RECREATE, at its create: " in why
+    assert "the command ended at once" in why
     found = {c["name"]: c for c in live.call("GET", "/doctor")["checks"]}["needs a human"]
     assert found["status"] == "warn"
     assert f"web-1 (incident {ident})" in found["detail"]

@@ -167,6 +167,18 @@ def test_a_node_being_healed_says_the_step_and_since_when() -> None:
     assert answer(doing=doing).as_json()["doing"]["step_elapsed_s"] == 3.0  # type: ignore[index]
 
 
+def test_why_it_could_not_be_helped_is_told_rung_by_rung() -> None:
+    steps = [("START", "act", "it is locked"), ("RECREATE", "fence", "refused: it is locked")]
+    tried = [
+        {"operation": operation, "stage": stage, "result": "failed", "detail": detail}
+        for operation, stage, detail in steps
+    ]
+    told = "The last try failed: START: it is locked; RECREATE, at its fence: refused: it is locked"
+    assert told in answer(last_try=tried).lines()
+    assert answer(last_try=tried).as_json()["last_try"] == tried
+    assert not any("last try" in line for line in answer().lines())
+
+
 def test_what_would_make_the_answer_worth_less_is_said() -> None:
     text = " ".join(answer(watched=False, policy="", bound=()).lines())
     assert "No engine watches it right now" in text

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import pytest
 
 from yaffle.clouds.openstack.faults import CloudUnavailable
 from yaffle.clouds.openstack.memory import Memory
@@ -16,6 +17,7 @@ from yaffle.clouds.openstack.servers.tasks import Bounds, Tasks
 from yaffle.drivers.profiles.nova_server.creating import poll, submit
 from yaffle.drivers.profiles.nova_server.documents import Server
 from yaffle.drivers.profiles.nova_server.job import SETTLE_S, Job
+from yaffle.errors import BadRequest
 from yaffle.model.ids import ClusterId, NodeId, OperationId
 from yaffle.model.operations import Operation, Progress, ProgressState, Target
 
@@ -112,6 +114,19 @@ def asked(work: Any, made: Job) -> Progress | None:
     except CloudUnavailable:
         return None
     return found
+
+
+def test_what_nova_does_not_find_is_named_and_looked_up_anew() -> None:
+    class Refusing(Nova):
+        def create(self, body: Mapping[str, Any], **_: object) -> str:
+            raise BadRequest("POST compute /servers: Can not find requested image (HTTP 400)")
+
+    made = job(Refusing(), Clock())
+    with pytest.raises(BadRequest, match=r"find requested image .*; asked for flavor small$"):
+        submit(made)
+    looked: list[str] = []
+    made.memory.names.of("flavor p", "small", 1000.0, lambda name: looked.append(name) or name)  # type: ignore[func-returns-value]
+    assert looked == ["small"], "that name may be another's by now"
 
 
 def test_its_time_to_appear_begins_when_nova_answers_again() -> None:

@@ -54,6 +54,10 @@ class Names:
         self._found[what, given] = now_s, ident
         return ident
 
+    def forget(self) -> None:
+        """Look all of them up anew: one of them may mean something else by now, or nothing."""
+        self._found.clear()
+
 
 @dataclass(slots=True)
 class Memory:

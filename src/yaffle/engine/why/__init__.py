@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select
 
 from yaffle.core.freshness import voting
+from yaffle.core.ladder import Result, Stage
 from yaffle.core.quarantine import CAUSE as QUARANTINED
 from yaffle.core.verdict import EMPTY
 from yaffle.engine.quarantine import kept_of
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 __all__ = ["EXPLANATIONS", "Answer", "Why"]
 
 LAST_MAX = 3
+_NO_FURTHER = frozenset({Result.FAILED.value, Result.UNPROVED.value})
+_BESIDE = frozenset({Stage.EVIDENCE.value, Stage.SNAPSHOT.value})
+"""A recovery goes on without them."""
 
 
 class Why:
@@ -87,10 +91,28 @@ def _answer(
         held=_held(row, node, holder, decided),
         doing=_doing(conn, holder),
         last=[shown.incident(i) for i in past],
+        last_try=_last_try(conn, row, past[0]) if past else (),
         bound=_bound(policy),
         outage=_outage(conn, past[0]) if past else None,
         old_copies=_old_copies(conn, row),
     )
+
+
+def _last_try(conn: Connection, row: NodeRow, latest: IncidentRow) -> list[Shown]:
+    """Return the steps at which the last recovery that failed did not get on, rung by rung."""
+    if row.health == Health.HEALTHY:
+        return []
+    return [
+        {
+            "operation": step.operation,
+            "stage": step.stage,
+            "result": step.result,
+            "detail": step.detail,
+            **shown.times(ended=step.ended_us),
+        }
+        for step in journal.of_last_failure(conn, latest.id)
+        if step.result in _NO_FURTHER and step.stage not in _BESIDE
+    ]
 
 
 def _outage(conn: Connection, latest: IncidentRow) -> Shown | None:

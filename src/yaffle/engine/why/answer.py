@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from yaffle.core.hosts import Fault
+from yaffle.core.ladder import Stage
 from yaffle.core.verdict import Belief
 from yaffle.engine.queries.decisions import sentence
 from yaffle.engine.queries.shown import Shown, iso
@@ -96,6 +97,8 @@ class Answer:
     held: Held | None
     doing: Doing | None
     last: Sequence[Shown]
+    last_try: Sequence[Shown] = ()
+    """Where the newest recovery that failed did not get on: operation, stage, result, detail."""
     bound: Sequence[str]
     outage: Shown | None = None
     """The open incident of the host that the node failed with: id, host, cause, other nodes."""
@@ -117,6 +120,7 @@ class Answer:
             "held": self.held.as_json() if self.held else None,
             "doing": self.doing.as_json(self.now_us) if self.doing else None,
             "last": list(self.last),
+            "last_try": [dict(step) for step in self.last_try],
             "retry": self.node["retry"],
             "bound": list(self.bound),
             "lines": list(self.lines()),
@@ -132,6 +136,7 @@ class Answer:
             *self._decided(),
             *self._rechecked(),
             *self._under_way(),
+            *self._tried(),
             *self._history(),
             *self._prospect(),
         )
@@ -244,6 +249,11 @@ class Answer:
         who = f", asked for by {doing.by}" if doing.by else ""
         yield f"Right now: {doing.action} is {doing.status}{step}{what}{for_s}; {total} in all{who}."
 
+    def _tried(self) -> Iterator[str]:
+        told = [_refusal(step) for step in self.last_try]
+        if told:
+            yield f"The last try failed: {'; '.join(told)}"
+
     def _history(self) -> Iterator[str]:
         for one in self.last:
             yield f"Incident {str(one['id'])[:8]}: {_story(one)}"
@@ -259,6 +269,12 @@ class Answer:
             yield f"Tries used: {retry['attempts']}{of}{rest}{over}."
         if self.bound:
             yield f"At worst, by policy {self.policy}: {self.bound[0]}."
+
+
+def _refusal(step: Shown) -> str:
+    """Return `RECREATE, at its fence: refused: it is locked`."""
+    at = "" if step["stage"] == Stage.ACT else f", at its {step['stage']}"
+    return f"{step['operation']}{at}: {step['detail']}"
 
 
 def _story(incident: Shown) -> str:

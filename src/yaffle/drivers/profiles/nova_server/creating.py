@@ -28,7 +28,7 @@ from yaffle.drivers.profiles.nova_server.judging import build_failed
 from yaffle.drivers.profiles.nova_server.nova import PERSONALITY
 from yaffle.drivers.profiles.nova_server.reading import PROJECT
 from yaffle.drivers.profiles.nova_server.spec import encoded_user_data
-from yaffle.errors import NotFound
+from yaffle.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
     from yaffle.clouds.openstack.servers.documents import Listed
@@ -53,10 +53,21 @@ def submit(job: Job) -> Progress:
         named = ", ".join(f"{server.id} ({words_of(server)})" for server in copies)
         return failed(f"CREATE: an older copy of this node may still run: {named}")
     version, body = request(job)
-    with job.sending():
-        ident = job.nova.create(body, version=version, trace=job.trace)
+    try:
+        with job.sending():
+            ident = job.nova.create(body, version=version, trace=job.trace)
+    except BadRequest as error:
+        # "Can not find requested image": Nova does not say which, and the name may have a new owner.
+        job.memory.names.forget()
+        raise BadRequest(f"{error}; asked for {_asked(job)}") from error
     job.accepted(ident, "")
     return running(f"Nova has accepted server {ident}", physical_id=ident)
+
+
+def _asked(job: Job) -> str:
+    """Name what a server is made of, as the profile does."""
+    given = {**job.target.spec, **job.op.params}
+    return ", ".join(f"{key} {given[key]}" for key in ("flavor", "image") if given.get(key))
 
 
 def poll(job: Job) -> Progress:
