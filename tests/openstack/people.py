@@ -30,7 +30,10 @@ POLICY = {
             "interval": 1, "node_update_timeout": 2, "rise": 1, "fall": 2,
             "detection_modes": [{"type": "NODE_STATUS_POLLING"}],
         },
-        "recovery": {"actions": [{"name": "START", "timeout": 30}]},
+        "recovery": {
+            "actions": [{"name": "START", "timeout": 30}],
+            "retry": {"backoff": 1, "max_backoff": 2},
+        },
     },
 }  # fmt: skip
 HEAL_S = 90.0

@@ -24,6 +24,8 @@ from tests.openstack.people import (
     trusts_of,
 )
 
+from yaffle.engine.clock import SystemClock
+
 
 @pytest.fixture
 def two(cloud: Cloud) -> Iterator[tuple[Credentials, Credentials]]:
@@ -38,11 +40,10 @@ def two(cloud: Cloud) -> Iterator[tuple[Credentials, Credentials]]:
 def refused_a_while(server: Server) -> None:
     """Leave written down what an engine writes whose trust is refused, as of one who is disabled."""
     path = server.database.removeprefix("sqlite:///")
-    refused = (
-        "UPDATE credentials SET refused_us = created_us, refused_why = '' WHERE kind = 'trust'"
-    )
+    # Just now: it is not tried again for a minute.
+    refused = "UPDATE credentials SET refused_us = ?, refused_why = '' WHERE kind = 'trust'"
     with closing(sqlite3.connect(path)) as raw, raw:
-        raw.execute(refused)
+        raw.execute(refused, (SystemClock().now_us(),))
 
 
 def test_each_project_is_healed_by_its_own_users_leave(
