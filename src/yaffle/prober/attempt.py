@@ -9,13 +9,19 @@ import errno
 import select
 import socket
 import ssl
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from yaffle.prober import tls, verdict
 from yaffle.prober.connecting import NO_ADDRESS, Failure, connect_failure, forbidden, text
 from yaffle.prober.idle import IdleSocket, Owner
 from yaffle.prober.loop import now_s
+from yaffle.prober.phase import CONNECT as _CONNECT
+from yaffle.prober.phase import DONE as _DONE
+from yaffle.prober.phase import HANDSHAKE as _HANDSHAKE
+from yaffle.prober.phase import RECEIVE as _RECEIVE
+from yaffle.prober.phase import RESOLVE as _RESOLVE
+from yaffle.prober.phase import SEND as _SEND
+from yaffle.prober.phase import TIMEOUTS
 from yaffle.prober.response import COMPLETE, Response
 
 if TYPE_CHECKING:
@@ -33,29 +39,6 @@ _UNDER_WAY: Final = (0, errno.EINPROGRESS)
 _FIRST_BYTES: Final = 4 * 1024
 """Nearly every answer is shorter, and room that is not asked for need not be found."""
 _MORE_BYTES: Final = 32 * 1024
-
-
-class Phase(IntEnum):
-    """Where an attempt is; decides which row a timeout is."""
-
-    RESOLVE = 0
-    CONNECT = 1
-    HANDSHAKE = 2
-    SEND = 3
-    RECEIVE = 4
-    DONE = 5
-
-
-# Names of the module are looked up much faster than members of an enum.
-_RESOLVE, _CONNECT, _HANDSHAKE, _SEND, _RECEIVE, _DONE = Phase
-
-_TIMEOUTS: Final = {
-    _RESOLVE: ("X-DNS", "the resolver did not answer in time"),
-    _CONNECT: ("L4-TIMEOUT", "no connection"),
-    _HANDSHAKE: ("L6-TIMEOUT", "no TLS handshake"),
-    _SEND: ("L7-TIMEOUT", "connected, but no whole answer"),
-    _RECEIVE: ("L7-TIMEOUT", "connected, but no whole answer"),
-}
 
 
 class Attempt:
@@ -147,7 +130,7 @@ class Attempt:
         if response is not None and response.status >= 300:
             self._judge(response)
             return
-        code, what = _TIMEOUTS[self.phase]
+        code, what = TIMEOUTS[self.phase]
         self._end(code, f"{what} within {self._rules.timeout_s:g} s")
 
     # --- finding the address ---
