@@ -93,15 +93,14 @@ class House:
     server: Server
     cloud: FakeCloud
     sealed: str
+    http: httpx.Client
     words: dict[str, str] = field(default_factory=dict)
 
     def ask(
         self, method: str, path: str, body: object = None, *, who: Any = ROOT
     ) -> httpx.Response:
-        return httpx.request(
-            method, self.server.root + path, json=body, headers=who.headers, timeout=60,
-            trust_env=False,
-        )  # fmt: skip
+        url = self.server.root + path
+        return self.http.request(method, url, json=body, headers=who.headers)
 
     def got(self, path: str) -> Any:
         answer = self.ask("GET", path)
@@ -148,8 +147,10 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         configure(root, cloud)
         sealed = asyncio.run(hand_over(root, cloud))
         flags = ("--config", str(root / "yaffle.toml"))
-        with serving(root, *flags, YAFFLE_LOG__LEVEL="debug") as server:
-            found = House(root=root, server=server, cloud=cloud, sealed=sealed)
+        # Loading the certificates of the world takes longer than what is asked.
+        http = httpx.Client(timeout=60, trust_env=False, verify=False)
+        with serving(root, *flags, YAFFLE_LOG__LEVEL="debug") as server, http:
+            found = House(root=root, server=server, cloud=cloud, sealed=sealed, http=http)
             stock(found)
             refuse(found)
             yield found
