@@ -8,12 +8,11 @@ import os
 import random
 import socket
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
@@ -25,10 +24,10 @@ from yaffle.drivers.fencers.compute import ComputeFencer
 from yaffle.drivers.profiles.nova_server import NovaServer
 from yaffle.engine.clock import SystemClock
 from yaffle.engine.commands import Commands
-from yaffle.engine.commands.desk import LOCAL_PROCESS
 from yaffle.engine.credentials import kept_credentials
 from yaffle.engine.engine import Engine
 from yaffle.engine.home import home_of
+from yaffle.engine.installed import load_drivers
 from yaffle.engine.jobs import hooks
 from yaffle.engine.kit import Drivers, Kit, Quotas, Signals, limits
 from yaffle.engine.metrics import Metrics
@@ -43,9 +42,7 @@ from yaffle.store.prune import Retention
 if TYPE_CHECKING:
     from yaffle.clouds.openstack import LookedAt
     from yaffle.config import RetentionSettings, Settings
-    from yaffle.model.home import Home
-    from yaffle.ports import Clock, Detector, Fencer, Notifier, Profile, UrlProber, Workflow
-    from yaffle.ports.credentials import Credentials
+    from yaffle.ports import Clock, Profile, UrlProber
     from yaffle.store.database import Store
 
 log = structlog.get_logger()
@@ -300,105 +297,3 @@ def made_dir(path: Path) -> Path:
     except OSError as error:
         raise ConfigError(f"state_dir = {path}: {error.strerror}") from None
     return path
-
-
-def load_drivers(
-    settings: Settings,
-    clock: Clock,
-    prober: UrlProber | None,
-    *,
-    home: Home | None = None,
-    credentials: Credentials | None = None,
-) -> Drivers:
-    """Build every installed driver from the same entry points that strangers' drivers use."""
-
-    def context(
-        name: str, values: Mapping[str, object] | None = None, **extra: object
-    ) -> DriverContext:
-        return DriverContext(
-            clock=clock,
-            state_dir=settings.state_dir,
-            settings=values if values is not None else settings.drivers.get(name, {}),
-            allow_networks=settings.network.allow,
-            deny_networks=settings.network.deny,
-            prober=prober,
-            home=home,
-            credentials=credentials,
-            **extra,  # type: ignore[arg-type]
-        )
-
-    profiles = cast(
-        "dict[str, Profile]",
-        _build(
-            "yaffle.profiles",
-            context,
-            skip=_not_set_up(settings),
-        ),
-    )
-
-    def reading(name: str) -> DriverContext:
-        return context(name, profiles=profiles)
-
-    drivers = Drivers(
-        profiles=profiles,
-        detectors=cast("dict[str, Detector]", _build("yaffle.detectors", reading)),
-        fencers=cast("dict[str, Fencer]", _build("yaffle.fencers", reading)),
-        workflows=cast("dict[str, Workflow]", _build("yaffle.workflows", context)),
-        notifiers=_notifiers(settings, context),
-    )
-    _all_known(settings, drivers)
-    return drivers
-
-
-def _not_set_up(settings: Settings) -> frozenset[str]:
-    """Return the profiles that an operator has to set up first: local processes, and each cloud's."""
-    clouds = {p.name for p in entry_points(group="yaffle.profiles") if p.name.startswith("os.")}
-    left_out = clouds - set(settings.drivers)
-    return frozenset(left_out if settings.local_process.enabled else left_out | {LOCAL_PROCESS})
-
-
-def _build(
-    group: str,
-    context: Callable[[str], DriverContext],
-    *,
-    skip: frozenset[str] = frozenset(),
-) -> dict[str, object]:
-    built: dict[str, object] = {}
-    for point in sorted(entry_points(group=group), key=lambda p: p.name):
-        if point.name in built:
-            raise ConfigError(f"two installed packages offer {group} {point.name!r}; remove one")
-        if point.name not in skip:
-            built[point.name] = point.load()(context(point.name))
-    return built
-
-
-def _notifiers(settings: Settings, context: Callable[..., DriverContext]) -> dict[str, Notifier]:
-    kinds = {point.name: point for point in entry_points(group="yaffle.notifiers")}
-    built: dict[str, Notifier] = {}
-    for name, values in settings.notifiers.items():
-        kind = values.get("type")
-        if kind not in kinds:
-            known = ", ".join(sorted(kinds))
-            raise ConfigError(f"notifiers.{name}.type = {kind!r}: it must be one of {known}")
-        rest = {k: v for k, v in values.items() if k != "type"}
-        built[name] = kinds[kind].load()(context(name, rest, section=f"notifiers.{name}"))
-    if hooks.NOTIFIER in built:
-        raise ConfigError(f"notifiers.{hooks.NOTIFIER}: that name is Yaffle's own; choose another")
-    # Not configured: deletion policies say where to.
-    built[hooks.NOTIFIER] = kinds[hooks.NOTIFIER].load()(context(hooks.NOTIFIER, {}))
-    return built
-
-
-def _all_known(settings: Settings, drivers: Drivers) -> None:
-    known = {
-        *drivers.profiles,
-        *drivers.detectors,
-        *drivers.fencers,
-        *drivers.workflows,
-        LOCAL_PROCESS,
-    }
-    for name in settings.drivers:
-        if name not in known:
-            raise ConfigError(
-                f"drivers.{name}: no such driver is installed; known: {', '.join(sorted(known))}"
-            )

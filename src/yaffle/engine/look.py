@@ -94,6 +94,20 @@ async def ask(
     return [seen.get(t.node_id) or never_made(kit, [t], mode)[0] for t in targets]
 
 
+async def confirmed(
+    kit: Kit,
+    targets: Sequence[Target],
+    mode: DetectionMode,
+    interval_s: float,
+    seen: Sequence[Observation],
+) -> Sequence[Observation]:
+    """Read what failed once more at once: documents ≤ 1.2 have a `fall` of 1 (DESIGN §6)."""
+    failed = {o.node_id for o in seen if o.outcome is Outcome.FAIL}
+    again = [t for t in targets if t.node_id in failed]
+    second = {o.node_id: o for o in await ask(kit, again, mode, interval_s)} if again else {}
+    return [second.get(o.node_id, o) for o in seen]
+
+
 def never_made(kit: Kit, targets: Sequence[Target], mode: DetectionMode) -> Sequence[Observation]:
     """Return what is known of nodes whose creation failed: no copy was ever made.
 

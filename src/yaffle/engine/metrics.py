@@ -18,6 +18,12 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._of_nodes()
+        self._of_recoveries()
+        self._of_messages()
+        self._of_engines()
+
+    def _of_nodes(self) -> None:
         self.observations = self._counter(
             "yaffle_observations", "Checks by outcome.", ["mode", "outcome"]
         )
@@ -30,6 +36,24 @@ class Metrics:
             registry=self.registry,
             buckets=DETECT_BUCKETS,
         )
+        self.nodes = self._gauge("yaffle_nodes", "Watched nodes by health.", ["health"])
+        self.never_seen = self._gauge(
+            "yaffle_nodes_never_seen", "Watched nodes without a single observation.", []
+        )
+        self.quarantined = self._gauge(
+            "yaffle_hosts_quarantined",
+            "Hosts that nodes were moved off and whose old copies are not proved gone.",
+            ["state"],
+        )
+        self.blind = self._counter("yaffle_blindness", "Times the watcher was blind.", ["cause"])
+        for cause in BLINDNESS:
+            # From 0 on: the growth of a counter that begins at 1 is seen by nobody.
+            self.blind.labels(cause)
+        self.probes = self._gauge("yaffle_probe_rate", "URL checks per second, lately.", [])
+        self.heard = Heard()
+        self.registry.register(self.heard)
+
+    def _of_recoveries(self) -> None:
         self.recover = Histogram(
             "yaffle_time_to_recover_seconds",
             "From the verdict to the verified recovery.",
@@ -46,37 +70,28 @@ class Metrics:
         self.held = self._gauge("yaffle_nodes_held", "Nodes held now.", ["reason"])
         self.incidents = self._counter("yaffle_incidents", "Incidents ended.", ["state"])
         self.steps = self._counter("yaffle_recovery_steps", "Steps.", ["stage", "result"])
-        self.nodes = self._gauge("yaffle_nodes", "Watched nodes by health.", ["health"])
-        self.never_seen = self._gauge(
-            "yaffle_nodes_never_seen", "Watched nodes without a single observation.", []
+        self.ready_age = self._gauge(
+            "yaffle_actions_oldest_ready_seconds", "Age of the oldest unclaimed action.", []
         )
-        self.quarantined = self._gauge(
-            "yaffle_hosts_quarantined",
-            "Hosts that nodes were moved off and whose old copies are not proved gone.",
-            ["state"],
-        )
+        self.stops = self._gauge("yaffle_stops", "Global stops in force, by whom.", ["by"])
+        self.takeovers = self._counter("yaffle_takeovers", "Actions taken over half-done.", [])
+
+    def _of_messages(self) -> None:
         self.queue_age = self._gauge(
             "yaffle_outbox_oldest_seconds", "Age of the oldest undelivered message.", []
         )
         self.parked = self._gauge("yaffle_outbox_parked", "Messages set aside.", [])
-        self.ready_age = self._gauge(
-            "yaffle_actions_oldest_ready_seconds", "Age of the oldest unclaimed action.", []
-        )
-        self.blind = self._counter("yaffle_blindness", "Times the watcher was blind.", ["cause"])
-        for cause in BLINDNESS:
-            # From 0 on: the growth of a counter that begins at 1 is seen by nobody.
-            self.blind.labels(cause)
+
+    def _of_engines(self) -> None:
         self.part_up = self._gauge(
             "yaffle_part_up", "1: this part of this process can do its work, 0: not.", ["part"]
         )
-        self.stops = self._gauge("yaffle_stops", "Global stops in force, by whom.", ["by"])
         self.disk_free = self._gauge(
             "yaffle_disk_free_bytes",
             "Room where the database file lies; NaN where it is a server.",
             [],
         )
         self.disk_free.set(math.nan)
-        self.probes = self._gauge("yaffle_probe_rate", "URL checks per second, lately.", [])
         self.watches = self._gauge("yaffle_watches_held", "Clusters that this engine watches.", [])
         self.taken = self._counter(
             "yaffle_watches_taken", "Watches that this engine took, by who had them.", ["from"]
@@ -97,9 +112,6 @@ class Metrics:
         self.database = self._gauge(
             "yaffle_database_available", "Whether the database answered when asked last.", []
         )
-        self.takeovers = self._counter("yaffle_takeovers", "Actions taken over half-done.", [])
-        self.heard = Heard()
-        self.registry.register(self.heard)
 
     def _counter(self, name: str, text: str, labels: list[str]) -> Counter:
         return Counter(name, text, labels, registry=self.registry)

@@ -21,13 +21,13 @@ from yaffle.engine.beliefs import Beliefs
 from yaffle.engine.desk import Inputs
 from yaffle.engine.hosts import Hosts
 from yaffle.engine.kit import Bell
-from yaffle.engine.look import ask, never_made, usable
-from yaffle.engine.saving import save
+from yaffle.engine.look import ask, confirmed, never_made, usable
 from yaffle.engine.scene import Scene, Stamp, load_scene, stamp
 from yaffle.engine.streams import Streams
+from yaffle.engine.writing import save_all
 from yaffle.errors import StaleEpoch, StoreUnavailable
 from yaffle.model.bounds import JITTER
-from yaffle.model.health import Health, Observation, Outcome
+from yaffle.model.health import Health, Observation
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -43,8 +43,6 @@ log = structlog.get_logger()
 RETRY_S = 1.0
 SLICE = 100
 """Observations that are folded before others have their turn."""
-SAVED_MAX = 40
-"""Beliefs that one transaction writes, some ten statements each: others wait for their turn."""
 RETRY_S_MAX = 8.0
 """The planner is asked again so often about nodes that are held, if nothing else happens."""
 REST_S_MAX = 5.0
@@ -190,8 +188,9 @@ class Watch:
             targets = tuple(scene.targets.values())
             interval_s = scene.policy.detection.interval_s
             era = self._era
-            seen = await ask(kit, targets, mode, interval_s) if targets else ()
-            found = await self._confirmed(scene, mode, seen)
+            found = await ask(kit, targets, mode, interval_s) if targets else ()
+            if scene.policy.detection.confirm_status:
+                found = await confirmed(kit, targets, mode, interval_s, found)
             if era != self._era:
                 # Asked before we were blind: an answer from then is none of the fresh ones.
                 found = ()
@@ -202,20 +201,6 @@ class Watch:
             pause_s = interval_s * kit.rng.uniform(1 - JITTER, 1 + JITTER)
             elapsed_s = kit.clock.monotonic_s() - began_s
             await kit.clock.sleep(max(pause_s - elapsed_s, interval_s * JITTER))
-
-    async def _confirmed(
-        self, scene: Scene, mode: DetectionMode, seen: Sequence[Observation]
-    ) -> Sequence[Observation]:
-        """≤ 1.2: a failed reading is read once more at once, because `fall` is 1 (DESIGN §6)."""
-        if not scene.policy.detection.confirm_status:
-            return seen
-        failed = [o.node_id for o in seen if o.outcome is Outcome.FAIL]
-        again = [t for t in scene.targets.values() if t.node_id in failed]
-        if not again:
-            return seen
-        interval_s = scene.policy.detection.interval_s
-        second = {o.node_id: o for o in await ask(self._kit, again, mode, interval_s)}
-        return [second.get(o.node_id, o) for o in seen]
 
     def take(self, seen: Sequence[Observation]) -> None:
         """Fold observations; the sink of streaming detectors. Never blocks, never raises."""
@@ -245,7 +230,8 @@ class Watch:
                 if not await self._refresh(tending=True):
                     return
                 self._age()
-                await self._save()
+                if self._scene is not None:
+                    await save_all(self._kit, self._session, self._scene, self.beliefs, self._hosts)
                 await self._plan()
                 self._found_store()
                 wait_s = self._patience_s()
@@ -348,27 +334,6 @@ class Watch:
         scene = self._scene
         if scene is not None and self.beliefs.age(scene.policy.detection, self._kit.clock.now_us()):
             self._unplanned = True
-
-    async def _save(self) -> None:
-        """Write every belief that changed since it was last written."""
-        scene = self._scene
-        if scene is None:
-            return
-        if not self.beliefs.unsaved(disturbed=scene.disturbed):
-            return
-        hosts = await self._hosts.take(scene, self.beliefs)
-        # Only now: time went by while hosts were asked for.
-        changed = self.beliefs.unsaved(disturbed=scene.disturbed)
-        idents = sorted(changed)
-        for first in range(0, len(idents), SAVED_MAX):
-            some = {i: changed[i] for i in idents[first : first + SAVED_MAX]}
-            async with self._session.turns:
-                saved = await self._kit.store.write(
-                    lambda conn, some=some: save(  # type: ignore[misc]
-                        self._kit, self._session, conn, scene, some, hosts
-                    )
-                )
-            self.beliefs.stored(saved)
 
     def _note(self, *, blind: bool) -> None:
         self._blind = blind

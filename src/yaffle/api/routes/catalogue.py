@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -14,40 +15,38 @@ from yaffle.api.parts import Parts
 from yaffle.api.reply import Reply
 from yaffle.policy import ParsedPolicy
 
+VALID: Final = {
+    "policy": {
+        "valid": True,
+        "type": "senlin.policy.health",
+        "version": "1.3",
+        "warnings": [],
+        "arithmetic": examples.ARITHMETIC,
+        "document": {},
+    }
+}
+
+
+async def _parsed(parts: Parts, body: DocumentBody) -> ParsedPolicy:
+    # In a thread: a quarter of a megabyte of YAML would stop the loop for a second.
+    if body.text is not None:
+        return await asyncio.to_thread(parts.commands.parse_text, body.text, source=body.source)
+    return await asyncio.to_thread(parts.commands.parse_document, body.document)
+
 
 def policies(parts: Parts) -> APIRouter:
     """Return the routes of policies."""
     router = APIRouter(prefix="/policies", tags=["policies"])
-
-    async def parsed(body: DocumentBody) -> ParsedPolicy:
-        # In a thread: a quarter of a megabyte of YAML would stop the loop for a second.
-        if body.text is not None:
-            return await asyncio.to_thread(parts.commands.parse_text, body.text, source=body.source)
-        return await asyncio.to_thread(parts.commands.parse_document, body.document)
 
     @router.get("", responses=answers({"policies": [examples.POLICY]}))
     async def list_policies(by: By) -> Response:
         """List every policy, the oldest first."""
         return Reply({"policies": await parts.queries.policies(by.who())})
 
-    @router.post(
-        "/validate",
-        responses=answers(
-            {
-                "policy": {
-                    "valid": True,
-                    "type": "senlin.policy.health",
-                    "version": "1.3",
-                    "warnings": [],
-                    "arithmetic": examples.ARITHMETIC,
-                    "document": {},
-                }
-            }
-        ),
-    )
+    @router.post("/validate", responses=answers(VALID))
     async def validate_policy(body: DocumentBody) -> Response:
         """Say what a document means and how long a failure may take, without storing anything."""
-        found = await parsed(body)
+        found = await _parsed(parts, body)
         times = found.arithmetic
         return Reply(
             {
@@ -71,7 +70,7 @@ def policies(parts: Parts) -> APIRouter:
     async def replace_policy(policy: Word, body: DocumentBody, by: By) -> Response:
         """Replace a policy's document; running recoveries keep the one they began with."""
         await parts.commands.update_policy(
-            policy, await parsed(body), source=body.text or "", by=by.who(body.by)
+            policy, await _parsed(parts, body), source=body.text or "", by=by.who(body.by)
         )
         return Reply({"policy": await parts.queries.policy(by.who(), policy)})
 

@@ -32,7 +32,12 @@ class Commands:
 
     def __init__(self, kit: Kit) -> None:
         desk = Desk(kit)
+        self._of_documents(desk)
+        self._of_clusters(desk)
+        self._of_nodes(desk)
+        self._of_operators(desk)
 
+    def _of_documents(self, desk: Desk) -> None:
         profiles = Profiles(desk)
         self.validated_profile = profiles.validated
         self.create_profile = profiles.create_profile
@@ -52,6 +57,10 @@ class Commands:
         self.set_policy_enabled = bindings.set_policy_enabled
         self.detach = bindings.detach
 
+        imports = Imports(desk)
+        self.import_objects = imports.import_objects
+
+    def _of_clusters(self, desk: Desk) -> None:
         clusters = Clusters(desk)
         self.cluster_create = clusters.cluster_create
         self.cluster_update = clusters.cluster_update
@@ -62,6 +71,13 @@ class Commands:
         self.delete_cluster = clusters.delete_cluster
         self.refresh = clusters.refresh
 
+        receivers = Receivers(desk, clusters)
+        self.receiver_create = receivers.receiver_create
+        self.receiver_update = receivers.receiver_update
+        self.receiver_delete = receivers.receiver_delete
+        self.receiver_trigger = receivers.receiver_trigger
+
+    def _of_nodes(self, desk: Desk) -> None:
         nodes = Nodes(desk)
         self.node_create = nodes.node_create
         self.node_update = nodes.node_update
@@ -82,6 +98,7 @@ class Commands:
         self.node_adopt = adoption.node_adopt
         self.node_preview = adoption.node_preview
 
+    def _of_operators(self, desk: Desk) -> None:
         actions = Actions(desk)
         self.action_cancel = actions.action_cancel
 
@@ -92,12 +109,3 @@ class Commands:
         self.release = operators.release
         self.acknowledge = operators.acknowledge
         self.redeliver = operators.redeliver
-
-        receivers = Receivers(desk, clusters)
-        self.receiver_create = receivers.receiver_create
-        self.receiver_update = receivers.receiver_update
-        self.receiver_delete = receivers.receiver_delete
-        self.receiver_trigger = receivers.receiver_trigger
-
-        imports = Imports(desk)
-        self.import_objects = imports.import_objects

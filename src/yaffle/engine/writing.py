@@ -1,0 +1,36 @@
+"""What a watch believes is written some at a time: many nodes must not keep others from the database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from yaffle.engine.saving import save
+
+if TYPE_CHECKING:
+    from yaffle.engine.beliefs import Beliefs
+    from yaffle.engine.hosts import Hosts
+    from yaffle.engine.kit import Kit
+    from yaffle.engine.scene import Scene
+    from yaffle.engine.session import Session
+
+SAVED_MAX: Final = 40
+"""Beliefs that one transaction writes, some ten statements each."""
+
+
+async def save_all(
+    kit: Kit, session: Session, scene: Scene, beliefs: Beliefs, hosts: Hosts
+) -> None:
+    """Write every belief that changed since it was last written; raises as `saving.save`."""
+    if not beliefs.unsaved(disturbed=scene.disturbed):
+        return
+    counts = await hosts.take(scene, beliefs)
+    # Only now: time went by while hosts were asked for.
+    changed = beliefs.unsaved(disturbed=scene.disturbed)
+    idents = sorted(changed)
+    for first in range(0, len(idents), SAVED_MAX):
+        some = {i: changed[i] for i in idents[first : first + SAVED_MAX]}
+        async with session.turns:
+            saved = await kit.store.write(
+                lambda conn, some=some: save(kit, session, conn, scene, some, counts)  # type: ignore[misc]
+            )
+        beliefs.stored(saved)
