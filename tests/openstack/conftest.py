@@ -3,7 +3,7 @@
 Tests ask for `cloud`, a project of their own; those that stop services, kill hosts or let operations
 fail for everybody ask for `broken_cloud`, with which they are alone, and which is repaired afterwards.
 
-`YAFFLE_LAB_UP=DIR` names a lab that is up already, and stays so: for whoever writes such tests.
+`LAB_UP=DIR` names a lab that is up already, and stays so: for whoever writes such tests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from tests.openstack.turns import turn
 
 HERE = Path(__file__).parent
 STACKS = pytest.StashKey[bool]()
-UP = "YAFFLE_LAB_UP"
+UP = "LAB_UP"
+"""Not `YAFFLE_…`: that would be a setting, and none that there is."""
 TEST_S = 300
 """A test may have to wait until the lab is up, and until nobody else uses it."""
 
