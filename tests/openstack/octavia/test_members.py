@@ -76,13 +76,16 @@ def test_what_octavia_says_of_its_members_counts(
     pool = Pool(cloud)
     members = [pool.member(0), pool.member(1), pool.member(2, admin_state_up=False)]
     settings = {"cloud": cloud.name, "clouds_file": str(cloud.clouds_yaml), "timeout": 20}
-    detector = LoadBalancerDetector(
-        DriverContext(
-            clock=SystemClock(),
-            state_dir=tmp_path,
-            settings={"balancers": {"lb": {"type": "octavia", **settings}}},
+
+    def made() -> LoadBalancerDetector:
+        balancers = {"lb": {"type": "octavia", **settings}}
+        return LoadBalancerDetector(
+            DriverContext(
+                clock=SystemClock(), state_dir=tmp_path, settings={"balancers": balancers}
+            )
         )
-    )
+
+    detector = made()
 
     def codes(name: str) -> list[str]:
         found = asyncio.run(detector.check(NODES, mode(name), deadline_s=25))
@@ -98,14 +101,15 @@ def test_what_octavia_says_of_its_members_counts(
     assert codes("web")[1] == "LB-UNCHECKED"
     assert set(codes("nope")) == {"LB-NO-POOL"}
     assert set(codes(str(uuid.uuid4()))) == {"LB-NO-POOL"}
+    # Where no pool is named: the only one that has a node's address.
+    assert codes("") == codes("web")
     # Another one of the name: which is meant cannot be told, and the id still can.
-    Pool(cloud)
-    detector = LoadBalancerDetector(
-        DriverContext(
-            clock=SystemClock(),
-            state_dir=tmp_path,
-            settings={"balancers": {"lb": {"type": "octavia", **settings}}},
-        )
-    )
+    other = Pool(cloud)
+    detector = made()
     assert set(codes("web")) == {"LB-NO-POOL"}
     assert codes(pool.id)[0] == "LB-DRAIN"
+    # The other one has no members yet; once it has the node's address, nobody can tell.
+    assert codes("") == codes(pool.id)
+    other.member(1)
+    detector = made()
+    assert set(codes("")) == {"LB-AMBIGUOUS"}
