@@ -12,7 +12,7 @@ from pathlib import Path
 from lab.openstack import keeper, packages
 from lab.openstack.errors import LabError
 from lab.openstack.lab import Lab, new
-from lab.openstack.plan import HOME
+from lab.openstack.plan import HERE, HOME
 from lab.openstack.progress import Progress
 
 
@@ -113,8 +113,9 @@ def keep(options: argparse.Namespace) -> None:
 
 
 def lock(options: argparse.Namespace) -> None:
-    """Resolve requirements.in into requirements.lock again."""
-    packages.resolve()
+    """Resolve every requirements….in into its lock again."""
+    for wishes in sorted(HERE.glob("requirements*.in")):
+        packages.resolve(wishes, wishes.with_suffix(".lock"))
 
 
 def parser() -> argparse.ArgumentParser:

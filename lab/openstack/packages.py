@@ -17,7 +17,6 @@ from lab.openstack.errors import LabError, last_lines
 from lab.openstack.plan import HERE, ROOT, Plan
 
 LOCK: Final = HERE / "requirements.lock"
-WISHES: Final = HERE / "requirements.in"
 RABBITMQ: Final = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 INSTALL_S: Final = 900.0
 # An interpreter built without optimisation takes three times as long to import Nova; Debian's is not.
@@ -129,7 +128,7 @@ def _run(command: list[str], log: Path) -> None:
         raise LabError(f"{' '.join(command)} failed; {log} ends with\n{last_lines(log)}")
 
 
-def resolve(wishes: Path = WISHES, lock: Path = LOCK) -> None:
+def resolve(wishes: Path, lock: Path) -> None:
     """Write a lock again from what is wished for; versions that are locked stay where they can."""
     uv = shutil.which("uv") or str(ROOT / ".venv" / "uv" / "bin" / "uv")
     subprocess.run(
