@@ -28,7 +28,7 @@ from yaffle.errors import StaleEpoch
 from yaffle.model.health import ClusterStatus, Health, NodeStatus
 from yaffle.model.ids import NodeId
 from yaffle.model.operations import Promise
-from yaffle.store import actions, catalog, leases, pauses
+from yaffle.store import actions, catalog, holders, leases, pauses
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -85,7 +85,7 @@ def decide(kit: Kit, session: Session, conn: Connection, inputs: Inputs) -> Outc
     rows = watched_rows(conn, cluster.id, inputs.known, inputs.versions)
     locks = {
         a.node_id: a
-        for a in actions.locks_in(conn, inputs.cluster.id)
+        for a in holders.locks_in(conn, inputs.cluster.id)
         if a.node_id is not None and a.lock_key is not None
     }
     _expire_requests(conn, locks, now_us)
@@ -183,7 +183,7 @@ def _users_work(conn: Connection, inputs: Inputs) -> str:
     Derived from what is under way, never a flag that a crash could leave behind
     (contracts/health-policy.md §9).
     """
-    holder = actions.holder_of(conn, inputs.cluster.id)
+    holder = holders.holder_of(conn, inputs.cluster.id)
     return holder.action if holder is not None and disturbs(holder) else ""
 
 

@@ -17,7 +17,7 @@ from yaffle.engine.saving import refresh_cluster
 from yaffle.model.health import NodeStatus
 from yaffle.model.ids import IncidentId
 from yaffle.model.incident import IncidentState
-from yaffle.store import actions, catalog, debris, incidents, journal
+from yaffle.store import actions, catalog, debris, holders, incidents, journal
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -298,7 +298,7 @@ def _remove_if_empty(conn: Connection, action: ActionRow) -> None:
     cluster = catalog.cluster(conn, action.cluster_id)
     if cluster is None or cluster.status != "DELETING":
         return
-    if actions.holder_of(conn, cluster.id) is not None:
+    if holders.holder_of(conn, cluster.id) is not None:
         return  # its deletion is under way, and ends with the cluster
     if not catalog.nodes_of(conn, cluster.id):
         catalog.remove_cluster(conn, cluster.id)

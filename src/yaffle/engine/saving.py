@@ -17,7 +17,7 @@ from yaffle.engine.targets import retry_of
 from yaffle.errors import StaleEpoch
 from yaffle.model.health import ClusterStatus, Health, NodeStatus, Outcome
 from yaffle.model.incident import IncidentState
-from yaffle.store import actions, catalog, incidents, leases
+from yaffle.store import actions, catalog, holders, incidents, leases
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -91,7 +91,7 @@ def save(
     rows = catalog.nodes_among(conn, changed)
     current = {i: r for i, r in rows.items() if not outdated(scene.nodes.get(i), r)}
     around = _Around(
-        holders=actions.holders_among(conn, current),
+        holders=holders.holders_among(conn, current),
         incidents=incidents.open_among(conn, current),
         hosts=hosts,
         lost=lost_hosts(conn, hosts),
@@ -352,7 +352,7 @@ def refresh_cluster(conn: Connection, cluster_id: ClusterId, now_us: int) -> Non
     cluster = catalog.cluster(conn, cluster_id)
     if cluster is None or cluster.status == ClusterStatus.DELETING:
         return
-    if actions.holder_of(conn, cluster_id) is not None:
+    if holders.holder_of(conn, cluster_id) is not None:
         return
     status, reason = judge(
         catalog.statuses_of(conn, cluster_id).get(NodeStatus.ACTIVE.value, 0),

@@ -8,7 +8,7 @@ is made ready in the transaction in which the last of them ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -28,10 +28,10 @@ from sqlalchemy import (
 )
 
 from yaffle.errors import StaleEpoch
-from yaffle.model.ids import ActionId, ClusterId, EngineId, Epoch, NodeId
+from yaffle.model.ids import ActionId, EngineId, Epoch
 from yaffle.store import leases
 from yaffle.store.records import ActionRow, load
-from yaffle.store.tables import actions, blindness, engines, nodes, watches
+from yaffle.store.tables import actions, blindness, engines, watches
 
 if TYPE_CHECKING:
     from sqlalchemy import BindParameter, ColumnElement, Connection, Select
@@ -57,15 +57,6 @@ PUT_OFF_MAX_S: Final = 300
 _INSERT: Final = insert(actions)
 _ACTION: Final = select(actions).where(actions.c.id == bindparam("ident"))
 _SET: Final = update(actions).where(actions.c.id == bindparam("ident"))
-_HOLDER: Final = select(actions).where(actions.c.lock_key == bindparam("key"))
-_HOLDERS: Final = select(actions).where(actions.c.lock_key.in_(bindparam("keys", expanding=True)))
-_LOCKS: Final = (
-    select(actions)
-    .where(
-        actions.c.lock_key.in_(select(nodes.c.id).where(nodes.c.cluster_id == bindparam("ident")))
-    )
-    .order_by(actions.c.created_us, actions.c.id)
-)
 _HELD: Final = select(actions.c.lock_key, actions.c.parent_id).where(
     actions.c.id == bindparam("ident")
 )
@@ -112,11 +103,6 @@ def _unfinished(names: tuple[str, ...]) -> Select[tuple[object, ...]]:
     for name in names:
         query = query.where(actions.c[name] == bindparam(name))
     return query.order_by(actions.c.created_us, actions.c.id)
-
-
-def locks_in(conn: Connection, cluster_id: ClusterId) -> Sequence[ActionRow]:
-    """Return the actions that hold members of a cluster, whichever cluster they were asked for in."""
-    return [load(ActionRow, r) for r in conn.execute(_LOCKS, {"ident": cluster_id})]
 
 
 _URGENT: Final = or_(
@@ -375,23 +361,6 @@ def promote(conn: Connection, key: str, now_us: int) -> None:
     on = waiting.status == WAITING and waiting.action != "NODE_RECOVER"
     status = READY if on else waiting.status
     set_values(conn, waiting.id, now_us, status=status, lock_key=key)
-
-
-def lock_holder(conn: Connection, node_id: NodeId) -> ActionRow | None:
-    """Return the action that holds a node's lock."""
-    return holder_of(conn, node_id)
-
-
-def holder_of(conn: Connection, key: str) -> ActionRow | None:
-    """Return the action that holds the lock of a node or cluster."""
-    row = conn.execute(_HOLDER, {"key": key}).one_or_none()
-    return None if row is None else load(ActionRow, row)
-
-
-def holders_among(conn: Connection, keys: Iterable[str]) -> Mapping[str, ActionRow]:
-    """Return the actions that hold any of these locks, by lock."""
-    rows = conn.execute(_HOLDERS, {"keys": list(keys)})
-    return {str(row.lock_key): load(ActionRow, row) for row in rows}
 
 
 def cancel(conn: Connection, action_id: ActionId, reason: str, now_us: int) -> None:

@@ -17,7 +17,7 @@ from yaffle.errors import ActionInProgress, BadRequest, NotFound, ResourceIsLock
 from yaffle.model.health import ClusterStatus, NodeStatus
 from yaffle.model.ids import NodeId
 from yaffle.model.rights import Right, need
-from yaffle.store import actions, catalog, events
+from yaffle.store import actions, catalog, events, holders
 from yaffle.store.tables import nodes
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Nodes:
             ) from None
         if catalog.profile(conn, home.profile_id).type != profile.type:
             raise BadRequest("Node and cluster have different profile type, operation aborted.")
-        holder = actions.lock_holder(conn, NodeId(home.id))
+        holder = holders.lock_holder(conn, NodeId(home.id))
         if home.status == ClusterStatus.DELETING:
             raise BadRequest(f"The specified cluster '{cluster}' is being deleted.")
         if holder is not None and holder.action == "CLUSTER_DELETE":
@@ -257,7 +257,7 @@ class Nodes:
 
         def work(conn: Connection) -> None:
             row = catalog.find_node(conn, ident, who.scope)
-            holder = actions.lock_holder(conn, row.id)
+            holder = holders.lock_holder(conn, row.id)
             if holder is not None and holder.status in actions.ACTIVE:
                 # As Heat answers a mark while the resource is locked (seed 5).
                 raise ResourceIsLocked(
@@ -314,7 +314,7 @@ class Nodes:
     ) -> ActionId:
         """Insert an action on a node, ready or behind whatever holds the node, with its event."""
         home = catalog.cluster(conn, row.cluster_id) if row.cluster_id else None
-        free = actions.lock_holder(conn, row.id) is None
+        free = holders.lock_holder(conn, row.id) is None
         self._event(conn, who, row, action)
         return queue(
             self._kit,

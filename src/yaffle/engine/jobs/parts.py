@@ -11,7 +11,7 @@ from yaffle.engine.jobs.rows import DERIVED, name_of, queue
 from yaffle.engine.jobs.stopping import stop
 from yaffle.errors import BadRequest
 from yaffle.model.ids import ActionId, NodeId
-from yaffle.store import actions
+from yaffle.store import actions, holders
 from yaffle.store.tables import actions as action_table
 from yaffle.store.tables import nodes as node_table
 
@@ -91,7 +91,7 @@ def on_node(
 
     `takes_over`: what holds the node is told to stop at its next step boundary (DESIGN §2).
     """
-    holder = free(job, node, action) if takes_over else actions.lock_holder(job.conn, node.id)
+    holder = free(job, node, action) if takes_over else holders.lock_holder(job.conn, node.id)
     return queue(
         job.kit,
         job.conn,
@@ -113,7 +113,7 @@ def free(job: Job, node: NodeRow, why: str) -> ActionRow | None:
     """Ask everything on a node to stop, but for its deletion; return what still holds it."""
     for other in actions.unfinished(job.conn, node_id=node.id):
         stop(job.conn, other, f"{why} takes the node over", job.now_us, deletions=False)
-    return actions.lock_holder(job.conn, node.id)
+    return holders.lock_holder(job.conn, node.id)
 
 
 def refuse_busy(nodes: Sequence[NodeRow], statuses: frozenset[str], what: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from yaffle.engine.jobs.rows import DERIVED, queue
-from yaffle.store import actions
+from yaffle.store import actions, holders
 
 if TYPE_CHECKING:
     from yaffle.engine.jobs.job import Job
@@ -21,7 +21,7 @@ def request(job: Job, node: NodeRow) -> ActionId:
 
     One that something else is being done to is looked at again once that is over.
     """
-    holder = actions.lock_holder(job.conn, node.id)
+    holder = holders.lock_holder(job.conn, node.id)
     mine = holder is not None and holder.action == "NODE_RECOVER" and holder.cancel_reason is None
     if holder is not None and mine:
         # Whatever it was a part of has ended: only one action at a time holds the cluster.

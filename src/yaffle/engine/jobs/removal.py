@@ -10,7 +10,7 @@ from yaffle.engine.jobs import capacity, hooks
 from yaffle.engine.jobs.rows import REQUESTED, queue
 from yaffle.model.health import NodeStatus
 from yaffle.model.incident import IncidentState
-from yaffle.store import actions, catalog, incidents
+from yaffle.store import actions, catalog, holders, incidents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,4 +116,4 @@ def stop_others(conn: Connection, node: NodeRow, why: str, now_us: int) -> Actio
         if unbegun or other.status in {actions.WAITING, actions.HOOKED}:
             actions.end(conn, other.id, now_us, status=actions.CANCELLED, reason=why, outputs={})
             capacity.give_back(conn, other, now_us)
-    return actions.lock_holder(conn, node.id)
+    return holders.lock_holder(conn, node.id)

@@ -23,7 +23,7 @@ from yaffle.engine.why.answer import Answer, Doing, Held
 from yaffle.engine.why.holds import EXPLANATIONS, advice, sentence
 from yaffle.model.health import Health
 from yaffle.model.incident import HoldReason
-from yaffle.store import actions, catalog, incidents, journal, leases
+from yaffle.store import actions, catalog, holders, incidents, journal, leases
 from yaffle.store.tables import engines, watches
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _answer(
 ) -> Answer:
     policy = catalog.bound_policy(conn, row.cluster_id) if row.cluster_id else None
     node = shown_node(kit, conn, row)
-    holder = actions.lock_holder(conn, row.id)
+    holder = holders.lock_holder(conn, row.id)
     latest = next(iter(incidents.decisions_of(conn, row.id, 1)), None)
     decided = None if latest is None else decision(latest)
     watcher = _watcher(kit, conn, row)
