@@ -245,7 +245,7 @@ def test_a_storm_of_datagrams_costs_nobody_his_turn(proxy: Proxy, place: str) ->
         # All were lies: nothing came of any.
         assert watch.told == []
         # Nobody's turn was late by more than it takes to be noticed (the storm itself takes turns).
-        assert late_s < 0.5, (late_s, time.process_time() - used)
+        assert late_s < 1.0, (late_s, time.process_time() - used)
         if place.startswith("/"):
             return
         # One that still finds room tells of those that did not.
