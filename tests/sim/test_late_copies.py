@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sqlalchemy import select
-from tests.sim.stage import Stage, policy, stage
+from tests.sim.stage import Life, Stage, policy, stage
 
 from yaffle.model.ids import NodeId
+from yaffle.model.operations import ProgressState
 from yaffle.store import actions, catalog
 from yaffle.store.tables import events
 from yaffle.testing import Fault, Rule, run_virtual
@@ -99,6 +100,91 @@ def test_a_row_that_names_another_copy_is_mended_though_nothing_ever_failed() ->
             assert len(await _adoptions(s)) == 1
 
     run_virtual(story, seed=13, wall_s=100)
+
+
+def test_a_deletion_asked_for_before_is_none_of_the_copy_that_came_late() -> None:
+    """A successor finds the deletion done, and another copy there than the one that it named."""
+
+    async def story() -> None:
+        async with stage(14) as s:
+            s.start()
+            retry = {"attempts": 3, "backoff": 5, "max_backoff": 5, "stable_after": 60}
+            await s.build(3, policy(actions=RECREATE, retry=retry))
+            victim = s.node_ids()[0]
+            # Each request arrives, and its answer is lost.
+            s.plan.rules.append(Rule(fault=Fault.LATE, call="submit:DELETE", delay_s=0.1, times=2))
+            first = s.living[0]
+            deletions = _Deletions(first)
+            _given_up(s, victim, arrives_s=90)
+            await s.until(deletions.twice, 100, "the second try has deleted what it knew of")
+            await first.kill()
+            assert not s.world.alive(victim)
+            await s.until(lambda: _has_copy(s, victim), 60, "the copy of the first try is there")
+            s.plan.rules.clear()
+            s.start()
+            # That there are never two of them is asked at each step of this.
+            await s.until(s.all_well, 200, "healed")
+            assert len(s.world.alive(victim)) == 1
+
+    run_virtual(story, seed=14, wall_s=100)
+
+
+def test_a_proof_is_of_the_copy_that_was_fenced_and_of_no_other() -> None:
+    """The late copy comes between the fence and the deletion, which then comes to nothing."""
+
+    async def story() -> None:
+        async with stage(15) as s:
+            s.start()
+            retry = {"attempts": 5, "backoff": 5, "max_backoff": 5, "stable_after": 60}
+            await s.build(3, policy(actions=RECREATE, retry=retry))
+            victim = s.node_ids()[0]
+            _given_up(s, victim, arrives_s=3600)
+            fences = 0
+
+            def passed(point: str) -> None:
+                nonlocal fences
+                fences += point == "after fence"
+                if fences == 2 and point == "after fence":
+                    _arrive(s)
+                    s.plan.rules[:] = [Rule(fault=Fault.HANG, call="submit:DELETE", times=60)]
+
+            s.living[0].gate.on_point = passed
+            await s.until(lambda: _has_copy(s, victim), 100, "the copy of the first try is there")
+            (late,) = s.world.alive(victim)
+            s.world.hang(victim)  # else the node is well, and there is nothing to be healed
+            # That there are never two of them is asked at each step of this.
+            await s.until(lambda: _is_of(s, victim, late.physical_id), 100, "it is known")
+            await s.clock.sleep(60)
+            s.plan.rules.clear()
+            await s.until(s.all_well, 300, "healed")
+
+    run_virtual(story, seed=15, wall_s=100)
+
+
+def _arrive(s: Stage) -> None:
+    """Let the request that is under way come true now."""
+    for job in s.world.jobs:
+        if job.kind == "CREATE" and job.state is ProgressState.RUNNING:
+            job.arrives_s = job.due_s = s.clock.monotonic_s()
+
+
+class _Deletions:
+    """Counts what an engine has asked to be deleted, and kills it at the second, unanswered."""
+
+    def __init__(self, life: Life) -> None:
+        self._seen, self._gate = 0, life.gate
+        self._gate.on_point = self._passed
+
+    def _passed(self, point: str) -> None:
+        self._seen += point == "after submit DELETE"
+        self._gate.dead |= self._seen == 2
+
+    async def twice(self) -> bool:
+        return self._seen >= 2
+
+
+async def _has_copy(s: Stage, ident: NodeId) -> bool:
+    return bool(s.world.alive(ident))
 
 
 async def _is(s: Stage, ident: NodeId, health: str) -> bool:

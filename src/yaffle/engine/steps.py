@@ -43,6 +43,7 @@ from yaffle.model.operations import (
 )
 from yaffle.model.policy import ActionKind
 from yaffle.ports import Discerning
+from yaffle.store import journal
 
 if TYPE_CHECKING:
     from yaffle.engine.snapshot import Snapshot
@@ -260,6 +261,11 @@ def _unproved(step: Step, why: str) -> Outcome:
 
 async def _delete(step: Step) -> Outcome:
     """Delete the old copy and have it confirmed; a fence proved before makes remains harmless."""
+    stray = step.target.physical_id != step.node.physical_id
+    if stray and step.resumed and step.row.phase == journal.SUBMITTED:
+        # That deletion named the copy that was known then; its end says nothing of this one.
+        why = f"not deleted: copy {step.target.physical_id} came about late, and is not what was named"
+        return Outcome(result=Result.UNPROVED, detail=why)
     profile = step.kit.drivers.profiles.get(step.target.profile_type)
     confirms = profile is not None and Promise.CONFIRMS_DELETE in profile.promises
     done = await operate(step, "DELETE", EMPTY)
@@ -275,8 +281,9 @@ async def _delete(step: Step) -> Outcome:
         # Nothing is started afterwards, so the backend's word is enough.
         return Outcome(result=Result.PROVED, detail=done.detail)
     why = f"deletion not confirmed: {done.detail}"
-    if step.place.proved:
+    if step.place.proved and not stray:
         return Outcome(result=Result.LEFT_BEHIND, detail=why, debris=True)
+    # What was fenced before is not a copy that is only now known.
     return _unproved(step, why)
 
 

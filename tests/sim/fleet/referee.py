@@ -286,7 +286,9 @@ class Referee:
             and believed[n.id].health.value == "unhealthy"
             and not self.pauses(holder, n.id, cluster_id)
         }
-        sick |= {r.node_id for r in others} | {action.node_id}
+        # Of one that is under maintenance by now, its recovery is in flight; it is no failure any more.
+        sick |= {r.node_id for r in others if not [*self.pauses(holder, r.node_id, cluster_id)]}
+        sick |= {action.node_id}
         if len(sick) > self.threshold(cluster_id, policy):
             self.fail(f"{what} while {len(sick)} of its cluster are sick: a storm")
 
