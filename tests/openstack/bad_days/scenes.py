@@ -65,6 +65,9 @@ class Phase:
     size: int = 2
     begun: bool = True
     """Whether a recovery is under way when the outage begins."""
+    roles: tuple[str, ...] = ("member",)
+    nova: str = ""
+    """Lines of the settings for Nova."""
 
 
 @dataclass(slots=True)
@@ -252,6 +255,9 @@ PHASES: Final[Mapping[str, Phase]] = {
             cut=Cut.UNANSWERED,
             waits_for=lambda _, seen: seen.act == "forceDelete",
             before=lambda scene: _first(scene, "vanish"),
+            # Nova may write down that it deletes, and no more: only an administrator gets it off that.
+            roles=("member", "admin"),
+            nova="stuck_after = 30\n",
         ),
         Phase(
             name="events",
@@ -271,11 +277,11 @@ PHASES: Final[Mapping[str, Phase]] = {
 @contextmanager
 def scene(lab: Lab, phase: Phase, folder: Path, database: str = "") -> Iterator[Scene]:
     """Give a scene that is ready to begin; afterwards nothing of it is left in the cloud."""
-    cloud = Cloud(lab=lab, credentials=lab.project())
+    cloud = Cloud(lab=lab, credentials=lab.project(roles=phase.roles))
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with standing(lab) as gate:
-            config = settings(cloud, gate, folder, database)
+            config = settings(cloud, gate, folder, database, phase.nova)
             yaffle = Server(folder / "state", flags=("--config", str(config)))
             try:
                 yaffle.start()
@@ -287,14 +293,14 @@ def scene(lab: Lab, phase: Phase, folder: Path, database: str = "") -> Iterator[
         cloud.remove()
 
 
-def settings(cloud: Cloud, gate: Gate, folder: Path, database: str = "") -> Path:
+def settings(cloud: Cloud, gate: Gate, folder: Path, database: str = "", nova: str = "") -> Path:
     """Write what a Yaffle needs to know of its cloud, its bus and, if it is not its own, its database."""
     clouds = through(gate, cloud, folder)
     config = folder / "yaffle.toml"
     config.write_text(
         (f'[database]\nurl = "{database}"\n' if database else "")
         + f'[drivers."os.nova.server-1.0"]\ncloud = "{cloud.name}"\nclouds_file = "{clouds}"\n'
-        "full_sweep = 20\n"
+        f"full_sweep = 20\n{nova}"
         "[drivers.LIFECYCLE_EVENTS.sources.lab]\n"
         f'urls = ["{cloud.lab.plan.bus_url}"]\nexchanges = ["nova"]\n'
     )
