@@ -60,7 +60,9 @@ class Nova:
         return None
 
     def mark(self, ident: str, metadata: Mapping[str, str]) -> None:
+        assert self.server is not None
         self.asked.append("mark")
+        self.server = replace(self.server, updated=f"{self.server.updated}, marked")
 
     def delete(self, ident: str, *, force: bool, trace: str | None = None) -> Any:
         assert self.server is not None
@@ -205,6 +207,7 @@ def test_a_cure_that_may_not_reset_leaves_it_to_the_next_rung() -> None:
     refused = world.do(acting.submit, "START")
     assert refused.state is FAILED
     assert "role admin" in refused.detail
+    assert world.read().stuck, "what we have written on it made its task look like a new one"
 
 
 def test_a_deletion_is_never_undone_to_heal() -> None:

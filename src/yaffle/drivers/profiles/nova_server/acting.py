@@ -39,7 +39,10 @@ def submit(job: Job) -> Progress:
         return begun
     if verb.by_state and verb.reached(server):
         return done(f"nothing to do: {words_of(server)}")
-    leave_mark(job, server)
+    if job.tasks.stuck(server) is None:
+        leave_mark(job, server)
+    # Nova stamps a server that is written on, and a task that stands still would look like one that
+    # has moved. Nothing is begun while it stands, so there is nothing to be marked either.
     return ask(job, server, verb.body(job.op.params))
 
 
