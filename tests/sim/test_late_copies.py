@@ -94,9 +94,12 @@ def test_a_row_that_names_another_copy_is_mended_though_nothing_ever_failed() ->
             await s.build(3, policy())
             victim = s.node_ids()[0]
             (present,) = s.world.alive(victim)
-            stale = {victim: {"physical_id": "one-that-is-gone"}}
+            gone = {"node_ip": "198.51.100.9", "host": "elsewhere"}
+            stale = {victim: {"physical_id": "one-that-is-gone", "attributes": gone}}
             await s.store.write(lambda conn: catalog.set_nodes(conn, stale, s.clock.now_us()))
             await s.until(lambda: _is_of(s, victim, present.physical_id), 60, "mended")
+            (row,) = [n for n in await s.nodes() if n.id == victim]
+            assert row.attributes["node_ip"] == "192.0.2.1", "asked where another may live by now"
             assert len(await _adoptions(s)) == 1
 
     run_virtual(story, seed=13, wall_s=100)

@@ -46,4 +46,4 @@ def other_copy(target: Target, reading: Reading) -> OtherCopy | None:
     present = reading.physical_id if reading.exists else ""
     if not isinstance(present, str) or present in {"", target.physical_id}:
         return None
-    return OtherCopy(known=target.physical_id, present=present, host=str(reading.host))
+    return OtherCopy(known=target.physical_id, present=present, attributes=reading.attributes)

@@ -40,11 +40,16 @@ async def adopted(step: Step) -> Step:
     if other is None:
         return step
     log.warning("copy adopted", node=step.node.name, physical_id=other.present)
-    return replace(step, target=replace(step.target, physical_id=other.present))
+    facts = step.target.attributes if other.attributes is None else other.attributes
+    target = replace(step.target, physical_id=other.present, attributes=facts)
+    return replace(step, target=target)
 
 
 def knowing(step: Step, outcome: Outcome) -> Outcome:
     """Return the outcome with the copy that was adopted, unless the step made a newer one."""
     if outcome.physical_id is not None or step.target.physical_id == step.node.physical_id:
         return outcome
-    return replace(outcome, physical_id=step.target.physical_id)
+    facts = outcome.attributes
+    if facts is None and step.target.attributes != step.node.attributes:
+        facts = step.target.attributes
+    return replace(outcome, physical_id=step.target.physical_id, attributes=facts)

@@ -215,8 +215,8 @@ def _adopted(
         data={"known": other.known, "present": other.present},
     )
     adopted: dict[str, object] = {"physical_id": other.present}
-    if other.host:
-        adopted["attributes"] = {**row.attributes, "host": other.host}
+    if other.attributes is not None:
+        adopted["attributes"] = dict(other.attributes)
     return adopted
 
 

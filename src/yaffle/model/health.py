@@ -7,6 +7,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from yaffle.model.ids import ModeKey, NodeId
 
 
@@ -82,8 +84,8 @@ class OtherCopy:
     """The copy that we asked for, which is there no more (`physical_id`)."""
     present: str
     """The one that bears the node's mark instead."""
-    host: str = ""
-    """The machine under it, where the backend tells."""
+    attributes: Mapping[str, object] | None = None
+    """Where it is reached and on which machine it is; None: its backend keeps no such facts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

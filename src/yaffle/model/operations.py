@@ -98,8 +98,9 @@ class Reading:
     physical_id: str = ""
     event: str = ""
     """What must have happened to it, in seed 1's words (PAUSE, POWER_OFF, SOFT_DELETE, …)."""
-    host: str = ""
-    """The machine under it, as nodes' attributes name it; empty where the backend does not tell."""
+    attributes: Mapping[str, object] | None = None
+    """What is stored of a node with its copy (`Progress.attributes`); told by profiles whose copies
+    have any where the copy that was read is another than the one that was asked for."""
     stuck: bool = False
     """What the backend is doing to it moves no more: a failure, whatever `up` is."""
 

@@ -137,8 +137,14 @@ class ScriptedProfile:
         ident = copy.physical_id if copy is not None else ""
         up = copy is not None and copy.stopped_s is None
         if up is not lie:
+            other = ident != target.physical_id
             return Reading(
-                exists=True, up=True, backend_status="ACTIVE", detail="", physical_id=ident
+                exists=True,
+                up=True,
+                backend_status="ACTIVE",
+                detail="",
+                physical_id=ident,
+                attributes=_facts(target.node_id) if other else None,
             )
         word = "SHUTOFF" if copy is not None else "GONE"
         return Reading(
@@ -327,10 +333,14 @@ def _inspected(state: InspectionState, detail: str) -> Inspection:
     return Inspection(state=state, detail=detail)
 
 
+def _facts(node_id: str) -> Mapping[str, object]:
+    return {"node_ip": "192.0.2.1", "host": f"host-{node_id[-1]}"}
+
+
 def _progress(job: Job) -> Progress:
     attributes: Mapping[str, object] | None = None
     if job.made is not None or job.image:
-        attributes = {"node_ip": "192.0.2.1", "host": f"host-{job.node_id[-1]}"}
+        attributes = _facts(job.node_id)
     if attributes is not None and job.image:
         attributes = {**attributes, "snapshot": job.image}
     return Progress(state=job.state, detail=job.detail, physical_id=job.made, attributes=attributes)

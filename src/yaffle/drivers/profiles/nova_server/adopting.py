@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from yaffle.clouds.openstack.owner import NODE, owner_marks
 from yaffle.clouds.openstack.servers.mapping import words_of
@@ -12,12 +13,51 @@ from yaffle.drivers.profiles.nova_server.creating import facts_of
 from yaffle.drivers.profiles.nova_server.documents import Server
 from yaffle.drivers.profiles.nova_server.job import stranger
 from yaffle.drivers.profiles.nova_server.marks import MARKABLE, OURS
-from yaffle.errors import Conflict, InvalidSpec
-from yaffle.model.operations import Inspection, InspectionState
+from yaffle.errors import Conflict, InvalidSpec, YaffleError
+from yaffle.model.operations import Inspection, InspectionState, Reading
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from yaffle.drivers.profiles.nova_server.nova import Nova
     from yaffle.model.operations import Target
+
+
+FOLLOWED_MAX: Final = 25
+"""Copies that came late whose facts are asked for in a single reading; the others wait for the next."""
+
+
+def followed(
+    nova: Nova,
+    targets: Sequence[Target],
+    readings: Sequence[Reading],
+    where: Mapping[str, object],
+) -> list[Reading]:
+    """Return the readings, those of another copy than the one asked for with the facts of that one.
+
+    Whoever takes such a copy for the node's own has to know where it is reached: the address of the
+    copy that is gone may be somebody else's by now. Without its facts it is not spoken of.
+    """
+    told, left = [], FOLLOWED_MAX
+    for target, reading in zip(targets, readings, strict=True):
+        if not reading.exists or reading.physical_id in {"", target.physical_id}:
+            told.append(reading)
+            continue
+        left -= 1
+        told.append(_followed(nova, target, reading, where, ask=left >= 0))
+    return told
+
+
+def _followed(
+    nova: Nova, target: Target, reading: Reading, where: Mapping[str, object], *, ask: bool
+) -> Reading:
+    try:
+        server = nova.show(reading.physical_id) if ask else None
+    except YaffleError:
+        server = None
+    if server is None:
+        return replace(reading, physical_id=target.physical_id)
+    return replace(reading, attributes=facts_of(server, where))
 
 
 def inspect(

@@ -132,7 +132,9 @@ class NovaServer:
         every = self._settings.all_projects
 
         def work(client: Client, census: Census, some: Sequence[Target]) -> Sequence[Reading]:
-            return reading.read(self._nova(client), census, self._tasks, some, all_projects=every)
+            nova = self._nova(client)
+            seen = reading.read(nova, census, self._tasks, some, all_projects=every)
+            return adopting.followed(nova, some, seen, self._where())
 
         return await self._projects.each(targets, work, reading.unclear, deadline_s)
 

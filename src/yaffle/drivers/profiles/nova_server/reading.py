@@ -162,6 +162,5 @@ def reading_of(server: Listed, target: Target, stuck: Stuck | None = None) -> Re
         detail=f"{why or (stuck.why if stuck else row.why)} ({words_of(server)})",
         physical_id=server.id,
         event="" if why else row.event,
-        host=server.host or "",
         stuck=stuck is not None,
     )
