@@ -60,7 +60,8 @@ def profile(recorder: Section, asked: dict[str, tuple[str, str]]) -> str:
         "A task that does not change for longer than its bound, as Yaffle itself has watched it, makes\n"
         "the node `ST-STUCK`. Where the last column names an act, whoever asked for it wants the server\n"
         "not to run: whether that was a user is\n"
-        "[asked by those who listen](../howto/listen-to-notifications.md).",
+        "[asked by those who listen](../howto/listen-to-notifications.md). Where a host may be at it\n"
+        "Nova's record of the act is asked first; what Nova does not tell is never taken for nobody.",
         table(("tasks", "bound", "somebody wants it not to run"), _tasks()),
     )
 
@@ -94,9 +95,8 @@ def _tasks() -> list[tuple[str, str, str]]:
 def _bound(task: Task) -> str:
     if task.endless:
         return "none: the server runs on meanwhile"
-    return (
-        f"{code('stuck_after_long')}, while no host is at it" if task.long else code("stuck_after")
-    )
+    bound = code("stuck_after_long" if task.long else "stuck_after")
+    return f"{bound}, while no host is at it" if task.long or task.again else bound
 
 
 def _operations() -> list[tuple[str, str, str, str]]:

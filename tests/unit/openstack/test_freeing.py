@@ -18,11 +18,11 @@ from yaffle.drivers.profiles.nova_server import acting, deleting
 from yaffle.drivers.profiles.nova_server.documents import Server
 from yaffle.drivers.profiles.nova_server.job import Job, of_error
 from yaffle.drivers.profiles.nova_server.reading import read
-from yaffle.errors import Conflict, Forbidden, YaffleError
+from yaffle.errors import Conflict, Forbidden, NotFound, YaffleError
 from yaffle.model.ids import NodeId, OperationId
 from yaffle.model.operations import Actor, Operation, Progress, ProgressState, Reading, Target
 
-DONE, FAILED = ProgressState.DONE, ProgressState.FAILED
+ABSENT, DONE, FAILED = ProgressState.ABSENT, ProgressState.DONE, ProgressState.FAILED
 RUNNING = ProgressState.RUNNING
 US, ALICE = "yaffle", "alice"
 THEN = "yaffle, but another process of it"
@@ -35,10 +35,12 @@ class Nova:
 
     server: Server | None
     admin: bool = True
-    record: list[Action] = field(default_factory=list)
+    record: list[Action] | None = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     project_id: str = "p"
     user_id: str = US
+    loses: bool = False
+    """Also the next messages."""
 
     @property
     def client(self) -> Any:
@@ -50,11 +52,11 @@ class Nova:
     def show(self, ident: str) -> Server | None:
         return self.server
 
-    def acts(self, ident: str) -> list[Action]:
+    def acts(self, ident: str) -> list[Action] | None:
         return self.record
 
     def act(self, ident: str, request_id: str) -> Action | None:
-        return next((a for a in self.record if a.request_id == request_id), None)
+        return next((a for a in self.record or () if a.request_id == request_id), None)
 
     def services(self) -> None:
         return None
@@ -70,9 +72,12 @@ class Nova:
         if self.server.task_state in ("deleting", "soft-deleting"):
             # "Instance is already in deleting state, ignoring this request"; and stamped anew.
             self.server = replace(self.server, task_state="deleting", updated="again")
+        elif self.loses:
+            self.server = replace(self.server, task_state="deleting")
         else:
             self.server = None
             ended = Event(event="compute_terminate_instance", result="Success", host="cmp1")
+            assert self.record is not None
             self.record.insert(0, Action(action="delete", request_id="r-d", events=[ended]))
         return type("Answer", (), {"request_id": "r-d"})
 
@@ -86,7 +91,8 @@ class Nova:
         return type("Answer", (), {"request_id": "r-1"})
 
     def reset_state(self, ident: str, state: str) -> None:
-        assert self.server is not None
+        if self.server is None:
+            raise NotFound("Instance s could not be found (HTTP 404)")
         self.asked.append(f"reset {state}")
         if not self.admin:
             raise Forbidden("Policy doesn't allow it (HTTP 403)")
@@ -156,7 +162,11 @@ def test_a_deletion_that_stands_still_is_begun_anew(
     seen = world.stands(60)
     assert classify(seen)[0] == "ST-STUCK"
     assert f"Nova's task {task} has not moved for more than 1 min" in seen.detail
-    begun = world.do(step, kind)
+    if step is deleting.poll:
+        # Whoever polls has not asked yet whether it may still begin anything.
+        assert world.do(step, kind).state is ABSENT
+        assert world.nova.asked == []
+    begun = world.do(deleting.submit, kind)
     assert begun.state is RUNNING
     assert world.nova.asked == ["reset error", "forceDelete" if kind == "KILL" else "delete"]
     ended = world.do(deleting.poll, kind)
@@ -177,6 +187,78 @@ def test_who_may_not_reset_it_says_what_to_do_and_deletes_nothing() -> None:
     assert classify(world.read())[0] == "ST-DOWN"
     assert world.do(deleting.submit, "KILL").state is RUNNING
     assert world.do(deleting.poll, "KILL").state is DONE
+
+
+@pytest.mark.parametrize("status", ["ACTIVE", "ERROR"])
+def test_a_deletion_that_is_lost_again_has_its_time_again(status: str) -> None:
+    world = World(Nova(of("deleting", status), loses=True))
+    world.stands(70)
+    for _ in range(18):
+        # As an engine does: what is polled as ABSENT is submitted.
+        if world.do(deleting.poll, "KILL").state is ABSENT:
+            world.do(deleting.submit, "KILL")
+        world.clock.at_s += 10
+    assert world.nova.asked == ["reset error", "forceDelete"] * 3
+
+
+def test_a_server_that_goes_just_then_is_gone() -> None:
+    nova = Nova(of("deleting"))
+    world = World(nova)
+    world.stands(70)
+    seen, last = nova.server, nova.show
+    ended = Event(event="compute_terminate_instance", result="Success", host="cmp1")
+    record = [Action(action="delete", request_id="r", events=[ended])]
+
+    def show(ident: str) -> Server | None:
+        nova.server, nova.record = None, list(record)
+        nova.show = last  # type: ignore[method-assign]
+        return seen
+
+    nova.show = show  # type: ignore[method-assign]
+    assert world.do(deleting.submit, "KILL").state is DONE
+
+
+@pytest.mark.parametrize("kind", ["KILL", "DELETE"])
+def test_a_host_that_wipes_a_disk_is_left_alone_and_said(kind: str) -> None:
+    wipes = Event(event="compute_terminate_instance", host="cmp1")
+    record = [Action(action="delete", request_id="r", events=[wipes])]
+    world = World(Nova(of("deleting"), record=record))
+    seen = world.stands(70)
+    assert classify(seen)[0] == "ST-UNCLEAR"
+    assert "cmp1 has begun it (compute_terminate_instance) and not ended" in seen.detail
+    for step in (deleting.poll, deleting.submit):
+        told = world.do(step, kind)
+        assert told.state is RUNNING
+        assert "cmp1 has begun it" in told.detail
+    assert world.nova.asked == []
+    # The host has died over it, and come back without a word: its own is not believed for ever.
+    assert classify(world.stands(24 * 60))[0] == "ST-STUCK"
+    world.do(deleting.submit, kind)
+    assert world.nova.asked[0] == "reset error"
+
+
+@pytest.mark.parametrize("task", ["resize_migrating", "rebuilding", "deleting"])
+@pytest.mark.parametrize(
+    "record",
+    [
+        pytest.param(None, id="no acts"),
+        pytest.param([Action(action="resize", request_id=None)], id="not one of them"),
+        pytest.param([Action(action="resize", request_id="r", events=None)], id="no events"),
+    ],
+)
+def test_what_nova_does_not_tell_is_never_nobody(task: str, record: list[Action] | None) -> None:
+    world = World(Nova(of(task), record=record))
+    for seconds in (700, 25 * 600):
+        seen = world.stands(seconds)
+        assert classify(seen)[0] == "ST-UNCLEAR"
+        assert "Nova does not tell who is at it" in seen.detail
+        if task == "deleting":
+            told = world.do(deleting.submit, "KILL")
+        else:
+            told = world.do(acting.submit, "START")
+        assert told.state is RUNNING
+        assert "Nova does not tell who is at it" in told.detail
+    assert not any(a.startswith(("reset", "force")) for a in world.nova.asked)
 
 
 def test_a_lost_host_is_no_stuck_task() -> None:

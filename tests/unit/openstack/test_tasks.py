@@ -168,16 +168,34 @@ def test_a_host_that_is_at_work_is_given_a_day_by_those_who_ask() -> None:
     early = looks.tasks.stuck(server("rebuilding"))
     assert early is not None
     assert early.may_work
+    assert early.patient
     for _ in range(AT_WORK * LOOKS):
         looks.clock.at_s += 60
         late = looks.tasks.stuck(server("rebuilding"))
     assert late is not None
-    assert not late.may_work
+    assert late.may_work
+    assert not late.patient
     quick = Looks(Bounds(quick_s=10, long_s=60))
-    quick.until_stuck(server("deleting"), every_s=5)
-    told = quick.tasks.stuck(server("deleting"))
+    quick.until_stuck(server("powering-off"), every_s=5)
+    told = quick.tasks.stuck(server("powering-off"))
     assert told is not None
     assert not told.may_work
+
+
+@pytest.mark.parametrize("word", ["deleting", "soft-deleting"])
+def test_a_disk_may_take_long_to_wipe(word: str) -> None:
+    looks = Looks()
+    assert looks.until_stuck(server(word)) == QUICK_S
+    told = looks.tasks.stuck(server(word))
+    assert told is not None
+    assert told.may_work
+
+
+def test_what_was_asked_for_just_now_counts_anew() -> None:
+    looks = Looks()
+    looks.until_stuck(server("deleting", status="ERROR"))
+    looks.tasks.forget("s")
+    assert looks.until_stuck(server("deleting", status="ERROR")) == QUICK_S
 
 
 def test_what_is_remembered_is_bounded() -> None:

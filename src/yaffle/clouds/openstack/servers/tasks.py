@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 QUICK_S: Final = 600.0
 LONG_S: Final = 3600.0
 AT_WORK: Final = 24
-"""So many times longer a long task may take while Nova's record says that a host is at it."""
+"""So many times longer a task may take while Nova's record says that a host is at it."""
 LOOKS: Final = 4
 """Gaps between looks that it takes at least until a task counts as stuck."""
 KEPT: Final = 20_000
@@ -102,7 +102,9 @@ class Stuck:
     why: str
     """For a person; the same at every look, so that nothing is written down anew."""
     may_work: bool
-    """Long by nature: whoever acts asks Nova's record first whether a host is at it."""
+    """Long by nature, or the wiping of a disk: Nova's record is asked first whether a host is at it."""
+    patient: bool
+    """A host that has begun it is still believed to be at it; it may have died over it since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +146,14 @@ class Tasks:
         return Stuck(
             why=f"Nova's task {word} has not moved for more than {_time(bound_s)}"
             + (f", since {server.updated}" if server.updated and not task.again else ""),
-            may_work=task.long and stood_s < bound_s * AT_WORK,
+            may_work=task.long or task.again,
+            patient=stood_s < bound_s * AT_WORK,
         )
+
+    def forget(self, ident: str) -> None:
+        """Count anew: Nova has just been asked for something that begins a task."""
+        with self._lock:
+            self._seen.pop(ident, None)
 
     def _stood(self, server: Listed, task: Task, bound_s: float) -> float:
         """Return for how long it has stood, by what this process has seen of it."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from yaffle.clouds.openstack.servers.ending import proof, with_events
 from yaffle.clouds.openstack.servers.mapping import words_of
-from yaffle.drivers.profiles.nova_server.freeing import DELETING, for_deletion
+from yaffle.drivers.profiles.nova_server.freeing import DELETING, at_work, for_deletion
 from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
     Job,
@@ -27,6 +27,7 @@ from yaffle.model.operations import Progress, ProgressState
 
 if TYPE_CHECKING:
     from yaffle.clouds.openstack.servers.documents import Action
+    from yaffle.clouds.openstack.servers.tasks import Stuck
     from yaffle.drivers.profiles.nova_server.documents import Server
 
 MOVING: Final = frozenset({"evacuate", "live-migration", "migrate", "resize", "unshelve"})
@@ -39,7 +40,10 @@ def submit(job: Job) -> Progress:
 
 
 def poll(job: Job) -> Progress:
-    """Say how far it is; moves on from where Nova would keep the server for a while."""
+    """Say how far it is; moves on from where Nova would keep the server for a while.
+
+    One that stands still is ABSENT: to begin it anew is a submit, which whoever may stop us guards.
+    """
     return _every(job, act=False)
 
 
@@ -69,18 +73,27 @@ def _one(job: Job, ident: str, *, act: bool) -> Progress:
     stuck = job.tasks.stuck(server) if server.task_state in DELETING else None
     if server.task_state in DELETING and stuck is None:
         return running(f"it is being deleted: {words_of(server)}")
-    if stuck is None and not act and server.status != "SOFT_DELETED":
-        return _standing(job, server)
+    if stuck is not None and (work := at_work(job.nova, ident, stuck)):
+        return running(f"{stuck.why}, but {work}")
+    if not act and (stuck is not None or server.status != "SOFT_DELETED"):
+        return ABSENT if stuck is not None else _standing(job, server)
     if why := host_lost(job, server):
         return failed(f"{job.op.kind}: {why}")
+    try:
+        return _begun(job, server, stuck)
+    except NotFound:
+        return ended(job, ident)
+
+
+def _begun(job: Job, server: Server, stuck: Stuck | None) -> Progress:
+    """Ask for the deletion, once Nova has forgotten one that moves no more."""
+    ident = server.id
     if stuck is not None and (refused := for_deletion(job, server, stuck)):
         return refused
     force = job.op.kind == KILL or server.status == "SOFT_DELETED"
-    try:
-        with job.sending(ident, host=server.host or ""):
-            answer = job.nova.delete(ident, force=force, trace=job.trace)
-    except NotFound:
-        return ended(job, ident)
+    with job.sending(ident, host=server.host or ""):
+        answer = job.nova.delete(ident, force=force, trace=job.trace)
+    job.tasks.forget(ident)
     job.accepted(ident, answer.request_id, host=server.host or "")
     return running(f"{'forced ' if force else ''}deletion accepted ({answer.request_id})")
 

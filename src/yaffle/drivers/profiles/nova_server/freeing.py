@@ -27,14 +27,30 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 DELETING: Final = frozenset({"deleting", "soft-deleting"})
+UNTOLD: Final = (
+    "Nova does not tell who is at it (os-instance-actions and its events): left alone; have an"
+    " administrator look, or let Yaffle's user read them"
+)
 
 
-def at_work(nova: Nova, ident: str) -> str:
-    """Say which host is at what is being done to a server, by Nova's record; empty where none is."""
-    newest = newest_of(nova.acts(ident) or ())
-    act = nova.act(ident, newest.request_id) if newest and newest.request_id else None
-    begun = [event for event in (act.events if act else None) or () if event.result is None]
-    if not begun:
+def at_work(nova: Nova, ident: str, stuck: Stuck) -> str:
+    """Say which host is at what is being done to a server, or that Nova does not tell; else nothing.
+
+    What we are not told is never taken for "nobody", however long it lasts.
+    """
+    if not stuck.may_work:
+        return ""
+    acts = nova.acts(ident)
+    if acts is None:
+        return UNTOLD
+    newest = newest_of(acts)
+    if newest is None:
+        return ""
+    act = nova.act(ident, newest.request_id) if newest.request_id else None
+    if act is None or act.events is None:
+        return UNTOLD
+    begun = [event for event in act.events if event.result is None]
+    if not begun or not stuck.patient:
         return ""
     host = begun[0].host or "its host"
     return (
@@ -58,7 +74,7 @@ def for_verb(job: Job, server: Server, why_not: object) -> Progress:
         return running(f"later, for something else is being done to it: {why_not}")
     if server.task_state in DELETING:
         return failed(f"{job.op.kind}: {stuck.why}: what is to be deleted is not healed: {why_not}")
-    if stuck.may_work and (work := at_work(job.nova, server.id)):
+    if work := at_work(job.nova, server.id, stuck):
         return running(f"later, {stuck.why}, but {work}")
     # Nova's word for it until its next look at the hypervisor, so the hypervisor's last one counts.
     state = "active" if server.power_state == RUNNING else "error"
@@ -75,5 +91,6 @@ def _forgotten(job: Job, server: Server, stuck: Stuck, state: str) -> Progress |
             f" {server.id}` or restart nova-compute on its host, or give Yaffle's user that role"
             f" ({error})"
         )
+    job.tasks.forget(server.id)
     log.warning("task of Nova reset", server=server.id, was=words_of(server), why=stuck.why)
     return None

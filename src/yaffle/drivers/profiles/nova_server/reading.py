@@ -119,7 +119,7 @@ class _Reader:
                 found, stuck=False, detail=f"{found.detail}; who is at it is not asked yet"
             )
         self._shown += 1
-        if work := at_work(self._nova, server.id):
+        if work := at_work(self._nova, server.id, stuck):
             return replace(found, stuck=False, detail=f"{found.detail}; {work}")
         return found
 
