@@ -13,14 +13,18 @@ from yaffle.core.freshness import voting
 from yaffle.core.outcomes import OUTCOMES, judge
 from yaffle.core.verdict import Belief, Vote, vote
 from yaffle.engine.calls import Failure, ask_driver
+from yaffle.engine.scene import members
+from yaffle.errors import StoreUnavailable
 from yaffle.model.bounds import SLACK_S, check_s
 from yaffle.model.health import Observation, Outcome
 from yaffle.model.ids import ModeKey
 from yaffle.model.policy import Detection, DetectionMode, ModeType
+from yaffle.ports import Surveying
 
 if TYPE_CHECKING:
     from yaffle.engine.kit import Kit
     from yaffle.model.operations import Target
+    from yaffle.ports import Detector, Whole
 
 log = structlog.get_logger()
 
@@ -75,23 +79,61 @@ def modes_of(detection: Detection) -> tuple[DetectionMode, ...]:
 
 async def look(kit: Kit, target: Target, detection: Detection) -> Sight:
     """Ask every voting mode once and combine the answers; bounded, never raises."""
-    modes = modes_of(detection)
+    modes, interval_s = modes_of(detection), detection.interval_s
+
+    async def whole() -> Sequence[Target]:
+        return await cluster_of(kit, target)
+
     async with asyncio.TaskGroup() as group:
         tasks = [
-            group.create_task(ask(kit, [target], mode, detection.interval_s)) for mode in modes
+            group.create_task(ask(kit, [target], mode, interval_s, whole=whole)) for mode in modes
         ]
     seen = tuple(task.result()[0] for task in tasks)
     beliefs = tuple(_BELIEFS[o.outcome] for o in seen)
     return Sight(vote=vote(beliefs, detection.conditional), observations=seen)
 
 
+async def cluster_of(kit: Kit, target: Target) -> Sequence[Target]:
+    """Return all watched nodes of the target's cluster, itself as given; empty where unknown."""
+    ident = target.cluster_id
+    if ident is None:
+        return [target]
+    try:
+        found = await kit.store.read(lambda conn: members(conn, ident))
+    except StoreUnavailable as error:
+        log.warning("cannot read the cluster", cluster=ident, error=str(error))
+        return ()
+    return [target if one.node_id == target.node_id else one for one in found]
+
+
 async def ask(
-    kit: Kit, targets: Sequence[Target], mode: DetectionMode, interval_s: float
+    kit: Kit,
+    targets: Sequence[Target],
+    mode: DetectionMode,
+    interval_s: float,
+    *,
+    whole: Whole,
 ) -> Sequence[Observation]:
-    """Ask one mode about some nodes; whatever goes wrong on our side is unknown."""
+    """Ask one mode about some nodes of `whole`; whatever goes wrong on our side is unknown."""
     made = [t for t in targets if t.physical_id]
-    seen = {o.node_id: o for o in await _ask_made(kit, made, mode, interval_s)} if made else {}
+    answer = await _ask_made(kit, made, mode, interval_s, whole) if made else ()
+    seen = {o.node_id: o for o in answer}
     return [seen.get(t.node_id) or never_made(kit, [t], mode)[0] for t in targets]
+
+
+async def poll(
+    kit: Kit, targets: Sequence[Target], mode: DetectionMode, detection: Detection
+) -> Sequence[Observation]:
+    """Ask one mode about all watched nodes of a cluster, as the policy wants it confirmed."""
+
+    async def whole() -> Sequence[Target]:
+        return targets
+
+    interval_s = detection.interval_s
+    seen = await ask(kit, targets, mode, interval_s, whole=whole) if targets else ()
+    if detection.confirm_status:
+        seen = await confirmed(kit, targets, mode, interval_s, seen)
+    return seen
 
 
 async def confirmed(
@@ -104,7 +146,12 @@ async def confirmed(
     """Read what failed once more at once: documents ≤ 1.2 have a `fall` of 1 (DESIGN §6)."""
     failed = {o.node_id for o in seen if o.outcome is Outcome.FAIL}
     again = [t for t in targets if t.node_id in failed]
-    second = {o.node_id: o for o in await ask(kit, again, mode, interval_s)} if again else {}
+
+    async def whole() -> Sequence[Target]:
+        return targets
+
+    answer = await ask(kit, again, mode, interval_s, whole=whole) if again else ()
+    second = {o.node_id: o for o in answer}
     return [second.get(o.node_id, o) for o in seen]
 
 
@@ -118,7 +165,7 @@ def never_made(kit: Kit, targets: Sequence[Target], mode: DetectionMode) -> Sequ
 
 
 async def _ask_made(
-    kit: Kit, targets: Sequence[Target], mode: DetectionMode, interval_s: float
+    kit: Kit, targets: Sequence[Target], mode: DetectionMode, interval_s: float, whole: Whole
 ) -> Sequence[Observation]:
     detector = kit.drivers.detectors.get(mode.type)
     budget_s = check_s(mode, interval_s)
@@ -126,7 +173,7 @@ async def _ask_made(
         return reported(kit, targets, mode, "X-BUG", f"no detector for {mode.type} is installed")
     answer = await ask_driver(
         # Room beyond the check's own time-outs: theirs say what failed, ours only "unknown".
-        lambda: detector.check(targets, mode, deadline_s=budget_s + SLACK_S / 2),
+        lambda: _checked(detector, targets, mode, whole, budget_s + SLACK_S / 2),
         Sequence,  # type: ignore[type-abstract]
         within_s=budget_s + SLACK_S,
         what=f"the {mode.type} detector",
@@ -139,6 +186,18 @@ async def _ask_made(
     if about != [(t.node_id, mode.key) for t in targets]:
         return reported(kit, targets, mode, "X-BUG", "the detector's answer makes no sense")
     return [o for o in seen if o is not None]
+
+
+async def _checked(
+    detector: Detector,
+    targets: Sequence[Target],
+    mode: DetectionMode,
+    whole: Whole,
+    deadline_s: float,
+) -> object:
+    if isinstance(detector, Surveying):
+        return await detector.check_among(targets, mode, whole=whole, deadline_s=deadline_s)
+    return await detector.check(targets, mode, deadline_s=deadline_s)
 
 
 def usable(seen: object) -> Observation | None:

@@ -174,6 +174,16 @@ def load_scene(
     )
 
 
+def members(conn: Connection, cluster_id: ClusterId) -> Sequence[Target]:
+    """Return the targets of a cluster's scene, for who has none: it may be another's to watch."""
+    cluster = catalog.cluster(conn, cluster_id)
+    if cluster is None:
+        return ()
+    watched = [n for n in catalog.nodes_of(conn, cluster_id) if n.status not in UNWATCHED]
+    profiles = {p: catalog.profile(conn, p) for p in {n.profile_id for n in watched}}
+    return [target_of(n, profiles[n.profile_id], cluster.name) for n in watched]
+
+
 def watched_rows(
     conn: Connection,
     cluster_id: ClusterId,

@@ -21,7 +21,7 @@ from yaffle.engine.beliefs import Beliefs
 from yaffle.engine.desk import Inputs
 from yaffle.engine.hosts import Hosts
 from yaffle.engine.kit import Bell
-from yaffle.engine.look import ask, confirmed, never_made, usable
+from yaffle.engine.look import never_made, poll, usable
 from yaffle.engine.scene import Scene, Stamp, load_scene, stamp
 from yaffle.engine.streams import Streams
 from yaffle.engine.writing import save_all
@@ -188,9 +188,7 @@ class Watch:
             targets = tuple(scene.targets.values())
             interval_s = scene.policy.detection.interval_s
             era = self._era
-            found = await ask(kit, targets, mode, interval_s) if targets else ()
-            if scene.policy.detection.confirm_status:
-                found = await confirmed(kit, targets, mode, interval_s, found)
+            found = await poll(kit, targets, mode, scene.policy.detection)
             if era != self._era:
                 # Asked before we were blind: an answer from then is none of the fresh ones.
                 found = ()

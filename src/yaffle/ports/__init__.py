@@ -16,9 +16,11 @@ from yaffle.ports.detector import (
     Remembering,
     Sink,
     StreamingDetector,
+    Surveying,
     UrlProber,
     UrlResult,
     UrlTarget,
+    Whole,
 )
 from yaffle.ports.fencer import Discerning, Fencer, NeedsSettings
 from yaffle.ports.notifier import Message, Notifier
@@ -57,10 +59,12 @@ __all__ = [
     "Sink",
     "SteeredClock",
     "StreamingDetector",
+    "Surveying",
     "Tracing",
     "UrlProber",
     "UrlResult",
     "UrlTarget",
     "Vacating",
+    "Whole",
     "Workflow",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -13,6 +13,9 @@ from yaffle.model.policy import DetectionMode, UrlOptions
 
 Sink = Callable[[Sequence[Observation]], None]
 """Takes a batch of observations; never blocks, never raises."""
+
+Whole = Callable[[], Awaitable[Sequence[Target]]]
+"""Returns all watched nodes of a cluster, those that were never made included; empty: not known."""
 
 
 class Detector(Protocol):
@@ -42,6 +45,25 @@ class Choosing(Protocol):
 
     def misfit(self, mode: DetectionMode) -> str:
         """Say why `mode` can never be asked here; empty when it can. Nothing is asked for it."""
+        ...
+
+
+@runtime_checkable
+class Surveying(Protocol):
+    """What a detector may be besides: one to whom an answer about a node may rest on all the others.
+
+    Before it acts the engine asks about one node, and in another process than the one that watches.
+    """
+
+    async def check_among(
+        self,
+        targets: Sequence[Target],
+        mode: DetectionMode,
+        *,
+        whole: Whole,
+        deadline_s: float,
+    ) -> Sequence[Observation]:
+        """As `Detector.check`; `whole` returns the cluster that `targets` are of, or nothing."""
         ...
 
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ from tests.contract.load_balancer.proxy import (
 from yaffle.drivers.detectors.load_balancer import LoadBalancerDetector
 from yaffle.engine.clock import SystemClock
 from yaffle.model.health import Observation, Outcome
-from yaffle.model.ids import ModeKey, NodeId
+from yaffle.model.ids import ClusterId, ModeKey, NodeId
 from yaffle.model.operations import Target
 from yaffle.model.policy import DetectionMode, ModeType
 from yaffle.ports import DriverContext
@@ -421,6 +422,39 @@ def test_what_is_not_clear_is_unknown_and_said(servers: Sequence[Web]) -> None:
         assert said.startswith("LB-NO-POOL: edge: pool web has the addresses of 1 of 2 nodes only")
         (said,) = looked_for(which, node("no-address"))
         assert said.startswith("LB-NO-POOL: edge: no node has an address to find a pool by")
+
+
+def among(which: LoadBalancerDetector, cluster: Sequence[Target], *nodes: Target) -> Sequence[str]:
+    async def whole() -> Sequence[Target]:
+        return cluster
+
+    found = asyncio.run(which.check_among(nodes, mode(""), whole=whole, deadline_s=5))
+    return [f"{one.code}: {one.detail}" for one in found]
+
+
+def test_a_node_alone_finds_no_pool_of_its_own(servers: Sequence[Web]) -> None:
+    one, two, three = (f"127.0.0.1:{web.port}" for web in servers)
+    text = f"backend web\n    server a {one} check\n    server b {two} check\n"
+    here = [
+        replace(node(f"n{n}", node_ip="127.0.0.1", port=web.port), cluster_id=ClusterId("c"))
+        for n, web in enumerate(servers)
+    ]
+    with proxied(f"{text}backend alien\n    server a {three} check\n") as proxy:
+        # As another engine's executor, which has not polled.
+        (said,) = looked_for(by_socket(proxy), here[2])
+        assert said.startswith("LB-NO-POOL: edge: which nodes the cluster has is not known here;")
+        assert said.endswith("name the pool in the policy")
+        (said,) = among(by_socket(proxy), here[:2], here[2])
+        assert said.startswith("LB-NO-POOL: edge: which nodes"), "it is none of those"
+        (said,) = among(by_socket(proxy), here, here[2])
+        assert said.startswith("LB-AMBIGUOUS: edge: 2 pools have the nodes' addresses: alien, web;")
+    with proxied(text) as proxy:
+        until(lambda: proxy.status("web", "a") == "UP" and "L4OK" in proxy.say("show stat"))
+        which = by_socket(proxy)
+        (said,) = among(which, here, here[0])
+        assert said.startswith("LB-UP: edge/web, found by the nodes' addresses: ")
+        # What a whole cluster has found holds for each of its nodes.
+        assert looked_for(which, here[1])[0].startswith("LB-UP: edge/web, found")
 
 
 # --- answers that are none ---

@@ -12,6 +12,7 @@ from yaffle.drivers.detectors.load_balancer.finding import (
     MISSING_S,
     Finds,
     find,
+    indexed,
 )
 from yaffle.drivers.detectors.load_balancer.pool import Failed, Listed, Member
 from yaffle.model.ids import ClusterId, NodeId
@@ -47,7 +48,12 @@ A, B, C = node("a", "10.0.0.1"), node("b", "10.0.0.2"), node("c", "10.0.0.3")
     [
         pytest.param([A, B], [pool("web", "10.0.0.1:80", "10.0.0.2:80")], "web", id="all"),
         pytest.param([A, B, C], [pool("web", "10.0.0.1:80", "10.0.0.2:80")], "web", id="most"),
-        pytest.param([A, node("x")], [pool("web", "10.0.0.1:80")], "web", id="of those with any"),
+        pytest.param(
+            [A, B, node("x")],
+            [pool("web", "10.0.0.1:80", "10.0.0.2:80")],
+            "web",
+            id="one has no address",
+        ),
         pytest.param(
             [A],
             [pool("web", "10.0.0.1:80"), pool("api", "10.0.0.9:80")],
@@ -68,7 +74,7 @@ A, B, C = node("a", "10.0.0.1"), node("b", "10.0.0.2"), node("c", "10.0.0.3")
 def test_the_one_that_has_most_is_it(
     nodes: Sequence[Target], pools: Sequence[Listed], found: str
 ) -> None:
-    one = find(nodes, pools)
+    one = find(nodes, indexed(pools))
     assert isinstance(one, Listed), one
     assert one.pool == found
 
@@ -86,6 +92,10 @@ def test_the_one_that_has_most_is_it(
         pytest.param(
             [A, B], [pool("web", "10.0.0.1:80")], "LB-NO-POOL", "of 1 of 2 nodes only", id="half"
         ),
+        pytest.param(
+            [A, *(node(f"x{n}") for n in range(9))], [pool("web", "10.0.0.1:80")], "LB-NO-POOL",
+            "of 1 of 10 nodes only", id="one of ten has an address",
+        ),
         pytest.param([A], [pool("web", "10.0.0.9:80")], "LB-NO-POOL", "none of its 1", id="none"),
         pytest.param([A], [], "LB-NO-POOL", "none of its 0", id="no pools"),
         pytest.param(
@@ -102,14 +112,14 @@ def test_the_one_that_has_most_is_it(
 def test_what_is_not_clear_is_not_guessed(
     nodes: Sequence[Target], pools: Sequence[Listed], code: str, why: str
 ) -> None:
-    one = find(nodes, pools)
+    one = find(nodes, indexed(pools))
     assert isinstance(one, Failed)
     assert one.code == code
     assert why in one.why
 
 
 def test_many_candidates_are_named_in_part() -> None:
-    one = find([A], [pool(f"p{n}", "10.0.0.1:80") for n in range(9)])
+    one = find([A], indexed([pool(f"p{n}", "10.0.0.1:80") for n in range(9)]))
     assert isinstance(one, Failed)
     assert "9 pools" in one.why
     assert "p4, …;" in one.why
@@ -118,7 +128,8 @@ def test_many_candidates_are_named_in_part() -> None:
 def test_what_was_found_holds_for_a_while_and_for_those_nodes() -> None:
     finds, web = Finds(), pool("web", "10.0.0.1:80")
     assert finds.known("edge", [A], 0.0) is None
-    finds.keep("edge", [A, B], web, 0.0)
+    short = indexed([web]).pools[0]
+    finds.keep("edge", [A, B], short, 0.0)
     for nodes in ([A, B], [B]):
         known = finds.known("edge", nodes, FOUND_S - 1)
         assert isinstance(known, Listed)

@@ -6,21 +6,24 @@ import asyncio
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from yaffle.clouds.settings import Section
+from yaffle.drivers.detectors.load_balancer import LoadBalancerDetector
 from yaffle.drivers.detectors.load_balancer import hearing as module
 from yaffle.drivers.detectors.load_balancer.answers import Answer, observed, said
+from yaffle.drivers.detectors.load_balancer.finding import indexed
 from yaffle.drivers.detectors.load_balancer.hearing import GAP_S, SERVERS_MAX, Hearing
-from yaffle.drivers.detectors.load_balancer.pool import Failed, Member, Pool
+from yaffle.drivers.detectors.load_balancer.pool import Failed, Listed, Member, Pool
 from yaffle.drivers.detectors.load_balancer.settings import BalancerSettings
 from yaffle.model.health import Observation, Outcome
 from yaffle.model.ids import ModeKey, NodeId
 from yaffle.model.operations import Target
 from yaffle.model.policy import DetectionMode, ModeType
+from yaffle.ports import DriverContext
 from yaffle.testing.clock import VirtualClock
 from yaffle.testing.loop import run_virtual
 
@@ -378,3 +381,37 @@ def test_a_pool_that_only_a_poll_can_tell_is_listened_for_from_then_on() -> None
         await asyncio.sleep(SOON_S)
 
     assert play(body).brief == [("n1", DOWN, True)]
+
+
+def test_a_pool_that_is_theirs_no_more_for_certain_wakes_nobody() -> None:
+    one = replace(node("n1"), attributes={"node_ip": "10.0.0.1"})
+    mode = DetectionMode(key=MODE.key, type=MODE.type)
+    server = Member(name="s1", address="10.0.0.1:80", code=UP, words=UP)
+    clock = VirtualClock()
+
+    async def seen(which: LoadBalancerDetector, *pools: str) -> str:
+        """Poll while the balancer has these pools with the node's address; it is never reached."""
+        listed = [Listed(pool=name, name=name, members=[server]) for name in pools]
+        which._balancers._lists["edge"] = clock.monotonic_s(), indexed(listed)
+        which._balancers._finds.drop("edge", [one])
+        return (await which.check([one], mode, deadline_s=5))[0].code
+
+    async def story(path: str) -> None:
+        edge = {"type": "haproxy", "socket": "/no", "events": path}
+        which = LoadBalancerDetector(
+            DriverContext(clock=clock, state_dir=Path(), settings={"balancers": {"edge": edge}})
+        )
+        which.listen("w", [one], mode, interval_s=600.0, sink=lambda _: None)
+        assert await seen(which, "blue") == "LB-ERROR"
+        which._hearing.hear("edge", b"<129>Server blue/s1 is DOWN. x", trusted=True)
+        assert which.counts["woke"] == 1
+        assert await seen(which, "blue", "green") == "LB-AMBIGUOUS"
+        which._hearing.hear("edge", b"<129>Server blue/s1 is DOWN. x", trusted=True)
+        assert (which.counts["woke"], which.counts["of nobody"]) == (1, 1)
+        assert await seen(which, "green") == "LB-ERROR"
+        which._hearing.hear("edge", b"<129>Server green/s1 is DOWN. x", trusted=True)
+        assert which.counts["woke"] == 2
+        which.ignore("w")
+
+    with place() as path:
+        run_virtual(lambda: story(path))

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from yaffle.clouds.http import HttpSession, address_rules
 from yaffle.drivers.detectors.load_balancer import haproxy
 from yaffle.drivers.detectors.load_balancer.answers import Answer
-from yaffle.drivers.detectors.load_balancer.finding import Finds, find
+from yaffle.drivers.detectors.load_balancer.finding import Finds, Index, find, indexed
 from yaffle.drivers.detectors.load_balancer.octavia import Octavia
 from yaffle.drivers.detectors.load_balancer.pool import Failed, Listed, Pools
 from yaffle.drivers.detectors.load_balancer.settings import AnyBalancer, Balancer, CloudBalancer
 
 if TYPE_CHECKING:
     from yaffle.model.operations import Target
+    from yaffle.ports import Whole
     from yaffle.ports.context import DriverContext
 
 AT_ONCE: Final = 4
@@ -48,7 +49,7 @@ class Balancers:
         }
         self._turns = {name: asyncio.Semaphore(AT_ONCE) for name in balancers}
         self._listing = {name: asyncio.Lock() for name in balancers}
-        self._lists: dict[str, tuple[float, Sequence[Listed]]] = {}
+        self._lists: dict[str, tuple[float, Index]] = {}
         self._finds = Finds()
         self._now_s = context.clock.monotonic_s
 
@@ -90,35 +91,49 @@ class Balancers:
         )
 
     async def find(
-        self, balancer: AnyBalancer, targets: Sequence[Target], within_s: float
+        self, balancer: AnyBalancer, targets: Sequence[Target], whole: Whole, within_s: float
     ) -> Listed | Failed:
-        """Return the pool whose members the nodes are, by their addresses; or why it is not clear."""
+        """Return the pool whose members the nodes are, by their addresses; or why it is not clear.
+
+        `whole` returns the cluster that `targets` are of: some of its nodes do not decide.
+        """
         now_s = self._now_s()
         known = self._finds.known(balancer.name, targets, now_s)
         if known is not None:
             return known
-        pools = await self._listed(balancer, min(within_s, balancer.timeout_s))
-        if isinstance(pools, Failed):
-            return pools
-        found = find(targets, pools)
-        self._finds.keep(balancer.name, targets, found, now_s)
+        bound_s = min(within_s, balancer.timeout_s)
+        try:
+            async with asyncio.timeout(bound_s):
+                cluster = await whole()
+        except TimeoutError:
+            cluster = ()
+        if not {one.node_id for one in targets} <= {one.node_id for one in cluster}:
+            why = "which nodes the cluster has is not known here; name the pool in the policy"
+            return Failed(code="LB-NO-POOL", why=why)
+        index = await self._listed(balancer, bound_s)
+        if isinstance(index, Failed):
+            return index
+        found = find(cluster, index)
+        self._finds.keep(balancer.name, cluster, found, now_s)
         return found
 
     def lost(self, balancer: AnyBalancer, targets: Sequence[Target]) -> None:
         """The pool that was found is there no more."""
         self._finds.drop(balancer.name, targets)
 
-    async def _listed(self, balancer: AnyBalancer, within_s: float) -> Pools:
+    async def _listed(self, balancer: AnyBalancer, within_s: float) -> Index | Failed:
         """Return all pools; who asks meanwhile, or a moment later, gets the same answer."""
         try:
             async with asyncio.timeout(within_s), self._listing[balancer.name]:
-                at_s, kept = self._lists.get(balancer.name, (-LISTED_S, ()))
-                if self._now_s() - at_s < LISTED_S:
-                    return kept
+                kept = self._lists.get(balancer.name)
+                if kept is not None and self._now_s() - kept[0] < LISTED_S:
+                    return kept[1]
                 pools = await self._list(balancer, within_s)
-                if not isinstance(pools, Failed):
-                    self._lists[balancer.name] = self._now_s(), pools
-                return pools
+                if isinstance(pools, Failed):
+                    return pools
+                index = await asyncio.to_thread(indexed, pools)
+                self._lists[balancer.name] = self._now_s(), index
+                return index
         except TimeoutError:
             return Failed(code="LB-TIMEOUT", why=_late(within_s))
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _MARGIN: Final = 0.9
 """Share of the deadline that requests may use: the rest is for reading their answers."""
 _LEFT_S: Final = 0.05
+_UNFOUND: Final = frozenset({"LB-NO-POOL", "LB-AMBIGUOUS"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,8 @@ class _Look:
     """None where nobody was asked."""
     place: tuple[str, str] = ("", "")
     """Balancer and pool that were asked."""
+    unfound: bool = False
+    """Whether it is known that no pool is theirs for certain, and not only nobody could be asked."""
 
 
 class LoadBalancerDetector:
@@ -62,12 +65,28 @@ class LoadBalancerDetector:
     async def check(
         self, targets: Sequence[Target], mode: DetectionMode, *, deadline_s: float
     ) -> Sequence[Observation]:
-        """Return one observation per target, in order."""
+        """Return one observation per target, in order; a node alone finds no pool of its own."""
+
+        async def whole() -> Sequence[Target]:
+            return targets if all(one.cluster_id is None for one in targets) else ()
+
+        return await self.check_among(targets, mode, whole=whole, deadline_s=deadline_s)
+
+    async def check_among(
+        self,
+        targets: Sequence[Target],
+        mode: DetectionMode,
+        *,
+        whole: ports.Whole,
+        deadline_s: float,
+    ) -> Sequence[Observation]:
+        """See `ports.Surveying`; which pool it is rests on all nodes."""
         if not targets:
             return []
         started_s = self._clock.monotonic_s()
         ticket = self._hearing.ticket()
-        look = await self._look(targets, mode.options, started_s + deadline_s * _MARGIN)
+        until_s = started_s + deadline_s * _MARGIN
+        look = await self._look(targets, mode.options, whole, until_s)
         at_us = self._clock.now_us()
         took_us = round((self._clock.monotonic_s() - started_s) * 1_000_000)
         seen = [
@@ -76,10 +95,16 @@ class LoadBalancerDetector:
         ]
         if look.answer is not None:
             self._hearing.polled(ticket, look.place, look.answer, seen)
+        elif look.unfound:
+            self._hearing.unfound(targets, mode)
         return seen
 
     async def _look(
-        self, targets: Sequence[Target], options: Mapping[str, object], until_s: float
+        self,
+        targets: Sequence[Target],
+        options: Mapping[str, object],
+        whole: ports.Whole,
+        until_s: float,
     ) -> _Look:
         balancer = self._balancers.named(options)
         if isinstance(balancer, str):
@@ -87,10 +112,11 @@ class LoadBalancerDetector:
         if pool := _pool(options):
             answer = await self._balancers.ask(balancer, pool, self._left_s(until_s))
             return _Look(said=said(targets, answer), answer=answer, place=(balancer.name, pool))
-        found = await self._balancers.find(balancer, targets, self._left_s(until_s))
+        found = await self._balancers.find(balancer, targets, whole, self._left_s(until_s))
         if isinstance(found, Failed):
             detail = f"{balancer.name}: {found.why}"
-            return _Look(said=[Said(code=found.code, detail=detail)] * len(targets))
+            words = [Said(code=found.code, detail=detail)] * len(targets)
+            return _Look(said=words, unfound=found.code in _UNFOUND)
         answer = await self._balancers.ask(balancer, found.pool, self._left_s(until_s))
         if answer.is_no_pool:
             self._balancers.lost(balancer, targets)
@@ -143,6 +169,7 @@ def _pool(options: Mapping[str, object]) -> str:
 
 if TYPE_CHECKING:
     _conforms: type[ports.Detector] = LoadBalancerDetector
+    _surveys: type[ports.Surveying] = LoadBalancerDetector
     _chooses: type[ports.Choosing] = LoadBalancerDetector
     _hears: type[ports.Hearing] = LoadBalancerDetector
     _forgets: type[ports.Remembering] = LoadBalancerDetector

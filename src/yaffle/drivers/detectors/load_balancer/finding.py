@@ -1,19 +1,20 @@
 """Which pool is a cluster's, where the policy names none: the one with the nodes' addresses, or none.
 
 Only addresses count, never names: two backends may well have a server `web-1`. Exactly one pool may
-have any of them, and it must have most: an address that happens to be somebody else's as well, in a
-pool that has nothing to do with the cluster, must not make that pool the witness. What is not clear
-stays unknown, and is said with the pools that it may be.
+have any of them, and it must have those of most: an address that happens to be somebody else's as
+well, in a pool that has nothing to do with the cluster, must not make that pool the witness. So it is
+asked of whole clusters, never of a node alone. What is not clear stays unknown, and is said with the
+pools that it may be.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from yaffle.drivers.detectors.load_balancer.matching import addresses, places_of
+from yaffle.drivers.detectors.load_balancer.matching import Place, addresses, places_of
 from yaffle.drivers.detectors.load_balancer.pool import Failed, Listed
 from yaffle.model.operations import Target
 
@@ -25,17 +26,39 @@ KEPT: Final = 4096
 _NAMED_MAX: Final = 5
 
 
-def find(targets: Sequence[Target], pools: Sequence[Listed]) -> Listed | Failed:
-    """Return the only pool that has the nodes' addresses, or why there is none."""
-    wanted = [one for one in map(addresses, targets) if one]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """Where each address is: a list of all pools is read once, and not once for each node."""
+
+    pools: Sequence[Listed]
+    """Without their members."""
+    by_place: Mapping[Place, Sequence[int]]
+    """Which of `pools` have it."""
+
+
+def indexed(pools: Sequence[Listed]) -> Index:
+    """Return it; some 10 µs a member, which is much for an event loop."""
+    by_place: defaultdict[Place, list[int]] = defaultdict(list)
+    for number, one in enumerate(pools):
+        for place in places_of(one.members):
+            by_place[place].append(number)
+    return Index(pools=[replace(one, members=()) for one in pools], by_place=dict(by_place))
+
+
+def find(cluster: Sequence[Target], index: Index) -> Listed | Failed:
+    """Return the only pool that has the addresses of a whole cluster, or why there is none."""
+    pools = index.pools
+    wanted = [one for one in map(addresses, cluster) if one]
     if not wanted:
         return Failed(
             code="LB-NO-POOL", why="no node has an address to find a pool by: name it, options.pool"
         )
-    having = [(one, sum(bool(some & places_of(one.members)) for some in wanted)) for one in pools]
-    having = [(one, count) for one, count in having if count]
+    counts: Counter[int] = Counter()
+    for some in wanted:
+        counts.update({number for place in some for number in index.by_place.get(place, ())})
+    having = [(pools[number], counts[number]) for number in sorted(counts)]
     if not having:
-        return Failed(code="LB-NO-POOL", why=_none(pools))
+        return Failed(code="LB-NO-POOL", why=_none(index))
     if len(having) > 1:
         names = [one.words for one, _ in having]
         more = ", …" if len(names) > _NAMED_MAX else ""
@@ -46,19 +69,20 @@ def find(targets: Sequence[Target], pools: Sequence[Listed]) -> Listed | Failed:
             " options.pool",
         )
     ((pool, count),) = having
-    if count * 2 <= len(wanted):
+    # Of all, whether they have an address or not: one of ten must not speak for the others.
+    if count * 2 <= len(cluster):
         return Failed(
             code="LB-NO-POOL",
-            why=f"pool {pool.words} has the addresses of {count} of {len(wanted)} nodes only: if"
+            why=f"pool {pool.words} has the addresses of {count} of {len(cluster)} nodes only: if"
             " it is theirs, name it, options.pool",
         )
     return pool
 
 
-def _none(pools: Sequence[Listed]) -> str:
-    if pools and not any(member.address for one in pools for member in one.members):
+def _none(index: Index) -> str:
+    if index.pools and not index.by_place:
         return "it shows no addresses (HAProxy: level operator); name the pool, options.pool"
-    return f"none of its {len(pools)} pools has a node's address; name the pool, options.pool"
+    return f"none of its {len(index.pools)} pools has a node's address; name the pool, options.pool"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +109,12 @@ class Finds:
         return kept.found
 
     def keep(
-        self, balancer: str, targets: Sequence[Target], found: Listed | Failed, now_s: float
+        self, balancer: str, cluster: Sequence[Target], found: Listed | Failed, now_s: float
     ) -> None:
-        """Remember it for a while; of the pool that was found no more than where to ask."""
+        """Remember for a while what came out for a whole cluster."""
         until_s = now_s + (MISSING_S if isinstance(found, Failed) else FOUND_S)
-        short = found if isinstance(found, Failed) else replace(found, members=())
-        key = _key(balancer, targets)
-        self._kept[key] = _Kept(found=short, nodes=_nodes(targets), until_s=until_s)
+        key = _key(balancer, cluster)
+        self._kept[key] = _Kept(found=found, nodes=_nodes(cluster), until_s=until_s)
         self._kept.move_to_end(key)
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
@@ -106,4 +129,5 @@ def _key(balancer: str, targets: Sequence[Target]) -> tuple[str, str]:
 
 
 def _nodes(targets: Sequence[Target]) -> frozenset[str]:
-    return frozenset(target.node_id for target in targets)
+    # One that was never made may get an address in another pool.
+    return frozenset(target.node_id for target in targets if target.physical_id)

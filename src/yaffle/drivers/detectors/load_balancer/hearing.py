@@ -207,6 +207,12 @@ class Hearing:
         if answer.names is not None:
             self._names[place] = answer.names
 
+    def unfound(self, targets: Sequence[Target], mode: DetectionMode) -> None:
+        """Their pool was found, and is not theirs for certain any more: no line is about them."""
+        listener = self._by_node.get((targets[0].node_id, mode.key))
+        if listener is not None:
+            self._settle(listener, None)
+
     def ears(self) -> Sequence[Told]:
         """Return every place where we listen, and how well."""
         return [self._told(balancer, ear) for balancer, ear in self._ears]

@@ -14,8 +14,10 @@ from collections.abc import Mapping, Sequence
 from yaffle.drivers.detectors.load_balancer.pool import Member
 from yaffle.model.operations import Target
 
-Key = str | tuple[str, str]
-"""A name, or IP and port as texts; the port is empty for "any"."""
+Place = tuple[str, str]
+"""IP and port as texts; the port is empty for "any"."""
+Key = str | Place
+"""A name, or an address."""
 
 
 def match(targets: Sequence[Target], pool: Sequence[Member]) -> list[Member | str]:
@@ -40,18 +42,18 @@ def _one(places: set[int], claims: Mapping[int, int], pool: Sequence[Member]) ->
     return "LB-AMBIGUOUS" if more or claims[place] > 1 else pool[place]
 
 
-def places_of(members: Sequence[Member]) -> set[tuple[str, str]]:
+def places_of(members: Sequence[Member]) -> set[Place]:
     """Return the addresses of the members, each with its port and without."""
     return {place for member in members for place in _places(member)}
 
 
-def addresses(target: Target) -> set[tuple[str, str]]:
+def addresses(target: Target) -> set[Place]:
     """Return the node's address, with its port where it has one; empty where it has none."""
     ip, port = _ip(target.attributes.get("node_ip")), target.attributes.get("port")
     return {(ip, "" if port in {None, ""} else str(port))} if ip else set()
 
 
-def _places(member: Member) -> list[tuple[str, str]]:
+def _places(member: Member) -> list[Place]:
     host, _, port = member.address.rpartition(":")
     ip = _ip(host.strip("[]"))
     return [(ip, port), (ip, "")] if ip else []
