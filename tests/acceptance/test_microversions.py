@@ -152,3 +152,13 @@ def test_services_have_no_gate(api: Api, version: str) -> None:
 
 def test_an_error_names_no_version(api: Api) -> None:
     api.refused("GET", "clusters/nosuch", status=404, kind="ResourceNotFound")
+
+
+@pytest.mark.parametrize("version", ["1.5", "1.6"])
+def test_the_profile_alone_is_changed_from_1_6_on(world: World, version: str) -> None:
+    cluster, new = world.cluster(1)["id"], world.profile()["id"]
+    change = {"cluster": {"profile_id": new, "profile_only": True}}
+    world.api.ended(world.api.patch(f"clusters/{cluster}", change, version=version))
+    assert world.api.get(f"clusters/{cluster}")["cluster"]["profile_id"] == new
+    (node,) = world.members(cluster)
+    assert (node["profile_id"] == new) is (version == "1.5")

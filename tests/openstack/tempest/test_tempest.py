@@ -36,8 +36,9 @@ pytestmark = pytest.mark.timeout(WHOLE_S + 60 if WHOLE else FEW_S + 60)
 
 
 @pytest.fixture
-def tempest(lab: Lab, cloud: Cloud, tmp_path: Path) -> Iterator[Path]:
+def tempest(lab: Lab, heat: str, cloud: Cloud, tmp_path: Path) -> Iterator[Path]:
     """The folder with tempest's configuration, of a member and of an administrator."""
+    assert heat  # some of its nodes are stacks
     who = lab.project()
     try:
         with serving_cloud(cloud, tmp_path, f"tempest-{who.project}") as (_, region):

@@ -26,6 +26,8 @@ from nova.image import glance  # type: ignore[import-not-found]
 from nova.virt import event, fake, node  # type: ignore[import-not-found]
 
 WATCH_S = 0.2
+SLOWLY = "simulated_wait_time"
+"""Seconds, in a server's metadata: Senlin's own tests of what is locked meanwhile count on it."""
 LEVERS: dict[str, tuple[int | None, int]] = {
     "off": (power_state.SHUTDOWN, event.EVENT_LIFECYCLE_STOPPED),
     "on": (power_state.RUNNING, event.EVENT_LIFECYCLE_STARTED),
@@ -178,7 +180,9 @@ class LabDriver(Hypervisor):
         self.emit_event(event.LifecycleEvent(lever.name, told))
 
     def obey(self, operation: str, server: Any) -> None:
-        """Take long, then fail, as the levers say."""
+        """Take long, then fail, as the levers say; and as its user wishes (`SLOWLY`)."""
+        if operation == "spawn":
+            time.sleep(float(server.metadata.get(SLOWLY, 0)))
         for lever in self._levers("slow", operation, server):
             time.sleep(float(lever.read_text() or 0))
         if any(self._levers("fail", operation, server)):

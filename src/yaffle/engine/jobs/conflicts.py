@@ -33,7 +33,7 @@ def check(conn: Connection, action: str, kind: str, target: str) -> Sequence[Act
     begun = [a for a in present if a.status != actions.READY and a.lock_key == target]
     if begun:
         raise ResourceIsLocked(
-            f"{action} for {kind} {target} cannot be completed because it is already locked.",
+            f"{action} for {kind} '{target}' cannot be completed because it is already locked.",
             hint=f"{begun[0].action} {begun[0].id} holds it; wait for its end, or cancel it",
         )
     if present:

@@ -8,7 +8,7 @@ from yaffle.api.clustering import lists, objects, resizing, schemas, shapes, ver
 from yaffle.api.clustering.bodies import Body, changed, check, created
 from yaffle.api.clustering.call import Call
 from yaffle.api.clustering.lists import Filter, Noun
-from yaffle.api.clustering.microversion import V1_4
+from yaffle.api.clustering.microversion import V1_4, V1_6
 from yaffle.api.clustering.table import Good, Param, Route
 from yaffle.api.reply import Reply
 from yaffle.errors import BadRequest
@@ -107,7 +107,8 @@ async def update_cluster(call: Call) -> Response:
         profile=call.text("profile_id"),
         metadata=call.mapping("metadata"),
         timeout=call.number("timeout"),
-        profile_only=call.flag("profile_only"),
+        # Before there was such a key it said nothing, as any that is not known.
+        profile_only=call.flag("profile_only") if call.version >= V1_6 else None,
         config=call.mapping("config"),
     )
     return call.accepted(action, {"cluster": before})
