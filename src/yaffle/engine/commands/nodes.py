@@ -103,7 +103,7 @@ class Nodes:
             raise BadRequest(f"The specified cluster '{cluster}' is being deleted.")
         if holder is not None and holder.action == "CLUSTER_DELETE":
             raise ResourceIsLocked(
-                f"NODE_CREATE for cluster {home.id} cannot be completed because it is already"
+                f"NODE_CREATE for cluster '{home.id}' cannot be completed because it is already"
                 " locked.",
                 hint=f"the cluster is being deleted by action {holder.id}",
             )
