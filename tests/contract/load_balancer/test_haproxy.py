@@ -210,12 +210,13 @@ def test_a_pool_that_does_not_exist_is_told(way: LoadBalancerDetector, proxy: Pr
     assert "edge/wbe: it has no backend 'wbe'" in seen.detail
 
 
-def test_over_http_the_pools_that_exist_are_named(proxy: Proxy, tmp_path: Path) -> None:
+def test_over_http_who_asks_has_to_sign(proxy: Proxy, tmp_path: Path) -> None:
     (tmp_path / "password").write_text(PASSWORD)
     url = f"http://127.0.0.1:{proxy.http}/stats;csv"
     signed = {"username": "reader", "password_file": str(tmp_path / "password")}
     (seen,) = look(detector(edge={"url": url, **signed}), node("web-1"), pool="wbe")
-    assert "it has other, web" in seen.detail
+    assert seen.code == "LB-NO-POOL"
+    assert "other" not in seen.detail, "it may be another project's"
     (seen,) = look(detector(edge={"url": url}), node("web-1"))
     assert (seen.code, seen.outcome) == ("LB-ERROR", UNKNOWN)
     assert "HTTP 401" in seen.detail
@@ -455,6 +456,22 @@ def test_a_node_alone_finds_no_pool_of_its_own(servers: Sequence[Web]) -> None:
         assert said.startswith("LB-UP: edge/web, found by the nodes' addresses: ")
         # What a whole cluster has found holds for each of its nodes.
         assert looked_for(which, here[1])[0].startswith("LB-UP: edge/web, found")
+
+
+def test_where_there_are_several_projects_none_finds_a_pool(
+    proxy: Proxy, servers: Sequence[Web]
+) -> None:
+    here = node("a", node_ip="127.0.0.1", port=servers[1].port)
+    ours, theirs = replace(here, project="default"), replace(here, project="p")
+    refused = "LB-NO-POOL: edge: whether its pools are of the nodes' project is not known;"
+    which = by_socket(proxy)
+    assert looked_for(which, ours)[0].startswith("LB-UP: edge/web, found")
+    (said,) = looked_for(which, theirs)
+    assert said.startswith(refused)
+    assert "web" not in said
+    # Who else is here may have been seen by what is watched, and what was found holds no more.
+    assert looked_for(which, ours)[0].startswith(refused)
+    assert look(which, theirs, pool="web")[0].code == "LB-UP", "but the policy may name it"
 
 
 # --- answers that are none ---

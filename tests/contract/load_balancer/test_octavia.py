@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -204,3 +205,25 @@ def test_a_pool_that_goes_is_looked_for_anew(cloud: Cloud, detector: LoadBalance
     cloud.asked.clear()
     looked_for(detector, there)
     assert "/v2/lbaas/pools" not in cloud.asked, "the list is a moment old and serves for it"
+
+
+def test_a_pool_is_found_for_nodes_of_its_own_project_only(
+    cloud: Cloud, detector: LoadBalancerDetector
+) -> None:
+    def of(project: str) -> Sequence[str]:
+        return looked_for(detector, [replace(one, project=project) for one in HERE])
+
+    refused = "LB-NO-POOL: lb: whether its pools are of the nodes' project is not known;"
+    assert of("default")[1].startswith("LB-UP: "), "nobody tells projects apart"
+    for project in ("q", "default"):
+        (said, *_) = of(project)
+        assert said.startswith(refused)
+        assert said.endswith("name the pool in the policy")
+    assert of("p")[1].startswith("LB-UP: ")
+
+
+def test_of_another_project_nothing_is_said_in_the_first_look_either(
+    cloud: Cloud, detector: LoadBalancerDetector
+) -> None:
+    said = looked_for(detector, [replace(one, project="q") for one in HERE])
+    assert all(one.startswith("LB-NO-POOL: lb: whether its pools are") for one in said)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from yaffle.clouds.http import HttpSession, address_rules
 from yaffle.drivers.detectors.load_balancer import haproxy
 from yaffle.drivers.detectors.load_balancer.answers import Answer
-from yaffle.drivers.detectors.load_balancer.finding import Finds, Index, find, indexed
+from yaffle.drivers.detectors.load_balancer.finding import Finds, Index, Owners, find, indexed
 from yaffle.drivers.detectors.load_balancer.octavia import Octavia
 from yaffle.drivers.detectors.load_balancer.pool import Failed, Listed, Pools
 from yaffle.drivers.detectors.load_balancer.settings import AnyBalancer, Balancer, CloudBalancer
@@ -51,6 +51,7 @@ class Balancers:
         self._listing = {name: asyncio.Lock() for name in balancers}
         self._lists: dict[str, tuple[float, Index]] = {}
         self._finds = Finds()
+        self._owners = Owners()
         self._now_s = context.clock.monotonic_s
 
     def named(self, options: Mapping[str, object]) -> AnyBalancer | str:
@@ -97,6 +98,9 @@ class Balancers:
 
         `whole` returns the cluster that `targets` are of: some of its nodes do not decide.
         """
+        refused = self._refused(balancer, targets)
+        if refused is not None:
+            return refused
         now_s = self._now_s()
         known = self._finds.known(balancer.name, targets, now_s)
         if known is not None:
@@ -113,9 +117,23 @@ class Balancers:
         index = await self._listed(balancer, bound_s)
         if isinstance(index, Failed):
             return index
+        refused = self._refused(balancer, cluster)
+        if refused is not None:
+            return refused
         found = find(cluster, index)
         self._finds.keep(balancer.name, cluster, found, now_s)
         return found
+
+    def notice(self, targets: Sequence[Target]) -> None:
+        """Take note of whose nodes there are."""
+        self._owners.notice(targets)
+
+    def _refused(self, balancer: AnyBalancer, targets: Sequence[Target]) -> Failed | None:
+        if isinstance(balancer, Balancer):
+            return self._owners.refusal(targets, "")
+        project = self._clouds[balancer.name].project
+        # Before the first list nobody knows whose it is; what comes out then is judged after it.
+        return self._owners.refusal(targets, project) if project else None
 
     def lost(self, balancer: AnyBalancer, targets: Sequence[Target]) -> None:
         """The pool that was found is there no more."""

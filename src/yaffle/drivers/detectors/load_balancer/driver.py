@@ -83,6 +83,7 @@ class LoadBalancerDetector:
         """See `ports.Surveying`; which pool it is rests on all nodes."""
         if not targets:
             return []
+        self._balancers.notice(targets)
         started_s = self._clock.monotonic_s()
         ticket = self._hearing.ticket()
         until_s = started_s + deadline_s * _MARGIN
@@ -115,8 +116,8 @@ class LoadBalancerDetector:
         found = await self._balancers.find(balancer, targets, whole, self._left_s(until_s))
         if isinstance(found, Failed):
             detail = f"{balancer.name}: {found.why}"
-            words = [Said(code=found.code, detail=detail)] * len(targets)
-            return _Look(said=words, unfound=found.code in _UNFOUND)
+            why = [Said(code=found.code, detail=detail)] * len(targets)
+            return _Look(said=why, unfound=found.code in _UNFOUND)
         answer = await self._balancers.ask(balancer, found.pool, self._left_s(until_s))
         if answer.is_no_pool:
             self._balancers.lost(balancer, targets)
@@ -139,6 +140,7 @@ class LoadBalancerDetector:
         sink: ports.Sink,
     ) -> None:
         """See `ports.Hearing`."""
+        self._balancers.notice(targets)
         named, pool = self._balancers.named(mode.options), _pool(mode.options)
         place = (named.name, pool) if pool and not isinstance(named, str) else None
         self._hearing.listen(watch_id, targets, mode, interval_s, sink, place)

@@ -17,13 +17,43 @@ from typing import Final
 from yaffle.drivers.detectors.load_balancer.matching import Place, addresses, places_of
 from yaffle.drivers.detectors.load_balancer.pool import Failed, Listed
 from yaffle.model.operations import Target
+from yaffle.model.rights import DEFAULT_PROJECT
 
 FOUND_S: Final = 300.0
 """How long a pool that was found is not looked for again: another may have the addresses by then."""
 MISSING_S: Final = 30.0
 """The same where none was."""
 KEPT: Final = 4096
+_NOBODYS: Final = frozenset({"", DEFAULT_PROJECT})
+"""The projects of nodes where nobody tells projects apart."""
 _NAMED_MAX: Final = 5
+
+
+class Owners:
+    """Whose nodes may look for their pool: networks of two projects may have the same addresses.
+
+    A project's, in the pools of that project. Where no project is told of the pools (HAProxy), or
+    projects are no more than our own word, there has to be a single one here.
+    """
+
+    def __init__(self) -> None:
+        self._several = False
+
+    def notice(self, targets: Sequence[Target]) -> None:
+        """Remember whether there are nodes of other projects than the one that everybody is in."""
+        self._several = self._several or any(one.project not in _NOBODYS for one in targets)
+
+    def refusal(self, targets: Sequence[Target], pools_project: str) -> Failed | None:
+        """Return why no pool is looked for, naming none; `pools_project` is empty where not known."""
+        projects = {one.project for one in targets}
+        if pools_project and projects == {pools_project}:
+            return None
+        if projects <= _NOBODYS and not self._several:
+            return None
+        why = (
+            "whether its pools are of the nodes' project is not known; name the pool in the policy"
+        )
+        return Failed(code="LB-NO-POOL", why=why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,6 @@ ANSWER_MAX: Final = 16_777_216
 _SERVER: Final = "2"
 """Column `type`: neither frontend (0) nor backend (1) nor listener (3)."""
 _NEEDED: Final = ("pxname", "svname", "status", "type")
-_NAMED_MAX: Final = 5
 _ALL: Final = "-1"
 """Every proxy, for `show stat`."""
 
@@ -120,7 +119,8 @@ def read_csv(text: str, pool: str) -> Pool:
     if isinstance(found, Failed):
         return found
     if not any(row["pxname"] == pool for row in found):
-        return Failed(code="LB-NO-POOL", why=_no_pool(found, pool))
+        # Not those that there are: they may be other projects'.
+        return Failed(code="LB-NO-POOL", why=f"it has no backend {pool!r}")
     return [_member(row) for row in found if row["pxname"] == pool and row["type"] == _SERVER]
 
 
@@ -148,13 +148,6 @@ def _rows(text: str) -> Sequence[Row] | Failed:
     if any(len(row) != len(head) for row in lines):
         return Failed(code="LB-ERROR", why="its answer was cut short")
     return [dict(zip(head, row, strict=True)) for row in lines]
-
-
-def _no_pool(rows: Sequence[Row], pool: str) -> str:
-    names = sorted({row["pxname"] for row in rows if row["type"] == _SERVER})
-    more = ", …" if len(names) > _NAMED_MAX else ""
-    known = f"; it has {', '.join(names[:_NAMED_MAX])}{more}" if names else ""
-    return f"it has no backend {pool!r}{known}"
 
 
 def _member(row: Row) -> Member:

@@ -78,6 +78,8 @@ class Octavia:
         self._cloud = Cloud(credentials, clock)
         self._now_s: Callable[[], float] = clock.monotonic_s
         self._ids = Names()
+        self.project = ""
+        """Whose pools are listed: that of the credential; empty until they have been."""
 
     async def ask(self, pool: str, *, within_s: float) -> Pool:
         """Return the members of `pool`, or why they cannot be told; TimeoutError after `within_s`."""
@@ -97,7 +99,10 @@ class Octavia:
 
     def _pools(self, client: Client) -> Sequence[Listed]:
         # An administrator sees everybody's, and two projects may have the same addresses.
-        query: dict[str, str | int] = {"project_id": client.project_id, "limit": PAGE}
+        self.project = client.project_id
+        if not self.project:
+            raise _NoPool("its credential is of no project; name the pool in the policy")
+        query: dict[str, str | int] = {"project_id": self.project, "limit": PAGE}
         page = client.get(SERVICE, "/v2/lbaas/pools", query=query).parsed(_Pools)
         filled = [one for one in page.pools if one.members]
         if len(filled) > POOLS_MAX or any(link.rel == "next" for link in page.pools_links):
