@@ -11,13 +11,14 @@ from msgspec.structs import replace
 
 from yaffle.clouds.openstack.memory import Memory
 from yaffle.clouds.openstack.servers.causing import traced
-from yaffle.clouds.openstack.servers.documents import Action, Event
+from yaffle.clouds.openstack.servers.documents import Action, Event, Service
 from yaffle.clouds.openstack.servers.tasks import Bounds, Tasks
 from yaffle.core.readings import classify
-from yaffle.drivers.profiles.nova_server import acting, deleting
+from yaffle.drivers.profiles.nova_server import acting, deleting, evacuating
 from yaffle.drivers.profiles.nova_server.documents import Server
 from yaffle.drivers.profiles.nova_server.job import Job, of_error
 from yaffle.drivers.profiles.nova_server.reading import read
+from yaffle.drivers.profiles.nova_server.verbs import OVERRULED
 from yaffle.errors import Conflict, Forbidden, NotFound, YaffleError
 from yaffle.model.ids import NodeId, OperationId
 from yaffle.model.operations import Actor, Operation, Progress, ProgressState, Reading, Target
@@ -41,6 +42,7 @@ class Nova:
     user_id: str = US
     loses: bool = False
     """Also the next messages."""
+    hosts: dict[str, Service] | None = None
 
     @property
     def client(self) -> Any:
@@ -58,13 +60,19 @@ class Nova:
     def act(self, ident: str, request_id: str) -> Action | None:
         return next((a for a in self.record or () if a.request_id == request_id), None)
 
-    def services(self) -> None:
-        return None
+    def services(self) -> dict[str, Service] | None:
+        return self.hosts
+
+    def force_down(self, service: Service) -> None:
+        self.asked.append("force down")
+        self.hosts = {service.host: replace(service, forced_down=True)}
 
     def mark(self, ident: str, metadata: Mapping[str, str]) -> None:
         assert self.server is not None
         self.asked.append("mark")
-        self.server = replace(self.server, updated=f"{self.server.updated}, marked")
+        self.server = replace(
+            self.server, metadata=dict(metadata), updated=f"{self.server.updated}, marked"
+        )
 
     def delete(self, ident: str, *, force: bool, trace: str | None = None) -> Any:
         assert self.server is not None
@@ -85,6 +93,12 @@ class Nova:
         assert self.server is not None
         (what,) = body
         self.asked.append(what)
+        hard = body == {"reboot": {"type": "HARD"}}
+        if hard and self.server.task_state in OVERRULED:
+            assert self.record is not None
+            act = Action(action="reboot", request_id="r-2", user_id=US, events=[])
+            self.record.insert(0, act)
+            return type("Answer", (), {"request_id": "r-2"})
         if self.server.task_state is not None:
             raise Conflict(f"Cannot '{what}' while it is in task_state {self.server.task_state}")
         self.server = replace(self.server, status="ACTIVE", power_state=1)
@@ -135,6 +149,10 @@ class World:
             self.read()
             self.clock.at_s += 10
         return self.read()
+
+    def taken_over(self) -> None:
+        """Another engine goes on, which knows what the server bears."""
+        self.memory = Memory()
 
     def do(self, step: Callable[[Job], Progress], kind: str) -> Progress:
         job = Job(
@@ -324,6 +342,96 @@ def test_an_error_is_an_error_whatever_is_tried_on_it() -> None:
     assert classify(world.stands(5000))[0] == "ST-DOWN"
     assert world.do(deleting.submit, "KILL").state is RUNNING
     assert world.nova.asked == ["reset error", "forceDelete"]
+
+
+@pytest.mark.parametrize(
+    ("task", "status"),
+    [
+        ("rebooting", "REBOOT"),
+        ("rebooting_hard", "HARD_REBOOT"),
+        ("pausing", "ACTIVE"),
+        ("resuming", "SUSPENDED"),
+    ],
+)
+def test_a_reboot_that_nova_accepts_all_the_same_is_marked_and_not_done_twice(
+    task: str, status: str
+) -> None:
+    world = World(Nova(of(task, status)))
+    world.stands(700)
+    assert "accepted" in world.do(acting.submit, "REBOOT").detail
+    assert world.nova.asked == ["mark", "reboot"]
+    world.taken_over()
+    for step in (acting.poll, acting.submit):
+        assert world.do(step, "REBOOT").state is RUNNING
+    assert world.nova.asked == ["mark", "reboot"]
+
+
+def test_a_reboot_that_nova_refuses_leaves_no_mark() -> None:
+    world = World(Nova(of("powering-off"), admin=False))
+    world.stands(70)
+    assert world.do(acting.submit, "REBOOT").state is FAILED
+    assert world.nova.asked == ["reboot", "reset active"]
+    assert world.read().stuck
+
+
+@pytest.mark.parametrize(
+    ("status", "task"),
+    [("SHELVED_OFFLOADED", "unshelving"), ("SHELVED", "shelving_offloading")],
+)
+def test_what_was_put_away_keeps_its_way_back(status: str, task: str) -> None:
+    world = World(Nova(of(task, status, power=4)))
+    assert classify(world.stands(700))[0] == "ST-STUCK"
+    for kind in ("START", "REBOOT"):
+        refused = world.do(acting.submit, kind)
+        assert refused.state is FAILED
+        assert "for a person to choose" in refused.detail
+    assert not any(a.startswith("reset") for a in world.nova.asked)
+
+
+def on_dead_host(task: str, status: str = "ACTIVE", last: str | None = "reboot") -> World:
+    server = replace(of(task, status), host="cmp1", host_status="DOWN")
+    acts = None if last is None else [Action(action=last, request_id="r", events=[])]
+    service = Service(id="1", host="cmp1", state="down", status="enabled")
+    return World(Nova(server, record=acts, hosts={"cmp1": service}))
+
+
+@pytest.mark.parametrize(
+    ("task", "status"),
+    [("rebooting_hard", "HARD_REBOOT"), ("powering-off", "ACTIVE"), ("rebuilding", "REBUILD")],
+)
+def test_what_a_host_died_over_is_forgotten_so_that_the_server_moves(
+    task: str, status: str
+) -> None:
+    world = on_dead_host(task, status)
+    assert world.do(evacuating.submit, "EVACUATE").state is RUNNING
+    assert world.nova.asked == ["force down", "reset active"]
+    assert world.do(evacuating.poll, "EVACUATE").state is ABSENT
+    assert "accepted" in world.do(evacuating.submit, "EVACUATE").detail
+    assert world.nova.asked[2:] == ["mark", "evacuate"]
+
+
+@pytest.mark.parametrize(
+    ("world", "state"),
+    [
+        pytest.param(on_dead_host("migrating", "MIGRATING"), RUNNING, id="it runs elsewhere"),
+        pytest.param(on_dead_host("rebuilding", last="evacuate"), RUNNING, id="it is being moved"),
+        pytest.param(on_dead_host("resize_finish", last="resize"), RUNNING, id="resized elsewhere"),
+        pytest.param(on_dead_host("rebooting", last=None), RUNNING, id="Nova does not tell"),
+        pytest.param(on_dead_host("spawning", "BUILD", last="create"), RUNNING, id="being built"),
+        pytest.param(on_dead_host("deleting", last="delete"), FAILED, id="it is to be deleted"),
+        pytest.param(on_dead_host("shelving_offloading", "SHELVED"), FAILED, id="put away"),
+    ],
+)
+def test_what_may_go_on_without_its_host_is_left_alone(world: World, state: ProgressState) -> None:
+    assert world.do(evacuating.submit, "EVACUATE").state is state
+    assert world.nova.asked == ["force down"]
+
+
+def test_nothing_is_forgotten_for_a_move_while_nova_hears_from_the_host() -> None:
+    world = on_dead_host("rebooting")
+    world.nova.hosts = {"cmp1": Service(id="1", host="cmp1", state="up", status="enabled")}
+    assert world.do(evacuating.submit, "EVACUATE").state is FAILED
+    assert world.nova.asked == []
 
 
 @pytest.mark.parametrize(

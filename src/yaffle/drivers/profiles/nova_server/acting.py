@@ -19,7 +19,7 @@ from yaffle.drivers.profiles.nova_server.job import (
 )
 from yaffle.drivers.profiles.nova_server.judging import act_after, judge
 from yaffle.drivers.profiles.nova_server.marks import MARKABLE, Mark
-from yaffle.drivers.profiles.nova_server.verbs import VERBS, Verb, idle
+from yaffle.drivers.profiles.nova_server.verbs import VERBS, Verb, idle, overrules
 from yaffle.errors import Conflict
 from yaffle.model.operations import Progress, ProgressState
 
@@ -39,11 +39,12 @@ def submit(job: Job) -> Progress:
         return begun
     if verb.by_state and verb.reached(server):
         return done(f"nothing to do: {words_of(server)}")
-    if job.tasks.stuck(server) is None:
+    body = verb.body(job.op.params)
+    if job.tasks.stuck(server) is None or overrules(body, server):
         leave_mark(job, server)
     # Nova stamps a server that is written on, and a task that stands still would look like one that
-    # has moved. Nothing is begun while it stands, so there is nothing to be marked either.
-    return ask(job, server, verb.body(job.op.params))
+    # has moved. What Nova refuses while it stands begins nothing, and has nothing to be marked.
+    return ask(job, server, body)
 
 
 def ask(job: Job, server: Server, body: Mapping[str, object], *, version: str = READ) -> Progress:

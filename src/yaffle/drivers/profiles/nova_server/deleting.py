@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from yaffle.clouds.openstack.servers.ending import proof, with_events
 from yaffle.clouds.openstack.servers.mapping import words_of
-from yaffle.drivers.profiles.nova_server.freeing import DELETING, at_work, for_deletion
+from yaffle.drivers.profiles.nova_server.freeing import DELETING, MOVING, at_work, for_deletion
 from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
     Job,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from yaffle.clouds.openstack.servers.tasks import Stuck
     from yaffle.drivers.profiles.nova_server.documents import Server
 
-MOVING: Final = frozenset({"evacuate", "live-migration", "migrate", "resize", "unshelve"})
 _RECENT_S: Final = 5.0
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server.acting import ask, find, leave_mark, own
 from yaffle.drivers.profiles.nova_server.creating import facts_of
+from yaffle.drivers.profiles.nova_server.freeing import for_move
 from yaffle.drivers.profiles.nova_server.job import ABSENT, Job, done, failed, running
 from yaffle.drivers.profiles.nova_server.judging import judge, wrong_with
 from yaffle.drivers.profiles.nova_server.nova import EVACUATE as VERSION
@@ -69,11 +70,10 @@ def _prepared(job: Job, server: Server) -> Progress | None:
         return failed(f"EVACUATE: Nova knows no nova-compute on {server.host}")
     if service.up:
         return failed(f"EVACUATE: Nova says that host {server.host} is up: nothing was moved")
-    if not idle(server):
-        return running(f"later, for something else is being done to it: {words_of(server)}")
     if not service.forced_down:
         job.nova.force_down(service)
-    return None
+    # Nova moves nothing with a task, and of what a host died over it never forgets one by itself.
+    return None if idle(server) else for_move(job, server)
 
 
 def _ask(job: Job, server: Server) -> Progress:

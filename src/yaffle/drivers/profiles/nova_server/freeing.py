@@ -14,6 +14,7 @@ import structlog
 
 from yaffle.clouds.openstack.servers.causing import newest_of
 from yaffle.clouds.openstack.servers.mapping import RUNNING, words_of
+from yaffle.clouds.openstack.servers.tasks import task_of
 from yaffle.drivers.profiles.nova_server.job import failed, running
 from yaffle.errors import Forbidden
 
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 DELETING: Final = frozenset({"deleting", "soft-deleting"})
+MOVING: Final = frozenset({"evacuate", "live-migration", "migrate", "resize", "unshelve"})
+"""Acts that take a server to another host, and may go on there."""
+SHELVED: Final = frozenset({"SHELVED", "SHELVED_OFFLOADED"})
+"""Only out of these does Nova bring a server back from its image."""
 UNTOLD: Final = (
     "Nova does not tell who is at it (os-instance-actions and its events): left alone; have an"
     " administrator look, or let Yaffle's user read them"
@@ -61,7 +66,7 @@ def at_work(nova: Nova, ident: str, stuck: Stuck) -> str:
 
 def for_deletion(job: Job, server: Server, stuck: Stuck) -> Progress | None:
     """Have Nova forget a deletion that nobody works on; return why not, if it does not."""
-    return _forgotten(job, server, stuck, "error")
+    return _forgotten(job, server, stuck.why, "error")
 
 
 def for_verb(job: Job, server: Server, why_not: object) -> Progress:
@@ -76,21 +81,47 @@ def for_verb(job: Job, server: Server, why_not: object) -> Progress:
         return failed(f"{job.op.kind}: {stuck.why}: what is to be deleted is not healed: {why_not}")
     if work := at_work(job.nova, server.id, stuck):
         return running(f"later, {stuck.why}, but {work}")
+    return _forgotten_to_heal(job, server, stuck.why)
+
+
+def for_move(job: Job, server: Server) -> Progress:
+    """Say how it stands with a server that is to leave a dead host, and was not idle when that died.
+
+    What only that host could go on with, nobody will: Nova is made to forget it. What may be done
+    to it elsewhere, by Nova's record or where that tells nothing, goes on.
+    """
+    task, words = task_of(server), words_of(server)
+    if server.task_state in DELETING:
+        return failed(f"{job.op.kind}: what is to be deleted is not moved: {words}")
+    acts = job.nova.acts(server.id)
+    newest = newest_of(acts) if acts is not None else None
+    moves = acts is None or (newest is not None and newest.action in MOVING)
+    if moves or task is None or task.endless or server.status == "BUILD":
+        return running(f"later, for something else is being done to it: {words}")
+    return _forgotten_to_heal(job, server, f"its host {server.host} died amid {server.task_state}")
+
+
+def _forgotten_to_heal(job: Job, server: Server, why: str) -> Progress:
+    if server.status in SHELVED:
+        return failed(
+            f"{job.op.kind}: {why}; reset, it would be {words_of(server)} no more, and with that lose"
+            " the way back to its disk: whether it is to be is for a person to choose"
+        )
     # Nova's word for it until its next look at the hypervisor, so the hypervisor's last one counts.
     state = "active" if server.power_state == RUNNING else "error"
-    return _forgotten(job, server, stuck, state) or running(f"{stuck.why}: Nova has forgotten it")
+    return _forgotten(job, server, why, state) or running(f"{why}: Nova has forgotten it")
 
 
-def _forgotten(job: Job, server: Server, stuck: Stuck, state: str) -> Progress | None:
+def _forgotten(job: Job, server: Server, why: str, state: str) -> Progress | None:
     try:
         job.nova.reset_state(server.id, state)
     except Forbidden as error:
         return failed(
-            f"{job.op.kind}: {stuck.why}, and Nova does nothing else until it is reset, which takes"
+            f"{job.op.kind}: {why}, and Nova does nothing else until it is reset, which takes"
             f" the role admin. Have an administrator say `openstack server set --state {state}"
             f" {server.id}` or restart nova-compute on its host, or give Yaffle's user that role"
             f" ({error})"
         )
     job.tasks.forget(server.id)
-    log.warning("task of Nova reset", server=server.id, was=words_of(server), why=stuck.why)
+    log.warning("task of Nova reset", server=server.id, was=words_of(server), why=why)
     return None

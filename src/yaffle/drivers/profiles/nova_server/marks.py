@@ -22,7 +22,7 @@ NOTE: Final = "yaffle_operation_note"
 OURS: Final = frozenset({CLUSTER, NODE, INDEX, OPERATION, NOTE})
 _NOTHING: Final = "-"
 
-MARKABLE: Final = frozenset({"ACTIVE", "PAUSED", "SUSPENDED", "SHUTOFF"})
+MARKABLE: Final = frozenset({"ACTIVE", "PAUSED", "SUSPENDED", "SHUTOFF", "REBOOT", "HARD_REBOOT"})
 """Nova refuses (409) to change the metadata of a server that is in any other state."""
 
 

@@ -36,6 +36,21 @@ class Verb:
     """It has to run afterwards, also where Nova leaves it off."""
 
 
+OVERRULED: Final = frozenset(
+    {
+        "pausing",
+        "reboot_pending",
+        "reboot_started",
+        "rebooting",
+        "rebooting_hard",
+        "resuming",
+        "suspending",
+        "unpausing",
+    }
+)
+"""Tasks under which Nova accepts a HARD reboot all the same (ALLOW_REBOOT in its task_states.py)."""
+
+
 def idle(server: Server) -> bool:
     """Whether nothing is being done to a server that others would have to wait for."""
     return server.task_state is None or server.task_state in HARMLESS
@@ -56,6 +71,11 @@ def _plain(key: str) -> Callable[[Mapping[str, object]], Mapping[str, object]]:
 
 def _reboot(params: Mapping[str, object]) -> Mapping[str, object]:
     return {"reboot": {"type": str(params.get("type") or "HARD").upper()}}
+
+
+def overrules(body: Mapping[str, object], server: Server) -> bool:
+    """Whether Nova may accept the request although something else is being done to the server."""
+    return body == {"reboot": {"type": "HARD"}} and server.task_state in OVERRULED
 
 
 def _rescue(params: Mapping[str, object]) -> Mapping[str, object]:
