@@ -54,7 +54,9 @@ class Edge:
     takes_s: float = 0.0
     fault: str = ""
 
-    async def ask(self, _balancer: object, pool: str, _within_s: float) -> Answer:
+    async def ask(
+        self, _balancer: object, pool: str, _within_s: float, *, early: bool = False
+    ) -> Answer:
         self.asked.append(pool)
         found: Pool = [
             Member(name=name, address="", code=code, words=code)
@@ -415,3 +417,20 @@ def test_a_pool_that_is_theirs_no_more_for_certain_wakes_nobody() -> None:
 
     with place() as path:
         run_virtual(lambda: story(path))
+
+
+def test_however_many_pools_are_told_of_a_balancer_is_asked_once_a_second() -> None:
+    async def body(scene: Scene) -> None:
+        for number in range(5):
+            pool, target = f"p{number}", node(f"x{number}")
+            scene.hearing.listen(pool, [target], MODE, 600.0, scene.told.extend, ("edge", pool))
+        for number in range(5):
+            scene.hear(f"Server p{number}/x is DOWN. x")
+        await asyncio.sleep(SOON_S)
+        assert len(scene.edge.asked) == 1
+        await asyncio.sleep(5 * GAP_S + SOON_S)
+        assert sorted(scene.edge.asked) == [f"p{number}" for number in range(5)]
+        for number in range(5):
+            scene.hearing.ignore(f"p{number}")
+
+    play(body)

@@ -48,6 +48,8 @@ class Balancers:
             if isinstance(one, CloudBalancer)
         }
         self._turns = {name: asyncio.Semaphore(AT_ONCE) for name in balancers}
+        # Of one early look at a time; its sources must not wait for each other.
+        self._early = {name: asyncio.Semaphore(AT_ONCE) for name in balancers}
         self._listing = {name: asyncio.Lock() for name in balancers}
         self._lists: dict[str, tuple[float, Index]] = {}
         self._finds = Finds()
@@ -71,8 +73,10 @@ class Balancers:
             return f"options.balancer: there is no {name!r} here; there is {known}"
         return balancer
 
-    async def ask(self, balancer: AnyBalancer, pool: str, within_s: float) -> Answer:
-        """Ask every source at once for one pool."""
+    async def ask(
+        self, balancer: AnyBalancer, pool: str, within_s: float, *, early: bool = False
+    ) -> Answer:
+        """Ask every source at once for one pool; an `early` look takes no poll's turn."""
         bound_s = min(within_s, balancer.timeout_s)
         if isinstance(balancer, CloudBalancer):
             cloud = self._clouds[balancer.name]
@@ -88,7 +92,7 @@ class Balancers:
         return Answer(
             place=f"{balancer.name}/{pool}",
             noun="member" if isinstance(balancer, CloudBalancer) else "server",
-            sources=await self._all(questions, balancer.name, bound_s),
+            sources=await self._all(questions, balancer.name, bound_s, early=early),
         )
 
     async def find(
@@ -178,19 +182,27 @@ class Balancers:
         return list(by_pool.values())
 
     async def _all(
-        self, questions: Mapping[str, Question[T]], balancer: str, within_s: float
+        self,
+        questions: Mapping[str, Question[T]],
+        balancer: str,
+        within_s: float,
+        *,
+        early: bool = False,
     ) -> Sequence[tuple[str, T | Failed]]:
         """Ask all at once; return each answer beside the name of who gave it."""
+        turns = (self._early if early else self._turns)[balancer]
         async with asyncio.TaskGroup() as tasks:
             asked = [
-                (name, tasks.create_task(self._ask(question, balancer, within_s)))
+                (name, tasks.create_task(self._ask(question, turns, within_s)))
                 for name, question in questions.items()
             ]
         return [(name, task.result()) for name, task in asked]
 
-    async def _ask(self, question: Question[T], balancer: str, within_s: float) -> T | Failed:
+    async def _ask(
+        self, question: Question[T], turns: asyncio.Semaphore, within_s: float
+    ) -> T | Failed:
         try:
-            async with asyncio.timeout(within_s), self._turns[balancer]:
+            async with asyncio.timeout(within_s), turns:
                 return await question()
         except TimeoutError:
             return Failed(code="LB-TIMEOUT", why=_late(within_s))

@@ -6,7 +6,7 @@ nobody can, by telling the same again and again, complete a `fall` or a `rise` t
 One exception: a DOWN that came through a socket which only the balancer may write to, and which the
 balancer itself bears out when asked, is HAProxy's own `fall`, and is enough at once (DESIGN §1.2).
 
-One look a pool and second at most, for all watches and servers together; what waits for it is a set
+One look a balancer and second at most, for all watches and servers together; what waits for it is a set
 of servers and not a queue of lines.
 """
 
@@ -45,7 +45,7 @@ COUNTS: Final = ("woke", "of nobody", "no event", "of a stranger", "too long", "
 GATHER_S: Final = 0.05
 """How long the first line waits for company."""
 GAP_S: Final = 1.0
-"""Between two early looks at one pool."""
+"""Between two early looks at one balancer."""
 SERVERS_MAX: Final = 1000
 """Servers of one pool that wait for a look; of what is beyond, polls tell."""
 AGAIN_S: Final = 1.0
@@ -109,7 +109,8 @@ class Hearing:
         """The servers of each pool that is watched, as the last answer named them."""
         self._due: dict[Place, dict[str, bool]] = {}
         """Servers to look at, and whether a DOWN of theirs may be enough."""
-        self._under_way: set[Place] = set()
+        self._under_way: set[str] = set()
+        """Balancers that are being looked at."""
         self._bell = asyncio.Event()
         self._tickets = itertools.count(1)
         self._owner: asyncio.Task[None] | None = None
@@ -301,18 +302,20 @@ class Hearing:
             await self._bell.wait()
             await self._clock.sleep(GATHER_S)
             self._bell.clear()
-            for place in [one for one in self._due if one not in self._under_way]:
-                self._under_way.add(place)
+            for place in list(self._due):
+                if place[0] in self._under_way:
+                    continue
+                self._under_way.add(place[0])
                 servers = self._due.pop(place)
                 group.create_task(self._look(place, servers), name=f"look at {'/'.join(place)}")
 
     async def _look(self, place: Place, servers: Mapping[str, bool]) -> None:
-        """Look once at a pool, and be done with it no sooner than it may be looked at again."""
+        """Look once at a pool, and be done no sooner than its balancer may be asked again."""
         try:
             await self._look_now(place, servers)
             await self._clock.sleep(GAP_S)
         finally:
-            self._under_way.discard(place)
+            self._under_way.discard(place[0])
             if self._due:
                 self._bell.set()
 
@@ -323,7 +326,7 @@ class Hearing:
         ticket, began_s = self.ticket(), self._clock.monotonic_s()
         within_s = min(status_check_s(one.interval_s) for one in listeners)
         balancer, pool = place
-        answer = await self._balancers.ask(self._configured[balancer], pool, within_s)
+        answer = await self._balancers.ask(self._configured[balancer], pool, within_s, early=True)
         took_us = round((self._clock.monotonic_s() - began_s) * 1_000_000)
         for one in listeners:
             # A poll that began after us knows better; and who was dropped is told no more.
