@@ -13,6 +13,7 @@ from tests.contract.projects.trusting import TOKEN, House, Scene, playing
 
 from yaffle.api.doctor.facts import TIDY_US
 from yaffle.api.identity.keystone.superseding import QUEUE
+from yaffle.model.credentials import Credential, CredentialKind
 from yaffle.store import credentials as rows
 
 KIND = "superseded_trust"
@@ -109,6 +110,39 @@ def test_one_that_its_user_has_deleted_is_forgotten(play: Callable[[Scene], None
             await house.until(gone)
 
     play(scene)
+
+
+def test_what_nobody_expected_does_not_end_it(play: Callable[[Scene], None]) -> None:
+    async def scene(house: House) -> None:
+        await house.trusts.ensured(house.known())
+
+        async def gone() -> bool:
+            return "trust-1" not in await house.rows()
+
+        async with house.tidying():
+            # Of a cloud that there is none of: nothing of ours expects that.
+            await house.kept.put(elsewhere("t-1"))
+            await house.kept.put(elsewhere("t-2"))
+            house.trusts.superseded.offer("elsewhere", house.known())
+            await house.trusts_anew()
+            await house.until(gone)
+
+    with logged() as said:
+        play(scene)
+    assert "superseded trusts not deleted" in said.getvalue()
+    assert TOKEN not in said.getvalue()
+
+
+def elsewhere(reference: str) -> Credential:
+    return Credential(
+        id="",
+        cloud="elsewhere",
+        project="shop",
+        user="ann",
+        kind=CredentialKind.TRUST,
+        reference=reference,
+        secret="",
+    )
 
 
 def test_those_who_wait_are_bounded(play: Callable[[Scene], None]) -> None:

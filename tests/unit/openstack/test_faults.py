@@ -39,6 +39,8 @@ PAGE = b"<html><body><h1>404 Not Found</h1></body></html>"
         pytest.param(429, b"", CloudUnavailable, id="too many requests"),
         pytest.param(500, body("computeFault", "Unexpected"), CloudUnavailable, id="500"),
         pytest.param(503, PAGE, CloudUnavailable, id="503"),
+        pytest.param(503, b'{"e": "\xff"}', CloudUnavailable, id="bytes that are no text"),
+        pytest.param(503, b"[" * 100_000, CloudUnavailable, id="too deep to be read"),
         pytest.param(302, b"", CloudUnavailable, id="sent elsewhere"),
     ],
 )

@@ -94,7 +94,8 @@ def _told(body: bytes) -> tuple[str, str]:
     """Return the service's word for the fault, and its message: `{"itemNotFound": {"message": …}}`."""
     try:
         document = msgspec.json.decode(body) if body else {}
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # A byte that is no UTF-8, or brackets in brackets: neither is a DecodeError.
         document = body[:_TEXT_MAX].decode("utf-8", "replace")
     match document:
         case {"error": {"message": str(message), "title": str(word)}}:
