@@ -451,6 +451,7 @@ def test_a_node_alone_finds_no_pool_of_its_own(servers: Sequence[Web]) -> None:
         assert said.startswith("LB-AMBIGUOUS: edge: 2 pools have the nodes' addresses: alien, web;")
     with proxied(text) as proxy:
         until(lambda: proxy.status("web", "a") == "UP" and "L4OK" in proxy.say("show stat"))
+        until(lambda: ",INI," not in proxy.say("show stat"))  # each has been checked
         which = by_socket(proxy)
         (said,) = among(which, here, here[0])
         assert said.startswith("LB-UP: edge/web, found by the nodes' addresses: ")
