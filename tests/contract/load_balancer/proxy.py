@@ -121,7 +121,10 @@ class Proxy:
         return ""
 
     def freeze(self) -> None:
+        """Stop it, and wait until each of its threads stands still: a busy machine takes its time."""
         self.process.send_signal(signal.SIGSTOP)
+        tasks = Path(f"/proc/{self.process.pid}/task")
+        until(lambda: all(_state(task) == "T" for task in tasks.iterdir()))
 
     def thaw(self) -> None:
         self.process.send_signal(signal.SIGCONT)
@@ -130,6 +133,11 @@ class Proxy:
         self.process.kill()
         self.process.wait(10)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _state(task: Path) -> str:
+    """Return the kernel's letter for how a thread is."""
+    return (task / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 @contextmanager

@@ -73,8 +73,16 @@ def test_what_is_ready_only_while_it_ends_says_nothing_and_ends_well(
 
 
 def asking(listen: str) -> None:
-    """Ask for what cannot be read yet."""
+    """Ask for what cannot be read yet, once somebody listens."""
+    wait_for(lambda: listens(listen), within_s=30)
     httpx.get(f"http://{listen}/yaffle/v1/engines", timeout=30)
+
+
+def listens(place: str) -> bool:
+    """Say whether a connection to `HOST:PORT` is taken."""
+    host, _, port = place.rpartition(":")
+    with socket.socket() as sock:
+        return sock.connect_ex((host, int(port))) == 0
 
 
 def waiting(server: PostgreSQL) -> int:
