@@ -7,9 +7,10 @@ Senlin 16, the service that OpenStack retired, as it was then (`_senlin.py`; its
 Each row breaks one server from outside and waits until Nova and the hypervisor say that the node's
 server runs: under a real `yaffle serve` by polling, by polling and events, and under Senlin with the same
 interval. Yaffle acts at the second failed look, as it does unless it is told otherwise, and fences first;
-Senlin acts at the first, and fences nothing. Of `host killed` Nova itself needs up to 9 s to notice (a
-minute in a real cloud). Times hang on the machine, and nothing is exited on but that Yaffle heals all.
-CPU is measured elsewhere: `nova_list.py` for polling, `notifications.py` for events.
+Senlin acts at the first, and fences nothing. Of `host killed` (only where asked) Nova itself needs up
+to 9 s to notice (a minute in a real cloud). Times hang on the machine, and nothing is exited on but
+that Yaffle heals all. CPU is measured elsewhere: `nova_list.py` for polling, `notifications.py` for
+events.
 """
 
 from __future__ import annotations
@@ -89,6 +90,8 @@ FAILURES: Final = {
         modes=("NODE_STATUS_POLLING", "HYPERVISOR_STATUS_POLLING"),
     ),
 }
+GUESTS: Final = [name for name in FAILURES if name != "host"]
+"""What is broken unless somebody asks for a host: that takes minutes a round."""
 
 
 def policy(failure: Failure, interval_s: int, *, events: bool) -> str:
@@ -313,7 +316,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3, help="of each failure and side")
     parser.add_argument("--interval", type=int, default=5, help="seconds between two looks")
-    parser.add_argument("--failures", nargs="+", choices=FAILURES, default=list(FAILURES))
+    parser.add_argument("--failures", nargs="+", choices=FAILURES, default=GUESTS)
     parser.add_argument("--state", type=Path, help="a lab that runs already, and nobody else uses")
     args = parser.parse_args()
     print(described())

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import psutil
+from httpx import codes
 
 from lab.openstack import bringup, bus, catalog, database, hosts, nova, stacks, templates
 from lab.openstack import plan as plans
@@ -197,8 +198,19 @@ class Lab:
         """Take back what was said of a host: forced down, or closed to new servers."""
         for service in hosts.states(self.api):
             if service["host"] == host:
-                wanted = {"forced_down": False, "status": "enabled"}
-                self.api.call("PUT", "compute", f"/os-services/{service['id']}", wanted)
+                path = f"/os-services/{service['id']}"
+                until(f"Nova admits {host}", lambda path=path: self._admitted(path), HOST_S, 0.5)  # type: ignore[misc]
+
+    def _admitted(self, path: str) -> bool:
+        """Ask for it; a host that was moved off is refused until it has tidied up after itself."""
+        try:
+            wanted = {"forced_down": False, "status": "enabled"}
+            self.api.call("PUT", "compute", path, wanted)
+        except Refused as refusal:
+            if refusal.status != codes.BAD_REQUEST:
+                raise
+            return False
+        return True
 
     # --- Guests and operations ----------------------------------------------------------------------
 
