@@ -36,9 +36,8 @@ sys.path.insert(0, str(ROOT))
 from _senlin import Senlin, senlin
 from lab.openstack import Lab
 from lab.openstack.api import Refused
-from lab.openstack.lab import new
-from lab.openstack.progress import Progress
 from tests.functional.cli.support import Server, wait_for
+from tests.openstack.bad_days.play import own_lab
 from tests.openstack.cloud import PAUSED, RUNNING, Cloud
 
 HEAL_S: Final = 240.0
@@ -276,23 +275,6 @@ def _open(lab: Lab, host: str, *, to_new: bool) -> None:
     lab.api.call("PUT", "compute", f"/os-services/{found[0]['id']}", {"status": status})
 
 
-@contextmanager
-def cloud_of_ours(state: Path | None) -> Iterator[Lab]:
-    """Give the lab of that folder, or one that lasts as long as this run."""
-    if state is not None:
-        yield Lab.at(state)
-        return
-    with tempfile.TemporaryDirectory(prefix="heal-") as folder:
-        Path(folder).chmod(0o711)
-        lab = new(Path(folder) / "lab")
-        lab.up(Progress())
-        try:
-            yield lab
-        finally:
-            lab.down()
-            lab.remove()
-
-
 def sides(failure: Failure) -> list[str]:
     """Return those by which it is a failure."""
     return [side for side in SIDES if not (failure.wished and side == HEARD)]
@@ -324,7 +306,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     rows: list[tuple[str, dict[str, list[float | None]]]] = []
     with ExitStack() as stack:
-        lab = stack.enter_context(cloud_of_ours(args.state))
+        lab = stack.enter_context(own_lab(args.state))
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="heal-")))
         stack.enter_context(senlin(lab))
         for how in args.failures:
