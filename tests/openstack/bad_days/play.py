@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,14 +86,16 @@ def play(
             time.sleep(max(0.0, began_s + seconds - time.monotonic()))
             back_s = time.monotonic()
         tell(f"{outage}: over after {back_s - out_s:.0f} s")
-        return [_ended(one, outage, out_s, back_s, tell) for one in scenes]
+        with ThreadPoolExecutor(len(scenes)) as judges:
+            # All at once: one that does not settle must not take the others' time.
+            return list(judges.map(lambda one: _ended(one, outage, out_s, back_s, tell), scenes))
 
 
 def _ended(one: Scene, outage: str, out_s: float, back_s: float, tell: Tell) -> Told:
     until_s = time.monotonic() + SETTLE_S
     # Yaffle's word alone may be of before the outage: what failed meanwhile it has still to see.
     while not (one.settled() and not one.wrongs(out_s, back_s)) and time.monotonic() < until_s:
-        time.sleep(0.5)
+        time.sleep(2.0)
     settled = one.settled()
     asked = one.gate.writes(out_s, back_s)
     told = Told(
@@ -104,17 +107,16 @@ def _ended(one: Scene, outage: str, out_s: float, back_s: float, tell: Tell) -> 
         taken=sum(200 <= seen.status < 300 for seen in asked),
         wrongs=tuple(one.wrongs(out_s, back_s)),
     )
-    tell(told.row().strip())
-    for wrong in told.wrongs:
-        tell(f"  WRONG: {wrong}")
+    words = [told.row().strip(), *(f"  WRONG: {wrong}" for wrong in told.wrongs)]
     if not told.well:
-        tell(one.why())
-        for seen in one.gate.writes():
-            tell(
-                f"  {seen.at_s - out_s:8.1f} s {seen.act} {seen.server or seen.node} -> {seen.status}"
-            )
+        words.append(one.why())
+        words += [
+            f"  {seen.at_s - out_s:8.1f} s {seen.act} {seen.server or seen.node} -> {seen.status}"
+            for seen in one.gate.writes()
+        ]
         if one.yaffle.running is not None:
-            tell("\n".join(one.yaffle.running.lines[-40:]))
+            words += one.yaffle.running.lines[-40:]
+    tell("\n".join(words))
     return told
 
 

@@ -42,6 +42,11 @@ properties:
     limits: {max_unhealthy: 90%, max_in_flight: 4}
     retry: {attempts: 20, backoff: 4, max_backoff: 20, stable_after: 30}
 """
+STUCK: Final = "stuck_after = 30\nstuck_after_long = 120\n"
+"""What Nova wrote down and then lost with its bus or its database stands for ever: not for the default
+ten minutes, and an hour, of these days."""
+ROLES: Final = ("member", "admin")
+"""Only an administrator gets a server off a task that Nova has lost."""
 BUILD_S: Final = 300.0
 SEEN_S: Final = 20.0
 """A reading is believed for so long at most: the policy's interval, its deadline, and a busy machine."""
@@ -65,9 +70,6 @@ class Phase:
     size: int = 2
     begun: bool = True
     """Whether a recovery is under way when the outage begins."""
-    roles: tuple[str, ...] = ("member",)
-    nova: str = ""
-    """Lines of the settings for Nova."""
 
 
 @dataclass(slots=True)
@@ -255,9 +257,6 @@ PHASES: Final[Mapping[str, Phase]] = {
             cut=Cut.UNANSWERED,
             waits_for=lambda _, seen: seen.act == "forceDelete",
             before=lambda scene: _first(scene, "vanish"),
-            # Nova may write down that it deletes, and no more: only an administrator gets it off that.
-            roles=("member", "admin"),
-            nova="stuck_after = 30\n",
         ),
         Phase(
             name="events",
@@ -277,11 +276,11 @@ PHASES: Final[Mapping[str, Phase]] = {
 @contextmanager
 def scene(lab: Lab, phase: Phase, folder: Path, database: str = "") -> Iterator[Scene]:
     """Give a scene that is ready to begin; afterwards nothing of it is left in the cloud."""
-    cloud = Cloud(lab=lab, credentials=lab.project(roles=phase.roles))
+    cloud = Cloud(lab=lab, credentials=lab.project(roles=ROLES))
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with standing(lab) as gate:
-            config = settings(cloud, gate, folder, database, phase.nova)
+            config = settings(cloud, gate, folder, database, STUCK)
             yaffle = Server(folder / "state", flags=("--config", str(config)))
             try:
                 yaffle.start()
