@@ -37,6 +37,8 @@ from yaffle.store.database import open_store, prepare_server
 from yaffle.store.tables import watches
 
 SAMPLE = 200
+RESTING = 3.0
+"""Write transactions/s of two engines that have nothing new to say: heartbeats and leases."""
 missed: list[str] = []
 
 
@@ -137,7 +139,7 @@ def fleet(server: PostgreSQL, folder: Path, chosen: argparse.Namespace) -> None:
             f" even after {time.monotonic() - began:.1f} s;"
             f" watches {[int(e.state['watches']) for e in two]}"
         )
-        time.sleep(2 * interval)
+        rest(url, began, interval)
         quiet(server, url, two, chosen, empty)
         if chosen.profile:
             return
@@ -159,6 +161,24 @@ def all_seen(engines: list[EngineProcess], count: int) -> bool:
 def even(engines: list[EngineProcess], count: int) -> bool:
     """Whether no engine has more than 55 % of the nodes."""
     return max(e.state["nodes"] for e in engines) <= 0.55 * count
+
+
+def rest(url: str, began: float, interval: float) -> None:
+    """Wait until what the first looks have found is written: until then nothing is quiet."""
+    rates: list[float] = []
+
+    def resting() -> bool:
+        turn, at = asyncio.run(asked(url, counters.turn)), time.monotonic()
+        time.sleep(interval)
+        turned = asyncio.run(asked(url, counters.turn)) - turn
+        rates.append(turned / (time.monotonic() - at))
+        return rates[-1] < RESTING and len(rates) > 1
+
+    wait(resting, 600, "the engines came to rest")
+    told = ", ".join(f"{rate:.1f}" for rate in rates)
+    print(
+        f"  at rest after {time.monotonic() - began:.0f} s; write transactions/s until then: {told}"
+    )
 
 
 def quiet(server, url, two, chosen, empty) -> None:
