@@ -39,9 +39,10 @@ def submit(job: Job) -> Progress:
 
 
 def poll(job: Job) -> Progress:
-    """Say how far it is; moves on from where Nova would keep the server for a while.
+    """Say how far it is.
 
-    One that stands still is ABSENT: to begin it anew is a submit, which whoever may stop us guards.
+    One that stands still, or that Nova would keep for a while (SOFT_DELETED), is ABSENT: to ask again is
+    a submit, which whoever may stop us guards.
     """
     return _every(job, act=False)
 
@@ -74,8 +75,9 @@ def _one(job: Job, ident: str, *, act: bool) -> Progress:
         return running(f"it is being deleted: {words_of(server)}")
     if stuck is not None and (work := at_work(job.nova, ident, stuck)):
         return running(f"{stuck.why}, but {work}")
-    if not act and (stuck is not None or server.status != "SOFT_DELETED"):
-        return ABSENT if stuck is not None else _standing(job, server)
+    if not act:
+        kept = stuck is not None or server.status == "SOFT_DELETED"
+        return ABSENT if kept else _standing(job, server)
     if why := host_lost(job, server):
         return failed(f"{job.op.kind}: {why}")
     try:

@@ -1,0 +1,159 @@
+"""A small Nova that has lost a message: its server's task stands, and what may be done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec.structs import replace
+
+from yaffle.clouds.openstack.memory import Memory
+from yaffle.clouds.openstack.servers.documents import Action, Event, Service
+from yaffle.clouds.openstack.servers.tasks import Bounds, Tasks
+from yaffle.drivers.profiles.nova_server.documents import Server
+from yaffle.drivers.profiles.nova_server.job import Job, of_error
+from yaffle.drivers.profiles.nova_server.reading import read
+from yaffle.drivers.profiles.nova_server.verbs import OVERRULED
+from yaffle.errors import Conflict, Forbidden, NotFound, YaffleError
+from yaffle.model.ids import NodeId, OperationId
+from yaffle.model.operations import Operation, Progress, Reading, Target
+
+US = "yaffle"
+BOUNDS = Bounds(quick_s=60.0, long_s=600.0)
+
+
+@dataclass
+class Nova:
+    """A small one that lost a message: it does what its big sister does while the task stands."""
+
+    server: Server | None
+    admin: bool = True
+    record: list[Action] | None = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    project_id: str = "p"
+    user_id: str = US
+    loses: bool = False
+    """Also the next messages."""
+    hosts: dict[str, Service] | None = None
+
+    @property
+    def client(self) -> Any:
+        return self
+
+    def left_s(self) -> float:
+        return 10.0
+
+    def show(self, ident: str) -> Server | None:
+        return self.server
+
+    def acts(self, ident: str) -> list[Action] | None:
+        return self.record
+
+    def act(self, ident: str, request_id: str) -> Action | None:
+        return next((a for a in self.record or () if a.request_id == request_id), None)
+
+    def services(self) -> dict[str, Service] | None:
+        return self.hosts
+
+    def force_down(self, service: Service) -> None:
+        self.asked.append("force down")
+        self.hosts = {service.host: replace(service, forced_down=True)}
+
+    def mark(self, ident: str, metadata: Mapping[str, str]) -> None:
+        assert self.server is not None
+        self.asked.append("mark")
+        self.server = replace(
+            self.server, metadata=dict(metadata), updated=f"{self.server.updated}, marked"
+        )
+
+    def delete(self, ident: str, *, force: bool, trace: str | None = None) -> Any:
+        assert self.server is not None
+        self.asked.append("forceDelete" if force else "delete")
+        if self.server.task_state in ("deleting", "soft-deleting"):
+            # "Instance is already in deleting state, ignoring this request"; and stamped anew.
+            self.server = replace(self.server, task_state="deleting", updated="again")
+        elif self.loses:
+            self.server = replace(self.server, task_state="deleting")
+        else:
+            self.server = None
+            ended = Event(event="compute_terminate_instance", result="Success", host="cmp1")
+            assert self.record is not None
+            self.record.insert(0, Action(action="delete", request_id="r-d", events=[ended]))
+        return type("Answer", (), {"request_id": "r-d"})
+
+    def do(self, ident: str, body: Mapping[str, Any], **_: object) -> Any:
+        assert self.server is not None
+        (what,) = body
+        self.asked.append(what)
+        hard = body == {"reboot": {"type": "HARD"}}
+        if hard and self.server.task_state in OVERRULED:
+            assert self.record is not None
+            act = Action(action="reboot", request_id="r-2", user_id=US, events=[])
+            self.record.insert(0, act)
+            return type("Answer", (), {"request_id": "r-2"})
+        if self.server.task_state is not None:
+            raise Conflict(f"Cannot '{what}' while it is in task_state {self.server.task_state}")
+        self.server = replace(self.server, status="ACTIVE", power_state=1)
+        return type("Answer", (), {"request_id": "r-1"})
+
+    def reset_state(self, ident: str, state: str) -> None:
+        if self.server is None:
+            raise NotFound("Instance s could not be found (HTTP 404)")
+        self.asked.append(f"reset {state}")
+        if not self.admin:
+            raise Forbidden("Policy doesn't allow it (HTTP 403)")
+        self.server = replace(self.server, status=state.upper(), task_state=None)
+
+
+@dataclass
+class Clock:
+    at_s: float = 1000.0
+
+    def monotonic_s(self) -> float:
+        return self.at_s
+
+    def now_us(self) -> int:
+        return int(self.at_s * 1_000_000)
+
+
+def of(task: str | None, status: str = "ACTIVE", power: int = 1) -> Server:
+    return Server(id="s", status=status, task_state=task, power_state=power, updated="T1")
+
+
+class World:
+    """One driver and one node of it."""
+
+    def __init__(self, nova: Nova) -> None:
+        self.nova, self.clock, self.memory = nova, Clock(), Memory()
+        self.tasks = Tasks(self.clock, BOUNDS)  # type: ignore[arg-type]
+        self.target = Target(
+            node_id=NodeId("n"), name="web", physical_id="s", profile_type="os.nova.server-1.0",
+            spec={},
+        )  # fmt: skip
+
+    def read(self) -> Reading:
+        found = read(self.nova, None, self.tasks, [self.target], all_projects=False)  # type: ignore[arg-type]
+        return found[0]
+
+    def stands(self, seconds: float) -> Reading:
+        """Look every 10 s for so long."""
+        for _ in range(int(seconds / 10)):
+            self.read()
+            self.clock.at_s += 10
+        return self.read()
+
+    def taken_over(self) -> None:
+        """Another engine goes on, which knows what the server bears."""
+        self.memory = Memory()
+
+    def do(self, step: Callable[[Job], Progress], kind: str) -> Progress:
+        job = Job(
+            op=Operation(kind=kind, target=self.target), operation_id=OperationId("o"),
+            nova=self.nova, census=None, memory=self.memory, tasks=self.tasks,  # type: ignore[arg-type]
+            clock=self.clock, facts={},  # type: ignore[arg-type]
+        )  # fmt: skip
+        try:
+            return step(job)
+        except YaffleError as error:
+            return of_error(error)
