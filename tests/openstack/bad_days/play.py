@@ -15,7 +15,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,16 +85,26 @@ def play(
             time.sleep(max(0.0, began_s + seconds - time.monotonic()))
             back_s = time.monotonic()
         tell(f"{outage}: over after {back_s - out_s:.0f} s")
-        with ThreadPoolExecutor(len(scenes)) as judges:
-            # All at once: one that does not settle must not take the others' time.
-            return list(judges.map(lambda one: _ended(one, outage, out_s, back_s, tell), scenes))
+        return _judged(scenes, outage, out_s, back_s, tell)
+
+
+def _judged(
+    scenes: list[Scene], outage: str, out_s: float, back_s: float, tell: Tell
+) -> list[Told]:
+    """Judge each as soon as it is as it should be; one that does not settle takes nobody's time."""
+    told: dict[str, Told] = {}
+    until_s = time.monotonic() + SETTLE_S
+    while waiting := [one for one in scenes if one.phase.name not in told]:
+        late = time.monotonic() >= until_s
+        for one in waiting:
+            # Yaffle's word alone may be of before the outage: what failed meanwhile it has still to see.
+            if late or (one.settled() and not one.wrongs(out_s, back_s)):
+                told[one.phase.name] = _ended(one, outage, out_s, back_s, tell)
+        time.sleep(0.5)
+    return [told[one.phase.name] for one in scenes]
 
 
 def _ended(one: Scene, outage: str, out_s: float, back_s: float, tell: Tell) -> Told:
-    until_s = time.monotonic() + SETTLE_S
-    # Yaffle's word alone may be of before the outage: what failed meanwhile it has still to see.
-    while not (one.settled() and not one.wrongs(out_s, back_s)) and time.monotonic() < until_s:
-        time.sleep(2.0)
     settled = one.settled()
     asked = one.gate.writes(out_s, back_s)
     told = Told(
