@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -30,6 +31,15 @@ log = structlog.get_logger(__name__)
 NOTE_S: Final = 2.0
 """A note of what has worked or not is worth no longer wait: the next one says it again."""
 WHY_MAX: Final = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Old:
+    """A trust in whose place there is a newer one."""
+
+    reference: str
+    since_s: float
+    """Since when, in seconds of the database's clock."""
 
 
 class StoredCredentials:
@@ -66,10 +76,22 @@ class StoredCredentials:
         row = await asyncio.to_thread(sealed_row, self._keys, credential, self._clock.now_us())
         return await self._store.write(lambda conn: rows.put(conn, row))
 
-    async def superseded(self, cloud: str, project: str, user: str) -> Sequence[str]:
-        """Return what the cloud calls that user's trusts in whose place there are newer ones."""
+    async def superseded(self, cloud: str, project: str, user: str) -> Sequence[Old]:
+        """Return that user's trusts in whose place there are newer ones, the oldest first."""
         found = await self._store.read(lambda conn: rows.superseded(conn, cloud, project, user))
-        return [row.reference for row in found]
+        return [Old(reference=row.reference, since_s=age_us / 1e6) for row, age_us in found]
+
+    async def abandoned(
+        self, clouds: Sequence[str], *, for_s: float, rest_s: float, most: int
+    ) -> Sequence[CredentialRow]:
+        """Return trusts that were replaced so long ago and are still there.
+
+        At most so many, and none that was tried within `rest_s`.
+        """
+        for_us, rest_us = int(for_s * 1e6), int(rest_s * 1e6)
+        return await self._store.read(
+            lambda conn: rows.abandoned(conn, clouds, for_us=for_us, rest_us=rest_us, most=most)
+        )
 
     async def deleted(self, cloud: str, project: str, user: str, reference: str) -> None:
         """Forget such a trust: the cloud has none any more. Raises nothing, as what comes next."""

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import and_, delete, exists, func, insert, select, update
 
 from yaffle.model.credentials import CredentialKind
+from yaffle.store import dialects, leases
 from yaffle.store.records import load
 from yaffle.store.tables import credentials
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Select
+    from sqlalchemy import ColumnElement, Connection, Select
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,9 @@ def put(conn: Connection, row: CredentialRow) -> bool:
 
     A trust stays as one that is superseded: in the cloud it is worth as much as before.
     """
+    if row.kind == CredentialKind.TRUST:
+        # What is the newest is no old one, whatever it was before.
+        remove(conn, superseded_ident(row.cloud, row.project, row.user, row.reference))
     found = _superseded(conn, row) or remove(conn, row.id)
     values = {name: getattr(row, name) for name in CredentialRow.__slots__}
     conn.execute(insert(credentials).values(**values))
@@ -68,7 +72,8 @@ def _superseded(conn: Connection, row: CredentialRow) -> bool:
         .values(
             id=ident,
             kind=CredentialKind.SUPERSEDED_TRUST,
-            created_us=row.created_us,
+            # From here on it counts how long engines may still use it, whoever asks, on one clock.
+            created_us=dialects.now_us(),
             used_us=None,
             refused_us=None,
             refused_why="",
@@ -82,16 +87,47 @@ def superseded_ident(cloud: str, project: str, user: str, reference: str) -> str
     return ident_of(cloud, project, user, f"{CredentialKind.SUPERSEDED_TRUST} {reference}")
 
 
-def superseded(conn: Connection, cloud: str, project: str, user: str) -> Sequence[CredentialRow]:
-    """Return the trusts of a user in whose place there are newer ones, the oldest first."""
+def superseded(
+    conn: Connection, cloud: str, project: str, user: str
+) -> Sequence[tuple[CredentialRow, int]]:
+    """Return a user's trusts in whose place there are newer ones, the oldest first.
+
+    Each with the time since it was replaced (µs), by the database's clock.
+    """
     rows = credentials.c
+    mine = (rows.project == project, rows.cloud == cloud, rows.user == user)
+    query = select(credentials).where(*mine, _is_old()).order_by(rows.created_us, rows.id)
+    now_us = leases.now(conn)
+    return [(row, now_us - row.created_us) for row in _rows(conn, query)]
+
+
+def abandoned(
+    conn: Connection, clouds: Sequence[str], *, for_us: int, rest_us: int, most: int
+) -> Sequence[CredentialRow]:
+    """Return trusts of those clouds that were replaced so long ago (µs) and are still there.
+
+    Those that were tried within `rest_us` rest; those whose turn was longest ago come first.
+    """
+    rows, now_us = credentials.c, leases.now(conn)
     query = select(credentials).where(
-        rows.project == project,
-        rows.cloud == cloud,
-        rows.user == user,
-        rows.kind == CredentialKind.SUPERSEDED_TRUST,
+        rows.cloud.in_(clouds),
+        _is_old(),
+        rows.created_us <= now_us - for_us,
+        func.coalesce(rows.refused_us, 0) <= now_us - rest_us,
     )
-    return _rows(conn, query.order_by(rows.created_us, rows.id))
+    turn = func.coalesce(rows.refused_us, 0)
+    return _rows(conn, query.order_by(turn, rows.created_us, rows.id).limit(most))
+
+
+def _is_old() -> ColumnElement[bool]:
+    """Whether a row is of a trust that may be deleted: never the one that is in use now."""
+    newest = credentials.alias("newest")
+    in_use = exists().where(
+        newest.c.kind == CredentialKind.TRUST,
+        newest.c.cloud == credentials.c.cloud,
+        newest.c.reference == credentials.c.reference,
+    )
+    return and_(credentials.c.kind == CredentialKind.SUPERSEDED_TRUST, ~in_use)
 
 
 def left_over(conn: Connection, before_us: int) -> Sequence[str]:

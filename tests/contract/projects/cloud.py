@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 NAME = "prod"
+SERVICES = "token-of-the-service"
 
 
 @dataclass
@@ -30,6 +31,10 @@ class FakeCloud:
     """Until it is set, whoever wants a trust deleted waits."""
     deleted: list[tuple[str, str]] = field(default_factory=list)
     """(User, trust) of each that somebody was let delete."""
+    by_itself: list[str] = field(default_factory=list)
+    """Trusts that were deleted with a token that was given for themselves."""
+    lame: set[str] = field(default_factory=set)
+    """Trusts for which no token is given now: their users are disabled, or have lost a role."""
     keeps: str = ""
     """Why no trust is deleted, in Keystone's words; empty: they are."""
     servers: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -91,13 +96,13 @@ class FakeCloud:
                 identity["methods"] == ["password"]
                 and "OS-TRUST:trust" not in body["auth"]["scope"]
             ):
-                return 201, self._token("service"), "token-of-the-service"
+                return 201, self._token("service"), SERVICES
             if given is not None:
                 secret, project = self.credentials.get(given["id"], ("", ""))
                 ident, known = given["id"], bool(secret) and secret == given["secret"]
             else:
                 ident = body["auth"].get("scope", {}).get("OS-TRUST:trust", {}).get("id", "")
-                project, known = self.trusts.get(ident, ""), ident in self.trusts
+                project, known = self.trusts.get(ident, ""), ident in self.trusts.keys() - self.lame
             if not known:
                 # Word for word what a real one says.
                 status, said = 401, "The request you have made requires authentication."
@@ -114,12 +119,24 @@ class FakeCloud:
     def keystone(self, method: str, path: str, token: str, body: Any) -> tuple[int, Any]:
         with self.lock:
             user, project, may_trust = self.people.get(token, ("", "", False))
+            through = self.tokens.get(token, ("", ""))[0]
+            if token == SERVICES:
+                user = "user-service"
+            elif through in self.trusts:
+                user, project = self.trustor(through), self.trusts[through]
             if not user:
                 return 401, {"error": {"message": "no such token", "code": 401, "title": "U"}}
+            if method in {"GET", "DELETE"} and path.startswith("/OS-TRUST/trusts/"):
+                ident = path.rpartition("/")[2]
+                if ident in self.trusts and user not in self._may(method, ident):
+                    told = "You are not authorized to perform the requested action."
+                    return 403, {"error": {"message": told, "code": 403, "title": "Forbidden"}}
+                if method == "GET" and ident in self.trusts:
+                    return 200, {"trust": {"id": ident}}
             if (method, path) == ("GET", "/auth/tokens"):
                 return 200, {"token": {"roles": [{"id": "1", "name": "member"}]}}
-            if method == "DELETE":
-                return self._deleted(user, path.rpartition("/")[2])
+            if path.startswith("/OS-TRUST/trusts/"):
+                return self._deleted(user, path.rpartition("/")[2], through)
             if not may_trust:
                 told = "Using method 'application_credential' is not allowed for managing trusts."
                 return 403, {"error": {"message": told, "code": 403, "title": "Forbidden"}}
@@ -128,11 +145,23 @@ class FakeCloud:
             self.trusts[ident] = project
             return 201, {"trust": {**body["trust"], "id": ident}}
 
-    def _deleted(self, user: str, ident: str) -> tuple[int, Any]:
+    def trustor(self, ident: str) -> str:
+        """Return who has made a trust; they are numbered as they were made."""
+        return str(self.made[int(ident.rpartition("-")[2]) - 1]["trustor_user_id"])
+
+    def _may(self, method: str, ident: str) -> set[str]:
+        """Return who may look at a trust, or delete it."""
+        return {self.trustor(ident)} | ({"user-service"} if method == "GET" else set())
+
+    def _deleted(self, user: str, ident: str, through: str) -> tuple[int, Any]:
         if self.keeps:
             return 403, {"error": {"message": self.keeps, "code": 403, "title": "Forbidden"}}
-        self.deleted.append((user, ident))
-        if self.trusts.pop(ident, None) is None:
+        known = self.trusts.pop(ident, None) is not None
+        if known or user != "user-service":
+            self.deleted.append((user, ident))
+        if known and through == ident:
+            self.by_itself.append(ident)
+        if not known:
             told = f"Could not find trust: {ident}."
             return 404, {"error": {"message": told, "code": 404, "title": "Not Found"}}
         return 204, None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from yaffle.api.identity.keystone.trusting import FRESH_S, Trusts
 from yaffle.clouds.openstack import CloudsYaml
 from yaffle.clouds.sealing import KeyFile, add_key
 from yaffle.engine.clock import SystemClock
-from yaffle.engine.credentials import StoredCredentials
+from yaffle.engine.credentials import Old, StoredCredentials
 from yaffle.model.rights import RIGHTS, Role, Who
 from yaffle.store import credentials as rows
 from yaffle.store.database import Store, open_store
@@ -24,12 +24,31 @@ TOKEN = "canary-5f1d9c-token"
 
 
 class LeapClock(SystemClock):
-    """The real time, with a leap forward when a test says so."""
+    """The real time, with a leap forward when a test says so, which whoever sleeps feels too."""
 
     leapt_s = 0.0
 
     def monotonic_s(self) -> float:
         return super().monotonic_s() + self.leapt_s
+
+    def now_us(self) -> int:
+        return super().now_us() + int(self.leapt_s * 1e6)
+
+    async def sleep(self, seconds: float) -> None:
+        until_s = self.monotonic_s() + seconds
+        while (left_s := until_s - self.monotonic_s()) > 0:
+            await super().sleep(min(left_s, 0.01))
+
+
+class CountedCredentials(StoredCredentials):
+    """Knows how often it was asked what is to be deleted."""
+
+    looked = 0
+
+    async def superseded(self, cloud: str, project: str, user: str) -> Sequence[Old]:
+        found = await super().superseded(cloud, project, user)
+        self.looked += 1
+        return found
 
 
 @dataclass
@@ -39,8 +58,13 @@ class House:
     cloud: FakeCloud
     store: Store
     clock: LeapClock
-    kept: StoredCredentials
+    kept: CountedCredentials
     trusts: Trusts
+    at: CloudsYaml
+
+    def process(self) -> Trusts:
+        """Return what another process has beside ours, with the pace that a server has."""
+        return Trusts(self.kept, {NAME: self.at}, self.clock)
 
     def known(self, user: str = "ann", project: str = "shop", *, may: bool = True) -> Known:
         """Let somebody log in; `may` they make trusts?"""
@@ -56,24 +80,29 @@ class House:
         """Return every row by what the cloud calls it."""
         return {row.reference: row for row in await self.store.read(rows.every)}
 
-    async def changes(self) -> None:
+    async def changes(self, at: Trusts | None = None) -> None:
         """Let Ann change something, so late that she is looked at again."""
         self.clock.leapt_s += FRESH_S + 1
-        await self.trusts.ensured(self.known())
+        await (at or self.trusts).ensured(self.known())
 
-    async def trusts_anew(self) -> None:
-        """Let Keystone refuse Ann's trust for a while, and her trust us anew."""
+    async def refused(self) -> None:
+        """Let Keystone refuse Ann's trust for a while."""
         held = next(c for c in await self.kept.of(NAME, "shop") if c.user == "ann")
         await self.kept.refused(held, "the trustor is disabled")
-        await self.changes()
+
+    async def trusts_anew(self, at: Trusts | None = None) -> None:
+        """Let Keystone refuse Ann's trust for a while, and her trust us anew."""
+        await self.refused()
+        await self.changes(at)
 
     @asynccontextmanager
-    async def tidying(self) -> AsyncIterator[None]:
+    async def tidying(self, *processes: Trusts) -> AsyncIterator[None]:
         """Run what tidies up behind those who trust us anew, as a server does."""
         async with asyncio.TaskGroup() as group:
-            task = group.create_task(self.trusts.run())
+            tasks = [group.create_task(one.run()) for one in processes or (self.trusts,)]
             yield
-            task.cancel()
+            for task in tasks:
+                task.cancel()
 
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
         """Wait for something; the bound is for a broken one only."""
@@ -96,8 +125,8 @@ def playing(folder: Path) -> Iterator[Callable[[Scene], None]]:
         async def whole(scene: Scene) -> None:
             clock = LeapClock()
             async with open_store(f"sqlite:///{folder / 'y.db'}", clock=clock) as store:
-                kept = StoredCredentials(store, KeyFile(folder / "keys"), clock)
+                kept = CountedCredentials(store, KeyFile(folder / "keys"), clock)
                 trusts = Trusts(kept, {NAME: at}, clock, settled_s=0.0)
-                await scene(House(cloud, store, clock, kept, trusts))
+                await scene(House(cloud, store, clock, kept, trusts, at))
 
         yield lambda scene: asyncio.run(whole(scene))

@@ -99,6 +99,11 @@ class Client:
         return self._guarded(self._session.get_user_id) or ""
 
     @property
+    def token(self) -> str:
+        """Our own token, for `keystone`; may fetch one first."""
+        return self._guarded(self._session.get_token) or ""
+
+    @property
     def identity(self) -> Identity:
         """Who we are, in words; may fetch a token first."""
 
