@@ -41,17 +41,18 @@ async def by_itself(cloud: Cloud, row: CredentialRow, clock: Clock) -> str:
     a token for a trust that was deleted is told no more than whoever is refused one.
     """
     reference, at = row.reference, cloud.credentials
-    seen: list[str] = []
+    if not isinstance(at, CloudsYaml):
+        return f"cloud {row.cloud} is not of a clouds.yaml, which says who we are"
+    there: list[str] = []
 
     def look(client: Client) -> None:
         client.keystone("GET", _path(reference), token=client.token)
-        seen.append(reference)
+        there.append(reference)
 
     why = await _gone(cloud, look)
-    if not seen:
-        return why
-    if not isinstance(at, CloudsYaml):
-        return f"cloud {row.cloud} is not of a clouds.yaml, which says who we are"
+    if not why and not there:
+        return ""
+    # A service user that is of no project may not look; whether it may delete is another question.
     trust = Credential(
         id=row.id,
         cloud=row.cloud,
