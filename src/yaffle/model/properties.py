@@ -6,7 +6,7 @@ what it will accept, and which properties an existing node can be given without 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -68,9 +68,15 @@ class SchemaNode:
     """None: there is no default."""
     updatable: bool = False
     """Whether an existing node can be given another value by the operation UPDATE."""
+    changeable: Callable[[object, object], bool] | None = None
+    """Old and new value: whether that change is possible, where only some are."""
     constraints: tuple[Constraint, ...] = ()
     schema: Mapping[str, SchemaNode] = field(default_factory=lambda: MappingProxyType({}))
     """Names of a map; `*` of a list."""
+
+    def takes(self, old: object, new: object) -> bool:
+        """Whether an existing node that has `old` can be given `new`."""
+        return self.updatable and (self.changeable is None or self.changeable(old, new))
 
     def shown(self) -> dict[str, object]:
         """Return the node as Senlin shows it: what has nothing to say is left out."""
@@ -101,7 +107,9 @@ def shown(schema: Schema) -> dict[str, object]:
 def updatable(schema: Schema, old: Mapping[str, object], new: Mapping[str, object]) -> bool:
     """Whether every property that differs may be changed on an existing node."""
     changed = [k for k in {*old, *new} if old.get(k) != new.get(k)]
-    return all(name in schema and schema[name].updatable for name in changed)
+    return all(
+        name in schema and schema[name].takes(old.get(name), new.get(name)) for name in changed
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

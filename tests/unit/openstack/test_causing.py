@@ -47,6 +47,18 @@ MADE = ("create", ALICE)
         ),
         pytest.param(
             server("SHUTOFF"),
+            acts(("confirmResize", US), ("resize", US), ("stop", ALICE), MADE),
+            Actor.USER,
+            id="stopped, then resized by us",
+        ),
+        pytest.param(
+            server("SHUTOFF"),
+            acts(("confirmResize", US), ("resize", US), ("start", ALICE), MADE),
+            Actor.NOBODY,
+            id="resized, then off by itself",
+        ),
+        pytest.param(
+            server("SHUTOFF"),
             acts(("stop", None), ("start", ALICE), ("stop", ALICE), MADE),
             Actor.NOBODY,
             id="stopped, started, then off by itself",

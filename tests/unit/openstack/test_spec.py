@@ -116,4 +116,6 @@ def test_what_can_be_changed_on_a_server_that_is_there() -> None:
         "name",
         "metadata",
         "image",
+        "flavor",
+        "networks",
     }

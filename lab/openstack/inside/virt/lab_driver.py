@@ -48,6 +48,7 @@ OPERATIONS = (
     "spawn", "destroy", "reboot", "power_off", "power_on", "rescue", "unrescue", "pause", "unpause",
     "suspend", "resume", "soft_delete", "restore", "snapshot", "set_admin_password",
     "get_console_output", "post_live_migration_at_source", "post_live_migration_at_destination",
+    "migrate_disk_and_power_off", "finish_migration", "confirm_migration", "finish_revert_migration",
 )  # fmt: skip
 
 
@@ -86,6 +87,13 @@ class Hypervisor(fake.FakeDriver):  # type: ignore[misc]
         if self.instances.pop(instance.uuid, None) is not None:
             flavor = instance.flavor
             self.resources.release(flavor.vcpus, flavor.memory_mb, flavor.root_gb)
+
+    def migrate_disk_and_power_off(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> str:
+        """Switch the guest off; the fake lets it run on here while it is begun on another host."""
+        self.power_off(instance)
+        return str(super().migrate_disk_and_power_off(context, instance, *args, **kwargs) or "")
 
     def get_host_uptime(self) -> str:
         """Say something; the fake raises, and each list of hypervisors notifies of an error."""

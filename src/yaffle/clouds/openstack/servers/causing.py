@@ -16,8 +16,9 @@ from yaffle.model.operations import Actor, Cause
 if TYPE_CHECKING:
     from yaffle.clouds.openstack.servers.documents import Action, Listed
 
+STOP: Final = "stop"
 EXPLAINS: Final[Mapping[str, str]] = {
-    "SHUTOFF": "stop",
+    "SHUTOFF": STOP,
     "PAUSED": "pause",
     "SUSPENDED": "suspend",
     "SOFT_DELETED": "delete",
@@ -45,6 +46,8 @@ BESIDE: Final = frozenset(
     }
 )
 """Acts that leave a guest as it is."""
+MOVES: Final = frozenset({"confirmResize", "migrate", "resize", "revertResize"})
+"""Acts that start a guest anew, and leave one that was off switched off: the stop before explains it."""
 
 
 def newest_of(acts: Sequence[Action]) -> Action | None:
@@ -60,7 +63,7 @@ def traced(
     `server` is None where Nova has none any more.
     """
     wanted = _explanation(server)
-    newest = newest_of(acts)
+    newest = newest_of([act for act in acts if wanted != STOP or act.action not in MOVES])
     if newest is None or newest.action != wanted:
         last = f"the last act was {newest.action}" if newest else "nothing was ever done to it"
         how = words_of(server) if server is not None else "it is gone"

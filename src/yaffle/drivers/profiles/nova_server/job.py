@@ -12,6 +12,7 @@ from yaffle.clouds.openstack.memory import Memory, Sent
 from yaffle.clouds.openstack.owner import NODE, trace_of
 from yaffle.drivers.profiles.nova_server.marks import Mark, mark_of
 from yaffle.errors import Conflict, NotFound, YaffleError
+from yaffle.model.ids import OperationId
 from yaffle.model.operations import Operation, Progress, ProgressState
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from yaffle.clouds.openstack.servers.documents import Listed
     from yaffle.clouds.openstack.servers.tasks import Tasks
     from yaffle.drivers.profiles.nova_server.nova import Nova
-    from yaffle.model.ids import OperationId
     from yaffle.model.operations import Target
     from yaffle.ports.clock import Clock
 
@@ -43,6 +43,12 @@ class Job:
     clock: Clock
     facts: Mapping[str, object]
     """Where the copies are: attributes of every server that is made."""
+    part: str = ""
+    """The act that is meant where an operation asks for several: what was sent of each is known apart."""
+
+    def of(self, part: str) -> Job:
+        """Return the job of one act among several."""
+        return replace(self, part=part)
 
     @property
     def target(self) -> Target:
@@ -90,7 +96,7 @@ class Job:
     def sending(self, ident: str = "", *, host: str = "") -> Iterator[None]:
         """Remember that something is being sent; and if it is certain that nothing came of it, that."""
         now_s, again = self.clock.monotonic_s(), self.sent is not None
-        self.memory.note(self.operation_id, Sent(at_s=now_s, ident=ident, host=host, again=again))
+        self._note(Sent(at_s=now_s, ident=ident, host=host, again=again))
         try:
             yield
         except YaffleError as error:
@@ -100,8 +106,7 @@ class Job:
 
     def nothing_sent(self) -> None:
         """Remember that nothing of the operation is on its way."""
-        sent = Sent(at_s=self.clock.monotonic_s(), refused=True)
-        self.memory.note(self.operation_id, sent)
+        self._note(Sent(at_s=self.clock.monotonic_s(), refused=True))
 
     def accepted(self, ident: str, request_id: str, *, host: str = "") -> None:
         """Remember under which id Nova has accepted it, and where the server was."""
@@ -112,24 +117,33 @@ class Job:
             host=host,
             again=self.sent is not None and self.sent.again,
         )
-        self.memory.note(self.operation_id, sent)
+        self._note(sent)
 
     def still_away(self) -> None:
         """Nova answers nobody: what was sent may lie there, and its time to appear begins anew."""
         if (sent := self.sent) is not None and not sent.ident:
-            later = replace(sent, at_s=self.clock.monotonic_s())
-            self.memory.note(self.operation_id, later)
+            self._note(replace(sent, at_s=self.clock.monotonic_s()))
+
+    def _note(self, sent: Sent) -> None:
+        self.memory.note(self._key, sent)
+        if self.part and not sent.refused:
+            # Whoever asks of the whole operation whether any of it may have arrived.
+            self.memory.note(self.operation_id, sent)
+
+    @property
+    def _key(self) -> OperationId:
+        return OperationId(f"{self.operation_id} {self.part}") if self.part else self.operation_id
 
     @property
     def sent(self) -> Sent | None:
         """What this process has sent, and may have arrived."""
-        sent = self.memory.of(self.operation_id)
+        sent = self.memory.of(self._key)
         return None if sent is None or sent.refused else sent
 
     @property
     def refused(self) -> bool:
         """Whether what this process sent last is known to have come to nothing."""
-        sent = self.memory.of(self.operation_id)
+        sent = self.memory.of(self._key)
         return sent is not None and sent.refused
 
     def waited_s(self, mark: Mark | None) -> float:
@@ -150,6 +164,11 @@ def running(detail: str, *, physical_id: str | None = None) -> Progress:
 def failed(detail: str, *, physical_id: str | None = None) -> Progress:
     """It has ended otherwise than it should."""
     return Progress(state=ProgressState.FAILED, detail=detail, physical_id=physical_id)
+
+
+def absent(detail: str) -> Progress:
+    """It has to be begun, or a part of it: by a submit, which whoever may stop us guards."""
+    return Progress(state=ProgressState.ABSENT, detail=detail)
 
 
 def done(

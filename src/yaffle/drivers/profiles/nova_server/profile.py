@@ -31,6 +31,7 @@ from yaffle.drivers.profiles.nova_server import (
     rebuilding,
     snapshotting,
     telling,
+    updating,
     vacating,
     verbs,
 )
@@ -83,7 +84,7 @@ _STEPS: Final[Mapping[str, tuple[Step, Step]]] = {
     verbs.DELETE: (deleting.submit, deleting.poll),
     verbs.KILL: (deleting.submit, deleting.poll),
     verbs.REBUILD: (rebuilding.submit, rebuilding.poll),
-    verbs.UPDATE: (rebuilding.submit, rebuilding.poll),
+    verbs.UPDATE: (updating.submit, updating.poll),
     verbs.EVACUATE: (evacuating.submit, evacuating.poll),
     verbs.SNAPSHOT: (snapshotting.submit, snapshotting.poll),
 }

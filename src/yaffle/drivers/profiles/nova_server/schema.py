@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
+from yaffle.drivers.profiles.nova_server.connecting import changeable
 from yaffle.drivers.profiles.nova_server.spec import BLOCK_DEVICE_KEYS, NETWORK_KEYS
 from yaffle.model.properties import ITEM, Schema, SchemaNode, ValueType
 
@@ -49,7 +50,7 @@ SCHEMA: Final[Schema] = MappingProxyType(
         "config_drive": SchemaNode(
             type=ValueType.BOOLEAN, description="Whether it gets a drive with its metadata."
         ),
-        "flavor": _text("Id or name of its size.", required=True),
+        "flavor": _text("Id or name of its size.", required=True, updatable=True),
         "image": _text("Id or name of what it boots from.", updatable=True),
         "key_name": _text("Name of the key pair that may log in."),
         "metadata": SchemaNode(
@@ -62,6 +63,8 @@ SCHEMA: Final[Schema] = MappingProxyType(
             type=ValueType.LIST,
             description='What it is connected to: a list, or the word "auto" or "none".',
             default="auto",
+            updatable=True,
+            changeable=changeable,
             schema={
                 ITEM: SchemaNode(
                     type=ValueType.MAP,
@@ -93,4 +96,3 @@ SCHEMA: Final[Schema] = MappingProxyType(
         "user_data": _text("What the server reads when it boots first."),
     }
 )
-"""A flavor is not updatable: a resize has to be confirmed, and may end on another host."""

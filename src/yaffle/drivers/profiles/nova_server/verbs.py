@@ -132,7 +132,10 @@ OPERATIONS: Final[Mapping[str, OperationSpec]] = MappingProxyType(
             image=ParamSpec(type=str, description="Id or name; the profile's unless given."),
         ),
         DELETE: _spec("Delete it, and have it proved that its host has ended the guest."),
-        UPDATE: _spec("Give it another name, other metadata, or (rebuilding it) another image."),
+        UPDATE: _spec(
+            "Give it other networks, another flavor (a resize, confirmed), another image (rebuilding"
+            " it), another name or other metadata: in this order."
+        ),
         "REBOOT": _spec(
             "Restart the guest.",
             type=ParamSpec(

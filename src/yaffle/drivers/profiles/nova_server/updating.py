@@ -1,0 +1,141 @@
+"""UPDATE: what a new profile changes, one thing after the other, each of them once.
+
+The order is a table: what can be undone goes first, what loses a disk last, and a server has the
+flavor before the image that may need it. The mark on the server names the step that is under way,
+so that those before it are over; whoever takes over goes on from there. A poll follows the step that
+was begun and never begins another: that is a submit, which whoever may stop us guards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from yaffle.clouds.openstack.servers.mapping import words_of
+from yaffle.drivers.profiles.nova_server import connecting, rebuilding, resizing
+from yaffle.drivers.profiles.nova_server.acting import newest, own
+from yaffle.drivers.profiles.nova_server.creating import facts_of
+from yaffle.drivers.profiles.nova_server.job import Job, absent, done, failed
+from yaffle.drivers.profiles.nova_server.verbs import REBUILD, UPDATE
+from yaffle.errors import Conflict
+from yaffle.model.operations import Progress, ProgressState
+
+if TYPE_CHECKING:
+    from yaffle.drivers.profiles.nova_server.documents import Server
+    from yaffle.drivers.profiles.nova_server.marks import Mark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One thing that a profile may change."""
+
+    kind: str
+    """What the mark on the server says while it is under way."""
+    changes: Callable[[Job], bool]
+    """Whether the new profile says otherwise than the old one."""
+    stands: Callable[[Job, Server, Mark | None], Progress]
+    """How far it is, moved on where it has several acts; ABSENT: to be begun. The mark is its own."""
+    begin: Callable[[Job, Server], Progress]
+
+
+def submit(job: Job) -> Progress:
+    """Begin the next step, unless one is under way."""
+    return _walk(job, begin=True)
+
+
+def poll(job: Job) -> Progress:
+    """Say how far it is; ABSENT where the next step is to be begun."""
+    return _walk(job, begin=False)
+
+
+def _walk(job: Job, *, begin: bool) -> Progress:
+    server = own(job)
+    if isinstance(server, Progress):
+        return server
+    mark = job.marked(server)
+    at = next((i for i, step in enumerate(STEPS) if mark and step.kind == mark.kind), -1)
+    for place, step in enumerate(STEPS):
+        if place < at or not (place == at or step.changes(job)):
+            continue
+        found = step.stands(job, server, mark if place == at else None)
+        if found.state is ProgressState.ABSENT and begin:
+            return step.begin(job, server)
+        if found.state is not ProgressState.DONE:
+            return found
+    return _over(job, server)
+
+
+def _over(job: Job, server: Server) -> Progress:
+    told = f"it is as its profile says; {words_of(server)}"
+    return done(told, attributes=facts_of(server, job.facts))
+
+
+def old(job: Job) -> Mapping[str, object]:
+    """Return the properties that the server had before."""
+    given = job.op.params.get("old")
+    return given if isinstance(given, Mapping) else {}
+
+
+def _another(name: str) -> Callable[[Job], bool]:
+    return lambda job: job.target.spec.get(name) != old(job).get(name)
+
+
+def _another_image(job: Job) -> bool:
+    return bool(job.target.spec.get("image")) and _another("image")(job)
+
+
+def _connected(job: Job, server: Server, mark: Mark | None) -> Progress:
+    return connecting.stands(job, server, mark, old(job).get("networks"))
+
+
+def _connect(job: Job, server: Server) -> Progress:
+    return connecting.begin(job, server, old(job).get("networks"))
+
+
+def _rebuild(job: Job, server: Server) -> Progress:
+    return rebuilding.begin(job, server, job.target.spec.get("image"))
+
+
+def _named(_: Job, server: Server, mark: Mark | None) -> Progress:
+    # Its mark is written with the metadata, after the name: who finds it need not look at either.
+    if mark is None:
+        return absent("name and metadata are to be written")
+    return done(f"its metadata bears the mark; {words_of(server)}")
+
+
+def _name(job: Job, server: Server) -> Progress:
+    if server.name != rebuilding.name_of(job):
+        job.nova.rename(server.id, rebuilding.name_of(job))
+    try:
+        mark = job.mark(before=newest(job, server))
+        wanted = rebuilding.metadata_of(job, server)
+        job.nova.replace_metadata(server.id, {**wanted, **mark.written()})
+    except Conflict as error:
+        return failed(f"UPDATE: {error}")
+    # As it is called now: that is part of what is told of a copy.
+    return _over(job, job.nova.show(server.id) or server)
+
+
+STEPS: Final[tuple[Step, ...]] = (
+    Step(
+        kind=connecting.KIND,
+        changes=_another("networks"),
+        stands=_connected,
+        begin=_connect,
+    ),
+    Step(
+        kind=resizing.KIND,
+        changes=_another("flavor"),
+        stands=resizing.stands,
+        begin=resizing.begin,
+    ),
+    # With it name and metadata, as one request of Nova's.
+    Step(kind=REBUILD, changes=_another_image, stands=rebuilding.stands, begin=_rebuild),
+    Step(
+        kind=UPDATE,
+        changes=lambda job: not _another_image(job),
+        stands=_named,
+        begin=_name,
+    ),
+)
