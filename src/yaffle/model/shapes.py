@@ -7,11 +7,21 @@ null pointer. An engine that takes over several recoveries at once did exactly t
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 T = TypeVar("T")
+
+UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
+"""What reading a document that somebody else has written raises, in msgspec and in the standard library.
+
+A byte that is no UTF-8 is a UnicodeDecodeError, and so a ValueError; brackets in brackets are too deep.
+Neither is a DecodeError of msgspec's, which alone has let an answer of a cloud end what asked it.
+"""
+
+MISREAD: Final = (LookupError, TypeError, AttributeError, *UNREADABLE)
+"""How a library fails over a document that it took for its own kind: where a field is used first."""
 
 ready: set[type] = set()
 """Every class that was made ready, for the test that none was forgotten."""

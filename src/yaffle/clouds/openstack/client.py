@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import msgspec
 
 from yaffle.clouds.openstack.faults import CloudBusy, CloudUnavailable, fault_of
+from yaffle.model.shapes import MISREAD, UNREADABLE
 
 if TYPE_CHECKING:
     from keystoneauth1.session import Session
@@ -23,6 +25,7 @@ _CHUNK: Final = 256 * 1024
 _ACT_MIN_S: Final = 0.3
 """Nothing that changes anything is sent with less time than this to read the answer."""
 _UNKNOWN: Final = 401
+_ERROR_MAX: Final = 200
 REQUEST_ID: Final = "X-Openstack-Request-Id"
 _decoders: dict[type, msgspec.json.Decoder[object]] = {}
 """One for each shape of an answer; made one after the other, see `yaffle.model.shapes`."""
@@ -38,11 +41,19 @@ class Answer:
     request_id: str
 
     def parsed(self, kind: type[T]) -> T:
-        """Return the body as `kind`; what cannot be read is as good as no answer."""
+        """Return the body as `kind`; what cannot be read is as good as no answer.
+
+        Raises CloudUnavailable, which names the request and what came instead, and quotes nothing of
+        it: an answer may hold a password.
+        """
         try:
             return cast("T", _decoder(kind).decode(self.body))
-        except msgspec.DecodeError as error:
-            raise CloudUnavailable(f"an answer that cannot be read: {error}", sent=True) from error
+        except UNREADABLE as error:
+            raise CloudUnavailable(
+                f"the cloud's answer cannot be read: {_shape(self.body, error)}"
+                f" (HTTP {self.status}, {self.request_id or 'without a request id'})",
+                sent=True,
+            ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +98,19 @@ class Client:
     def left_s(self) -> float:
         """Seconds until the call has to be over."""
         return self._deadline.until_s - self._now_s()
+
+    @contextmanager
+    def patient(self, left_s: float) -> Iterator[None]:
+        """Have so many seconds from now for what is asked in the block; afterwards none is left.
+
+        For what goes on for others when who asked for it has stopped waiting.
+        """
+        until_s = self._deadline.until_s
+        self._deadline.until_s = max(until_s, self._now_s() + left_s)
+        try:
+            yield
+        finally:
+            self._deadline.until_s = until_s
 
     @property
     def project_id(self) -> str:
@@ -229,6 +253,27 @@ class Client:
             if not let_in:
                 self.not_let_in = error
             raise CloudUnavailable(text, sent=acts and let_in and self._deadline.sent) from error
+        except MISREAD as error:
+            # An answer of Keystone, or the page of a service's versions, that is JSON and not that.
+            text = (
+                f"what Keystone or the catalog says cannot be read: {type(error).__name__}: {error}"
+            )
+            raise CloudUnavailable(text[:400], sent=acts and self._deadline.sent) from error
+
+
+def _shape(body: bytes, error: Exception) -> str:
+    """Return what it is that cannot be read, for a person."""
+    match error:
+        case _ if not body.strip():
+            return "it is empty"
+        case _ if body.lstrip()[:1] == b"<":
+            return "it is a page, as of a proxy or a log-in, and no JSON"
+        case UnicodeDecodeError():
+            return "it is not UTF-8"
+        case RecursionError():
+            return "it is nested too deep"
+        case _:
+            return " ".join(str(error).split())[:_ERROR_MAX]
 
 
 def _decoder(kind: type) -> msgspec.json.Decoder[object]:

@@ -35,7 +35,10 @@ _TAG: Final = struct.Struct(">Q")
 _DELIVER: Final = struct.pack(">HH", 60, 60)
 _GREETING: Final = b"AMQP\x00\x00\x09\x01"
 _END: Final = constants.FRAME_END
-_BROKEN: Final = (PAMQPException, struct.error, IndexError, ValueError)
+_BROKEN: Final = (
+    *(PAMQPException, struct.error, LookupError, ValueError, TypeError, AttributeError),
+    *(ArithmeticError, RecursionError),
+)
 """How bytes that are not AMQP show."""
 
 

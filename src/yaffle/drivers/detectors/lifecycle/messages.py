@@ -12,6 +12,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from yaffle.drivers.detectors.lifecycle.events import EVENTS, Row, Subject
+from yaffle.model.shapes import UNREADABLE
 
 BODY_MAX: Final = 4_194_304
 """Larger ones are not read; a real one has some kilobytes."""
@@ -160,7 +161,7 @@ def read(body: bytes) -> Heard | Ignored:
         if not message.publisher_id.startswith(row.senders):
             return Ignored.STRANGER
         return _heard(message, row)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    except UNREADABLE:
         return Ignored.POISON
 
 

@@ -137,7 +137,8 @@ def read_all(text: str) -> Pools:
 
 
 def _rows(text: str) -> Sequence[Row] | Failed:
-    rows = csv.reader(text.removeprefix("# ").splitlines(), strict=True)
+    # Not `splitlines`: it ends a line at characters that a node may have put into its answer's reason.
+    rows = csv.reader(text.removeprefix("# ").replace("\r\n", "\n").split("\n"), strict=True)
     try:
         head = next(rows)
         lines = [row for row in rows if row]
@@ -145,6 +146,8 @@ def _rows(text: str) -> Sequence[Row] | Failed:
         return Failed(code="LB-ERROR", why="its answer is not CSV")
     if any(name not in head for name in _NEEDED):
         return Failed(code="LB-ERROR", why=f"its answer lacks one of {', '.join(_NEEDED)}")
+    if len({name for name in head if name}) != sum(map(bool, head)):
+        return Failed(code="LB-ERROR", why="its answer has a column twice")
     if any(len(row) != len(head) for row in lines):
         return Failed(code="LB-ERROR", why="its answer was cut short")
     return [dict(zip(head, row, strict=True)) for row in lines]

@@ -147,11 +147,14 @@ async def _let_go(runner: asyncio.subprocess.Process) -> None:
 def _ran(answer: bytes, hidden: tuple[str, ...]) -> Ran:
     try:
         told = json.loads(answer)
-    except ValueError:
+    except (ValueError, RecursionError):
         return _lost("its runner gave no answer")
+    if not isinstance(told, dict):
+        return _lost("its runner gave an answer of another kind")
     code = told.get("exit")
     return Ran(
-        exit_code=code if isinstance(code, int) else None,
+        # A truth value is no exit code, though Python takes it for one.
+        exit_code=code if type(code) is int else None,
         out=_masked(str(told.get("out", "")), hidden),
         err=_masked(str(told.get("err", "")), hidden),
         fault=_masked(str(told.get("fault", "")), hidden),

@@ -13,6 +13,7 @@ which was sent twice makes one stack.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 NOTE: Final = "yaffle_operation_note"
 OURS: Final = frozenset({CLUSTER, NODE, INDEX, OPERATION, NOTE})
 _NOTHING: Final = "-"
+_WHEN: Final = re.compile(r"[0-9]{1,18}")
+"""Anybody may write there: a number without an end is none, and no more is a ²."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +68,7 @@ def mark_of(stack: Stack) -> Mark | None:
     """Return the mark; None where there is none, or where somebody has spoilt it."""
     words = words_in(stack)
     ident, note = words.get(OPERATION, ""), words.get(NOTE, "").split(" ")
-    if not ident or len(note) != 3 or not note[1].isdigit():
+    if not ident or len(note) != 3 or not _WHEN.fullmatch(note[1]):
         return None
     kind, at_us, before = note
     return Mark(

@@ -13,7 +13,7 @@ import msgspec
 
 from yaffle.drivers.profiles.local_process.procfs import Identity
 from yaffle.model.operations import Progress, ProgressState
-from yaffle.model.shapes import prepared
+from yaffle.model.shapes import UNREADABLE, prepared
 
 FINISHED_MAX: Final = 16
 _DETAIL_MAX: Final = 2000
@@ -144,7 +144,7 @@ def decode_record(data: bytes, *, place: str) -> Record:
     """Parse `record.json`; raises RecordUnreadable."""
     try:
         return msgspec.json.decode(data, type=Record)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise RecordUnreadable(f"{place}: {error}") from error
 
 
@@ -152,7 +152,7 @@ def decode_launch(data: bytes, *, place: str) -> Launch:
     """Parse `launch.json`; raises RecordUnreadable."""
     try:
         return msgspec.json.decode(data, type=Launch)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise RecordUnreadable(f"{place}: {error}") from error
 
 
@@ -160,5 +160,5 @@ def decode_tombstone(data: bytes, *, place: str) -> Tombstone:
     """Parse a tombstone; raises RecordUnreadable."""
     try:
         return msgspec.json.decode(data, type=Tombstone)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise RecordUnreadable(f"{place}: {error}") from error

@@ -12,6 +12,7 @@ newer than the one that the mark names; an engine that died between the two left
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +22,8 @@ from yaffle.clouds.openstack.owner import CLUSTER, INDEX, NODE, OPERATION
 NOTE: Final = "yaffle_operation_note"
 OURS: Final = frozenset({CLUSTER, NODE, INDEX, OPERATION, NOTE})
 _NOTHING: Final = "-"
+_WHEN: Final = re.compile(r"[0-9]{1,18}")
+"""Anybody may write there: a number without an end is none, and no more is a ²."""
 
 MARKABLE: Final = frozenset({"ACTIVE", "PAUSED", "SUSPENDED", "SHUTOFF", "REBOOT", "HARD_REBOOT"})
 """Nova refuses (409) to change the metadata of a server that is in any other state."""
@@ -47,7 +50,7 @@ class Mark:
 def mark_of(metadata: Mapping[str, str]) -> Mark | None:
     """Return the mark; None where there is none, or where somebody has spoilt it."""
     ident, note = metadata.get(OPERATION, ""), metadata.get(NOTE, "").split(" ")
-    if not ident or len(note) != 4 or not note[1].isdigit():
+    if not ident or len(note) != 4 or not _WHEN.fullmatch(note[1]):
         return None
     kind, at_us, before, source = note
     return Mark(

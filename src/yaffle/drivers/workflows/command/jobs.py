@@ -140,7 +140,7 @@ def _result(job: Path) -> Progress | None:
         found = json.loads((job / "result.json").read_bytes())
     except FileNotFoundError:
         return None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return Progress(state=ProgressState.FAILED, detail=f"result.json is damaged: {error}")
     done = isinstance(found, dict) and found.get("state") == "done"
     detail = one_line(str(found.get("detail", ""))) if isinstance(found, dict) else "damaged"

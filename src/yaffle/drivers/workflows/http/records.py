@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from yaffle.model.ids import OperationId
-from yaffle.model.shapes import prepared
+from yaffle.model.shapes import UNREADABLE, prepared
 
 KEPT_RECORDS: Final = 500
 _SAFE_NAME: Final = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,127}", re.ASCII)
@@ -86,7 +86,7 @@ class Records:
             return None
         try:
             return msgspec.json.decode(text, type=Record)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise OSError(f"the record of {operation_id} is damaged: {error}") from error
 
     def prune(self) -> None:
@@ -122,6 +122,6 @@ class Records:
 def _ended(path: Path) -> bool:
     try:
         record = msgspec.json.decode(path.read_bytes(), type=Record)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return True
     return record.stage in {Stage.DONE, Stage.FAILED}

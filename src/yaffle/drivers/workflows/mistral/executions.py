@@ -11,7 +11,7 @@ import msgspec
 
 from yaffle.model.bounds import POLL_MAX_S
 from yaffle.model.operations import Progress, ProgressState
-from yaffle.model.shapes import prepared
+from yaffle.model.shapes import UNREADABLE, prepared
 
 _R = ProgressState.RUNNING
 
@@ -70,7 +70,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
         """Return what we wrote when we began it; None for somebody else's."""
         try:
             return msgspec.json.decode(self.description or "", type=Note)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return None
 
     def is_late(self, now_us: int) -> bool:

@@ -1,0 +1,26 @@
+"""An answer of 2xx that is not what it should be: what a person reads of it."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.garbage import GARBAGE
+
+from yaffle.clouds.openstack import Answer, CloudUnavailable
+from yaffle.drivers.workflows.mistral.executions import Execution
+
+
+@pytest.mark.parametrize(
+    ("garbage", "said"),
+    [
+        ("empty", "it is empty"),
+        ("html", "it is a page, as of a proxy or a log-in, and no JSON"),
+        ("not utf-8", "it is not UTF-8"),
+        ("deep objects", "it is nested too deep"),
+        ("a list", "Expected `object`, got `array`"),
+    ],
+)
+def test_what_came_instead_is_named_and_not_quoted(garbage: str, said: str) -> None:
+    with pytest.raises(CloudUnavailable, match="cannot be read") as told:
+        Answer(status=200, body=GARBAGE[garbage], request_id="").parsed(Execution)
+    assert said in str(told.value)
+    assert "Log in" not in str(told.value)
