@@ -34,6 +34,7 @@ URL = {
     "type": "NODE_STATUS_POLL_URL",
     "options": {"poll_url": "http://{node_ip}/", "poll_url_retry_limit": 1},
 }
+STATUS = {"type": "NODE_STATUS_POLLING"}
 HYPERVISORS = {"type": "HYPERVISOR_STATUS_POLLING"}
 MOVES = [{"name": "REBOOT", "timeout": 20}, {"name": "EVACUATE", "timeout": 40}]
 EVACUATE = OperationSpec(
@@ -109,9 +110,16 @@ class Placed:
 
     async def read(self, targets: Any, *, deadline_s: float) -> Sequence[Reading]:
         seen = await self._inner.read(targets, deadline_s=deadline_s)
+        seen = [self._seated(t, one) for t, one in zip(targets, seen, strict=True)]
         stale = Reading(exists=True, up=True, backend_status="running", detail="it ran")
         silent = [self._machines.silent(t.node_id) for t in targets]
         return [stale if lost else one for one, lost in zip(seen, silent, strict=True)]
+
+    def _seated(self, target: Any, one: Reading) -> Reading:
+        """Say of a node's own copy on which machine it is."""
+        if not one.exists or one.physical_id != target.physical_id:
+            return one
+        return replace(one, attributes={"host": self._machines.host(target.node_id)})
 
     async def submit(self, op: Any, *, operation_id: Any, deadline_s: float) -> Progress:
         machines, ident = self._machines, op.target.node_id

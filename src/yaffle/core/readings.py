@@ -37,6 +37,23 @@ def classify(reading: Reading) -> Seen:
     return code, f"{word}: {reading.detail}" if reading.detail else word, word
 
 
+def copy_of(target: Target, reading: Reading) -> OtherCopy | None:
+    """Return the copy that was read where what is stored of the node's own is not true of it.
+
+    It is another one, or the same with other facts: a person has moved it to another machine, or
+    nobody knew yet where it is (a node that was imported).
+    """
+    facts = reading.attributes
+    known = target.physical_id
+    if other := other_copy(target, reading):
+        return other
+    if not reading.exists or facts is None or not known or reading.physical_id != known:
+        return None
+    if facts.items() <= target.attributes.items():
+        return None
+    return OtherCopy(known=known, present=known, attributes=facts)
+
+
 def other_copy(target: Target, reading: Reading) -> OtherCopy | None:
     """Return the copy that was read, if it is not the one that we know of; one of ours came late.
 

@@ -203,6 +203,8 @@ def _adopted(
     other = stray_of(memory)
     if other is None or other.known != row.physical_id or around.recovering(row.id):
         return {}
+    if other.present == other.known:
+        return _moved(conn, row, other, now_us)
     log.warning("copy adopted", node=row.name, physical_id=other.present)
     news.node_event(
         conn,
@@ -218,6 +220,23 @@ def _adopted(
     if other.attributes is not None:
         adopted["attributes"] = dict(other.attributes)
     return adopted
+
+
+def _moved(conn: Connection, row: NodeRow, other: OtherCopy, now_us: int) -> dict[str, object]:
+    """Take over where the node's copy is by now: who counts the nodes of a host counts on it."""
+    facts = {**row.attributes, **(other.attributes or {})}
+    before, after = row.attributes.get("host"), facts.get("host")
+    if before not in {None, "", after}:
+        news.node_event(
+            conn,
+            row,
+            at_us=now_us,
+            action="COPY_MOVED",
+            status="end",
+            reason=f"it runs on host {after} now; it was on {before}",
+            data={"from": before, "to": after},
+        )
+    return {} if facts == dict(row.attributes) else {"attributes": facts}
 
 
 def stray_of(memory: NodeMemory) -> OtherCopy | None:

@@ -78,14 +78,20 @@ class Hint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherCopy:
-    """The backend holds another copy of a node than the one we know of: it came about late."""
+    """The backend holds another copy of a node than the one we know of: it came about late.
+
+    Or the one we know of, and other facts are true of it: then `present` is `known`.
+    """
 
     known: str
-    """The copy that we asked for, which is there no more (`physical_id`)."""
+    """The copy that we asked for (`physical_id`); another one is there instead of it."""
     present: str
-    """The one that bears the node's mark instead."""
+    """The one that bears the node's mark."""
     attributes: Mapping[str, object] | None = None
-    """Where it is reached and on which machine it is; None: its backend keeps no such facts."""
+    """Where it is reached and on which machine it is; None: its backend keeps no such facts.
+
+    Of the copy that we know of only those that were read: the others stay as they are.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +117,8 @@ class Observation:
     hint: Hint | None = None
     """Set by detectors that hear or read what happened, not only that something did."""
     copy: OtherCopy | None = None
-    """Set where the answer is about another copy than the one that was asked for."""
+    """Set where the answer is about another copy than the one that was asked for, or says other
+    facts of it than are stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

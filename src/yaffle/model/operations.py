@@ -100,7 +100,8 @@ class Reading:
     """What must have happened to it, in seed 1's words (PAUSE, POWER_OFF, SOFT_DELETE, …)."""
     attributes: Mapping[str, object] | None = None
     """What is stored of a node with its copy (`Progress.attributes`); told by profiles whose copies
-    have any where the copy that was read is another than the one that was asked for."""
+    have any where the copy that was read is another than the one that was asked for. Of the one
+    that was asked for, such facts as may change while it runs: the host that it is on."""
     stuck: bool = False
     """What the backend is doing to it moves no more: a failure, whatever `up` is."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from yaffle.clouds.openstack.faults import CloudUnavailable
+from yaffle.clouds.openstack.servers.documents import Listed
 from yaffle.drivers.profiles.nova_server.adopting import FOLLOWED_MAX, followed
 from yaffle.drivers.profiles.nova_server.documents import Address, Server
+from yaffle.drivers.profiles.nova_server.reading import stands_on
 from yaffle.model.ids import NodeId
 from yaffle.model.operations import Reading, Target
 
@@ -69,3 +71,16 @@ def test_no_more_are_asked_for_than_one_reading_has_time_for() -> None:
     told = followed(nova, [target(n) for n in range(many)], [seen("new")] * many, WHERE)  # type: ignore[arg-type]
     assert len(nova.asked) == FOLLOWED_MAX
     assert [r.physical_id for r in told] == ["new"] * FOLLOWED_MAX + ["old"] * 5
+
+
+def test_the_host_of_the_copy_that_we_know_is_told_with_its_cloud() -> None:
+    nova, one = Nova(), replace(seen("old"), attributes={"host": "cmp2"})
+    (told,) = followed(nova, [target()], [one], WHERE)  # type: ignore[arg-type]
+    assert told.attributes == {"host": "cmp2", **WHERE}
+    assert nova.asked == []
+
+
+def test_where_a_server_stands_is_told_to_those_who_may_see_it() -> None:
+    assert stands_on(Listed(id="s", status="ACTIVE", zone="az1")) is None
+    placed = Listed(id="s", status="ACTIVE", host="cmp2", zone="az1")
+    assert stands_on(placed) == {"host": "cmp2", "availability_zone": "az1"}

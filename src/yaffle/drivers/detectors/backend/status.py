@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from yaffle.clouds.asking import Asker, Question
-from yaffle.core.readings import classify, other_copy
+from yaffle.core.readings import classify, copy_of
 from yaffle.errors import ConfigError
 from yaffle.model.health import Observation
 from yaffle.model.operations import Target
@@ -37,7 +37,7 @@ class StatusDetector:
             cannot="cannot be read",
             error="ST-ERROR",
             timeout="ST-TIMEOUT",
-            copy_of=other_copy,
+            copy_of=copy_of,
         )
         self._asker = Asker(context, question)
 

@@ -17,7 +17,7 @@ import structlog
 
 from yaffle.clouds.asking import Asked, Asker, Question, observation
 from yaffle.core.outcomes import judge
-from yaffle.core.readings import Seen, classify, other_copy
+from yaffle.core.readings import Seen, classify, copy_of
 from yaffle.drivers.detectors.lifecycle.messages import Heard
 from yaffle.errors import DependencyError
 from yaffle.model.health import Hint, Observation, Outcome
@@ -73,7 +73,7 @@ class Found:
             took_us=self.took_us,
             authoritative=heard is not None,
             hint=self._hint(heard) if self.outcome is Outcome.FAIL else None,
-            copy=None if self.reading is None else other_copy(target, self.reading),
+            copy=None if self.reading is None else copy_of(target, self.reading),
         )
 
     def _hint(self, heard: Heard | None) -> Hint | None:

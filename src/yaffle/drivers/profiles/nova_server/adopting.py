@@ -35,13 +35,16 @@ def followed(
 ) -> list[Reading]:
     """Return the readings, those of another copy than the one asked for with the facts of that one.
 
+    `where` says in which cloud a server is: its host may have the name of another cloud's.
+
     Whoever takes such a copy for the node's own has to know where it is reached: the address of the
     copy that is gone may be somebody else's by now. Without its facts it is not spoken of.
     """
     told, left = [], FOLLOWED_MAX
     for target, reading in zip(targets, readings, strict=True):
         if not reading.exists or reading.physical_id in {"", target.physical_id}:
-            told.append(reading)
+            facts = reading.attributes
+            told.append(replace(reading, attributes={**facts, **where}) if facts else reading)
             continue
         left -= 1
         told.append(_followed(nova, target, reading, where, ask=left >= 0))

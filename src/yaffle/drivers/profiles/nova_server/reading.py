@@ -112,6 +112,8 @@ class _Reader:
         """Return what a server says of its node, whose task may move no more."""
         stuck = self._tasks.stuck(server)
         found = reading_of(server, target, stuck)
+        if server.id == target.physical_id:
+            found = replace(found, attributes=stands_on(server))
         if not found.stuck or stuck is None or not stuck.may_work:
             return found
         if not self._may_ask():
@@ -146,6 +148,13 @@ class _Reader:
             physical_id=target.physical_id,
             event=GONE.event,
         )
+
+
+def stands_on(server: Listed) -> Mapping[str, object] | None:
+    """Return what may change of a server while it runs; None where we may not see its host."""
+    if not server.host:
+        return None
+    return {"host": server.host, **({"availability_zone": server.zone} if server.zone else {})}
 
 
 def reading_of(server: Listed, target: Target, stuck: Stuck | None = None) -> Reading:
