@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
 from yaffle.clouds.openstack import CloudBusy, CloudUnavailable
-from yaffle.clouds.openstack.servers.census import Census, Snapshot
+from yaffle.clouds.openstack.servers.census import LATE_S, Census, Snapshot
 from yaffle.clouds.openstack.servers.documents import Listed, ServerPage
 from yaffle.engine.clock import SystemClock
 
@@ -25,6 +28,8 @@ class Cloud:
     hold: threading.Event | None = None
     begun: threading.Event = field(default_factory=threading.Event)
     patience_s: float = 20.0
+    granted: list[float] = field(default_factory=list)
+    """What each pass was given, in seconds."""
     waiting: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     """Released by each who finds a pass under way."""
 
@@ -35,6 +40,11 @@ class Cloud:
     def left_s(self) -> float:
         self.waiting.release()
         return self.patience_s
+
+    @contextmanager
+    def patient(self, left_s: float) -> Iterator[None]:
+        self.granted.append(left_s)
+        yield
 
     def page(self, *, marker: str, since: str) -> ServerPage:
         self.asked.append(since)
@@ -110,3 +120,101 @@ def test_nobody_waits_longer_than_they_may() -> None:
             one.take(hasty)  # type: ignore[arg-type]
         cloud.hold.set()
         first.result(20.0)
+
+
+# --- a cloud that is slower than those who ask --------------------------------------------------
+
+
+@dataclass
+class Slow:
+    """A Nova whose list takes `takes_s`, by a clock of its own; it is given up when time is over."""
+
+    takes_s: float
+    now_s: float = 100.0
+    asked: int = 0
+    left: float = 10.0
+    granted: list[float] = field(default_factory=list)
+
+    def monotonic_s(self) -> float:
+        return self.now_s
+
+    @property
+    def client(self) -> Slow:
+        return self
+
+    def left_s(self) -> float:
+        return self.left
+
+    @contextmanager
+    def patient(self, left_s: float) -> Iterator[None]:
+        self.granted.append(left_s)
+        yield
+
+    def page(self, *, marker: str, since: str) -> ServerPage:
+        self.asked += 1
+        self.now_s += min(self.takes_s, self.granted[-1])
+        if self.takes_s > self.granted[-1]:
+            raise CloudUnavailable("no answer in time", sent=False)
+        return ServerPage(servers=[Listed(id="s", status="ACTIVE", updated="2026-01-01T00:02:00Z")])
+
+
+def test_each_pass_that_is_given_up_lets_the_next_take_twice_as_long_up_to_a_minute() -> None:
+    cloud = Slow(takes_s=1000.0)
+    one = Census(cloud)  # type: ignore[arg-type]
+    for _ in range(9):
+        with pytest.raises(CloudUnavailable):
+            one.take(cloud, who="a")  # type: ignore[arg-type]
+    assert cloud.granted == [10.0, 20.0, 40.0, *[60.0] * 6]
+    cloud.takes_s = 1.0
+    one.take(cloud, who="a")  # type: ignore[arg-type]
+    one.take(cloud, who="a")  # type: ignore[arg-type]
+    assert cloud.granted[-2:] == [60.0, 10.0], "a quick answer makes nobody hasty again"
+
+
+def test_a_list_that_came_too_late_is_for_each_who_asks_next_and_only_once() -> None:
+    cloud = Slow(takes_s=15.0)
+    one = Census(cloud)  # type: ignore[arg-type]
+    with pytest.raises(CloudUnavailable):
+        one.take(cloud, who="a")  # type: ignore[arg-type]
+    late = one.take(cloud, who="a")  # type: ignore[arg-type]
+    assert cloud.asked == 2
+    for who in ("a", "b"):
+        assert one.take(cloud, who=who) is late  # type: ignore[arg-type]
+    assert cloud.asked == 2
+    again = one.take(cloud, who="a")  # type: ignore[arg-type]
+    assert (cloud.asked, again is late) == (3, False), "the same list counted twice"
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        pytest.param({}, id="who acts upon it"),
+        pytest.param({"who": "b", "full": True}, id="who wants all of it anew"),
+        pytest.param({"who": "b", "later_s": LATE_S}, id="too old"),
+    ],
+)
+def test_a_list_that_came_too_late_is_not_for_everybody(asks: dict[str, Any]) -> None:
+    cloud = Slow(takes_s=15.0)
+    one = Census(cloud)  # type: ignore[arg-type]
+    with pytest.raises(CloudUnavailable):
+        one.take(cloud, who="a")  # type: ignore[arg-type]
+    one.take(cloud, who="a")  # type: ignore[arg-type]
+    cloud.now_s += asks.pop("later_s", 0.0)
+    one.take(cloud, **asks)
+    assert cloud.asked == 3
+
+
+def test_while_a_late_pass_runs_nobody_begins_another() -> None:
+    cloud, one = Cloud(hold=threading.Event(), patience_s=0.05), census()
+    assert cloud.hold is not None
+    with ThreadPoolExecutor(4) as threads:
+        first = threads.submit(one.take, cloud, who="a")  # type: ignore[arg-type]
+        assert cloud.begun.wait(20.0)
+        for who in ("a", "b", "c"):
+            with pytest.raises(CloudBusy):
+                one.take(cloud, who=who)  # type: ignore[arg-type]
+        assert cloud.asked == [""], "one more list on top of a slow one"
+        cloud.hold.set()
+        late = first.result(20.0)
+    assert one.take(cloud, who="b") is late  # type: ignore[arg-type]
+    assert cloud.asked == [""]

@@ -4,6 +4,10 @@ A full sweep now and then, after every error and whenever it is asked for; betwe
 what changed since the newest change that we have seen (with a margin, for those who write the times
 do not agree on them to the second). Whoever asks while a pass runs gets the next one, shared with
 everybody who has been waiting for it.
+
+A pass that takes longer than those have who asked for it goes on without them, and there is never a
+second one beside it: a list that we give up is still made by the cloud, and one more on top of it
+makes both slower, until it does nothing else. Its result is for whoever asks next, once.
 """
 
 from __future__ import annotations
@@ -26,6 +30,11 @@ if TYPE_CHECKING:
 FULL_S: Final = 60.0
 """Between two full sweeps."""
 MARGIN: Final = timedelta(seconds=60)
+PASS_S: Final = 60.0
+"""A pass is given up after so long at most. It grows to that from what who began it had, doubled each
+time: a request that a dead network has swallowed keeps all others waiting no longer than need be."""
+LATE_S: Final = 120.0
+"""How old a list that came late may be."""
 PAGES_MAX: Final = 500
 
 
@@ -108,11 +117,21 @@ class Census:
         self._began_s = 0.0
         """When the pass began that `_known` is of."""
         self._full_due = True
+        self._stretch = 1.0
+        """How many times its asker's time a pass may take."""
+        self._late = False
+        """Whether `_known` came when who had begun it waited no more."""
+        self._had: dict[str, int] = {}
+        """The late pass that each asker was given last: none is given twice to the same."""
 
-    def take(self, nova: Nova, *, full: bool = False) -> Snapshot:
-        """Return the servers as of after this call; raises what asking for them has raised."""
+    def take(self, nova: Nova, *, full: bool = False, who: str = "") -> Snapshot:
+        """Return the servers as of after this call; raises what asking for them has raised.
+
+        `who` asks again and again: it gets a list that came too late for the last time, if there is
+        one, and not the same one twice.
+        """
         with self._changed:
-            if not full and (recent := self._recent()) is not None:
+            if not full and (recent := self._recent() or self._belated(who)) is not None:
                 return recent
             self._full_due = self._full_due or full
             wanted = self._begun + 1
@@ -121,15 +140,18 @@ class Census:
                     raise CloudBusy("the list of servers was not there in time")
                 if self._over >= wanted:
                     return self._shared()
-                if not full and (recent := self._recent()) is not None:
+                if not full and (recent := self._recent() or self._belated(who)) is not None:
                     return recent
             self._begun += 1
             mine, self._running = self._begun, True
             known, self._full_due = self._usable(), False
             began_s = self._clock.monotonic_s()
+            left_s = nova.client.left_s()
+            patience_s = max(left_s, min(PASS_S, left_s * self._stretch))
         answer: Snapshot | YaffleError = CloudUnavailable("the list was given up", sent=False)
         try:
-            answer = self._pass(nova, known)
+            with nova.client.patient(patience_s):
+                answer = self._pass(nova, known)
         except YaffleError as error:
             answer = error
         finally:
@@ -138,6 +160,8 @@ class Census:
                 self._over, self._answer = mine, answer
                 self._known = answer if isinstance(answer, Snapshot) else None
                 self._began_s = began_s
+                self._late = self._clock.monotonic_s() - began_s >= left_s
+                self._stretched(answer)
                 self._changed.notify_all()
         if isinstance(answer, YaffleError):
             raise answer
@@ -147,6 +171,25 @@ class Census:
         """Return the list that is known, if it was begun lately enough to be shared."""
         age_s = self._clock.monotonic_s() - self._began_s
         return self._known if age_s < self._shared_s else None
+
+    def _stretched(self, answer: Snapshot | YaffleError) -> None:
+        """Give the next pass more time where this one had too little."""
+        if self._late:
+            self._stretch = min(self._stretch * 2, PASS_S)
+            return
+        self._had.clear()
+        if isinstance(answer, Snapshot):
+            self._stretch = 1.0
+
+    def _belated(self, who: str) -> Snapshot | None:
+        """Return the list that came too late for its asker, to each of those who ask regularly once."""
+        if not who or not self._late or self._running or self._known is None:
+            return None
+        age_s = self._clock.monotonic_s() - self._began_s
+        if age_s > LATE_S or self._had.get(who) == self._over:
+            return None
+        self._had[who] = self._over
+        return self._known
 
     def _shared(self) -> Snapshot:
         if isinstance(self._answer, YaffleError):

@@ -40,7 +40,7 @@ def read(
         if len(targets) == 1 and targets[0].physical_id:
             snapshot = None
         else:
-            snapshot = census.take(nova)
+            snapshot = census.take(nova, who=f"read {targets[0].node_id}")
     except YaffleError as error:
         return [unclear(target, str(error)) for target in targets]
     return _Reader(nova, census, tasks, snapshot, project).read(targets)
