@@ -112,19 +112,6 @@ class Client:
         finally:
             self._deadline.until_s = until_s
 
-    @contextmanager
-    def patient(self, left_s: float) -> Iterator[None]:
-        """Have so many seconds from now for what is asked in the block; afterwards none is left.
-
-        For what goes on for others when who asked for it has stopped waiting.
-        """
-        until_s = self._deadline.until_s
-        self._deadline.until_s = max(until_s, self._now_s() + left_s)
-        try:
-            yield
-        finally:
-            self._deadline.until_s = until_s
-
     @property
     def project_id(self) -> str:
         """The project that the token is for; may fetch a token first."""
