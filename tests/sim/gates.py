@@ -8,7 +8,7 @@ from typing import Any
 
 from yaffle.errors import StoreUnavailable
 from yaffle.model.operations import Operation, Target
-from yaffle.testing import VirtualLoop
+from yaffle.testing import ForeseeingProfile, VirtualLoop
 from yaffle.testing.loop import PROCESS
 
 
@@ -176,6 +176,22 @@ class GatedProfile:
     async def capture(self, target: Target, *, deadline_s: float) -> str:
         await self._gate.passing()
         return str(await self._inner.capture(target, deadline_s=deadline_s))
+
+
+class ForeseeingGatedProfile(GatedProfile):
+    """One that is also asked what could be made."""
+
+    async def foresee(self, op: Operation, *, deadline_s: float) -> Any:
+        await self._gate.passing("before foresee")
+        answer = await self._inner.foresee(op, deadline_s=deadline_s)
+        await self._gate.passing("after foresee")
+        return answer
+
+
+def gated(profile: Any, gate: Gate, check: Check) -> GatedProfile:
+    """Return the profile behind a gate, offering what it offers."""
+    kind = ForeseeingGatedProfile if isinstance(profile, ForeseeingProfile) else GatedProfile
+    return kind(profile, gate, check)
 
 
 class GatedFencer:

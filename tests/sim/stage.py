@@ -17,9 +17,9 @@ from tests.sim.gates import (
     GatedClock,
     GatedFencer,
     GatedNotifier,
-    GatedProfile,
     GatedStore,
     StoreWeather,
+    gated,
 )
 
 from yaffle.config import BudgetSettings, BudgetsSettings, EngineSettings
@@ -36,6 +36,7 @@ from yaffle.store import catalog
 from yaffle.store.database import open_store
 from yaffle.testing import (
     FaultPlan,
+    ForeseeingProfile,
     ForgetfulProfile,
     ScriptedDetector,
     ScriptedFencer,
@@ -150,7 +151,7 @@ class Stage:
         def check(kind: str, operation_id: str, target: Any) -> None:
             self.audit.call(box[0], kind, operation_id, target)
 
-        profile = GatedProfile(self.profile, gate, check)
+        profile = gated(self.profile, gate, check)
         profiles = {profile.type: profile}
         detectors = {
             "NODE_STATUS_POLLING": StatusDetector(
@@ -273,7 +274,12 @@ class Stage:
 
 @contextlib.asynccontextmanager
 async def stage(
-    seed: int, *, forgetful: bool = False, careful: bool = False, alone: bool = True
+    seed: int,
+    *,
+    forgetful: bool = False,
+    careful: bool = False,
+    alone: bool = True,
+    foreseeing: bool = False,
 ) -> AsyncIterator[Stage]:
     """Set up everything; at the end every engine is killed and the promises are asked once more."""
     # Ids come from the seed, so another test's document may have had the same one.
@@ -284,6 +290,8 @@ async def stage(
     plan = FaultPlan(clock, rng=random.Random(rng.random()))
     store = open_store("sqlite://", clock=clock, runner="inline")
     kind = ForgetfulProfile if forgetful else ScriptedProfile
+    if foreseeing:
+        kind = ForeseeingProfile
     try:
         async with asyncio.TaskGroup() as group:
             made = Stage(

@@ -22,7 +22,9 @@ SLOW = {"attempts": 3, "backoff": 20, "max_backoff": 60, "stable_after": 60}
 
 def play(story: Story, size: int = 3, *, seed: int = 5, **changed: Any) -> None:
     """Build a cluster of `size` under a policy, then tell the story."""
-    options = {k: changed.pop(k) for k in ("alone", "forgetful", "careful") if k in changed}
+    options = {
+        k: changed.pop(k) for k in ("alone", "forgetful", "careful", "foreseeing") if k in changed
+    }
 
     async def main() -> None:
         async with stage(seed, **options) as s:

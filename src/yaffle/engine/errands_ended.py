@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from yaffle.core.ladder import End, Result, Stage
 from yaffle.engine import errands, news
+from yaffle.engine.prospects import was_withheld
 from yaffle.model.health import Health, NodeStatus
 from yaffle.model.incident import IncidentState
 from yaffle.store import catalog, incidents
@@ -182,6 +183,8 @@ def _stopped(
         return {}  # whoever deletes it has the word now
     if how is End.SUPERSEDED and not any(map(_touched, past)):
         return _status(resting(node), f"the {what} was cancelled before it began")
+    if was_withheld(past):
+        return _status(resting(node), why)
     return _status(NodeStatus.ERROR, why)
 
 

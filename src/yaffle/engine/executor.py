@@ -197,6 +197,7 @@ class Walk:
             deadline_s=self._deadline_s(place, row),
             refusal=self._refusal,
             image=image_to_boot(rung, past, snapshot.recovery),
+            renewed=scene.renewal.new if scene.renewal else None,
         )
         if step.resumed:
             self._kit.metrics.takeovers.inc()

@@ -9,6 +9,8 @@ from yaffle.core import retry
 from yaffle.core.ladder import End, Result, Stage
 from yaffle.engine import news, spending
 from yaffle.engine.errands_ended import resting
+from yaffle.engine.keeping import TAKEN
+from yaffle.engine.prospects import WITHHELD
 from yaffle.engine.targets import retry_of
 from yaffle.model.health import Health, NodeStatus
 from yaffle.model.incident import IncidentState
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from yaffle.engine.kit import Kit
     from yaffle.engine.snapshot import Snapshot
+    from yaffle.model.policy import Retry
     from yaffle.store.records import ActionRow, IncidentRow, NodeRow, StepRow
 
 UNTOUCHED = frozenset({End.ALREADY_HEALTHY, End.ABANDONED})
@@ -41,7 +44,7 @@ def ended(
     policy = snapshot.recovery.retry
     detail = past[-1].detail if past else ""
     state = retry_of(node)
-    if how in UNTOUCHED and not any(map(touched, past)):
+    if untouched := _untouched(how, past):
         state = retry.refunded(state, now_us)
         spending.give_back(kit, conn, node, snapshot.recovery.limits.domain, now_us)
     if how in SUCCEEDED and action.inputs.get("by"):
@@ -61,14 +64,11 @@ def ended(
         case End.ABANDONED:
             state = retry.ended(state, policy, now_us)
             values = {"status": NodeStatus.WARNING.value, "status_reason": f"abandoned: {detail}"}
-        case End.EXHAUSTED:
+        case End.EXHAUSTED if untouched:
             state = retry.ended(state, policy, now_us)
-            if retry.spent(state, policy):
-                state = retry.exhausted(state, now_us)
-            values = {
-                "status": NodeStatus.ERROR.value,
-                "status_reason": f"attempt {state.attempts} of {policy.attempts} failed: {detail}",
-            }
+            values = {"status": NodeStatus.WARNING.value, "status_reason": f"held: {detail}"}
+        case End.EXHAUSTED:
+            state, values = _failed(state, policy, detail, now_us)
     if node.status == NodeStatus.DELETING:
         values = {}  # whoever deletes it has the word now
     if how in SUCCEEDED:
@@ -85,6 +85,30 @@ def ended(
     incident = incidents.open_of(conn, node.id)
     if incident is not None and incident.id == action.incident_id:
         _end_incident(kit, conn, node, incident, how, state, detail, now_us)
+
+
+def _untouched(how: End, past: Sequence[StepRow]) -> bool:
+    """Whether a try is given back: it did nothing, and to do it again costs nothing.
+
+    A ladder is walked to its end without touching anything where every act of it was withheld. If an
+    image was taken the try counts all the same: the first try takes one, and would take another.
+    """
+    if any(map(touched, past)):
+        return False
+    return how in UNTOUCHED or (
+        how is End.EXHAUSTED and not any(step.data.get(TAKEN) for step in past)
+    )
+
+
+def _failed(
+    state: retry.RetryState, policy: Retry, detail: str, now_us: int
+) -> tuple[retry.RetryState, dict[str, object]]:
+    """Return what is stored of a node that no rung has helped."""
+    state = retry.ended(state, policy, now_us)
+    if retry.spent(state, policy):
+        state = retry.exhausted(state, now_us)
+    why = f"attempt {state.attempts} of {policy.attempts} failed: {detail}"
+    return state, {"status": NodeStatus.ERROR.value, "status_reason": why}
 
 
 def _answered(
@@ -147,7 +171,7 @@ STATES = {
 
 def touched(step: StepRow) -> bool:
     """Whether the step may have changed the target: one that was refused at once has not."""
-    refused = step.result in {Result.HALTED, Result.SUPERSEDED}
+    refused = step.result in {Result.HALTED, Result.SUPERSEDED} or bool(step.data.get(WITHHELD))
     return step.stage in TOUCHING and (step.submitted_us is not None or not refused)
 
 

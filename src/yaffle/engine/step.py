@@ -66,6 +66,8 @@ class Step:
     """Why no further act may begin, asked in a transaction; None while all is well."""
     image: str = ""
     """The snapshot that the new disk is made from; empty for the profile's own image."""
+    renewed: Mapping[str, object] | None = None
+    """The properties of the copy that is to be made, where they are not the target's."""
 
     def left_s(self) -> float:
         """Seconds until this step's deadline."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from yaffle.core.hosts import place_of
-from yaffle.core.ladder import Result, Stage
+from yaffle.core.ladder import Result, Stage, loses_disk
 from yaffle.core.quarantine import MOVED
 from yaffle.core.verdict import Vote
 from yaffle.engine.adoption import adopted, knowing
@@ -21,6 +21,7 @@ from yaffle.engine.calls import Failure, ask_driver
 from yaffle.engine.keeping import booted, booting, keep
 from yaffle.engine.look import look
 from yaffle.engine.operate import missing, operate, workflow
+from yaffle.engine.prospects import withheld
 from yaffle.engine.quarantine import bars
 from yaffle.engine.step import (
     Outcome,
@@ -182,6 +183,8 @@ async def _fence(step: Step) -> Outcome:
 
     What the backend cannot prove, because it has lost the host, the power switch may.
     """
+    if _recreates(step) and (kept := await _remade(step)):
+        return kept
     fencers, said = _fencers(step)
     if not fencers:
         names = ", ".join(step.snapshot.recovery.fencing) or "none"
@@ -266,6 +269,8 @@ async def _delete(step: Step) -> Outcome:
         # That deletion named the copy that was known then; its end says nothing of this one.
         why = f"not deleted: copy {step.target.physical_id} came about late, and is not what was named"
         return Outcome(result=Result.UNPROVED, detail=why)
+    if _recreates(step) and not step.place.proved and (kept := await _remade(step)):
+        return kept
     profile = step.kit.drivers.profiles.get(step.target.profile_type)
     confirms = profile is not None and Promise.CONFIRMS_DELETE in profile.promises
     done = await operate(step, "DELETE", EMPTY)
@@ -287,6 +292,16 @@ async def _delete(step: Step) -> Outcome:
     return _unproved(step, why)
 
 
+def _recreates(step: Step) -> bool:
+    """Whether the copy is given up for another one, as against for good."""
+    return step.rung.kind is ActionKind.BUILTIN and step.rung.name == "RECREATE"
+
+
+async def _remade(step: Step) -> Outcome | None:
+    """Return the end of a step whose copy could not be made again; a waiver is about its end only."""
+    return await withheld(step, "CREATE", booting(step, EMPTY), Result.UNPROVED)
+
+
 # --- acting --------------------------------------------------------------------------------------
 
 
@@ -300,6 +315,10 @@ async def _act(step: Step) -> Outcome:
     rung = step.rung
     if why := await _barred(step):
         return Outcome(result=Result.FAILED, detail=why)
+    if loses_disk(rung):
+        kept = await withheld(step, rung.name, booting(step, rung.params), Result.FAILED)
+        if kept is not None:
+            return kept
     if rung.kind is ActionKind.BUILTIN:
         done = await operate(step, rung.name, booting(step, rung.params))
         return booted(step, _acted(done, rung.name.lower()))

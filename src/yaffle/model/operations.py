@@ -85,6 +85,26 @@ class Progress:
     """The machine that the copy was, or may have been, moved off."""
 
 
+class Outlook(StrEnum):
+    """Whether an operation could succeed, as far as the backend tells beforehand."""
+
+    POSSIBLE = "possible"
+    """Nothing is known to be missing; no promise."""
+    IMPOSSIBLE = "impossible"
+    """The backend says that something is missing without which it would refuse."""
+    UNKNOWN = "unknown"
+    """It could not be asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prospect:
+    """What a backend says of an operation before it is begun."""
+
+    outlook: Outlook
+    detail: str
+    """One line for a person; for IMPOSSIBLE what is missing, and what would help."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """What the backend says of a node right now."""

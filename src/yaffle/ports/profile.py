@@ -15,6 +15,7 @@ from yaffle.model.operations import (
     Present,
     Progress,
     Promise,
+    Prospect,
     Reading,
     Target,
     Vacated,
@@ -163,6 +164,20 @@ class Tracing(Protocol):
 
         USER only when a request of somebody's, and nothing after it, explains that state: what a
         user has stopped is not a failure (seed 1; initiator and request id, never a guess).
+        """
+        ...
+
+
+@runtime_checkable
+class Foreseeing(Protocol):
+    """What a profile may offer besides: it can tell what an operation would be refused for."""
+
+    async def foresee(self, op: Operation, *, deadline_s: float) -> Prospect:
+        """Say whether what a CREATE or a REBUILD needs is there; reads only.
+
+        Asked before the present copy, or its disk, is given up for it; what the copy uses counts as
+        free where it would be deleted first. IMPOSSIBLE only by the backend's own word: what cannot
+        be asked now is UNKNOWN, and what we may never ask is left out.
         """
         ...
 

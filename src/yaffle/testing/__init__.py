@@ -12,7 +12,7 @@ from yaffle.testing.faults import Broken, Fault, FaultPlan, Rule
 from yaffle.testing.fencer import ScriptedFencer
 from yaffle.testing.loop import Deadlock, TooLong, VirtualLoop, run_virtual
 from yaffle.testing.notifier import ScriptedNotifier
-from yaffle.testing.profile import ForgetfulProfile, ScriptedProfile
+from yaffle.testing.profile import ForeseeingProfile, ForgetfulProfile, ScriptedProfile
 from yaffle.testing.world import Act, Copy, Fate, Job, World
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Fate",
     "Fault",
     "FaultPlan",
+    "ForeseeingProfile",
     "ForgetfulProfile",
     "Job",
     "Rule",

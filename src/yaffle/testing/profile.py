@@ -12,10 +12,12 @@ from yaffle.model.operations import (
     Inspection,
     InspectionState,
     OperationSpec,
+    Outlook,
     ParamSpec,
     Progress,
     ProgressState,
     Promise,
+    Prospect,
     Reading,
 )
 from yaffle.model.properties import Schema, SchemaNode, ValueType
@@ -25,7 +27,7 @@ from yaffle.testing.world import STRAY, Fate, Job, World
 if TYPE_CHECKING:
     from yaffle.model.ids import OperationId
     from yaffle.model.operations import Operation, Target
-    from yaffle.ports import Adopting, Describing, Profile
+    from yaffle.ports import Adopting, Describing, Foreseeing, Profile
     from yaffle.testing.faults import Rule
 
 NEVER_S: Final = 1e9
@@ -306,6 +308,20 @@ class ScriptedProfile:
         return self.world.add(job)
 
 
+class ForeseeingProfile(ScriptedProfile):
+    """As ScriptedProfile, and it can be asked beforehand: FAIL says that it could not be made."""
+
+    async def foresee(self, op: Operation, *, deadline_s: float) -> Prospect:
+        """Say what the plan has for a question: a LIE promises what the backend would refuse."""
+        rule = self.plan.strike("foresee", op.target)
+        fault = self._met(rule)
+        if not await self._reaches(fault, [op.target], deadline_s) or fault is Fault.LOSE:
+            return Prospect(outlook=Outlook.UNKNOWN, detail="the backend did not answer")
+        if fault in {Fault.FAIL, Fault.HALF}:
+            return Prospect(outlook=Outlook.IMPOSSIBLE, detail="image scripted is gone")
+        return Prospect(outlook=Outlook.POSSIBLE, detail="")
+
+
 class ForgetfulProfile(ScriptedProfile):
     """As ScriptedProfile, but an operation id that is submitted again is done again."""
 
@@ -350,3 +366,4 @@ if TYPE_CHECKING:
     _conforms: type[Profile] = ScriptedProfile
     _adopts: type[Adopting] = ScriptedProfile
     _describes: type[Describing] = ScriptedProfile
+    _foresees: type[Foreseeing] = ForeseeingProfile

@@ -17,6 +17,7 @@ def body(word: str, message: str) -> bytes:
 GONE = body("itemNotFound", "Instance x could not be found.")
 NO_POOL = json.dumps({"code": 404, "title": "Bad Request", "description": "Pool x not found."})
 NO_PAGE = json.dumps({"code": 404, "title": "Not Found", "description": "no such place"})
+NO_IMAGE = b"<html><h1>404 Not Found</h1>\n  No image found with ID 01c3e056<br /></html>"
 PAGE = b"<html><body><h1>404 Not Found</h1></body></html>"
 
 
@@ -26,6 +27,7 @@ PAGE = b"<html><body><h1>404 Not Found</h1></body></html>"
         pytest.param(404, GONE, NotFound, id="nova's own not found"),
         pytest.param(404, NO_POOL.encode(), NotFound, id="octavia's own not found"),
         pytest.param(404, NO_PAGE.encode(), CloudUnavailable, id="another of that shape"),
+        pytest.param(404, NO_IMAGE, NotFound, id="glance's own not found"),
         pytest.param(404, PAGE, CloudUnavailable, id="a proxy's not found"),
         pytest.param(404, b"", CloudUnavailable, id="an empty not found"),
         pytest.param(404, b'{"message": "no route"}', CloudUnavailable, id="a gateway's"),

@@ -15,6 +15,8 @@ Unavailable means unknown: neither that something is so, nor that it is not.
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from yaffle.errors import (
@@ -30,6 +32,8 @@ from yaffle.errors import (
 _TEXT_MAX = 400
 _MISSING = "ResourceNotFound"
 _NO_TRUST = "Could not find trust"
+_NO_IMAGE = re.compile(r"(?:No image found with ID|Failed to find image) [\w-]+")
+"""Glance answers with a page for people; no proxy's page has these words of its own."""
 _NOT_FOUND = frozenset({"itemNotFound", "Client", "EntityNotFound", _MISSING})
 """What Nova, Mistral and Heat call it; a proxy in between calls it otherwise."""
 
@@ -114,7 +118,10 @@ def _told(body: bytes) -> tuple[str, str]:
             ((word, inner),) = document.items()
             if isinstance(inner, dict) and isinstance(inner.get("message"), str):
                 return str(word), _line(inner["message"])
-    return "", _line(str(document) if document else "no explanation")
+    text = str(document) if document else "no explanation"
+    if found := _NO_IMAGE.search(text):
+        return _MISSING, found[0]
+    return "", _line(text)
 
 
 def _line(text: str) -> str:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from yaffle.model.ids import OperationId
 
 KEPT: Final = 4096
+THERE_S: Final = 8.0
+"""Long enough for a slow cloud to be asked for all in two calls, and for a storm to ask once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,11 @@ class Names:
         self._found[what, given] = now_s, ident
         return ident
 
+    def anew(self, what: str, given: str, now_s: float, look: Callable[[str], str]) -> str:
+        """As `of`, but looked up whatever is known: what is found is what counts from now on."""
+        self._found.pop((what, given), None)
+        return self.of(what, given, now_s, look)
+
     def forget(self) -> None:
         """Look all of them up anew: one of them may mean something else by now, or nothing."""
         self._found.clear()
@@ -64,6 +71,8 @@ class Memory:
     """By operation id; the oldest is forgotten first."""
 
     names: Names = field(default_factory=Names)
+    there: Names = field(default_factory=lambda: Names(kept_s=THERE_S))
+    """What was found to be there a moment ago, of what servers are made of: never that it is not."""
     _sent: OrderedDict[OperationId, Sent] = field(default_factory=OrderedDict)
     _underway: set[OperationId] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)

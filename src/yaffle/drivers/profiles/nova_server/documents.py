@@ -53,6 +53,75 @@ class Identified(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
 
 
+class Flavor(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server takes of a project's quota."""
+
+    vcpus: int
+    ram: int
+    """MiB."""
+
+
+class FlavorDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to `GET /flavors/ID`."""
+
+    flavor: Flavor
+
+
+class ImageState(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to `GET /v2/images/ID`."""
+
+    status: str
+
+
+class ZoneState(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a host of an availability zone is there."""
+
+    available: bool
+
+
+class Zone(msgspec.Struct, frozen=True, kw_only=True):
+    """An availability zone."""
+
+    name: str = msgspec.field(name="zoneName")
+    state: ZoneState = msgspec.field(name="zoneState")
+
+
+class Zones(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to `GET /os-availability-zone`."""
+
+    zones: list[Zone] = msgspec.field(name="availabilityZoneInfo")
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a project may have of servers, and has; below zero: without an end."""
+
+    instances: int = msgspec.field(name="maxTotalInstances")
+    instances_used: int = msgspec.field(name="totalInstancesUsed")
+    cores: int = msgspec.field(name="maxTotalCores")
+    cores_used: int = msgspec.field(name="totalCoresUsed")
+    ram: int = msgspec.field(name="maxTotalRAMSize")
+    """MiB."""
+    ram_used: int = msgspec.field(name="totalRAMUsed")
+
+
+class AbsoluteLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """The numbers of a project, as against the pace of its requests."""
+
+    absolute: Limits
+
+
+class LimitsDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to `GET /limits`."""
+
+    limits: AbsoluteLimits
+
+
+class Ports(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to `GET /v2.0/ports`."""
+
+    ports: list[Identified]
+
+
 class Created(msgspec.Struct, frozen=True, kw_only=True):
     """Answer to `POST /servers`."""
 

@@ -60,22 +60,24 @@ class Job:
         """The request id under which the cloud's logs name this operation."""
         return trace_of(self.operation_id)
 
-    def flavor(self, given: object) -> str:
-        """Return the id of a flavor."""
-        return self._named("flavor", given, self.nova.flavor_id)
+    def flavor(self, given: object, *, anew: bool = False) -> str:
+        """Return the id of a flavor; `anew`: looked up whatever was found before."""
+        return self._named("flavor", given, self.nova.flavor_id, anew=anew)
 
-    def image(self, given: object) -> str:
+    def image(self, given: object, *, anew: bool = False) -> str:
         """Return the id of an image."""
-        return self._named("image", given, self.nova.image_id)
+        return self._named("image", given, self.nova.image_id, anew=anew)
 
-    def network(self, given: object) -> str:
+    def network(self, given: object, *, anew: bool = False) -> str:
         """Return the id of a network."""
-        return self._named("network", given, self.nova.network_id)
+        return self._named("network", given, self.nova.network_id, anew=anew)
 
-    def _named(self, what: str, given: object, look: Callable[[str], str]) -> str:
+    def _named(self, what: str, given: object, look: Callable[[str], str], *, anew: bool) -> str:
         # A name means something else in another project.
         place = f"{what} {self.nova.client.project_id}"
-        return self.memory.names.of(place, str(given), self.clock.monotonic_s(), look)
+        names = self.memory.names
+        find = names.anew if anew else names.of
+        return find(place, str(given), self.clock.monotonic_s(), look)
 
     def mark(self, *, before: str = "", source: str = "") -> Mark:
         """Return the mark to leave on the server now."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import quote
 
 from yaffle.clouds.openstack import Answer, Client
 from yaffle.clouds.openstack.owner import OPERATION
@@ -19,16 +20,23 @@ from yaffle.clouds.openstack.servers.documents import (
 from yaffle.drivers.profiles.nova_server.documents import (
     Console,
     Created,
+    Flavor,
+    FlavorDocument,
     Flavors,
     Group,
     Groups,
     Identified,
     Image,
     Images,
+    ImageState,
+    Limits,
+    LimitsDocument,
     Networks,
+    Ports,
     Server,
     ServerDocument,
     Taken,
+    Zones,
 )
 from yaffle.errors import BadRequest, Forbidden, NotFound
 
@@ -40,6 +48,10 @@ VOLUME_REBUILD: Final = "2.93"
 GROUPS_MAX: Final = 20_000
 MOVES_MAX: Final = 10_000
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+class NotOne(BadRequest):
+    """A name of a profile's stands for nothing, or for several things."""
 
 
 class Nova:
@@ -145,6 +157,41 @@ class Nova:
                 return _the_one("network", given, found)
         return _the_one("network", given, [])
 
+    # --- what a server is made of ---------------------------------------------------------------
+
+    def flavor(self, ident: str) -> Flavor:
+        """Return what a flavor takes; NotFound where it is gone."""
+        answer = self.client.get(COMPUTE, f"/flavors/{ident}", version=READ)
+        return answer.parsed(FlavorDocument).flavor
+
+    def image_status(self, ident: str) -> str:
+        """Return Glance's word for an image; NotFound where Glance itself says that there is none."""
+        return self.client.get("image", f"/v2/images/{ident}").parsed(ImageState).status
+
+    def port(self, ident: str) -> None:
+        """Raise NotFound where Neutron lists no such port."""
+        answer = self.client.get("network", "/v2.0/ports", query={"id": ident})
+        if not answer.parsed(Ports).ports:
+            raise NotFound(f"there is no port {ident}")
+
+    def key_pair(self, name: str) -> None:
+        """Raise NotFound where we have no such key pair."""
+        self.client.get(COMPUTE, f"/os-keypairs/{quote(name, safe='')}", version=READ)
+
+    def server_group(self, ident: str) -> None:
+        """Raise NotFound where there is no such server group."""
+        self.client.get(COMPUTE, f"/os-server-groups/{ident}", version=READ)
+
+    def zones(self) -> dict[str, bool]:
+        """Return the availability zones, and whether a host of each is there."""
+        answer = self.client.get(COMPUTE, "/os-availability-zone", version=READ)
+        return {zone.name: zone.state.available for zone in answer.parsed(Zones).zones}
+
+    def limits(self) -> Limits:
+        """Return what our project may have, and has."""
+        answer = self.client.get(COMPUTE, "/limits", version=READ)
+        return answer.parsed(LimitsDocument).limits.absolute
+
     # --- acting ---------------------------------------------------------------------------------
 
     def create(self, body: Mapping[str, object], *, version: str, trace: str | None) -> str:
@@ -204,4 +251,4 @@ def _the_one(what: str, given: str, found: list[Identified]) -> str:
     if len(found) == 1:
         return found[0].id
     how = "no" if not found else f"{len(found)} times a"
-    raise BadRequest(f"there is {how} {what} {given!r}")
+    raise NotOne(f"there is {how} {what} {given!r}")

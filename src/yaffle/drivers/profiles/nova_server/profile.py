@@ -25,6 +25,7 @@ from yaffle.drivers.profiles.nova_server import (
     creating,
     deleting,
     evacuating,
+    foreseeing,
     hosting,
     listing,
     reading,
@@ -51,9 +52,11 @@ from yaffle.model.operations import (
     InspectionState,
     Operation,
     OperationSpec,
+    Outlook,
     Present,
     Progress,
     Promise,
+    Prospect,
     Reading,
     Target,
     Vacated,
@@ -66,6 +69,7 @@ if TYPE_CHECKING:
         Adopting,
         Curing,
         Describing,
+        Foreseeing,
         Hosted,
         Listing,
         Profile,
@@ -197,6 +201,20 @@ class NovaServer:
         """Say how far an operation is, and move on one that has several steps."""
         return await self._step(op, operation_id, 1, deadline_s)
 
+    async def foresee(self, op: Operation, *, deadline_s: float) -> Prospect:
+        """Say whether Nova would refuse to make the server, or to make it anew."""
+
+        def work(nova: Nova, census: Census) -> Prospect:
+            job = self._job(op, OperationId(""), nova, census)
+            if elsewhere := self._elsewhere(job):
+                return Prospect(outlook=Outlook.IMPOSSIBLE, detail=elsewhere.detail)
+            return foreseeing.foresee(job)
+
+        try:
+            return await self._with(work, deadline_s, op.target.project)
+        except (TimeoutError, YaffleError) as error:
+            return Prospect(outlook=Outlook.UNKNOWN, detail=_why(error, deadline_s))
+
     async def capture(self, target: Target, *, deadline_s: float) -> str:
         """Return state, acts and console."""
         try:
@@ -326,6 +344,7 @@ if TYPE_CHECKING:
     _adopts: type[Adopting] = NovaServer
     _hosted: type[Hosted] = NovaServer
     _traces: type[Tracing] = NovaServer
+    _foresees: type[Foreseeing] = NovaServer
     _lists: type[Listing] = NovaServer
     _cures: type[Curing] = NovaServer
     _vacates: type[Vacating] = NovaServer

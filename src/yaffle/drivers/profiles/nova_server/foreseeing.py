@@ -1,0 +1,204 @@
+"""Whether a server could be made, or made anew, before the one that is there is given up for it.
+
+Only what Nova itself would refuse a request for is called missing, by the same questions that a
+CREATE asks, or by those that Nova asks for it. What we may not ask, or what the cloud's catalog does
+not have, is left out: then Nova's own answer has to do, as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from yaffle.clouds.openstack.faults import CloudUnavailable
+from yaffle.drivers.profiles.nova_server.nova import NotOne
+from yaffle.drivers.profiles.nova_server.verbs import CREATE
+from yaffle.errors import BadRequest, Forbidden, NotFound
+from yaffle.model.operations import Outlook, Prospect
+
+if TYPE_CHECKING:
+    from yaffle.drivers.profiles.nova_server.documents import Flavor, Server
+    from yaffle.drivers.profiles.nova_server.job import Job
+
+MENDED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "flavor": "make it again",
+        "image": "upload it again",
+        "network": "make it again",
+        "port": "make it again",
+        "key pair": "import it again",
+        "server group": "make it again",
+        "availability zone": "get a host of it up again",
+    }
+)
+"""What a person can do about each thing that a server is made of; another profile helps as well."""
+NO_ENDPOINT: Final = "EndpointNotFound"
+_ACTIVE: Final = "active"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thing:
+    """Something that a server is made of, as its profile names it."""
+
+    what: str
+    given: str
+    look: Callable[[str], str]
+    """Return its id; raise NotFound, NotOne or Missing where it cannot be had."""
+
+
+class Missing(Exception):
+    """It is known, and cannot be used; the message says why."""
+
+
+def foresee(job: Job) -> Prospect:
+    """Say whether Nova would refuse that CREATE or REBUILD; raises as `Client` does."""
+    ident = job.target.physical_id
+    old = job.nova.show(ident) if ident else None
+    if ident and (old is None or old.status == "DELETED"):
+        # Nova's own answer to a request is the best one, and nothing is lost by asking for it.
+        return _possible("there is no server that would be given up")
+    missing = [why for thing in _things(job) if (why := _missing(job, thing))]
+    if job.op.kind == CREATE and not missing:
+        missing = [why for why in (_told(lambda: _crowded(job, old)),) if why]
+    if missing:
+        return Prospect(outlook=Outlook.IMPOSSIBLE, detail="; ".join(missing))
+    return _possible("")
+
+
+def _possible(detail: str) -> Prospect:
+    return Prospect(outlook=Outlook.POSSIBLE, detail=detail)
+
+
+def _things(job: Job) -> Iterator[Thing]:
+    """Yield what the profile, or the policy, names."""
+    spec = job.target.spec
+    if image := job.op.params.get("image") or spec.get("image"):
+        yield Thing(what="image", given=str(image), look=lambda given: _image(job, given))
+    if job.op.kind != CREATE:
+        return
+    yield Thing(what="flavor", given=str(spec["flavor"]), look=lambda given: _flavor(job, given)[0])
+    for device in _each(spec.get("block_device_mapping_v2")):
+        if device.get("source_type") == "image" and device.get("uuid"):
+            # No name, as Nova has it.
+            given = str(device["uuid"])
+            yield Thing(what="image", given=given, look=lambda given: _active(job, given, given))
+    for item in _each(spec.get("networks")):
+        if item.get("port"):
+            yield Thing(what="port", given=str(item["port"]), look=_seen(job.nova.port))
+        elif item.get("network"):
+            yield Thing(
+                what="network", given=str(item["network"]), look=lambda given: _network(job, given)
+            )
+    if key := spec.get("key_name"):
+        yield Thing(what="key pair", given=str(key), look=_seen(job.nova.key_pair))
+    # An administrator may add a host: ZONE:HOST:NODE.
+    if zone := str(spec.get("availability_zone") or "").partition(":")[0]:
+        yield Thing(what="availability zone", given=zone, look=lambda given: _zone(job, given))
+    hints = spec.get("scheduler_hints")
+    if isinstance(hints, Mapping) and isinstance(group := hints.get("group"), str):
+        yield Thing(what="server group", given=group, look=_seen(job.nova.server_group))
+
+
+def _each(given: object) -> Iterator[Mapping[object, object]]:
+    for item in given if isinstance(given, list | tuple) else ():
+        if isinstance(item, Mapping):
+            yield item
+
+
+def _missing(job: Job, thing: Thing) -> str:
+    """Say why a thing cannot be had, and what would help; empty where it can, or we are not told.
+
+    That it is there is remembered for a moment; that it is not is asked anew each time.
+    """
+    place = f"{thing.what} {job.nova.client.project_id}"
+    help_is = f"{MENDED[thing.what]}, or give the cluster another profile"
+    try:
+        _told(lambda: job.memory.there.of(place, thing.given, job.clock.monotonic_s(), thing.look))
+    except NotFound:
+        return f"{thing.what} {thing.given} is gone: {help_is}"
+    except (NotOne, Missing) as error:
+        return f"{error}: {help_is}"
+    return ""
+
+
+def _told(ask: Callable[[], str]) -> str:
+    """Return the answer; empty where the cloud does not tell us such things at all."""
+    try:
+        return ask()
+    except NotOne:
+        raise
+    except (Forbidden, BadRequest):
+        return ""
+    except CloudUnavailable as error:
+        if type(error.__cause__).__name__ == NO_ENDPOINT:
+            return ""
+        raise
+
+
+# --- one question each ---------------------------------------------------------------------------
+
+
+def _seen(look: Callable[[str], None]) -> Callable[[str], str]:
+    def ident(given: str) -> str:
+        look(given)
+        return given
+
+    return ident
+
+
+def _image(job: Job, given: str) -> str:
+    return _active(job, given, job.image(given, anew=True))
+
+
+def _active(job: Job, given: str, ident: str) -> str:
+    status = job.nova.image_status(ident)
+    if status != _ACTIVE:
+        raise Missing(f"image {given} is {status}, not {_ACTIVE}")
+    return ident
+
+
+def _flavor(job: Job, given: str) -> tuple[str, Flavor]:
+    ident = job.flavor(given, anew=True)
+    return ident, job.nova.flavor(ident)
+
+
+def _network(job: Job, given: str) -> str:
+    return job.network(given, anew=True)
+
+
+def _zone(job: Job, given: str) -> str:
+    zones = job.nova.zones()
+    if not zones.get(given):
+        how = "has no host that is up" if given in zones else "is gone"
+        raise Missing(f"availability zone {given} {how}")
+    return given
+
+
+def _crowded(job: Job, old: Server | None) -> str:
+    """Say what of the project's quota is used up; what the present copy has of it is given back."""
+    new, limits = job.nova.flavor(job.flavor(job.target.spec["flavor"])), job.nova.limits()
+    # One that is deleted softly is not counted by Nova, nor is another project's.
+    counts = (
+        old is not None
+        and old.status != "SOFT_DELETED"
+        and old.tenant_id == job.nova.client.project_id
+    )
+    had = old.flavor if old is not None and counts else {}
+    for what, most, used, wanted, freed in (
+        ("instances", limits.instances, limits.instances_used, 1, int(counts)),
+        ("cores", limits.cores, limits.cores_used, new.vcpus, _of(had, "vcpus")),
+        ("ram", limits.ram, limits.ram_used, new.ram, _of(had, "ram")),
+    ):
+        if 0 <= most < used - freed + wanted:
+            return (
+                f"Quota exceeded for {what}: {wanted} wanted, {used - freed} of {most} in use by"
+                " others: free some, or have the quota raised"
+            )
+    return ""
+
+
+def _of(flavor: Mapping[str, object], key: str) -> int:
+    found = flavor.get(key)
+    return found if isinstance(found, int) else 0

@@ -1,0 +1,361 @@
+"""What a server is made of is asked for before its old copy is given up; a silence is no answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from yaffle.clouds.openstack.client import Answer
+from yaffle.clouds.openstack.faults import CloudUnavailable, fault_of
+from yaffle.clouds.openstack.memory import THERE_S, Memory
+from yaffle.clouds.openstack.servers.tasks import Bounds, Tasks
+from yaffle.drivers.profiles.nova_server.creating import request
+from yaffle.drivers.profiles.nova_server.foreseeing import foresee
+from yaffle.drivers.profiles.nova_server.job import Job
+from yaffle.drivers.profiles.nova_server.nova import Nova
+from yaffle.model.ids import NodeId, OperationId
+from yaffle.model.operations import Operation, Outlook, Prospect, Target
+
+IMAGE = "01c3e056-5dd3-4277-8976-32b076612bcb"
+PORT, GROUP = "port-1", "5f2dd97f-1cfb-40f6-a827-688de6a16a3b"
+FLAVORS = "/flavors/small"
+UPLOAD = "upload it again, or give the cluster another profile"
+SPEC: Mapping[str, object] = {
+    "flavor": "small",
+    "image": IMAGE,
+    "key_name": "ops team",
+    "availability_zone": "east:host1",
+    "networks": [{"network": "private"}, {"port": PORT}],
+    "scheduler_hints": {"group": GROUP},
+}
+FLAVOR = {"vcpus": 2, "ram": 512, "original_name": "small"}
+LIMITS = {
+    "maxTotalInstances": 3, "totalInstancesUsed": 3,
+    "maxTotalCores": 8, "totalCoresUsed": 8,
+    "maxTotalRAMSize": -1, "totalRAMUsed": 4096,
+}  # fmt: skip
+
+
+def image(status: str) -> dict[str, Any]:
+    return {"id": IMAGE, "name": "debian", "status": status}
+
+
+def server(**more: Any) -> dict[str, Any]:
+    known = {"id": "old", "status": "ERROR", "created": "t", "tenant_id": "p", "flavor": FLAVOR}
+    return {"server": {**known, **more}}
+
+
+@dataclass
+class Cloud:
+    """A cloud that has all that SPEC names, asked as `Client` asks it."""
+
+    project_id: str = "p"
+    asked: list[str] = field(default_factory=list)
+    broken: dict[str, Exception] = field(default_factory=dict)
+    """By path: what comes instead of an answer."""
+    has: dict[str, Any] = field(
+        default_factory=lambda: {
+            "/servers/old": server(),
+            FLAVORS: {"flavor": {"id": "small", **FLAVOR}},
+            "/flavors": {"flavors": [{"id": "other", "name": "Small"}]},
+            f"/v2/images/{IMAGE}": image("active"),
+            "/v2/images": {"images": [{"id": IMAGE, "name": "debian"}]},
+            "/v2.0/networks": {"networks": [{"id": "net", "name": "private"}]},
+            "/v2.0/ports": {"ports": [{"id": PORT}]},
+            "/os-keypairs/ops%20team": {"keypair": {}},
+            f"/os-server-groups/{GROUP}": {"server_group": {}},
+            "/os-availability-zone": {
+                "availabilityZoneInfo": [
+                    {"zoneName": "east", "zoneState": {"available": True}},
+                    {"zoneName": "dark", "zoneState": {"available": False}},
+                ]
+            },
+            "/limits": {"limits": {"absolute": LIMITS}},
+        }
+    )
+
+    def get(self, service: str, path: str, *, version: str = "", query: Any = None) -> Answer:
+        self.asked.append(path)
+        if path in self.broken:
+            raise self.broken[path]
+        if path not in self.has:
+            page = b"<h1>404 Not Found</h1> No image found with ID x<br />"
+            words = page if service == "image" else b'{"itemNotFound": {"message": "gone"}}'
+            raise fault_of(404, words, f"GET {path}", acts=False)
+        answer = self.has[path]
+        if query and "name" in query:
+            # Servers that are asked by name show those of that name alone.
+            answer = {k: [i for i in v if i["name"] == query["name"]] for k, v in answer.items()}
+        return Answer(status=200, body=json.dumps(answer).encode(), request_id="r")
+
+
+@dataclass
+class Clock:
+    at_s: float = 1000.0
+
+    def monotonic_s(self) -> float:
+        return self.at_s
+
+    def now_us(self) -> int:
+        return int(self.at_s * 1_000_000)
+
+
+@dataclass
+class Asker:
+    """One process that asks that cloud again and again."""
+
+    cloud: Cloud = field(default_factory=Cloud)
+    clock: Clock = field(default_factory=Clock)
+    memory: Memory = field(default_factory=Memory)
+
+    def job(self, kind: str, spec: Mapping[str, object], params: Any, physical_id: str) -> Job:
+        target = Target(
+            node_id=NodeId("n"), name="web", physical_id=physical_id, spec=spec,
+            profile_type="os.nova.server-1.0",
+        )  # fmt: skip
+        return Job(
+            op=Operation(kind=kind, target=target, params=params or {}),
+            operation_id=OperationId(""), nova=Nova(self.cloud),  # type: ignore[arg-type]
+            census=None, memory=self.memory, tasks=Tasks(self.clock, Bounds()),  # type: ignore[arg-type]
+            clock=self.clock, facts={},  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def ask(
+        self, kind: str = "CREATE", *, params: Any = None, physical_id: str = "old", **spec: Any
+    ) -> Prospect:
+        return foresee(self.job(kind, {**SPEC, **spec}, params, physical_id))
+
+
+TWINS = {"images": [image("active"), {"id": "2", "name": "debian"}]}
+VOLUME = [{"source_type": "image", "uuid": "x-1"}]
+
+
+def without(path: str) -> Callable[[Cloud], object]:
+    return lambda cloud: cloud.has.pop(path)
+
+
+def with_(path: str, answer: Any) -> Callable[[Cloud], object]:
+    return lambda cloud: cloud.has.update({path: answer})
+
+
+def limits(**more: int) -> Callable[[Cloud], object]:
+    return with_("/limits", {"limits": {"absolute": {**LIMITS, **more}}})
+
+
+def test_nothing_is_missing() -> None:
+    asker = Asker()
+    assert asker.ask() == Prospect(outlook=Outlook.POSSIBLE, detail="")
+    wanted = {*asker.cloud.has} - {"/flavors", "/v2/images"}
+    assert set(asker.cloud.asked) == wanted
+
+
+@pytest.mark.parametrize(
+    ("change", "spec", "says"),
+    [
+        pytest.param(
+            without(f"/v2/images/{IMAGE}"), {}, f"image {IMAGE} is gone: {UPLOAD}", id="image gone"
+        ),
+        pytest.param(
+            with_("/v2/images", {"images": []}),
+            {"image": "debian"},
+            "there is no image 'debian': upload it again",
+            id="no image of that name",
+        ),
+        pytest.param(
+            with_("/v2/images", TWINS),
+            {"image": "debian"},
+            "2 times a image 'debian'",
+            id="two images of that name",
+        ),
+        pytest.param(
+            with_(f"/v2/images/{IMAGE}", image("deactivated")),
+            {},
+            f"image {IMAGE} is deactivated, not active",
+            id="image deactivated",
+        ),
+        pytest.param(
+            with_(f"/v2/images/{IMAGE}", image("queued")),
+            {"image": "debian"},
+            "image debian is queued",
+            id="image being uploaded",
+        ),
+        pytest.param(
+            lambda c: None,
+            {"image": None, "block_device_mapping_v2": VOLUME},
+            "image x-1 is gone",
+            id="image of a volume",
+        ),
+        pytest.param(
+            without(FLAVORS), {}, "there is no flavor 'small': make it again", id="flavor gone"
+        ),
+        pytest.param(
+            with_("/v2.0/networks", {"networks": []}),
+            {},
+            "there is no network 'private'",
+            id="network gone",
+        ),
+        pytest.param(
+            with_("/v2.0/ports", {"ports": []}), {}, f"port {PORT} is gone", id="port gone"
+        ),
+        pytest.param(
+            without("/os-keypairs/ops%20team"),
+            {},
+            "key pair ops team is gone: import it again",
+            id="key pair gone",
+        ),
+        pytest.param(
+            without(f"/os-server-groups/{GROUP}"),
+            {},
+            f"server group {GROUP} is gone",
+            id="group gone",
+        ),
+        pytest.param(
+            lambda c: None,
+            {"availability_zone": "west"},
+            "availability zone west is gone",
+            id="zone gone",
+        ),
+        pytest.param(
+            lambda c: None,
+            {"availability_zone": "dark"},
+            "availability zone dark has no host that is up",
+            id="zone down",
+        ),
+        pytest.param(
+            limits(maxTotalCores=7),
+            {},
+            "Quota exceeded for cores: 2 wanted, 6 of 7 in use by others",
+            id="cores",
+        ),
+        pytest.param(
+            limits(maxTotalInstances=2),
+            {},
+            "Quota exceeded for instances: 1 wanted, 2 of 2",
+            id="instances",
+        ),
+        pytest.param(
+            limits(maxTotalRAMSize=4095), {}, "Quota exceeded for ram: 512 wanted", id="ram"
+        ),
+        pytest.param(
+            with_("/servers/old", server(status="SOFT_DELETED")),
+            {},
+            "Quota exceeded for instances",
+            id="deleted softly, not counted",
+        ),
+        pytest.param(
+            with_("/servers/old", server(tenant_id="q")),
+            {},
+            "Quota exceeded for instances",
+            id="another project's, not freed",
+        ),
+    ],
+)
+def test_what_nova_would_refuse_is_named_with_what_helps(
+    change: Callable[[Cloud], object], spec: dict[str, Any], says: str
+) -> None:
+    asker = Asker()
+    change(asker.cloud)
+    said = asker.ask(**spec)
+    assert (said.outlook, says in said.detail) == (Outlook.IMPOSSIBLE, True), said
+    # What is not there is asked for anew each time, and found when it is back.
+    asker.cloud.has = Cloud().has
+    asker.clock.at_s += 0.1
+    spec = {k: v for k, v in spec.items() if k == "image"}
+    assert asker.ask(**spec).outlook is Outlook.POSSIBLE
+
+
+def test_what_the_old_server_takes_is_free_for_the_new_one() -> None:
+    asker = Asker()
+    assert asker.ask().outlook is Outlook.POSSIBLE, "3 of 3 servers, and one of them is to go"
+    assert asker.ask(physical_id="").outlook is Outlook.IMPOSSIBLE
+
+
+@pytest.mark.parametrize(
+    "path", sorted({*Cloud().has} - {"/flavors", "/v2/images"}), ids=lambda p: p.split("/")[1]
+)
+def test_silence_is_raised_and_never_an_answer(path: str) -> None:
+    asker = Asker()
+    asker.cloud.broken[path] = CloudUnavailable("no answer", sent=False)
+    with pytest.raises(CloudUnavailable):
+        asker.ask()
+    asker.cloud.broken.clear()
+    assert asker.ask().outlook is Outlook.POSSIBLE
+
+
+class EndpointNotFound(Exception):
+    """As keystoneauth calls it."""
+
+
+def no_endpoint() -> Exception:
+    error = CloudUnavailable("no endpoint of that service", sent=False)
+    error.__cause__ = EndpointNotFound()
+    return error
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        fault_of(403, b"", "GET", acts=False),
+        fault_of(406, b"", "GET", acts=False),
+        no_endpoint(),
+    ],
+    ids=["forbidden", "version", "no such service"],
+)
+@pytest.mark.parametrize("path", [f"/v2/images/{IMAGE}", "/limits", "/os-availability-zone"])
+def test_what_we_are_never_told_is_left_to_nova(path: str, why: Exception) -> None:
+    asker = Asker()
+    asker.cloud.broken[path] = why
+    assert asker.ask().outlook is Outlook.POSSIBLE
+
+
+@pytest.mark.parametrize("kind", ["CREATE", "REBUILD"])
+def test_where_nothing_is_left_to_be_lost_nova_itself_is_asked(kind: str) -> None:
+    asker = Asker()
+    for answer in (None, server(status="DELETED")):
+        asker.cloud.has = {"/servers/old": answer} if answer else {}
+        asker.cloud.asked.clear()
+        assert asker.ask(kind).outlook is Outlook.POSSIBLE
+        assert asker.cloud.asked == ["/servers/old"]
+
+
+def test_a_rebuild_needs_the_image_alone() -> None:
+    asker = Asker()
+    assert asker.ask("REBUILD").outlook is Outlook.POSSIBLE
+    assert asker.cloud.asked == ["/servers/old", f"/v2/images/{IMAGE}"]
+    other = asker.ask("REBUILD", params={"image": "01c3e056-0000-4277-8976-32b076612bcb"})
+    assert other.outlook is Outlook.IMPOSSIBLE
+
+
+def test_a_snapshot_is_booted_in_place_of_the_profiles_image() -> None:
+    asker = Asker()
+    assert asker.ask(params={"image": IMAGE}, image="long gone").outlook is Outlook.POSSIBLE
+
+
+def test_a_storm_asks_once_and_not_for_long() -> None:
+    asker = Asker()
+    asker.ask()
+    asker.cloud.asked.clear()
+    asker.clock.at_s += 1
+    asker.ask()
+    # What differs from server to server, and changes from one to the next.
+    assert asker.cloud.asked == ["/servers/old", FLAVORS, "/limits"]
+    asker.cloud.has.pop(f"/v2/images/{IMAGE}")
+    asker.clock.at_s += THERE_S
+    assert asker.ask().outlook is Outlook.IMPOSSIBLE
+
+
+def test_what_is_made_is_what_was_looked_at() -> None:
+    """An image that was uploaded again has another id, and that is the one that is booted."""
+    asker = Asker()
+    asker.ask(image="debian")
+    new = "7c0e5b6e-5dd3-4277-8976-32b076612bcb"
+    asker.cloud.has["/v2/images"] = {"images": [{"id": new, "name": "debian"}]}
+    asker.cloud.has[f"/v2/images/{new}"] = image("active")
+    asker.clock.at_s += THERE_S
+    assert asker.ask(image="debian").outlook is Outlook.POSSIBLE
+    _, body = request(asker.job("CREATE", {**SPEC, "image": "debian"}, None, "old"))
+    assert body["server"]["imageRef"] == new  # type: ignore[index]
