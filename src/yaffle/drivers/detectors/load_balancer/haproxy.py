@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import csv
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, TypeVar
 
 from yaffle.clouds.http import Answer, HttpSession, one_line
 from yaffle.core import members
@@ -20,6 +22,10 @@ from yaffle.drivers.detectors.load_balancer.settings import Balancer, Page, Sock
 
 ANSWER_MAX: Final = 16_777_216
 """Bytes: some 30,000 servers."""
+AT_ONCE_MAX: Final = 65_536
+"""Characters, some 200 servers: a thread for less takes longer than reading it does."""
+_READERS: Final = ThreadPoolExecutor(1, thread_name_prefix="yaffle-haproxy")
+"""One for all: several would only take the interpreter from each other. Made when it is first used."""
 _SERVER: Final = "2"
 """Column `type`: neither frontend (0) nor backend (1) nor listener (3)."""
 _NEEDED: Final = ("pxname", "svname", "status", "type")
@@ -27,6 +33,7 @@ _ALL: Final = "-1"
 """Every proxy, for `show stat`."""
 
 Row = dict[str, str]
+T = TypeVar("T")
 
 
 async def ask(
@@ -34,7 +41,7 @@ async def ask(
 ) -> Pool:
     """Return the servers of `pool`, or why they cannot be told; the caller ends it at `within_s`."""
     text = await _text(source, balancer, pool, session, within_s)
-    return text if isinstance(text, Failed) else read_csv(text, pool)
+    return text if isinstance(text, Failed) else await _apart(text, partial(read_csv, text, pool))
 
 
 async def ask_all(
@@ -42,7 +49,17 @@ async def ask_all(
 ) -> Pools:
     """Return every backend with its servers, in one request; as `ask`."""
     text = await _text(source, balancer, _ALL, session, within_s)
-    return text if isinstance(text, Failed) else read_all(text)
+    return text if isinstance(text, Failed) else await _apart(text, partial(read_all, text))
+
+
+async def _apart(text: str, read: Callable[[], T]) -> T:
+    """Read an answer; a long one in a thread, where the loop has its turn every few milliseconds.
+
+    Whoever gives up lets go of what has not begun; what has begun is bounded by `ANSWER_MAX`.
+    """
+    if len(text) <= AT_ONCE_MAX:
+        return read()
+    return await asyncio.get_running_loop().run_in_executor(_READERS, read)
 
 
 async def _text(
@@ -115,13 +132,13 @@ def _of_page(answer: object) -> str | Failed:
 
 def read_csv(text: str, pool: str) -> Pool:
     """Return the servers of `pool`; pure."""
-    found = _rows(text)
+    found = _rows(text, pool)
     if isinstance(found, Failed):
         return found
-    if not any(row["pxname"] == pool for row in found):
+    if not found:
         # Not those that there are: they may be other projects'.
         return Failed(code="LB-NO-POOL", why=f"it has no backend {pool!r}")
-    return [_member(row) for row in found if row["pxname"] == pool and row["type"] == _SERVER]
+    return [_member(row) for row in found if row["type"] == _SERVER]
 
 
 def read_all(text: str) -> Pools:
@@ -136,7 +153,8 @@ def read_all(text: str) -> Pools:
     return [Listed(pool=one, name=one, members=by_pool[one]) for one in sorted(by_pool)]
 
 
-def _rows(text: str) -> Sequence[Row] | Failed:
+def _rows(text: str, pool: str | None = None) -> Sequence[Row] | Failed:
+    """Return all rows, or those of one backend; all of them have to be whole."""
     # Not `splitlines`: it ends a line at characters that a node may have put into its answer's reason.
     rows = csv.reader(text.removeprefix("# ").replace("\r\n", "\n").split("\n"), strict=True)
     try:
@@ -150,7 +168,9 @@ def _rows(text: str) -> Sequence[Row] | Failed:
         return Failed(code="LB-ERROR", why="its answer has a column twice")
     if any(len(row) != len(head) for row in lines):
         return Failed(code="LB-ERROR", why="its answer was cut short")
-    return [dict(zip(head, row, strict=True)) for row in lines]
+    place = head.index("pxname")
+    mine = lines if pool is None else [row for row in lines if row[place] == pool]
+    return [dict(zip(head, row, strict=True)) for row in mine]
 
 
 def _member(row: Row) -> Member:
