@@ -16,7 +16,6 @@ from yaffle.api.identity.port import HEADER_MAX, Given, Known
 from yaffle.clouds.settings import read_secret
 from yaffle.errors import ConfigError, DependencyError
 from yaffle.model.rights import GRANTED, Right, Who
-from yaffle.model.shapes import MISREAD
 
 if TYPE_CHECKING:
     from keystoneauth1.access import AccessInfo
@@ -81,14 +80,10 @@ class KeystoneTokens:
                 access = await loop.run_in_executor(self._threads, self._fetch, token)
         except TimeoutError:
             raise DependencyError(f"{AWAY}: no answer in {self._patience_s:g} s") from None
-        try:
-            if access is None or access.expires is None:
-                return None, 0.0
-            left_s = access.expires.timestamp() - self._clock.now_us() / 1e6
-            return (who_of(access, self._words), left_s) if left_s > 0 else (None, 0.0)
-        except (*MISREAD, OverflowError) as error:
-            log.warning("keystone is away", error=f"{type(error).__name__}: {error}"[:300])
-            raise DependencyError(AWAY) from None
+        if access is None or access.expires is None:
+            return None, 0.0
+        left_s = access.expires.timestamp() - self._clock.now_us() / 1e6
+        return (who_of(access, self._words), left_s) if left_s > 0 else (None, 0.0)
 
 
 def who_of(access: AccessInfo, words: Mapping[str, str]) -> Who:
