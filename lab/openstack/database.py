@@ -9,7 +9,7 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 from psycopg import sql
@@ -110,11 +110,16 @@ def renew(plan: Plan, names: Sequence[str]) -> None:
 
 def execute(plan: Plan, statement: str, *names: str, database: str = "postgres") -> None:
     """Run a statement with names of things filled in."""
-    with psycopg.connect(
+    with connected(plan, database) as connection:
+        connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
+
+
+def connected(plan: Plan, database: str) -> psycopg.Connection[tuple[Any, ...]]:
+    """Return a connection to one of the lab's databases; each statement stands by itself."""
+    return psycopg.connect(
         host=str(socket_folder(plan)), user=DATABASE_USER, dbname=database, autocommit=True,
         connect_timeout=5,
-    ) as connection:  # fmt: skip
-        connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
+    )  # fmt: skip
 
 
 def give(plan: Plan, path: Path) -> None:

@@ -3,6 +3,7 @@
 In the host's `state_path`:
 
 guests.json         the guests; Nova's own fake forgets them when nova-compute is restarted
+crowd.json          guests that come (`here`) and go (`gone`) all at once, untold; then removed
 ctl/<server>        `off`, `on`, `pause` or `gone`: done to the guest behind Nova's back, then removed
 fail/<op>           while it is there, the operation raises
 slow/<op>           while it is there, the operation first takes as many seconds as it says
@@ -26,6 +27,8 @@ from nova.image import glance  # type: ignore[import-not-found]
 from nova.virt import event, fake, node  # type: ignore[import-not-found]
 
 WATCH_S = 0.2
+CROWD = 100
+"""So many guests are a crowd, see `lab/openstack/crowd.py`; a host cannot be started with one."""
 SLOWLY = "simulated_wait_time"
 """Seconds, in a server's metadata: Senlin's own tests of what is locked meanwhile count on it."""
 LEVERS: dict[str, tuple[int | None, int]] = {
@@ -95,6 +98,19 @@ class Hypervisor(fake.FakeDriver):  # type: ignore[misc]
         self.power_off(instance)
         return str(super().migrate_disk_and_power_off(context, instance, *args, **kwargs) or "")
 
+    def get_num_instances(self) -> int:
+        """Not tell of a crowd: Nova would compare the power of each with its database for ever."""
+        if len(self.instances) > CROWD:
+            raise exception.VirtDriverNotReady
+        return len(self.instances)
+
+    def get_available_nodes(self, refresh: bool = False) -> list[str]:
+        """Nor have its room counted, which takes a minute and keeps deletions waiting meanwhile."""
+        if len(self.instances) > CROWD:
+            raise exception.VirtDriverNotReady
+        nodes: list[str] = super().get_available_nodes(refresh)
+        return nodes
+
     def get_host_uptime(self) -> str:
         """Say something; the fake raises, and each list of hypervisors notifies of an error."""
         return "00:00:00 up 1 day, 0:00, 0 users, load average: 0.00, 0.00, 0.00"
@@ -108,7 +124,7 @@ class Hypervisor(fake.FakeDriver):  # type: ignore[misc]
 
     def get_nodenames_by_uuid(self, refresh: bool = False) -> dict[str, str]:
         """As get_available_resource."""
-        return {node.get_local_node_uuid(): name for name in self.get_available_nodes()}
+        return {node.get_local_node_uuid(): name for name in super().get_available_nodes()}
 
 
 def breakable(name: str) -> Callable[..., object]:
@@ -169,6 +185,19 @@ class LabDriver(Hypervisor):
             time.sleep(WATCH_S)
             for lever in (self._folder / "ctl").iterdir():
                 self._pull(lever)
+            self._crowd(self._folder / "crowd.json")
+
+    def _crowd(self, lever: Path) -> None:
+        """Take and lose many guests at once; they are nobody's share of this host's room."""
+        if not lever.exists():
+            return
+        change = json.loads(lever.read_text())
+        for uuid, (name, state) in change.get("here", {}).items():
+            self.instances[uuid] = fake.FakeInstance(name, state, uuid)
+        for uuid in change.get("gone", ()):
+            self.instances.pop(uuid, None)
+        self.remember()
+        lever.unlink()
 
     def _pull(self, lever: Path) -> None:
         try:
