@@ -14,6 +14,7 @@ from yaffle.model.ids import OperationId
 from yaffle.model.operations import Operation, Progress, ProgressState, Target
 
 DONE, FAILED, RUNNING = ProgressState.DONE, ProgressState.FAILED, ProgressState.RUNNING
+PUBLIC = "os-flavor-access:is_public"
 SMALL: Mapping[str, object] = {"flavor": "lab.small"}
 
 
@@ -41,10 +42,12 @@ def flavor_of(world: World, target: Target) -> str:
 
 @contextmanager
 def immense_flavor(world: World) -> Iterator[str]:
-    """Make a flavor for which no host has the room."""
+    """Make a flavor for which no host has the room; nobody else sees it."""
     api, name = world.cloud.lab.api, f"immense-{uuid.uuid4()}"
-    wanted = {"name": name, "ram": 900_000_000, "vcpus": 1, "disk": 1}
+    wanted = {"name": name, "ram": 900_000_000, "vcpus": 1, "disk": 1, PUBLIC: False}
     ident = api.call("POST", "compute", "/flavors", {"flavor": wanted})["flavor"]["id"]
+    access = {"addTenantAccess": {"tenant": world.cloud.credentials.project_id}}
+    api.call("POST", "compute", f"/flavors/{ident}/action", access)
     try:
         yield name
     finally:

@@ -73,12 +73,12 @@ class World:
             self.clock.at_s += 1
             if forgetful:
                 self.memory = Memory()
-            # What is under way: nothing is done twice because somebody looks twice.
-            assert self.call(updating.poll).state is not None
+            # Twice: nothing is done twice because somebody looks before anything has moved.
+            for _ in range(2):
+                done = self.call(updating.poll)
+                if done.state is ABSENT:
+                    done = self.call(updating.submit)
             self.cloud.tick()
-            done = self.call(updating.poll)
-            if done.state is ABSENT:
-                done = self.call(updating.submit)
         return done
 
 
