@@ -6,6 +6,7 @@ import pytest
 from tests.unit.garbage import GARBAGE
 
 from yaffle.clouds.openstack import Answer, CloudUnavailable
+from yaffle.clouds.openstack.servers.census import since
 from yaffle.drivers.workflows.mistral.executions import Execution
 
 
@@ -24,3 +25,8 @@ def test_what_came_instead_is_named_and_not_quoted(garbage: str, said: str) -> N
         Answer(status=200, body=GARBAGE[garbage], request_id="").parsed(Execution)
     assert said in str(told.value)
     assert "Log in" not in str(told.value)
+
+
+@pytest.mark.parametrize("newest", ["", "never", "0001-01-01T00:00:00Z", "9" * 5000])
+def test_a_time_that_is_none_asks_for_everything(newest: str) -> None:
+    assert since(newest) == ""

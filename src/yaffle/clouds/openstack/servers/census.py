@@ -91,8 +91,14 @@ def updated(old: Snapshot, changes: list[Listed]) -> Snapshot:
 
 
 def since(newest: str) -> str:
-    """Return from when on to ask for changes, a margin before the newest that is known."""
-    return (datetime.fromisoformat(newest) - MARGIN).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """Return from when on to ask for changes, a margin before the newest that is known.
+
+    Empty, which asks for everything, where the cloud has told no time that there is.
+    """
+    try:
+        return (datetime.fromisoformat(newest) - MARGIN).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError):
+        return ""
 
 
 class Census:
@@ -200,7 +206,7 @@ class Census:
     def _usable(self) -> Snapshot | None:
         """Return what a list of changes may be added to; None when it is time for a full sweep."""
         late = self._clock.monotonic_s() - self._swept_s >= self._full_s
-        if self._full_due or late or self._known is None or not self._known.newest:
+        if self._full_due or late or self._known is None or not since(self._known.newest):
             return None
         return self._known
 
