@@ -24,7 +24,7 @@ def list_(
     node: Annotated[str | None, typer.Option("--node", help="Only this node's.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")] = 50,
 ) -> None:
-    """List incidents, the latest first."""
+    """List incidents, the latest first; that of a host before those of its nodes."""
     answer = api.get("incidents", open="true" if open_only else None, node=node, limit=limit)
     output.table(
         answer,

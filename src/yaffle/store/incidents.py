@@ -15,7 +15,7 @@ from yaffle.store.records import IncidentRow, load
 from yaffle.store.tables import decisions, incidents, proofs
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, RowMapping
+    from sqlalchemy import ColumnElement, Connection, RowMapping
 
 # Built once: to build one anew costs more than to carry it out.
 _INSERT: Final = insert(incidents)
@@ -136,15 +136,32 @@ def listed(
     limit: int,
     project: str | None = None,
 ) -> Sequence[IncidentRow]:
-    """Return incidents, of a project or of all, the latest first."""
-    query = select(incidents).order_by(incidents.c.opened_us.desc(), incidents.c.id).limit(limit)
-    if open_only:
-        query = query.where(incidents.c.open_key.is_not(None))
+    """Return incidents, of a project or of all, the latest first; a whole one before its parts.
+
+    A thousand servers of one host that failed are a thousand and one incidents, and the one to be read
+    is not the latest of them: of whatever part is shown, the whole is shown too.
+    """
+
+    def some(*conditions: ColumnElement[bool]) -> list[IncidentRow]:
+        query = select(incidents).where(*conditions)
+        if open_only:
+            query = query.where(incidents.c.open_key.is_not(None))
+        if project is not None:
+            query = query.where(incidents.c.project == project)
+        query = query.order_by(incidents.c.opened_us.desc(), incidents.c.id).limit(limit)
+        return [load(IncidentRow, r) for r in conn.execute(query)]
+
     if node_id is not None:
-        query = query.where(incidents.c.node_id == node_id)
-    if project is not None:
-        query = query.where(incidents.c.project == project)
-    return [load(IncidentRow, r) for r in conn.execute(query)]
+        return some(incidents.c.node_id == node_id)
+    found = {row.id: row for row in some()}
+    if wholes := {row.parent_id for row in found.values()} - {None, *found}:
+        found |= {row.id: row for row in some(incidents.c.id.in_(wholes))}
+
+    def place(row: IncidentRow) -> tuple[int, str, bool, int, str]:
+        whole = found.get(row.parent_id or row.id, row)
+        return -whole.opened_us, whole.id, row is not whole, -row.opened_us, row.id
+
+    return sorted(found.values(), key=place)[:limit]
 
 
 def set_values(conn: Connection, incident_id: IncidentId, **values: object) -> None:

@@ -32,7 +32,7 @@ def incidents(parts: Parts) -> APIRouter:
     async def list_incidents(
         by: By, open_only: OpenOnly = False, node: NodeWord = None, limit: Limit = 100
     ) -> Response:
-        """List incidents, the latest first."""
+        """List incidents, the latest first; that of a host before those of its nodes."""
         found = await parts.queries.incidents(by.who(), open_only=open_only, node=node, limit=limit)
         return Reply({"incidents": found})
 
