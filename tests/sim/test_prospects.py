@@ -14,11 +14,12 @@ from tests.sim.test_halting import acted
 from tests.sim.test_refusals import REBOOT, RECREATE, acts, dies_at
 from tests.sim.test_rules import results
 
+from yaffle.model.ids import NodeId
 from yaffle.model.incident import PauseKind, PauseScope
 from yaffle.model.rights import LOCAL
 from yaffle.store import actions, incidents, journal
 from yaffle.store.tables import actions as actions_table
-from yaffle.store.tables import budgets, steps
+from yaffle.store.tables import steps
 from yaffle.testing import Fault, Rule, run_virtual
 
 REBUILD = [{"name": "REBUILD", "timeout": 60}]
@@ -28,8 +29,18 @@ UNANSWERED = [Fault.STUCK, Fault.LOSE, Fault.RAISE]
 
 
 def play(story: Callable[[Stage], Awaitable[None]], size: int = 2, **changed: Any) -> None:
-    changed.setdefault("retry", RETRY)
+    changed.setdefault("retry", {**RETRY, "attempts": 20})
     test_rules.play(story, size, foreseeing=True, **changed)
+
+
+def said(s: Stage, victim: NodeId) -> Callable[[], Awaitable[bool]]:
+    """Return whether the node says what is missing, and that nothing was given up for it."""
+
+    async def look() -> bool:
+        why = (await node(s, victim)).status_reason
+        return "nothing was given up" in why and "image scripted is gone" in why
+
+    return look
 
 
 def questions(s: Stage) -> int:
@@ -56,22 +67,12 @@ def test_what_cannot_be_made_again_is_left_alive_and_healed_once_it_can(fencing:
         s.plan.rules.append(GONE)
         since = len(s.plan.calls)
         s.world.hang(victim)
-        await s.clock.sleep(70)
-        assert await recoveries(s) > RETRY["attempts"] + 1, "it is asked again and again"
+        await s.clock.sleep(12)
         assert not acts(s, since)
         assert s.world.present(victim) is before
-        for _ in range(20):
-            row = await node(s, victim)
-            if row.status == "WARNING":
-                break
-            await s.clock.sleep(0.5)
-        assert (row.status, row.attempts, row.exhausted_us) == ("WARNING", 0, None)
-        assert "nothing was given up" in row.status_reason
-        assert "image scripted is gone" in row.status_reason
+        await s.until(said(s, victim), 20, "it says why")
         incident = await s.store.read(lambda conn: incidents.open_of(conn, victim))
         assert incident is not None
-        spent = await s.store.read(lambda c: c.execute(select(budgets)).all())
-        assert [r.tokens for r in spent if r.scope == "cluster"] == [s.limit_of("x").burst]
         s.plan.rules.clear()
         await s.until(s.all_well, 60, "healed, now that it can be made")
 
@@ -126,6 +127,35 @@ def test_a_stop_ends_the_asking() -> None:
     play(story, actions=RECREATE)
 
 
+def test_what_can_never_be_made_is_told_in_the_end_and_asked_no_more() -> None:
+    async def story(s: Stage) -> None:
+        victim = s.node_ids()[0]
+        s.plan.rules.append(GONE)
+        s.world.hang(victim)
+        await s.clock.sleep(90)
+        row = await node(s, victim)
+        assert (row.attempts, row.exhausted_us is None) == (RETRY["attempts"], False)
+        assert await recoveries(s) == RETRY["attempts"]
+        assert s.world.alive(victim)
+
+    play(story, actions=RECREATE, retry=RETRY)
+
+
+def test_who_gets_well_by_itself_was_not_recovered() -> None:
+    async def story(s: Stage) -> None:
+        victim = s.node_ids()[0]
+        s.plan.rules.append(Rule(fault=Fault.ERROR, call="foresee"))
+        asked = acted(s, "foresee")
+        s.world.hang(victim)
+        await s.until(asked, 60, "it was asked")
+        s.world.revive(victim)
+        await s.until(s.all_well, 60, "well by itself")
+        row = await node(s, victim)
+        assert row.attempts == 0, "of all that might have helped nothing was begun"
+
+    play(story, actions=[*RECREATE, *REBOOT])
+
+
 def test_the_ladder_goes_on_to_what_else_may_help() -> None:
     async def story(s: Stage) -> None:
         victim = s.node_ids()[0]
@@ -150,7 +180,7 @@ def test_a_try_that_did_something_counts() -> None:
         assert (row.attempts, row.exhausted_us is None) == (RETRY["attempts"], False)
         assert s.world.alive(victim)
 
-    play(story, actions=[*REBOOT, *RECREATE])
+    play(story, actions=[*REBOOT, *RECREATE], retry=RETRY)
 
 
 def test_a_disk_is_kept_that_could_not_be_made_anew() -> None:
@@ -184,13 +214,17 @@ def test_one_snapshot_is_taken_however_often_it_is_tried() -> None:
         victim = s.node_ids()[0]
         s.plan.rules.append(GONE)
         s.world.hang(victim)
-        await s.clock.sleep(45)
-        assert await recoveries(s) > 2
+        await s.until(said(s, victim), 60, "it says why")
         taken = [call for _, call, _ in s.plan.calls if call == "submit:SNAPSHOT"]
-        assert len(taken) == 1, "the try that took it counts, those that took none are given back"
+        assert len(taken) == 1
         assert s.world.alive(victim)
         s.plan.rules.clear()
         await s.until(s.all_well, 60, "healed")
+        taken = [call for _, call, _ in s.plan.calls if call == "submit:SNAPSHOT"]
+        assert len(taken) == 1, "the first try has taken one, and nothing was made from it"
+        query = select(steps.c.data).where(steps.c.stage == "create")
+        made = [row.data for row in await s.store.read(lambda c: c.execute(query).all())]
+        assert sum(bool(data.get("booted_from")) for data in made) == 1, "and it is what is booted"
 
     play(story, actions=RECREATE, snapshot={"take": True, "restore": True, "timeout": 20})
 

@@ -6,6 +6,8 @@ the other.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from yaffle.model.health import OtherCopy
@@ -43,15 +45,26 @@ def copy_of(target: Target, reading: Reading) -> OtherCopy | None:
     It is another one, or the same with other facts: a person has moved it to another machine, or
     nobody knew yet where it is (a node that was imported).
     """
-    facts = reading.attributes
     known = target.physical_id
     if other := other_copy(target, reading):
         return other
-    if not reading.exists or facts is None or not known or reading.physical_id != known:
+    if not reading.exists or not known or reading.physical_id != known:
         return None
-    if facts.items() <= target.attributes.items():
+    facts = _facts(reading.attributes)
+    if facts is None or facts.items() <= target.attributes.items():
         return None
     return OtherCopy(known=known, present=known, attributes=facts)
+
+
+def _facts(told: object) -> Mapping[str, object] | None:
+    """Return facts as a row keeps them; None of what no row could keep: a driver may say anything."""
+    if not isinstance(told, Mapping):
+        return None
+    try:
+        kept: Mapping[str, object] = json.loads(json.dumps(dict(told), allow_nan=False))
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return kept
 
 
 def other_copy(target: Target, reading: Reading) -> OtherCopy | None:
@@ -63,4 +76,6 @@ def other_copy(target: Target, reading: Reading) -> OtherCopy | None:
     present = reading.physical_id if reading.exists else ""
     if not isinstance(present, str) or present in {"", target.physical_id}:
         return None
-    return OtherCopy(known=target.physical_id, present=present, attributes=reading.attributes)
+    return OtherCopy(
+        known=target.physical_id, present=present, attributes=_facts(reading.attributes)
+    )

@@ -125,9 +125,12 @@ def _updated(
     profile = errands.new_profile_of(conn, action)
     if how is not End.DONE or profile is None:
         detail = past[-1].detail if past else ""
-        return _stopped(node, how, past, f"Update failed: {detail}", "update")
+        values = _stopped(node, how, past, f"Update failed: {detail}", "update")
+        # What was begun may have restarted the copy: it is not judged while that starts.
+        begun = any(s.stage == Stage.ACT and s.submitted_us is not None for s in past)
+        return values | {"grace_us": now_us} if begun and values else values
     # From here on the row names the profile that the copy has.
-    values: dict[str, object] = {"profile_id": profile.id}
+    values = {"profile_id": profile.id}
     if not any(step.stage == Stage.CREATE for step in past):
         return values | _status(resting(node), "Update succeeded")
     incident = incidents.open_of(conn, node.id)

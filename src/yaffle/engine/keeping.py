@@ -1,7 +1,8 @@
 """Snapshots of a failed copy's disk: when one is taken, and which rung boots from it.
 
-A snapshot may carry what is wrong with the copy. So one is taken and booted at the first try of a
-failure only, by one rung; whatever comes after that takes the profile's own image.
+A snapshot may carry what is wrong with the copy. So one is taken at the first try of a failure only,
+and booted once, by one rung of that try or, where none of it came to that, of a later one; whatever
+comes after that takes the profile's own image.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from yaffle.core.ladder import Result, Stage, loses_disk
 from yaffle.engine.operate import operate
 from yaffle.engine.step import Outcome, Step
 from yaffle.model.operations import EMPTY, ProgressState
+from yaffle.store import journal
 
 if TYPE_CHECKING:
     from yaffle.model.policy import Recovery, RecoveryAction
@@ -31,12 +33,26 @@ BOOTED: Final = "booted_from"
 async def keep(step: Step) -> Outcome:
     """Have an image taken of the failed copy's disk; what cannot be had in time is done without."""
     if step.node.attempts > 1:
-        return _without("one was taken at the first try of this failure, and did not help")
+        if left := await _unused(step):
+            why = "an earlier try of this failure has taken it, and nothing was made from it"
+            return Outcome(result=Result.DONE, detail=why, data={TAKEN: left})
+        return _without("one is taken at the first try of a failure only")
     done = await operate(step, SNAPSHOT, EMPTY)
     image = (done.attributes or {}).get(TAKEN)
     if done.state is ProgressState.DONE and image:
         return Outcome(result=Result.DONE, detail=done.detail, data={TAKEN: str(image)})
     return _without(done.detail)
+
+
+async def _unused(step: Step) -> str:
+    """Return the image that an earlier try has taken, and none has booted; empty without one."""
+    incident = step.action.incident_id
+    if incident is None:
+        return ""
+    past = await step.kit.store.read(lambda conn: journal.of_incident(conn, incident))
+    if any(row.data.get(BOOTED) for row in past):
+        return ""
+    return next((str(row.data[TAKEN]) for row in reversed(past) if row.data.get(TAKEN)), "")
 
 
 def _without(why: str) -> Outcome:

@@ -9,8 +9,7 @@ from yaffle.core import retry
 from yaffle.core.ladder import End, Result, Stage
 from yaffle.engine import news, spending
 from yaffle.engine.errands_ended import resting
-from yaffle.engine.keeping import TAKEN
-from yaffle.engine.prospects import WITHHELD
+from yaffle.engine.prospects import WITHHELD, was_withheld
 from yaffle.engine.targets import retry_of
 from yaffle.model.health import Health, NodeStatus
 from yaffle.model.incident import IncidentState
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
     from yaffle.engine.kit import Kit
     from yaffle.engine.snapshot import Snapshot
-    from yaffle.model.policy import Retry
     from yaffle.store.records import ActionRow, IncidentRow, NodeRow, StepRow
 
 UNTOUCHED = frozenset({End.ALREADY_HEALTHY, End.ABANDONED})
@@ -44,7 +42,8 @@ def ended(
     policy = snapshot.recovery.retry
     detail = past[-1].detail if past else ""
     state = retry_of(node)
-    if untouched := _untouched(how, past):
+    how = _truly(how, past)
+    if how in UNTOUCHED and not any(map(touched, past)):
         state = retry.refunded(state, now_us)
         spending.give_back(kit, conn, node, snapshot.recovery.limits.domain, now_us)
     if how in SUCCEEDED and action.inputs.get("by"):
@@ -64,11 +63,15 @@ def ended(
         case End.ABANDONED:
             state = retry.ended(state, policy, now_us)
             values = {"status": NodeStatus.WARNING.value, "status_reason": f"abandoned: {detail}"}
-        case End.EXHAUSTED if untouched:
-            state = retry.ended(state, policy, now_us)
-            values = {"status": NodeStatus.WARNING.value, "status_reason": f"held: {detail}"}
         case End.EXHAUSTED:
-            state, values = _failed(state, policy, detail, now_us)
+            # Also where every act was withheld: what nobody can heal is told as such in the end.
+            state = retry.ended(state, policy, now_us)
+            if retry.spent(state, policy):
+                state = retry.exhausted(state, now_us)
+            values = {
+                "status": NodeStatus.ERROR.value,
+                "status_reason": f"attempt {state.attempts} of {policy.attempts} failed: {detail}",
+            }
     if node.status == NodeStatus.DELETING:
         values = {}  # whoever deletes it has the word now
     if how in SUCCEEDED:
@@ -87,28 +90,10 @@ def ended(
         _end_incident(kit, conn, node, incident, how, state, detail, now_us)
 
 
-def _untouched(how: End, past: Sequence[StepRow]) -> bool:
-    """Whether a try is given back: it did nothing, and to do it again costs nothing.
-
-    A ladder is walked to its end without touching anything where every act of it was withheld. If an
-    image was taken the try counts all the same: the first try takes one, and would take another.
-    """
-    if any(map(touched, past)):
-        return False
-    return how in UNTOUCHED or (
-        how is End.EXHAUSTED and not any(step.data.get(TAKEN) for step in past)
-    )
-
-
-def _failed(
-    state: retry.RetryState, policy: Retry, detail: str, now_us: int
-) -> tuple[retry.RetryState, dict[str, object]]:
-    """Return what is stored of a node that no rung has helped."""
-    state = retry.ended(state, policy, now_us)
-    if retry.spent(state, policy):
-        state = retry.exhausted(state, now_us)
-    why = f"attempt {state.attempts} of {policy.attempts} failed: {detail}"
-    return state, {"status": NodeStatus.ERROR.value, "status_reason": why}
+def _truly(how: End, past: Sequence[StepRow]) -> End:
+    """Return the end for what it is: where every act was withheld, whoever is well got so by itself."""
+    nothing = was_withheld(past) and not any(map(touched, past))
+    return End.ALREADY_HEALTHY if how is End.RECOVERED and nothing else how
 
 
 def _answered(

@@ -226,7 +226,7 @@ def _moved(conn: Connection, row: NodeRow, other: OtherCopy, now_us: int) -> dic
     """Take over where the node's copy is by now: who counts the nodes of a host counts on it."""
     facts = {**row.attributes, **(other.attributes or {})}
     before, after = row.attributes.get("host"), facts.get("host")
-    if before not in {None, "", after}:
+    if before and before != after:
         news.node_event(
             conn,
             row,

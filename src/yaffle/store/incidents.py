@@ -157,9 +157,14 @@ def listed(
     if wholes := {row.parent_id for row in found.values()} - {None, *found}:
         found |= {row.id: row for row in some(incidents.c.id.in_(wholes))}
 
+    latest: dict[str, int] = {}
+    for row in found.values():
+        whole = row.parent_id or row.id
+        latest[whole] = max(latest.get(whole, 0), row.opened_us)
+
     def place(row: IncidentRow) -> tuple[int, str, bool, int, str]:
-        whole = found.get(row.parent_id or row.id, row)
-        return -whole.opened_us, whole.id, row is not whole, -row.opened_us, row.id
+        whole = row.parent_id or row.id
+        return -latest[whole], whole, row.id != whole, -row.opened_us, row.id
 
     return sorted(found.values(), key=place)[:limit]
 

@@ -40,6 +40,12 @@ _LAST_FAILURE: Final = (
     .order_by(work.c.end_us.desc(), work.c.id)
     .limit(1)
 )
+_OF_INCIDENT: Final = (
+    select(steps)
+    .join(work, work.c.id == steps.c.action_id)
+    .where(work.c.incident_id == bindparam("ident"))
+    .order_by(work.c.created_us, work.c.id, steps.c.seq)
+)
 _SET: Final = update(steps).where(_MINE)
 _INSERT: Final = insert(steps)
 _PROOF: Final = select(proofs.c.id).where(proofs.c.id == bindparam("ident"))
@@ -50,6 +56,11 @@ def of_action(conn: Connection, action_id: ActionId) -> Sequence[StepRow]:
     """Return the journal of one action in order."""
     rows = conn.execute(_STEPS, {"ident": action_id})
     return [load(StepRow, r) for r in rows]
+
+
+def of_incident(conn: Connection, incident_id: IncidentId) -> Sequence[StepRow]:
+    """Return the journals of all recoveries of an incident, the oldest first."""
+    return [load(StepRow, r) for r in conn.execute(_OF_INCIDENT, {"ident": incident_id})]
 
 
 def of_last_failure(conn: Connection, incident_id: IncidentId) -> Sequence[StepRow]:

@@ -51,6 +51,15 @@ def test_a_whole_incident_comes_before_its_parts_and_is_never_hidden_by_them(uni
     assert len(every) == 103
 
 
+def test_a_failure_of_now_is_first_however_old_its_whole_is(unit):
+    def days_later(conn):
+        crowd(conn)
+        fill(conn, "newest", 9000, parent="host")
+
+    unit(days_later)
+    assert unit(lambda c: names(c, 3)) == ["host", "newest", "part099"]
+
+
 def test_what_was_not_asked_for_is_not_shown_with_its_parts(unit):
     def ended(conn):
         fill(conn, "over", 1000, open_=False)

@@ -49,3 +49,13 @@ def test_what_is_told_of_a_copy(node: Target, seen: Reading, present: str | None
     else:
         known = node.physical_id
         assert told == OtherCopy(known=known, present=present, attributes=ELSEWHERE)
+
+
+@pytest.mark.parametrize(
+    "facts", [["x"], "cmp2", 7, {"host": object()}, {"host": float("nan")}, {1j: "x"}]
+)
+@pytest.mark.parametrize("known", ["s-1", "s-0"])
+def test_what_no_row_could_keep_is_no_fact(facts: Any, known: str) -> None:
+    """A driver that says nonsense of one node must not end the engine of all."""
+    told = copy_of(target(known), reading(attributes=facts))
+    assert told == (None if known == "s-1" else OtherCopy(known=known, present="s-1"))

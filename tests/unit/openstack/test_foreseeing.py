@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -271,7 +271,49 @@ def test_what_nova_would_refuse_is_named_with_what_helps(
 def test_what_the_old_server_takes_is_free_for_the_new_one() -> None:
     asker = Asker()
     assert asker.ask().outlook is Outlook.POSSIBLE, "3 of 3 servers, and one of them is to go"
-    assert asker.ask(physical_id="").outlook is Outlook.IMPOSSIBLE
+    asker.cloud.has["/servers/old"] = server(tenant_id="q")
+    assert asker.ask().outlook is Outlook.IMPOSSIBLE, "another project's frees nothing here"
+
+
+RESIZED = {"yaffle_operation": "o", "yaffle_operation_note": "RESIZE 5 - -"}
+REBOOTED = {"yaffle_operation": "o", "yaffle_operation_note": "REBOOT 5 - -"}
+
+
+@pytest.mark.parametrize(
+    ("known", "says"),
+    [
+        ({"status": "RESIZE"}, "it is being resized"),
+        ({"status": "VERIFY_RESIZE"}, "waits to be confirmed"),
+        ({"status": "REVERT_RESIZE"}, "it is being resized"),
+        ({"status": "ACTIVE", "OS-EXT-STS:task_state": "resize_prep"}, "it is being resized"),
+        ({"status": "ERROR", "metadata": RESIZED}, "--state active old"),
+        ({"status": "ERROR", "metadata": REBOOTED}, ""),
+        ({"status": "ACTIVE", "metadata": RESIZED}, ""),
+        ({"status": "ERROR"}, ""),
+    ],
+)
+@pytest.mark.parametrize("kind", ["CREATE", "REBUILD"])
+def test_a_disk_that_a_resize_has_in_hand_is_not_given_up(
+    kind: str, known: dict[str, Any], says: str
+) -> None:
+    asker = Asker()
+    asker.cloud.has["/servers/old"] = server(**known)
+    said = asker.ask(kind)
+    assert said.outlook is (Outlook.IMPOSSIBLE if says else Outlook.POSSIBLE)
+    assert says in said.detail
+
+
+def test_a_resize_that_moves_no_more_holds_nobody() -> None:
+    asker = Asker()
+    tasks = Tasks(asker.clock, Bounds(quick_s=60, long_s=600))  # type: ignore[arg-type]
+    asker.cloud.has["/servers/old"] = server(
+        **{"status": "RESIZE", "OS-EXT-STS:task_state": "resize_migrating"}
+    )
+    job = replace(asker.job("CREATE", SPEC, None, "old"), tasks=tasks)
+    for _ in range(70):
+        assert foresee(job).outlook is not Outlook.POSSIBLE or asker.clock.at_s >= 1600
+        asker.clock.at_s += 10
+    assert foresee(job).outlook is Outlook.POSSIBLE
 
 
 @pytest.mark.parametrize(
@@ -315,6 +357,8 @@ def test_what_we_are_never_told_is_left_to_nova(path: str, why: Exception) -> No
 @pytest.mark.parametrize("kind", ["CREATE", "REBUILD"])
 def test_where_nothing_is_left_to_be_lost_nova_itself_is_asked(kind: str) -> None:
     asker = Asker()
+    assert asker.ask(kind, physical_id="").outlook is Outlook.POSSIBLE
+    assert asker.cloud.asked == []
     for answer in (None, server(status="DELETED")):
         asker.cloud.has = {"/servers/old": answer} if answer else {}
         asker.cloud.asked.clear()

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from yaffle.model.ids import OperationId
 
 KEPT: Final = 4096
-THERE_S: Final = 8.0
-"""Long enough for a slow cloud to be asked for all in two calls, and for a storm to ask once."""
+THERE_S: Final = 30.0
+"""Longer than the engine repeats a question: of a slow cloud each call learns a part, and none of it
+may be forgotten before the last; and a storm asks once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from yaffle.clouds.openstack.faults import CloudUnavailable
+from yaffle.clouds.openstack.servers.mapping import words_of
+from yaffle.drivers.profiles.nova_server import resizing
+from yaffle.drivers.profiles.nova_server.marks import mark_of
 from yaffle.drivers.profiles.nova_server.nova import NotOne
 from yaffle.drivers.profiles.nova_server.verbs import CREATE
 from yaffle.errors import BadRequest, Forbidden, NotFound
@@ -36,6 +39,7 @@ MENDED: Final[Mapping[str, str]] = MappingProxyType(
 """What a person can do about each thing that a server is made of; another profile helps as well."""
 NO_ENDPOINT: Final = "EndpointNotFound"
 _ACTIVE: Final = "active"
+_RESIZED: Final = frozenset({"RESIZE", "VERIFY_RESIZE", "REVERT_RESIZE"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +60,35 @@ def foresee(job: Job) -> Prospect:
     """Say whether Nova would refuse that CREATE or REBUILD; raises as `Client` does."""
     ident = job.target.physical_id
     old = job.nova.show(ident) if ident else None
-    if ident and (old is None or old.status == "DELETED"):
+    if old is None or old.status == "DELETED":
         # Nova's own answer to a request is the best one, and nothing is lost by asking for it.
         return _possible("there is no server that would be given up")
+    if why := _resized(job, old):
+        return Prospect(outlook=Outlook.IMPOSSIBLE, detail=why)
     missing = [why for thing in _things(job) if (why := _missing(job, thing))]
     if job.op.kind == CREATE and not missing:
         missing = [why for why in (_told(lambda: _crowded(job, old)),) if why]
     if missing:
         return Prospect(outlook=Outlook.IMPOSSIBLE, detail="; ".join(missing))
     return _possible("")
+
+
+def _resized(job: Job, old: Server) -> str:
+    """Say why its disk may be on its way to another host, or left on its old one; empty where not.
+
+    A check by URL fails for as long as a resize takes, and what a resize leaves in ERROR mostly has
+    its disk: to give such a server up would lose what only waits to be had again.
+    """
+    mark = mark_of(old.metadata)
+    if old.status == "ERROR" and mark is not None and mark.kind == resizing.KIND:
+        return (
+            f"a resize has ended in ERROR, and its disk may be whole: `openstack server set --state"
+            f" active {old.id}` and a hard reboot mostly bring it back; delete the server to give it up"
+        )
+    moving = old.status in _RESIZED or (old.task_state or "").startswith("resize_")
+    if moving and job.tasks.stuck(old) is None:
+        return f"it is being resized, or waits to be confirmed or reverted: {words_of(old)}"
+    return ""
 
 
 def _possible(detail: str) -> Prospect:
