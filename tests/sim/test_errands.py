@@ -211,6 +211,20 @@ def test_what_can_be_changed_is_changed_where_it_is() -> None:
     play(story)
 
 
+def test_a_copy_that_an_update_has_touched_is_not_judged_at_once_also_where_that_failed() -> None:
+    async def story(s: Stage) -> None:
+        ident = await alone(s)
+        began_us = s.clock.now_us()
+        s.plan.rules.append(Rule(fault=Fault.FAIL, call="submit:UPDATE"))
+        done = await ended(s, await s.commands.node_update(LOCAL, ident, profile="labelled"))
+        assert done.status == actions.FAILED
+        row = await node(s, ident)
+        assert row.status == "ERROR"
+        assert row.grace_us >= began_us, "it may be starting again by now"
+
+    play(story)
+
+
 def test_what_is_marked_is_replaced_by_an_update() -> None:
     async def story(s: Stage) -> None:
         ident = await alone(s)
