@@ -93,7 +93,7 @@ def test_engines_that_die_after_each_step_resize_once(world: World) -> None:
             if done.state not in {RUNNING, ProgressState.ABSENT}:
                 break
         assert done.state is DONE, done.detail
-        assert submits == 2  # the resize, the rebuild
+        assert submits == 3  # the resize, its confirmation, the rebuild
         acts = world.acts(target)
         assert [acts.count(act) for act in ("resize", "confirmResize", "rebuild")] == [1, 1, 1]
         assert acts.index("rebuild") < acts.index("confirmResize") < acts.index("resize")
@@ -166,14 +166,15 @@ def test_somebody_elses_resize_is_not_confirmed(world: World) -> None:
         world.cloud.until(server, "VERIFY_RESIZE")
         done = await updated(world, target, **SMALL)
         assert done.state is FAILED
-        assert "somebody else has asked for" in done.detail
+        assert "this update has not asked for" in done.detail
+        assert f"openstack server resize confirm|revert {server}" in done.detail
         assert world.acts(target) == ["resize", "create"]
         assert world.cloud.show(server).status == "VERIFY_RESIZE"
 
     asyncio.run(scene())
 
 
-def test_what_was_off_stays_off_and_what_one_left_unconfirmed_the_next_confirms(
+def test_what_was_off_stays_off_and_what_one_left_unconfirmed_only_it_confirms(
     world: World,
 ) -> None:
     async def scene() -> None:
@@ -183,7 +184,14 @@ def test_what_was_off_stays_off_and_what_one_left_unconfirmed_the_next_confirms(
         op = Operation(kind="UPDATE", target=new, params={"old": dict(target.spec)})
         await world.profile().submit(op, operation_id=ident, deadline_s=CALL_S)
         world.cloud.until(target.physical_id, "VERIFY_RESIZE")
-        done = await updated(world, target, metadata={"role": "db"}, **SMALL)
+        other = await updated(world, target, metadata={"role": "db"}, **SMALL)
+        assert other.state is FAILED
+        assert "this update has not asked for" in other.detail
+        # A poll confirms nothing.
+        found = await world.profile().poll(op, operation_id=ident, deadline_s=CALL_S)
+        assert found.state is ProgressState.ABSENT
+        assert world.acts(target) == ["resize", "stop", "create"]
+        done = await updated(world, target, ident, metadata={"role": "db"}, **SMALL)
         assert done.state is DONE, done.detail
         assert world.acts(target) == ["confirmResize", "resize", "stop", "create"]
         assert (await world.read(target)).backend_status == "SHUTOFF"

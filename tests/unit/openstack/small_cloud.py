@@ -168,7 +168,7 @@ class SmallCloud:
 
     def _confirmed(self) -> None:
         if "confirmResize" in self.breaks:
-            # Seen of Nova itself: ERROR. That it goes on waiting is what is left to be reverted.
+            # Seen of Nova itself: ERROR. That it goes on waiting is left to a person.
             self._ended(wrong="disk is busy")
             return
         self._ended()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from itertools import product
 
 import pytest
-from tests.unit.openstack.small_cloud import ALICE, SERVER, SmallCloud
+from tests.unit.openstack.small_cloud import ALICE, SERVER, US, SmallCloud
 from tests.unit.openstack.standing import BOUNDS, Clock
 
 from yaffle.clouds.openstack.memory import Memory
@@ -29,6 +29,7 @@ ABSENT, DONE, FAILED = ProgressState.ABSENT, ProgressState.DONE, ProgressState.F
 RUNNING = ProgressState.RUNNING
 OLD: Mapping[str, object] = {"flavor": "tiny", "image": "i-1", "networks": "none"}
 OTHER = "01c3e056-5dd3-4277-8976-32b076612bcb"
+ADVICE = f"a person has to confirm or revert it (openstack server resize confirm|revert {SERVER})"
 
 
 class World:
@@ -118,6 +119,12 @@ def test_a_resize_is_asked_for_only_where_none_was() -> None:
             assert seen.resize is Stage.NONE
             assert not seen.fits
             assert seen.idle
+            # What is to be begun there is a confirmation, always.
+            assert seen.status != "VERIFY_RESIZE"
+
+
+def test_nobody_goes_back_to_the_old_disk() -> None:
+    assert {move.name for move in Move} == {"ASK", "WAIT", "CONFIRM", "DONE", "FAILED"}
 
 
 def test_nothing_is_a_failure_while_something_is_done() -> None:
@@ -161,7 +168,8 @@ def test_no_health_check_takes_a_resize_for_a_failure(forgetful: bool) -> None:
         seen.append(world.read())
         cloud.tick()
         seen.append(world.read())
-        world.call(updating.poll)
+        if world.call(updating.poll).state is ABSENT:
+            world.call(updating.submit)
     assert {"RESIZE", "VERIFY_RESIZE"} <= {s.backend_status for s in seen}
     assert {classify(s)[0] for s in seen} == {"ST-UP", "ST-UNCLEAR"}
 
@@ -206,7 +214,8 @@ def test_a_resize_of_somebody_elses_is_not_confirmed() -> None:
     for _ in range(3):
         done = world.call(updating.submit)
         assert done.state is FAILED
-        assert "somebody else has asked for" in done.detail
+        assert "this update has not asked for" in done.detail
+        assert ADVICE in done.detail
     assert cloud.status == "VERIFY_RESIZE"
     assert cloud.asked == []
 
@@ -223,14 +232,22 @@ def test_after_our_mark_somebody_elses_resize_is_theirs() -> None:
     assert "confirmResize" not in counted(cloud)
 
 
-def test_what_an_operation_left_unconfirmed_the_next_one_confirms() -> None:
-    cloud = SmallCloud()
+@pytest.mark.parametrize("by_hand", [False, True], ids=["left by us", "by its customer's hand"])
+def test_what_an_operation_left_unconfirmed_the_next_one_leaves_to_a_person(by_hand: bool) -> None:
+    """Under a trust a customer's acts bear the same user as ours: an old mark does not tell them."""
+    cloud = SmallCloud(forbids={"resize"} if by_hand else set())
     world = World(cloud, {}, flavor="small")
     world.call(updating.submit)
+    cloud.forbids = set()
+    if by_hand:
+        cloud.by(US, "resize", flavorRef="f-small")
     cloud.tick()
     world.operation = "o-2"
-    assert world.to_its_end(forgetful=True).state is DONE
-    assert counted(cloud) == {"resize": 1, "confirmResize": 1}
+    for forgets in (False, True):
+        done = world.to_its_end(forgetful=forgets)
+        assert done.state is FAILED
+        assert ADVICE in done.detail
+    assert counted(cloud) == {"resize": 1}
 
 
 def test_a_flavor_that_it_has_is_not_asked_for() -> None:
@@ -241,20 +258,68 @@ def test_a_flavor_that_it_has_is_not_asked_for() -> None:
 
 @pytest.mark.parametrize("forgetful", [False, True], ids=["one engine", "an engine for each call"])
 @pytest.mark.parametrize("how", ["breaks", "forbids"])
-def test_what_cannot_be_confirmed_is_reverted_once(how: str, forgetful: bool) -> None:
+def test_what_cannot_be_confirmed_is_left_to_a_person(how: str, forgetful: bool) -> None:
+    """Going back would lose all that the guest has written since."""
     cloud = SmallCloud(**{how: {"confirmResize"}})  # type: ignore[arg-type]
-    done = World(cloud, {}, flavor="small").to_its_end(forgetful=forgetful)
-    assert done.state is FAILED
-    assert "reverted" in done.detail
-    assert (cloud.status, cloud.size) == ("ACTIVE", "f-tiny")
-    assert counted(cloud)["revertResize"] == 1
+    world = World(cloud, {}, flavor="small")
+    for _ in range(2):
+        done = world.to_its_end(forgetful=forgetful)
+        assert done.state is FAILED
+        assert "resized, and not confirmed" in done.detail
+        assert ADVICE in done.detail
+        cloud.tick()
+    assert (cloud.status, cloud.size) == ("VERIFY_RESIZE", "f-small")
+    assert "revertResize" not in cloud.asked
 
 
-def test_what_can_neither_be_confirmed_nor_reverted_is_told() -> None:
-    cloud = SmallCloud(forbids={"confirmResize", "revertResize"})
-    done = World(cloud, {}, flavor="small").to_its_end()
+def test_a_poll_confirms_nothing() -> None:
+    """A stop keeps every submit back: with it the old disk is kept."""
+    cloud = SmallCloud()
+    world = World(cloud, {}, flavor="small")
+    world.call(updating.submit)
+    cloud.tick()
+    for forgets in (False, True):
+        world.memory = Memory() if forgets else world.memory
+        world.clock.at_s += 60
+        found = world.call(updating.poll)
+        assert found.state is ABSENT
+        assert "to be confirmed" in found.detail
+    assert cloud.asked == ["mark", "resize"]
+    assert world.call(updating.submit).state is RUNNING
+    assert cloud.asked[2:] == ["confirmResize"]
+
+
+def test_a_revert_of_somebody_elses_is_waited_for_and_told() -> None:
+    cloud = SmallCloud()
+    world = World(cloud, {}, flavor="small")
+    world.call(updating.submit)
+    cloud.tick()
+    cloud.by(ALICE, "revertResize")
+    for step in (updating.poll, updating.submit):
+        assert world.call(step).state is RUNNING
+    cloud.tick()
+    done = world.to_its_end()
     assert done.state is FAILED
-    assert "nor reverted" in done.detail
+    assert "the resize was reverted" in done.detail
+    assert counted(cloud) == {"resize": 1, "revertResize": 1}
+
+
+@pytest.mark.parametrize("forgetful", [False, True], ids=["one engine", "an engine for each call"])
+def test_what_nova_does_not_tell_for_a_while_is_not_somebody_elses(forgetful: bool) -> None:
+    cloud = SmallCloud()
+    world = World(cloud, {}, flavor="small")
+    world.call(updating.submit)
+    cloud.tick()
+    world.memory = Memory() if forgetful else world.memory
+    world.clock.at_s += 60
+    cloud.hides_acts = True
+    for step in (updating.poll, updating.submit):
+        found = world.call(step)
+        assert found.state is RUNNING
+        assert "does not tell" in found.detail
+    cloud.hides_acts = False
+    assert world.to_its_end(forgetful=forgetful).state is DONE
+    assert counted(cloud) == {"resize": 1, "confirmResize": 1}
 
 
 def test_a_host_that_fails_says_why() -> None:
@@ -302,10 +367,10 @@ def test_no_disk_is_given_up_for_a_flavor_that_is_not_had() -> None:
 def test_a_poll_begins_no_step() -> None:
     cloud = SmallCloud()
     world = World(cloud, {}, flavor="small", image=OTHER)
-    world.call(updating.submit)
-    cloud.tick()
-    world.call(updating.poll)
-    cloud.tick()
+    for _ in ("resize", "confirmResize"):
+        world.call(updating.submit)
+        cloud.tick()
+    assert cloud.status == "ACTIVE"
     for _ in range(3):
         assert world.call(updating.poll).state is ABSENT
     assert "rebuild" not in counted(cloud)
@@ -371,6 +436,28 @@ def test_a_lost_answer_attaches_and_detaches_nothing_twice(lost: str) -> None:
     assert not cloud.loses
     assert counted(cloud) == {"attach_interface": 1, "detach_interface": 1}
     assert len(cloud.ports) == 1
+
+
+def test_networks_that_could_not_be_followed_are_not_begun() -> None:
+    cloud = SmallCloud(hides_acts=True)
+    done = World(cloud, {}, networks=[A]).to_its_end()
+    assert done.state is FAILED
+    assert "os-instance-actions" in done.detail
+    assert cloud.asked == []
+
+
+def test_what_may_be_going_on_untold_is_not_attached_again() -> None:
+    cloud = SmallCloud(loses={"attach_interface"})
+    world = World(cloud, {}, networks=[A])
+    world.call(updating.submit)
+    world.memory = Memory()
+    world.clock.at_s += 60
+    cloud.hides_acts = True
+    for step in (updating.poll, updating.submit):
+        assert world.call(step).state is RUNNING
+    cloud.hides_acts = False
+    assert world.to_its_end().state is DONE
+    assert counted(cloud) == {"attach_interface": 1}
 
 
 def test_what_a_guest_does_not_let_go_is_told_and_nothing_else_is_done() -> None:

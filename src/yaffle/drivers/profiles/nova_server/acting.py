@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from yaffle.clouds.openstack import CloudUnavailable
@@ -98,7 +98,11 @@ def leave_mark(job: Job, server: Server, *, source: str = "") -> None:
 
 def newest(job: Job, server: Server) -> str:
     """Return the request id of the newest act on a server; empty where Nova tells none."""
-    acts = job.nova.acts(server.id)
+    return id_of_newest(job.nova.acts(server.id) or ())
+
+
+def id_of_newest(acts: Sequence[Action]) -> str:
+    """Return the request id of the newest of them; they come newest first."""
     return (acts[0].request_id or "") if acts else ""
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server import parts
-from yaffle.drivers.profiles.nova_server.acting import newest
+from yaffle.drivers.profiles.nova_server.acting import id_of_newest
 from yaffle.drivers.profiles.nova_server.freeing import for_verb
-from yaffle.drivers.profiles.nova_server.job import SETTLE_S, absent, done, failed, running
+from yaffle.drivers.profiles.nova_server.job import SETTLE_S, UNTOLD, absent, done, failed, running
 from yaffle.drivers.profiles.nova_server.judging import over, wrong_with
 from yaffle.drivers.profiles.nova_server.verbs import idle
 from yaffle.errors import BadRequest, NotFound, YaffleError
@@ -141,8 +141,13 @@ def begin(job: Job, server: Server, old: object) -> Progress:
         return running("it is connected as its profile says")
     if not idle(server):
         return for_verb(job, server, words_of(server))
+    acts = job.nova.acts(server.id)
+    if acts is None:
+        return failed(
+            f"{job.op.kind}: networks: {UNTOLD}: whether it is being done could not be known"
+        )
     sent = job.of(KIND)
-    mark = replace(job.mark(before=newest(job, server)), kind=KIND)
+    mark = replace(job.mark(before=id_of_newest(acts)), kind=KIND)
     try:
         job.nova.mark(server.id, mark.written())
     except YaffleError:
@@ -193,7 +198,11 @@ def _under_way(job: Job, server: Server, mark: Mark | None) -> Progress | None:
     sent = job.of(KIND)
     if mark is None or sent.refused:
         return None
-    act = _act(job, server, mark)
+    acts = job.nova.acts(server.id)
+    if acts is None:
+        # It may be going on: what is asked for again while we are not told is done twice.
+        return running(f"networks: {UNTOLD}")
+    act = _act(job, server, mark, acts)
     if act is None or (act.events is None and act.message is None):
         if sent.waited_s(mark) < SETTLE_S:
             return running("networks: begun, and nothing to be seen of it yet")
@@ -203,12 +212,10 @@ def _under_way(job: Job, server: Server, mark: Mark | None) -> Progress | None:
     return None if over(act) else running(f"{act.action} is not over")
 
 
-def _act(job: Job, server: Server, mark: Mark) -> Action | None:
-    """Return our change that is newer than the mark, with its events."""
+def _act(job: Job, server: Server, mark: Mark, acts: Sequence[Action]) -> Action | None:
+    """Return our change that is newer than the mark, with its events; the newest act comes first."""
     nova = job.nova
-    since = takewhile(
-        lambda act: not mark.before or act.request_id != mark.before, nova.acts(server.id) or ()
-    )
+    since = takewhile(lambda act: not mark.before or act.request_id != mark.before, acts)
     ours = next((a for a in since if a.action in ACTS and a.user_id == nova.client.user_id), None)
     if ours is None or not ours.request_id:
         return None

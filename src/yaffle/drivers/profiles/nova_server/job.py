@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SETTLE_S: Final = 20.0
 """How long a request that got no answer may still be on its way to Nova, or in its queue."""
+UNTOLD: Final = "Nova does not tell what is done to a server (os-instance-actions)"
 ABSENT: Final = Progress(
     state=ProgressState.ABSENT, detail="the server bears no trace of that operation"
 )

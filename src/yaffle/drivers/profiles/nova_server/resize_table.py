@@ -2,9 +2,10 @@
 
 Nova carries a resize out in two acts. `resize` moves the server to a host with room for the new
 flavor, mostly another one, and keeps the old disk (VERIFY_RESIZE); `confirmResize` gives that up,
-`revertResize` goes back to it. What was asked for stands in Nova's record of acts, so that whoever
-looks, also after a takeover, asks for each act once. In VERIFY_RESIZE Nova shows no task, also
-while a confirmation is carried out, and a second one is refused (400).
+`revertResize` goes back to it. We never revert: the guest has run on the new disk since, perhaps for
+hours, and all that it has written would be lost. What was asked for stands in Nova's record of acts,
+so that whoever looks, also after a takeover, asks for each act once. In VERIFY_RESIZE Nova shows no
+task, also while a confirmation is carried out, and a second one is refused (400).
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 RESIZE: Final = "resize"
 CONFIRM: Final = "confirmResize"
 REVERT: Final = "revertResize"
-ACTS: Final = (RESIZE, CONFIRM, REVERT)
 VERIFY: Final = "VERIFY_RESIZE"
 
 
@@ -45,7 +45,6 @@ class Move(StrEnum):
     """Nothing has been asked for yet."""
     WAIT = "wait"
     CONFIRM = "confirm"
-    REVERT = "revert"
     DONE = "done"
     FAILED = "failed"
 
@@ -63,6 +62,7 @@ class Seen:
     confirm: Stage = Stage.NONE
     """Whoever asked for it: Nova itself does, where an operator has set a time for that."""
     revert: Stage = Stage.NONE
+    """Somebody else's, always."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(move=Move.WAIT, why="something is being done to it", idle=False),
     Row(
         move=Move.FAILED,
-        why="a resize that somebody else has asked for waits to be confirmed or reverted",
+        why="a resize that this update has not asked for waits to be confirmed or reverted",
         status=VERIFY,
         resize=_NONE,
     ),
@@ -116,12 +116,12 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(move=Move.WAIT, why="it is being reverted", status=VERIFY, revert=_ASKED),
     Row(
         move=Move.FAILED,
-        why="neither confirmed nor reverted: a person has to do one of them",
+        why="resized, and neither confirmed nor reverted",
         status=VERIFY,
         revert=_WRONG,
     ),
-    Row(move=Move.CONFIRM, why="resized, not confirmed yet", status=VERIFY, confirm=_NONE),
-    Row(move=Move.REVERT, why="the confirmation has failed", status=VERIFY, confirm=_WRONG),
+    Row(move=Move.CONFIRM, why="resized, to be confirmed", status=VERIFY, confirm=_NONE),
+    Row(move=Move.FAILED, why="resized, and not confirmed", status=VERIFY, confirm=_WRONG),
     Row(move=Move.WAIT, why="it is being confirmed", status=VERIFY),
     Row(move=Move.DONE, why="resized", fits=True),
     Row(move=Move.FAILED, why="the resize was reverted", revert=_ASKED | _WRONG),

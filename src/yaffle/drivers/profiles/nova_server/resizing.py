@@ -1,7 +1,9 @@
 """The flavor of a server that is updated: a resize of Nova's, confirmed once it has come about.
 
 The server is marked before the resize is asked for: in VERIFY_RESIZE and amid its tasks Nova takes
-no metadata. What is to be done next says `resize_table.py`. A server that was off stays off.
+no metadata. What is to be done next says `resize_table.py`. A server that was off stays off. The
+confirmation gives up the old disk: it is begun as the resize is, by a submit, and what cannot be
+confirmed is left to a person.
 """
 
 from __future__ import annotations
@@ -11,15 +13,13 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server import parts
-from yaffle.drivers.profiles.nova_server.acting import ask, newest
+from yaffle.drivers.profiles.nova_server.acting import ask, id_of_newest
 from yaffle.drivers.profiles.nova_server.freeing import for_verb
-from yaffle.drivers.profiles.nova_server.job import SETTLE_S, absent, done, failed, running
+from yaffle.drivers.profiles.nova_server.job import SETTLE_S, UNTOLD, absent, done, failed, running
 from yaffle.drivers.profiles.nova_server.judging import wrong_with
-from yaffle.drivers.profiles.nova_server.marks import mark_of
 from yaffle.drivers.profiles.nova_server.resize_table import (
     CONFIRM,
     RESIZE,
-    REVERT,
     VERIFY,
     Move,
     Record,
@@ -50,9 +50,11 @@ def wanted(job: Job) -> Size:
 
 
 def stands(job: Job, server: Server, mark: Mark | None) -> Progress:
-    """Say how far it is, and move it on: confirm what has come about, revert what cannot be."""
+    """Say how far it is; ABSENT where it is to be asked for, or to be confirmed."""
     size = wanted(job)
-    record = _record(job, server, mark or _older(server))
+    record = _record(job, server, mark)
+    if record is None:
+        return running(f"flavor: {UNTOLD}; {words_of(server)}")
     seen = Seen(
         status=server.status,
         idle=idle(server),
@@ -71,9 +73,7 @@ def stands(job: Job, server: Server, mark: Mark | None) -> Progress:
         case Move.ASK:
             return _unseen(job, mark, words)
         case Move.CONFIRM:
-            return _confirm(job, server)
-        case Move.REVERT:
-            return _revert(job, server, row.why)
+            return _to_confirm(job, words)
         case Move.FAILED:
             return _failed(job, server, record, row)
         case _:
@@ -81,17 +81,22 @@ def stands(job: Job, server: Server, mark: Mark | None) -> Progress:
 
 
 def begin(job: Job, server: Server) -> Progress:
-    """Mark the server and ask for the resize: never the one without the other."""
+    """Confirm the resize that `stands` has just called to be confirmed; else begin it.
+
+    Mark the server and ask for the resize: never the one without the other.
+    """
     size = wanted(job)
     if not idle(server):
         return for_verb(job, server, words_of(server))
-    if job.nova.acts(server.id) is None:
+    if server.status == VERIFY:
+        return _confirm(job, server)
+    acts = job.nova.acts(server.id)
+    if acts is None:
         return failed(
-            f"{job.op.kind}: flavor: Nova does not tell what is done to a server"
-            " (os-instance-actions): whose resize waits to be confirmed could not be known"
+            f"{job.op.kind}: flavor: {UNTOLD}: whose resize waits to be confirmed could not be known"
         )
     sent = job.of(RESIZE)
-    mark = replace(job.mark(before=newest(job, server)), kind=KIND)
+    mark = replace(job.mark(before=id_of_newest(acts)), kind=KIND)
     try:
         job.nova.mark(server.id, mark.written())
     except YaffleError:
@@ -103,18 +108,18 @@ def begin(job: Job, server: Server) -> Progress:
     return ask(sent, server, {"resize": {"flavorRef": size.id, "OS-DCF:diskConfig": disk}})
 
 
-def _older(server: Server) -> Mark | None:
-    """Return the mark of an earlier operation on this node whose resize was left unconfirmed."""
-    mark = mark_of(server.metadata) if server.status == VERIFY else None
-    return mark if mark is not None and mark.kind == KIND else None
+def _record(job: Job, server: Server, mark: Mark | None) -> Record | None:
+    """Return what Nova has recorded of our resize, with the events of each act.
 
-
-def _record(job: Job, server: Server, mark: Mark | None) -> Record:
-    """Return what Nova has recorded of our resize, with the events of each act."""
+    None: Nova does not tell. That may pass, and what we are not told is not somebody else's.
+    """
     if mark is None:
         return Record()
     nova = job.nova
-    found = record_of(nova.acts(server.id) or (), mark.before, nova.client.user_id)
+    acts = nova.acts(server.id)
+    if acts is None:
+        return None
+    found = record_of(acts, mark.before, nova.client.user_id)
     if not idle(server):
         return found
 
@@ -136,36 +141,33 @@ def _unseen(job: Job, mark: Mark | None, words: str) -> Progress:
     return absent(f"flavor: {words}")
 
 
-def _confirm(job: Job, server: Server) -> Progress:
+def _to_confirm(job: Job, words: str) -> Progress:
+    """Say whether a confirmation that Nova has no record of may still be on its way."""
     sent = job.of(CONFIRM)
     if sent.sent is not None and sent.waited_s(None) < SETTLE_S:
-        return running(f"its confirmation was asked for; {words_of(server)}")
+        return running(f"its confirmation was asked for; {words}")
+    return absent(f"flavor: {words}")
+
+
+def _confirm(job: Job, server: Server) -> Progress:
+    sent = job.of(CONFIRM)
     try:
         with sent.sending(server.id):
             answer = job.nova.do(server.id, {CONFIRM: None}, trace=job.trace)
     except (BadRequest, Conflict) as error:
         # Confirmed by somebody else this very moment, or it has to wait: the next look says.
-        return running(f"not confirmed yet: {error}")
+        return running(f"resized, and not confirmed yet: {error}")
     except Forbidden as error:
-        return _revert(job, server, str(error))
+        why = f"{job.op.kind}: flavor: resized, and not confirmed ({error})"
+        return failed(f"{why}: {_for_a_person(server)}")
     sent.accepted(server.id, answer.request_id)
     return running(f"resized, and confirmed ({answer.request_id})")
 
 
-def _revert(job: Job, server: Server, why: str) -> Progress:
-    """Go back to the old flavor, for the new one cannot be kept."""
-    sent = job.of(REVERT)
-    if sent.sent is not None and sent.waited_s(None) < SETTLE_S:
-        return running(f"its return was asked for; {words_of(server)}")
-    try:
-        with sent.sending(server.id):
-            answer = job.nova.do(server.id, {REVERT: None}, trace=job.trace)
-    except (BadRequest, Forbidden) as error:
-        return failed(f"{job.op.kind}: resized, but not confirmed ({why}), nor reverted ({error})")
-    except Conflict as error:
-        return running(f"not confirmed ({why}), and not reverted yet: {error}")
-    sent.accepted(server.id, answer.request_id)
-    return running(f"not confirmed ({why}): reverted ({answer.request_id})")
+def _for_a_person(server: Server) -> str:
+    return (
+        f"a person has to confirm or revert it (openstack server resize confirm|revert {server.id})"
+    )
 
 
 def _told(job: Job, server: Server, request_id: str) -> str:
@@ -181,4 +183,5 @@ def _failed(job: Job, server: Server, record: Record, row: Row) -> Progress:
     asked = (record.resize, record.confirm, record.revert)
     reasons = [_told(job, server, act.request_id) for act in asked if act and act.request_id]
     said = "; ".join([*filter(None, reasons), words_of(server)])
-    return failed(f"{job.op.kind}: flavor: {row.why}: {said}")
+    told = f"{job.op.kind}: flavor: {row.why}: {said}"
+    return failed(f"{told}: {_for_a_person(server)}" if server.status == VERIFY else told)

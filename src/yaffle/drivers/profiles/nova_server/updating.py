@@ -35,8 +35,9 @@ class Step:
     changes: Callable[[Job], bool]
     """Whether the new profile says otherwise than the old one."""
     stands: Callable[[Job, Server, Mark | None], Progress]
-    """How far it is, moved on where it has several acts; ABSENT: to be begun. The mark is its own."""
+    """How far it is; ABSENT: it, or its next act, is to be begun. The mark is its own."""
     begin: Callable[[Job, Server], Progress]
+    """Begin what `stands` has just said is to be begun."""
 
 
 def submit(job: Job) -> Progress:
