@@ -32,6 +32,8 @@ _DETAIL_MAX: Final = 300
 
 AnswerT = TypeVar("AnswerT")
 _Told_co = TypeVar("_Told_co", covariant=True)
+_Told = tuple[Seen, AnswerT | None, int]
+"""What an answer means, the answer, and how old it was when it was asked for, in µs."""
 
 
 class Read(Protocol[_Told_co]):
@@ -55,6 +57,8 @@ class Question(Generic[AnswerT]):
     timeout: str
     copy_of: Callable[[Target, AnswerT], OtherCopy | None] = lambda _target, _answer: None
     """The copy that an answer is about, where it is another than the one that was asked for."""
+    age_us_of: Callable[[AnswerT], int] = lambda _answer: 0
+    """How long before we asked an answer was asked for, by somebody else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +68,7 @@ class Asked(Generic[AnswerT]):
     seen: Seen
     at_us: int
     took_us: int
+    """Since the answer was asked for: by us, or by who asked in our place before."""
     answer: AnswerT | None = None
 
 
@@ -106,8 +111,8 @@ class Asker(Generic[AnswerT]):
             seen = await self._ask(batch, turns, until_s)
             at_us = self._clock.now_us()
             took_us = round((self._clock.monotonic_s() - started_s) * 1_000_000)
-            for place, (row, answer) in zip(places, seen, strict=True):
-                found[place] = Asked(seen=row, at_us=at_us, took_us=took_us, answer=answer)
+            for place, (row, answer, age_us) in zip(places, seen, strict=True):
+                found[place] = Asked(seen=row, at_us=at_us, took_us=took_us + age_us, answer=answer)
 
         async with asyncio.TaskGroup() as tasks:
             for places in _batches(targets):
@@ -116,7 +121,7 @@ class Asker(Generic[AnswerT]):
 
     async def _ask(
         self, batch: Sequence[Target], turns: asyncio.Semaphore, until_s: float
-    ) -> Sequence[tuple[Seen, AnswerT | None]]:
+    ) -> Sequence[_Told[AnswerT]]:
         """Ask for one batch; all of it fares alike when the call itself fails."""
         question, kind = self._question, batch[0].profile_type
         profile = self._profiles.get(kind)
@@ -139,7 +144,7 @@ class Asker(Generic[AnswerT]):
 
     async def _read(
         self, read: Read[AnswerT], batch: Sequence[Target], until_s: float
-    ) -> Sequence[tuple[Seen, AnswerT | None]]:
+    ) -> Sequence[_Told[AnswerT]]:
         left_s = max(0.01, until_s - self._clock.monotonic_s())
         answers = await read(batch, deadline_s=left_s)
         if len(answers) != len(batch):
@@ -149,7 +154,8 @@ class Asker(Generic[AnswerT]):
             return _all(
                 batch, "X-BUG", f"{kind} gave {len(answers)} answers for {len(batch)} nodes"
             )
-        return [(self._question.classify(answer), answer) for answer in answers]
+        question = self._question
+        return [(question.classify(a), a, max(0, int(question.age_us_of(a)))) for a in answers]
 
 
 def _batches(targets: Sequence[Target]) -> Iterator[Sequence[int]]:
@@ -162,8 +168,8 @@ def _batches(targets: Sequence[Target]) -> Iterator[Sequence[int]]:
             yield group[first : first + BATCH]
 
 
-def _all(batch: Sequence[Target], code: str, detail: str) -> Sequence[tuple[Seen, None]]:
-    return [((code, detail, ""), None)] * len(batch)
+def _all(batch: Sequence[Target], code: str, detail: str) -> Sequence[tuple[Seen, None, int]]:
+    return [((code, detail, ""), None, 0)] * len(batch)
 
 
 def observation(

@@ -124,6 +124,9 @@ class Reading:
     that was asked for, such facts as may change while it runs: the host that it is on."""
     stuck: bool = False
     """What the backend is doing to it moves no more: a failure, whatever `up` is."""
+    age_us: int = 0
+    """How long before it was asked for this was asked of the backend: of a list that was made for
+    somebody else. What it says may be as old as that, and nothing newer is proved by it."""
 
 
 class Actor(StrEnum):

@@ -7,14 +7,15 @@ everybody who has been waiting for it.
 
 A pass that takes longer than those have who asked for it goes on without them, and there is never a
 second one beside it: a list that we give up is still made by the cloud, and one more on top of it
-makes both slower, until it does nothing else. Its result is for whoever asks next, once.
+makes both slower, until it does nothing else. Its result is for those who ask next, once for each node,
+and says how old it is: nobody may take it for the word of now.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -57,6 +58,12 @@ class Snapshot:
     """The newest change in it, in Nova's words for a time."""
     copies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Ids of the servers that bear a node's mark, the oldest first."""
+    began_s: float = 0.0
+    """When it was begun to be asked for, monotonic: what it says may be as old as that."""
+    age_s: float = 0.0
+    """How long before its asker asked it was begun; 0 of one that was begun for its asker."""
+    late: bool = False
+    """Whether it came too late for who had begun it, and is handed on."""
 
     def copies_of(self, node_id: str) -> list[Listed]:
         """Return the servers that bear the mark of a node, the oldest first."""
@@ -127,75 +134,102 @@ class Census:
         """How many times its asker's time a pass may take."""
         self._late = False
         """Whether `_known` came when who had begun it waited no more."""
-        self._had: dict[str, int] = {}
-        """The late pass that each asker was given last: none is given twice to the same."""
+        self._had: set[str] = set()
+        """The nodes of which the late list has been read: of none twice, whoever asks."""
 
-    def take(self, nova: Nova, *, full: bool = False, who: str = "") -> Snapshot:
+    def take(
+        self,
+        nova: Nova,
+        *,
+        full: bool = False,
+        nodes: Collection[str] = (),
+        changes: bool = False,
+    ) -> Snapshot:
         """Return the servers as of after this call; raises what asking for them has raised.
 
-        `who` asks again and again: it gets a list that came too late for the last time, if there is
-        one, and not the same one twice.
+        `nodes`: what is read of, where that is asked for again and again. A list that came too late for
+        the last look will do then, if there is one and it was read for none of them: a second look at
+        what failed in the first, whoever else is in it, is another list. `changes`: what has changed
+        lately is to be added to what is known, in the time that is left, or CloudBusy is raised.
         """
+        asked_s = self._clock.monotonic_s()
         with self._changed:
-            if not full and (recent := self._recent() or self._belated(who)) is not None:
-                return recent
+            if not full and (known := self._known_for(nodes, asked_s)) is not None:
+                return known
             self._full_due = self._full_due or full
             wanted = self._begun + 1
             while self._running:
                 if not self._changed.wait(max(0.0, nova.client.left_s())):
                     raise CloudBusy("the list of servers was not there in time")
                 if self._over >= wanted:
+                    self._had.update(nodes)
                     return self._shared()
-                if not full and (recent := self._recent() or self._belated(who)) is not None:
-                    return recent
+                if not full and (known := self._known_for(nodes, asked_s)) is not None:
+                    return known
+            base = self._usable()
+            if changes and base is None:
+                raise CloudBusy("the list of servers is slow, and a new one would not be in time")
             self._begun += 1
-            mine, self._running = self._begun, True
-            known, self._full_due = self._usable(), False
-            began_s = self._clock.monotonic_s()
-            left_s = nova.client.left_s()
-            patience_s = max(left_s, min(PASS_S, left_s * self._stretch))
+            self._running, self._full_due = True, False
+        return self._made(nova, base, stretched=not changes, counted=bool(nodes))
+
+    def _made(
+        self, nova: Nova, base: Snapshot | None, *, stretched: bool, counted: bool
+    ) -> Snapshot:
+        """Make the pass that has been begun, as long as it may take; `counted`: what it says counts."""
+        began_s = self._clock.monotonic_s()
+        left_s = nova.client.left_s()
+        patience_s = max(left_s, min(PASS_S, left_s * (self._stretch if stretched else 1.0)))
         answer: Snapshot | YaffleError = CloudUnavailable("the list was given up", sent=False)
         try:
             with nova.client.patient(patience_s):
-                answer = self._pass(nova, known)
+                answer = self._pass(nova, base)
         except YaffleError as error:
             answer = error
         finally:
             with self._changed:
                 self._running = False
-                self._over, self._answer = mine, answer
+                self._over, self._answer = self._begun, answer
                 self._known = answer if isinstance(answer, Snapshot) else None
                 self._began_s = began_s
-                self._late = self._clock.monotonic_s() - began_s >= left_s
+                late = self._late = self._clock.monotonic_s() - began_s >= left_s
+                self._had.clear()
                 self._stretched(answer)
                 self._changed.notify_all()
         if isinstance(answer, YaffleError):
             raise answer
+        if late and counted:
+            # Its asker may still hear it by a hair, and would hear it again at the next look.
+            raise CloudBusy("the list of servers came too late for who had begun it")
         return answer
 
-    def _recent(self) -> Snapshot | None:
-        """Return the list that is known, if it was begun lately enough to be shared."""
-        age_s = self._clock.monotonic_s() - self._began_s
-        return self._known if age_s < self._shared_s else None
+    def _known_for(self, nodes: Collection[str], asked_s: float) -> Snapshot | None:
+        """Return the list that is known, with its age, if it is good enough for who asks about nodes."""
+        known = self._known
+        if known is None:
+            return None
+        age_s = max(0.0, asked_s - self._began_s)
+        if not self._late and self._clock.monotonic_s() - self._began_s < self._shared_s:
+            return replace(known, age_s=age_s)
+        return replace(known, age_s=age_s, late=True) if self._belated(nodes) else None
 
     def _stretched(self, answer: Snapshot | YaffleError) -> None:
         """Give the next pass more time where this one had too little."""
         if self._late:
             self._stretch = min(self._stretch * 2, PASS_S)
             return
-        self._had.clear()
         if isinstance(answer, Snapshot):
             self._stretch = 1.0
 
-    def _belated(self, who: str) -> Snapshot | None:
-        """Return the list that came too late for its asker, to each of those who ask regularly once."""
-        if not who or not self._late or self._running or self._known is None:
-            return None
+    def _belated(self, nodes: Collection[str]) -> bool:
+        """Whether the list came too late for its asker, and was read for none of these nodes."""
+        if not nodes or not self._late or self._running:
+            return False
         age_s = self._clock.monotonic_s() - self._began_s
-        if age_s > LATE_S or self._had.get(who) == self._over:
-            return None
-        self._had[who] = self._over
-        return self._known
+        if age_s > LATE_S or not self._had.isdisjoint(nodes):
+            return False
+        self._had.update(nodes)
+        return True
 
     def _shared(self) -> Snapshot:
         if isinstance(self._answer, YaffleError):
@@ -214,10 +248,11 @@ class Census:
         began_s = self._clock.monotonic_s()
         found = _pages(nova, since(known.newest) if known else "")
         if known is not None:
-            return updated(known, found)
+            return replace(updated(known, found), began_s=began_s)
         self._swept_s = began_s
         servers = {server.id: server for server in found if server.status != "DELETED"}
-        return gathered(servers, max((s.updated for s in found), default=""))
+        newest = max((s.updated for s in found), default="")
+        return replace(gathered(servers, newest), began_s=began_s)
 
 
 def _pages(nova: Nova, changed_since: str) -> list[Listed]:

@@ -38,6 +38,7 @@ class StatusDetector:
             error="ST-ERROR",
             timeout="ST-TIMEOUT",
             copy_of=copy_of,
+            age_us_of=lambda reading: reading.age_us,
         )
         self._asker = Asker(context, question)
 

@@ -104,6 +104,7 @@ class Reader:
             cannot="cannot be read",
             error="ST-ERROR",
             timeout="ST-TIMEOUT",
+            age_us_of=lambda reading: reading.age_us,
         )
         self._asker: Asker[Reading] = Asker(context, question)
 

@@ -30,8 +30,8 @@ def hosts(nova: Nova, census: Census, targets: Sequence[Target]) -> list[HostRea
         return []
     try:
         services = nova.services()
-        who = f"hosts {targets[0].node_id}"
-        snapshot = census.take(nova, who=who) if len(targets) > 1 else None
+        # Never a late one: a host that has come back since would be lost, and all nodes on it.
+        snapshot = census.take(nova) if len(targets) > 1 else None
     except YaffleError as error:
         return [_unclear(str(error)) for _ in targets]
     found: list[HostReading] = []

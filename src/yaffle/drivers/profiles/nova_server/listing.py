@@ -22,7 +22,7 @@ def present(nova: Nova, census: Census, *, groups: bool) -> list[Present]:
 
     Raises what asking for them has raised.
     """
-    found = census.take(nova, who="present").servers.values()
+    found = census.take(nova, nodes=("present",)).servers.values()
     group_of = {ident: g for g in nova.server_groups() for ident in g.members} if groups else {}
     ordered = sorted(found, key=lambda s: (s.created, s.id))
     return [_present(server, group_of.get(server.id)) for server in ordered]

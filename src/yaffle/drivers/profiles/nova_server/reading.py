@@ -40,7 +40,9 @@ def read(
         if len(targets) == 1 and targets[0].physical_id:
             snapshot = None
         else:
-            snapshot = census.take(nova, who=f"read {targets[0].node_id}")
+            # Who asks about one is about to act upon it.
+            nodes = [target.node_id for target in targets] if len(targets) > 1 else ()
+            snapshot = census.take(nova, nodes=nodes)
     except YaffleError as error:
         return [unclear(target, str(error)) for target in targets]
     return _Reader(nova, census, tasks, snapshot, project).read(targets)
@@ -80,6 +82,8 @@ class _Reader:
         self._snapshot = snapshot
         self._project = project
         self._shown = 0
+        self._no_list: YaffleError | None = None
+        """Why there is no list that is fresh."""
 
     def read(self, targets: Sequence[Target]) -> list[Reading]:
         return [self._one(target) for target in targets]
@@ -95,7 +99,7 @@ class _Reader:
         if why := foreign(target.attributes, self._project):
             return unclear(target, why)
         if self._snapshot is not None and ident in self._snapshot.servers:
-            return self._of(self._snapshot.servers[ident], target)
+            return self._listed(self._snapshot, ident, target)
         if ident:
             if not self._may_ask():
                 return unclear(target, "missing in the list, and not yet asked for by itself")
@@ -107,6 +111,11 @@ class _Reader:
 
     def _may_ask(self) -> bool:
         return self._shown < SHOWN_MAX and self._nova.client.left_s() >= _LEFT_MIN_S
+
+    def _listed(self, snapshot: Snapshot, ident: str, target: Target) -> Reading:
+        """Return what a list says, which is as old as that."""
+        found = self._of(snapshot.servers[ident], target)
+        return replace(found, age_us=round(snapshot.age_s * 1_000_000))
 
     def _of(self, server: Listed, target: Target) -> Reading:
         """Return what a server says of its node, whose task may move no more."""
@@ -128,13 +137,13 @@ class _Reader:
     def _absent(self, target: Target) -> Reading:
         """Read a node whose copy, if it had one, Nova does not know; another one may bear its mark.
 
-        A request for it may have been given up and have made one all the same.
+        A request for it may have been given up and have made one all the same: so a list that came late
+        does not say it.
         """
-        if self._snapshot is None:
-            self._snapshot = self._census.take(self._nova)
-        copies = self._snapshot.copies_of(target.node_id)
+        snapshot = self._fresh()
+        copies = snapshot.copies_of(target.node_id)
         if copies:
-            return self._of(copies[-1], target)
+            return self._listed(snapshot, copies[-1].id, target)
         detail = (
             f"Nova knows no server {target.physical_id}"
             if target.physical_id
@@ -147,7 +156,22 @@ class _Reader:
             detail=detail,
             physical_id=target.physical_id,
             event=GONE.event,
+            age_us=round(snapshot.age_s * 1_000_000),
         )
+
+    def _fresh(self) -> Snapshot:
+        """Return a list that is not late; raises why there is none, and asks for it only once."""
+        if self._no_list is not None:
+            raise self._no_list
+        if self._snapshot is None or self._snapshot.late:
+            late = self._snapshot is not None
+            try:
+                # The readings of all others wait for it: no longer than their asker does.
+                self._snapshot = self._census.take(self._nova, changes=late)
+            except YaffleError as error:
+                self._no_list = error
+                raise
+        return self._snapshot
 
 
 def stands_on(server: Listed) -> Mapping[str, object] | None:
