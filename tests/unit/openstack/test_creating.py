@@ -72,7 +72,7 @@ class Nova:
 class Census:
     """The list of that Nova's servers."""
 
-    def take(self, nova: Nova, *, full: bool = False) -> Snapshot:
+    def take(self, nova: Nova, *, full: bool, after_s: float) -> Snapshot:
         if nova.hangs:
             raise CloudUnavailable("no list", sent=False)
         known = {

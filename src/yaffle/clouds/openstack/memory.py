@@ -20,6 +20,9 @@ KEPT: Final = 4096
 THERE_S: Final = 30.0
 """Longer than the engine repeats a question: of a slow cloud each call learns a part, and none of it
 may be forgotten before the last; and a storm asks once."""
+TRYING_S: Final = 8.0
+"""Who has not tried for so long begins to try anew: another engine may have been at it meanwhile. It
+is longer than a call of the engine and the pause after it, and shorter than a lease."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +78,8 @@ class Memory:
     there: Names = field(default_factory=lambda: Names(kept_s=THERE_S))
     """What was found to be there a moment ago, of what servers are made of: never that it is not."""
     _sent: OrderedDict[OperationId, Sent] = field(default_factory=OrderedDict)
+    _tried: OrderedDict[OperationId, tuple[float, float]] = field(default_factory=OrderedDict)
+    """When each operation was tried, without a pause since, for the first time and for the last."""
     _underway: set[OperationId] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -90,6 +95,18 @@ class Memory:
         """Return the newest request of an operation."""
         with self._lock:
             return self._sent.get(operation_id)
+
+    def trying(self, operation_id: OperationId, now_s: float) -> float:
+        """Note that an operation is tried; return since when it has been, monotonic."""
+        with self._lock:
+            first_s, last_s = self._tried.get(operation_id, (now_s, now_s))
+            if now_s - last_s > TRYING_S:
+                first_s = now_s
+            self._tried[operation_id] = first_s, now_s
+            self._tried.move_to_end(operation_id)
+            while len(self._tried) > KEPT:
+                self._tried.popitem(last=False)
+            return first_s
 
     def may_have_arrived(self, operation_id: OperationId) -> bool:
         """Whether a request of that operation was sent that was not refused."""

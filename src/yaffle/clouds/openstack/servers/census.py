@@ -127,6 +127,8 @@ class Census:
         self._answer: Snapshot | YaffleError | None = None
         self._known: Snapshot | None = None
         self._swept_s = 0.0
+        self._swept: Snapshot | None = None
+        """What the last full sweep has found that came to an end."""
         self._began_s = 0.0
         """When the pass began that `_known` is of."""
         self._full_due = True
@@ -142,6 +144,7 @@ class Census:
         nova: Nova,
         *,
         full: bool = False,
+        after_s: float | None = None,
         nodes: Collection[str] = (),
         changes: bool = False,
     ) -> Snapshot:
@@ -149,11 +152,14 @@ class Census:
 
         `nodes`: what is read of, where that is asked for again and again. A list that came too late for
         the last look will do then, if there is one and it was read for none of them: a second look at
-        what failed in the first, whoever else is in it, is another list. `changes`: what has changed
+        what failed in the first, whoever else is in it, is another list. `full` wants all of it anew; a
+        full sweep that was begun at `after_s` (monotonic) or later will do. `changes`: what has changed
         lately is to be added to what is known, in the time that is left, or CloudBusy is raised.
         """
         asked_s = self._clock.monotonic_s()
         with self._changed:
+            if full and (swept := self._swept_since(after_s)) is not None:
+                return swept
             if not full and (known := self._known_for(nodes, asked_s)) is not None:
                 return known
             self._full_due = self._full_due or full
@@ -164,6 +170,8 @@ class Census:
                 if self._over >= wanted:
                     self._had.update(nodes)
                     return self._shared()
+                if full and (swept := self._swept_since(after_s)) is not None:
+                    return swept
                 if not full and (known := self._known_for(nodes, asked_s)) is not None:
                     return known
             base = self._usable()
@@ -213,6 +221,13 @@ class Census:
             return replace(known, age_s=age_s)
         return replace(known, age_s=age_s, late=True) if self._belated(nodes) else None
 
+    def _swept_since(self, after_s: float | None) -> Snapshot | None:
+        """Return the last full sweep, if it was begun then or later; an old one proves nothing."""
+        swept = self._swept
+        if after_s is None or swept is None or swept.began_s < after_s:
+            return None
+        return swept if self._clock.monotonic_s() - swept.began_s <= LATE_S else None
+
     def _stretched(self, answer: Snapshot | YaffleError) -> None:
         """Give the next pass more time where this one had too little."""
         if self._late:
@@ -252,7 +267,8 @@ class Census:
         self._swept_s = began_s
         servers = {server.id: server for server in found if server.status != "DELETED"}
         newest = max((s.updated for s in found), default="")
-        return replace(gathered(servers, newest), began_s=began_s)
+        self._swept = replace(gathered(servers, newest), began_s=began_s)
+        return self._swept
 
 
 def _pages(nova: Nova, changed_since: str) -> list[Listed]:

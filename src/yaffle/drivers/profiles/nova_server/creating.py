@@ -89,15 +89,17 @@ def _known(job: Job) -> Progress | None:
         return _stands(job, _one_of(job, twins) if twins else sent.ident)
     if job.waited_s(None) < SETTLE_S:
         ours = [server for server in _copies(job) if job.marked(server)]
-        if not ours:
-            return running("asked for, no answer, and nothing to be seen of it yet")
+        if ours:
+            return _stands(job, _one_of(job, ours))
+        return running("asked for, no answer, and nothing to be seen of it yet")
     return None
 
 
 def _copies(job: Job) -> list[Listed]:
     """Return every server that is or may be a copy of the node."""
     try:
-        snapshot = job.census.take(job.nova, full=True)
+        # Where a list takes longer than a call may, the next call goes by it.
+        snapshot = job.census.take(job.nova, full=True, after_s=job.since_s(SETTLE_S))
     except CloudUnavailable:
         job.still_away()
         raise

@@ -60,7 +60,7 @@ def _every(job: Job, *, act: bool) -> Progress:
 
 
 def _marked(job: Job) -> list[str]:
-    snapshot = job.census.take(job.nova, full=True)
+    snapshot = job.census.take(job.nova, full=True, after_s=job.since_s())
     return [server.id for server in snapshot.copies_of(job.target.node_id)]
 
 

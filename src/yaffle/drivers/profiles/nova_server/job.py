@@ -149,6 +149,18 @@ class Job:
         sent = self.memory.of(self._key)
         return sent is not None and sent.refused
 
+    def since_s(self, settle_s: float = 0.0) -> float:
+        """Return when a list must have been begun, at the earliest, to say what there is; monotonic.
+
+        Since this process first tried the operation it alone has been at it. What it has sent itself
+        may appear until `settle_s` later.
+        """
+        first_s = self.memory.trying(self.operation_id, self.clock.monotonic_s())
+        last = self.memory.of(self._key)
+        if last is None:
+            return first_s
+        return max(first_s, last.at_s + (0.0 if last.refused else settle_s))
+
     def waited_s(self, mark: Mark | None) -> float:
         """Return for how long nothing has been seen of what was begun."""
         sent = self.sent

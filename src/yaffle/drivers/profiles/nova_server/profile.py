@@ -277,6 +277,8 @@ class NovaServer:
             return failed(f"{self.type} has no operation {op.kind}")
 
         def work(nova: Nova, census: Census) -> Progress:
+            # Also while an earlier call waits for a list: it is the same try.
+            self._memory.trying(operation_id, self._clock.monotonic_s())
             with self._memory.alone(operation_id) as mine:
                 if not mine:
                     return running("an earlier request for it is still on its way")
