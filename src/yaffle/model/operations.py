@@ -65,7 +65,8 @@ class ProgressState(StrEnum):
     DONE = "done"
     FAILED = "failed"
     ABSENT = "absent"
-    """The target bears no trace of that operation id: it was never submitted, or was superseded."""
+    """The target bears no trace of that operation id, or not of its next part: it was never submitted,
+    was superseded, or is to be submitted again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,8 +61,9 @@ class Profile(Protocol):
     ) -> Progress:
         """Read from the target how far that operation is; ABSENT when it bears no trace of it.
 
-        Works in a process that never saw the submit: this is how a successor reconciles. A driver
-        whose operation has several phases moves it along here.
+        Works in a process that never saw the submit: this is how a successor reconciles. Where
+        the next part of an operation is due that somebody may have to stop, a profile that promises
+        DEDUPLICATES says ABSENT, and is submitted to again: a submit is guarded, a poll is not.
         """
         ...
 

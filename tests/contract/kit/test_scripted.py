@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import pytest
 
@@ -148,9 +151,46 @@ class Doubles(ScriptedProfile):
         return await super().submit(op, **rest)
 
 
+class InParts(ScriptedProfile):
+    """A good driver: DELETE has a second part, and is to be submitted again for it."""
+
+    begun: ClassVar[Counter[str]] = Counter()
+    parts: ClassVar[float] = 2
+
+    async def submit(self, op: Operation, **rest: Any) -> Progress:
+        if op.kind != "DELETE":
+            return await super().submit(op, **rest)
+        self.begun[rest["operation_id"]] += 1
+        if self.begun[rest["operation_id"]] < self.parts:
+            return Progress(state=ProgressState.RUNNING, detail="the first part")
+        return await super().submit(op, **rest)
+
+    async def poll(self, op: Operation, **rest: Any) -> Progress:
+        if 0 < self.begun[rest["operation_id"]] < self.parts:
+            return Progress(state=ProgressState.ABSENT)
+        return await super().poll(op, **rest)
+
+
+class NeverDone(InParts):
+    """A bad driver: there is always another part."""
+
+    parts = math.inf
+
+
+def test_what_asks_to_be_submitted_again_is() -> None:
+    async def story() -> None:
+        b = Bench()
+        make = partial(InParts, b.world, b.plan)
+        await check_profile(make, SPEC, clock=b.clock, hang=b.hang("*"))
+
+    run_virtual(story)
+    assert 2 in InParts.begun.values()
+
+
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
+        (NeverDone, "no end within"),
         (Sweeps, "DELETE of an older copy touched the present one"),
         (Repeats, "the same operation id must act once"),
         (Sleeps, "read did not come back"),

@@ -14,6 +14,7 @@ from yaffle.model.operations import (
     OperationKind,
     Progress,
     ProgressState,
+    Promise,
     on_the_wire,
 )
 from yaffle.ports import Adopting, Describing
@@ -125,13 +126,16 @@ async def _do(
     params: Mapping[str, object],
 ) -> Progress:
     op = Operation(kind=kind, target=target, params=params, timeout_s=PATIENCE_S)
-    first = await bounded(
-        clock, kind, lambda s: make().submit(op, operation_id=ident, deadline_s=s)
-    )
+
+    async def submit() -> Progress:
+        return await bounded(
+            clock, kind, lambda s: make().submit(op, operation_id=ident, deadline_s=s)
+        )
 
     async def poll() -> Progress:
         return await bounded(
             clock, kind, lambda s: make().poll(op, operation_id=ident, deadline_s=s)
         )
 
-    return await followed(clock, first, poll, PATIENCE_S)
+    repeatable = Promise.DEDUPLICATES in make().promises
+    return await followed(clock, submit, poll, PATIENCE_S, repeatable=repeatable)

@@ -101,9 +101,12 @@ class _Bench:
     async def do(self, kind: str, target: Target, ident: OperationId | None = None) -> Progress:
         """Submit, and poll with instances that never saw the submit."""
         name = ident or new_id()
-        first = await self.submit(kind, target, name)
         return await followed(
-            self.clock, first, lambda: self.poll(kind, target, name), self.patience_s
+            self.clock,
+            lambda: self.submit(kind, target, name),
+            lambda: self.poll(kind, target, name),
+            self.patience_s,
+            repeatable=Promise.DEDUPLICATES in self.make().promises,
         )
 
 

@@ -49,12 +49,24 @@ async def bounded(
 
 
 async def followed(
-    clock: Clock, first: Progress, poll: Callable[[], Awaitable[Progress]], patience_s: float
+    clock: Clock,
+    submit: Callable[[], Awaitable[Progress]],
+    poll: Callable[[], Awaitable[Progress]],
+    patience_s: float,
+    *,
+    repeatable: bool,
 ) -> Progress:
-    """Poll until the operation has ended."""
-    done, end_s = first, clock.monotonic_s() + patience_s
+    """Submit, and poll until the operation has ended, as an engine does.
+
+    `repeatable`: the driver promises DEDUPLICATES. What it says ABSENT of is then submitted again, for
+    this is how a profile asks to be let begin the next part of an operation.
+    """
+    end_s = clock.monotonic_s() + patience_s
+    done = await submit()
     while done.state is ProgressState.RUNNING:
         assert clock.monotonic_s() < end_s, f"no end within {patience_s:g} s: {done.detail}"
         await clock.sleep(0.05)
         done = await poll()
+        if done.state is ProgressState.ABSENT and repeatable:
+            done = await submit()
     return done

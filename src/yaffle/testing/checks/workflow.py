@@ -31,17 +31,22 @@ async def check_workflow(
         f"a workflow that nobody started must be ABSENT, not {unknown.state}"
     )
     ident, before = new_id(), runs()
-    first = await _submit(make(), clock, name, params, target, ident)
-    done = await followed(
-        clock, first, lambda: _poll(make(), clock, name, target, ident), patience_s
-    )
+    repeatable = Promise.DEDUPLICATES in make().promises
+
+    async def followed_to_its_end() -> Progress:
+        return await followed(
+            clock,
+            lambda: _submit(make(), clock, name, params, target, ident),
+            lambda: _poll(make(), clock, name, target, ident),
+            patience_s,
+            repeatable=repeatable,
+        )
+
+    done = await followed_to_its_end()
     assert done.state is ProgressState.DONE, f"the workflow failed: {done.detail}"
     assert runs() == before + 1, f"it ran {runs() - before} times"
-    if Promise.DEDUPLICATES in make().promises:
-        again = await _submit(make(), clock, name, params, target, ident)
-        again = await followed(
-            clock, again, lambda: _poll(make(), clock, name, target, ident), patience_s
-        )
+    if repeatable:
+        again = await followed_to_its_end()
         assert again.state is ProgressState.DONE, "the same operation id has the same end"
         assert runs() == before + 1, "the same operation id must act once"
 
