@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ from lab.openstack import Credentials
 from lab.openstack.plan import Plan
 from lab.openstack.templates import ADMIN_PASSWORD
 from tests.openstack.clients import environment
+from tests.openstack.cloud import Cloud
 from tests.openstack.registering import Region
 
 HERE: Final = Path(__file__).resolve().parent
@@ -69,6 +71,27 @@ def expected() -> Mapping[str, str]:
     """Return the tests that fail, each with the reason."""
     groups = tomllib.loads(EXPECTED.read_text())["fails"]
     return {name: group["why"] for group in groups for name in group["tests"]}
+
+
+@contextmanager
+def provided(cloud: Cloud) -> Iterator[None]:
+    """Give the project that Yaffle acts in, and no other, the flavor and the image of an update."""
+    admin, mine = cloud.lab.api, cloud.api
+    wanted: dict[str, object] = {"name": "new_flavor", "ram": 128, "vcpus": 1, "disk": 1}
+    private = {**wanted, "os-flavor-access:is_public": False}
+    flavor = admin.call("POST", "compute", "/flavors", {"flavor": private})["flavor"]["id"]
+    try:
+        access = {"addTenantAccess": {"tenant": cloud.credentials.project_id}}
+        admin.call("POST", "compute", f"/flavors/{flavor}/action", access)
+        wanted = {"name": "new_image", "disk_format": "raw", "container_format": "bare"}
+        image = mine.call("POST", "image", "/images", wanted)["id"]
+        try:
+            mine.call("PUT", "image", f"/images/{image}/file", b"new image" * 64)
+            yield
+        finally:
+            mine.call("DELETE", "image", f"/images/{image}")
+    finally:
+        admin.call("DELETE", "compute", f"/flavors/{flavor}")
 
 
 def configure(plan: Plan, region: Region, who: Credentials, root: Path) -> None:

@@ -26,6 +26,7 @@ FEW: Final = (
     "build_info.test_build_info",
     "clusters.test_cluster_action_negative",
     "clusters.test_cluster_resize.TestClusterResizeNegativeInvalidResizeParams",
+    "nodes.test_node_update_profile",
     "policies.test_policy_create_negative",
     "profile_types.test_profile_type_list",
     "services.test_services_list",
@@ -41,7 +42,10 @@ def tempest(lab: Lab, heat: str, cloud: Cloud, tmp_path: Path) -> Iterator[Path]
     assert heat  # some of its nodes are stacks
     who = lab.project()
     try:
-        with serving_cloud(cloud, tmp_path, f"tempest-{who.project}") as (_, region):
+        with (
+            plugin.provided(cloud),
+            serving_cloud(cloud, tmp_path, f"tempest-{who.project}") as (_, region),
+        ):
             plugin.configure(lab.plan, region, who, tmp_path)
             yield tmp_path
     finally:

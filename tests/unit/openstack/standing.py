@@ -76,10 +76,12 @@ class Nova:
         elif self.loses:
             self.server = replace(self.server, task_state="deleting")
         else:
-            self.server = None
             ended = Event(event="compute_terminate_instance", result="Success", host="cmp1")
+            nowhere = self.server.host_status == ""
+            events = [] if nowhere else [ended]
             assert self.record is not None
-            self.record.insert(0, Action(action="delete", request_id="r-d", events=[ended]))
+            self.record.insert(0, Action(action="delete", request_id="r-d", events=events))
+            self.server = None
         return type("Answer", (), {"request_id": "r-d"})
 
     def do(self, ident: str, body: Mapping[str, Any], **_: object) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from yaffle.clouds.openstack.servers.documents import Action, Event, Fault
-from yaffle.clouds.openstack.servers.ending import proof
 from yaffle.drivers.profiles.nova_server.documents import Server
 from yaffle.drivers.profiles.nova_server.job import SETTLE_S
 from yaffle.drivers.profiles.nova_server.judging import act_after, build_failed, judge
@@ -94,61 +93,3 @@ def test_which_act_is_the_one_that_the_mark_announced(
 ) -> None:
     seen = act_after(listed, "reboot", before, "me")
     assert (seen.request_id if seen else None) == found
-
-
-def record(action: str, *events: tuple[str, str | None], hidden: bool = False) -> Action:
-    told = [Event(event=name, result=result, host="h1") for name, result in events]
-    return Action(action=action, request_id="r", events=None if hidden else told)
-
-
-BUILT = record("create", ("compute__do_build_and_run_instance", "Success"))
-ENDED = ("compute_terminate_instance", "Success")
-SOFT = ("compute_soft_delete_instance", "Success")
-
-
-@pytest.mark.parametrize(
-    ("listed", "proved"),
-    [
-        pytest.param([record("delete", ENDED), BUILT], True, id="its host ended it"),
-        pytest.param([record("delete"), BUILT], False, id="nova forgot it without its host"),
-        pytest.param([BUILT], False, id="forgotten, and nobody says how"),
-        pytest.param([record("delete", (ENDED[0], None)), BUILT], None, id="not ended yet"),
-        pytest.param([record("delete", (ENDED[0], "Error")), BUILT], False, id="host failed"),
-        pytest.param([record("delete"), record("create")], True, id="never built"),
-        pytest.param([record("delete"), record("shelveOffload"), BUILT], True, id="shelved"),
-        pytest.param([record("delete", hidden=True)], True, id="not shown to us"),
-        pytest.param([], True, id="nothing known"),
-        pytest.param(
-            [record("delete"), record("create", ("compute__do_build_and_run_instance", "Error"))],
-            True,
-            id="no host could build it",
-        ),
-        pytest.param(
-            [record("delete"), record("create", ("compute__do_build_and_run_instance", None))],
-            False,
-            id="its host died while building it",
-        ),
-        pytest.param(
-            [
-                record("delete"),
-                record("rebuild", hidden=True),
-                record("create", ("compute__do_build_and_run_instance", "Error")),
-            ],
-            False,
-            id="not built, then rebuilt",
-        ),
-        pytest.param([record("delete", SOFT), BUILT], True, id="switched off to be deleted"),
-        pytest.param(
-            [record("delete"), record("restore"), record("delete", SOFT), BUILT],
-            False,
-            id="deleted softly, restored, then forgotten",
-        ),
-        pytest.param(
-            [record("delete"), record("unshelve"), record("shelveOffload"), BUILT],
-            False,
-            id="shelved, and unshelved",
-        ),
-    ],
-)
-def test_what_a_deletion_proves(listed: list[Action], proved: bool | None) -> None:
-    assert proof(listed)[0] is proved

@@ -36,6 +36,8 @@ class Sent:
     """Nova's own id of it; empty while it is not known to have been accepted."""
     host: str = ""
     """Where the server was, as far as we were told."""
+    given_up: bool = False
+    """Nova had given up building the server before this was asked for."""
     refused: bool = False
     """It never arrived, or Nova would not have it: there is nothing to wait for."""
     again: bool = False

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from yaffle.clouds.openstack.servers.ending import proof, with_events
+from yaffle.clouds.openstack.servers.ending import given_up, proof, with_events
 from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server.freeing import DELETING, MOVING, at_work, for_deletion
 from yaffle.drivers.profiles.nova_server.job import (
@@ -92,7 +92,7 @@ def _begun(job: Job, server: Server, stuck: Stuck | None) -> Progress:
     if stuck is not None and (refused := for_deletion(job, server, stuck)):
         return refused
     force = job.op.kind == KILL or server.status == "SOFT_DELETED"
-    with job.sending(ident, host=server.host or ""):
+    with job.sending(ident, host=server.host or "", given_up=given_up(server)):
         answer = job.nova.delete(ident, force=force, trace=job.trace)
     job.tasks.forget(ident)
     job.accepted(ident, answer.request_id, host=server.host or "")
@@ -135,7 +135,8 @@ def ended(job: Job, ident: str) -> Progress:
     if acts is None:
         return _proved(job, f"Nova knows no server {ident}, and nothing that was done to one")
     looked = with_events(acts, lambda request: job.nova.act(ident, request))
-    verdict, detail = proof(looked)
+    sent = job.sent
+    verdict, detail = proof(looked, given_up=sent is not None and sent.given_up)
     if verdict is None:
         return running(f"server {ident}: {detail}")
     if verdict:

@@ -96,10 +96,13 @@ class Job:
         return mark if mark is not None and mark.operation_id == str(self.operation_id) else None
 
     @contextmanager
-    def sending(self, ident: str = "", *, host: str = "") -> Iterator[None]:
+    def sending(
+        self, ident: str = "", *, host: str = "", given_up: bool = False
+    ) -> Iterator[None]:
         """Remember that something is being sent; and if it is certain that nothing came of it, that."""
         now_s, again = self.clock.monotonic_s(), self.sent is not None
-        self._note(Sent(at_s=now_s, ident=ident, host=host, again=again))
+        sent = Sent(at_s=now_s, ident=ident, host=host, given_up=given_up, again=again)
+        self._note(sent)
         try:
             yield
         except YaffleError as error:
@@ -118,6 +121,7 @@ class Job:
             ident=ident,
             request_id=request_id,
             host=host,
+            given_up=self.sent is not None and self.sent.given_up,
             again=self.sent is not None and self.sent.again,
         )
         self._note(sent)

@@ -1,0 +1,133 @@
+"""When the guest of a server that Nova has forgotten has ended: every record that matters."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from tests.unit.openstack.standing import Nova, World, of
+
+from yaffle.clouds.openstack.servers.documents import Action, Event, Fault, Listed
+from yaffle.clouds.openstack.servers.ending import given_up, proof
+from yaffle.drivers.profiles.nova_server import deleting
+from yaffle.model.operations import ProgressState
+
+
+def record(action: str, *events: tuple[str, str | None], hidden: bool = False) -> Action:
+    told = [Event(event=name, result=result, host="h1") for name, result in events]
+    return Action(action=action, request_id="r", events=None if hidden else told)
+
+
+BUILT = record("create", ("compute__do_build_and_run_instance", "Success"))
+ENDED = ("compute_terminate_instance", "Success")
+SOFT = ("compute_soft_delete_instance", "Success")
+
+
+@pytest.mark.parametrize(
+    ("listed", "proved"),
+    [
+        pytest.param([record("delete", ENDED), BUILT], True, id="its host ended it"),
+        pytest.param([record("delete"), BUILT], False, id="nova forgot it without its host"),
+        pytest.param([BUILT], False, id="forgotten, and nobody says how"),
+        pytest.param([record("delete", (ENDED[0], None)), BUILT], None, id="not ended yet"),
+        pytest.param([record("delete", (ENDED[0], "Error")), BUILT], False, id="host failed"),
+        pytest.param([record("delete"), record("create")], True, id="never built"),
+        pytest.param([record("delete"), record("shelveOffload"), BUILT], True, id="shelved"),
+        pytest.param([record("delete", hidden=True)], True, id="not shown to us"),
+        pytest.param([], True, id="nothing known"),
+        pytest.param(
+            [record("delete"), record("create", ("compute__do_build_and_run_instance", "Error"))],
+            True,
+            id="no host could build it",
+        ),
+        pytest.param(
+            [record("delete"), record("create", ("compute__do_build_and_run_instance", None))],
+            False,
+            id="its host died while building it",
+        ),
+        pytest.param(
+            [
+                record("delete"),
+                record("rebuild", hidden=True),
+                record("create", ("compute__do_build_and_run_instance", "Error")),
+            ],
+            False,
+            id="not built, then rebuilt",
+        ),
+        pytest.param([record("delete", SOFT), BUILT], True, id="switched off to be deleted"),
+        pytest.param(
+            [record("delete"), record("restore"), record("delete", SOFT), BUILT],
+            False,
+            id="deleted softly, restored, then forgotten",
+        ),
+        pytest.param(
+            [record("delete"), record("unshelve"), record("shelveOffload"), BUILT],
+            False,
+            id="shelved, and unshelved",
+        ),
+    ],
+)
+def test_what_a_deletion_proves(listed: list[Action], proved: bool | None) -> None:
+    assert proof(listed)[0] is proved
+
+
+ERROR = Listed(id="s", status="ERROR", host_status="", fault=Fault(message="Build aborted: disk"))
+UNCLEAN = "Build of instance s aborted: Could not clean up failed build, not rescheduling"
+
+
+@pytest.mark.parametrize(
+    ("server", "found"),
+    [
+        pytest.param(ERROR, True, id="its host has let go of it"),
+        pytest.param(replace(ERROR, status="BUILD"), False, id="it is still being built"),
+        pytest.param(replace(ERROR, host="h1", host_status="UP"), False, id="a host has it"),
+        pytest.param(replace(ERROR, host_status=None), False, id="hosts are not shown to us"),
+        pytest.param(replace(ERROR, launched_at="2026-11-21"), False, id="it once ran"),
+        pytest.param(replace(ERROR, fault=Fault(message=UNCLEAN)), False, id="not removed"),
+    ],
+)
+def test_what_nova_has_given_up(server: Listed, found: bool) -> None:
+    assert given_up(server) is found
+
+
+@pytest.mark.parametrize(
+    ("listed", "proved"),
+    [
+        pytest.param([record("delete"), BUILT], True, id="nothing else was done to it"),
+        pytest.param(
+            [record("delete"), record("create", ("compute__do_build_and_run_instance", None))],
+            False,
+            id="a host is building it",
+        ),
+        pytest.param([record("delete"), record("rebuild"), BUILT], False, id="and then rebuilt"),
+        pytest.param([BUILT], True, id="its deletion is on no record"),
+    ],
+)
+def test_what_the_deletion_of_what_was_given_up_proves(
+    listed: list[Action],
+    proved: bool,
+) -> None:
+    assert proof(listed, given_up=True)[0] is proved
+
+
+def aborted(host_status: str | None) -> Nova:
+    """A Nova with a server whose build was given up; its host's event says Success all the same."""
+    built = replace(BUILT, request_id="r-c")
+    return Nova(replace(of(None, "ERROR", power=0), host_status=host_status), record=[built])
+
+
+@pytest.mark.parametrize("kind", ["KILL", "DELETE"])
+def test_what_was_given_up_is_deleted_without_a_host(kind: str) -> None:
+    world = World(aborted(""))
+    assert world.do(deleting.submit, kind).state is ProgressState.RUNNING
+    ended = world.do(deleting.poll, kind)
+    assert ended.state is ProgressState.DONE
+    assert "no host had ever built it" in ended.detail
+
+
+def test_who_has_not_seen_it_given_up_takes_nothing_for_a_proof() -> None:
+    world = World(aborted(""))
+    world.do(deleting.submit, "KILL")
+    world.taken_over()
+    ended = world.do(deleting.poll, "KILL")
+    assert ended.state is ProgressState.FAILED
+    assert "its host has never confirmed that the guest has ended" in ended.detail
