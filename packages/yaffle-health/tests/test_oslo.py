@@ -106,7 +106,7 @@ def test_reset_forgets_the_items_and_keeps_the_listener(
     assert view(target).status is Status.PASS
     assert hc.endpoint is before
     text = (tmp_path / "nova.conf").read_text().replace("a.sock", "b.sock")
-    (tmp_path / "nova.conf").write_text(text.replace("100", "7"))
+    (tmp_path / "nova.conf").write_text(text.replace("ttl = 100", "ttl = 7"))
     conf.reload_config_files()
     hc.reset()
     assert hc.manager.ttl_s == 7
