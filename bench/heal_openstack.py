@@ -144,10 +144,11 @@ def copy_of(server: Server) -> str:
 
 
 def is_well(server: Server) -> bool:
-    """Whether the node is believed to be."""
+    """Whether the node is believed to be; a host that it was moved off stays in quarantine."""
     nodes = server.ok("node", "list", "--json").json["nodes"]
-    open_ = [i for i in server.ok("incident", "list", "--json").json["incidents"] if i["open"]]
-    return [n["health"] for n in nodes] == ["healthy"] and not open_
+    found = server.ok("incident", "list", "--json").json["incidents"]
+    ill = [i for i in found if i["open"] and i["cause"] != "host-quarantined"]
+    return [n["health"] for n in nodes] == ["healthy"] and not ill
 
 
 def runs(cloud: Cloud) -> str | None:
