@@ -289,8 +289,13 @@ class Lab:
 
     def servers_of(self, project_id: str) -> list[str]:
         """Return the ids of a project's servers."""
-        path = f"/servers?all_tenants=1&project_id={project_id}"
-        return [server["id"] for server in self.api.get("compute", path)["servers"]]
+        path, found = f"/servers?all_tenants=1&project_id={project_id}", list[str]()
+        while True:
+            after = f"&marker={found[-1]}" if found else ""
+            page = self.api.get("compute", path + after)
+            found += [server["id"] for server in page["servers"]]
+            if not page.get("servers_links"):
+                return found
 
     def remove_project(self, credentials: Credentials) -> None:
         """Remove a project with its stacks and servers, and its user."""

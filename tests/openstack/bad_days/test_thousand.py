@@ -3,8 +3,8 @@
 In a real Nova, whose record is asked what anybody wanted done. Only how the servers came to be there
 is not real: booting them takes an hour, so the rows of one are copied (`lab.openstack.crowd`).
 
-`CROWD=990` says how many (with those that are copied at most the 1,000 that Nova lists at once);
-without it there are fewer, for Nova takes 5 ms of a core to list each.
+`CROWD=998` says how many are copied of two; without it there are fewer, for Nova takes 5 ms of a core
+to list each.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from yaffle.clouds.openstack import CloudUnavailable
 from yaffle.clouds.openstack.servers.asking import READ
+from yaffle.clouds.openstack.servers.documents import Action
 from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server.freeing import for_verb
 from yaffle.drivers.profiles.nova_server.job import (
@@ -24,7 +25,6 @@ from yaffle.errors import Conflict
 from yaffle.model.operations import Progress, ProgressState
 
 if TYPE_CHECKING:
-    from yaffle.clouds.openstack.servers.documents import Action
     from yaffle.drivers.profiles.nova_server.documents import Server
 
 
@@ -116,11 +116,21 @@ def follow(job: Job, verb: Verb, server: Server) -> Progress:
 
 
 def find(job: Job, name: str, server: Server, mark: Mark | None) -> Action | None:
-    """Return Nova's record of what this operation asked for, its events included."""
+    """Return Nova's record of what this operation asked for, its events included.
+
+    Where Nova tells us of no acts at all, one of which no events are told: by the server's state alone
+    it is judged then. To take it for never begun would begin it again and again.
+    """
     sent = job.sent
-    if sent is not None and sent.request_id:
-        return job.nova.act(server.id, sent.request_id)
-    if mark is None:
+    request_id = sent.request_id if sent is not None else ""
+    if request_id and (act := job.nova.act(server.id, request_id)) is not None:
+        return act
+    if not request_id and mark is None:
         return None
-    seen = act_after(job.nova.acts(server.id) or [], name, mark.before, job.nova.client.user_id)
+    acts = job.nova.acts(server.id)
+    if acts is None:
+        return Action(action=name)
+    if request_id or mark is None:
+        return None
+    seen = act_after(acts, name, mark.before, job.nova.client.user_id)
     return job.nova.act(server.id, seen.request_id) if seen and seen.request_id else None

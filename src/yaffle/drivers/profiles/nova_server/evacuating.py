@@ -121,9 +121,10 @@ def _there(job: Job, server: Server) -> Progress:
 
 def _again(job: Job, server: Server, mark: Mark | None, why: str) -> Progress:
     """Ask once more: a move that failed has left the server where it was."""
-    acts = takewhile(
-        lambda act: mark is None or act.request_id != mark.before, job.nova.acts(server.id) or ()
-    )
+    told = job.nova.acts(server.id)
+    if told is None:
+        return failed(f"EVACUATE: {why}, and Nova does not tell how often that was tried")
+    acts = takewhile(lambda act: mark is None or act.request_id != mark.before, told)
     tried = sum(act.action == ACT for act in acts)
     if tried >= TRIES:
         return failed(f"EVACUATE failed {tried} times, last: {why}; {words_of(server)}")
