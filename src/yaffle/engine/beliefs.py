@@ -21,7 +21,7 @@ from yaffle.engine.targets import host_of, mark_of, memory_of
 from yaffle.model.health import Health, Observation
 
 if TYPE_CHECKING:
-    from yaffle.model.ids import NodeId
+    from yaffle.model.ids import ModeKey, NodeId
     from yaffle.model.policy import Detection
     from yaffle.store.records import NodeRow
 
@@ -45,8 +45,8 @@ class Beliefs:
         """All whose belief may differ from what is stored, and perhaps some whose does not."""
         self._outlived: set[NodeId] = set()
         """Those whose row bears a status that a healthy node without an action sheds."""
-        self._strayed: set[NodeId] = set()
-        """Those of which the backend has another copy than the one in their row."""
+        self._strayed: dict[NodeId, ModeKey] = {}
+        """Those of which the backend has another copy than the one in their row, and who said so."""
         self._behind: set[NodeId] = set()
         """Nodes that began anew; what their row says is compared when they have been judged."""
         self._due: list[tuple[int, NodeId]] = []
@@ -78,9 +78,10 @@ class Beliefs:
 
     def _note_copy(self, one: Observation) -> None:
         if one.copy is not None:
-            self._strayed.add(one.node_id)
-        elif self._strayed:
-            self._strayed.discard(one.node_id)
+            self._strayed[one.node_id] = one.mode
+        elif self._strayed.get(one.node_id) == one.mode:
+            # Of the others most know nothing of copies.
+            del self._strayed[one.node_id]
 
     def resettle(self) -> None:
         """Let all counts begin again: what was seen before counts no more."""
@@ -186,7 +187,7 @@ class Beliefs:
         }
         self._unsaved = set(found)
         if not disturbed:
-            due = self._outlived | self._strayed
+            due = self._outlived | self._strayed.keys()
             healthy = (i for i in due if self.memories[i].health is Health.HEALTHY)
             found |= {i: self.memories[i] for i in healthy}
         return found
@@ -200,7 +201,8 @@ class Beliefs:
         """Note what has been written."""
         self._saved.update(saved)
         # Where the row could not take it now, the next answer says it again.
-        self._strayed.difference_update(saved)
+        for ident in self._strayed.keys() & saved.keys():
+            del self._strayed[ident]
 
     # --- indexes -------------------------------------------------------------------------------
 
@@ -235,14 +237,13 @@ class Beliefs:
     def _forget(self, ident: NodeId) -> None:
         self._stands_on(ident, "")
         self.counts[self.memories.pop(ident).health] -= 1
-        for index in (self._saved, self._graces, self._due_of):
+        for index in (self._saved, self._graces, self._due_of, self._strayed):
             index.pop(ident, None)
         for group in (
             self.seen,
             self.sick,
             self._unsaved,
             self._outlived,
-            self._strayed,
             self._behind,
         ):
             group.discard(ident)

@@ -96,9 +96,7 @@ class Job:
         return mark if mark is not None and mark.operation_id == str(self.operation_id) else None
 
     @contextmanager
-    def sending(
-        self, ident: str = "", *, host: str = "", given_up: bool = False
-    ) -> Iterator[None]:
+    def sending(self, ident: str = "", *, host: str = "", given_up: bool = False) -> Iterator[None]:
         """Remember that something is being sent; and if it is certain that nothing came of it, that."""
         now_s, again = self.clock.monotonic_s(), self.sent is not None
         sent = Sent(at_s=now_s, ident=ident, host=host, given_up=given_up, again=again)
