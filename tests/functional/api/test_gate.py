@@ -225,8 +225,9 @@ def exchange(live: Live, raw: bytes) -> bytes:
     host, port = live.address.rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout=10) as sock:
         sock.sendall(raw)
+        answer = sock.recv(65536)
+        # Not before: who ends a request and goes in one breath may be answered by nobody.
         sock.shutdown(socket.SHUT_WR)
-        answer = b""
         while chunk := sock.recv(65536):
             answer += chunk
     return answer
