@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.unit.openstack.standing import Nova, World, of
 
 from yaffle.clouds.openstack.servers.documents import Action, Event, Fault, Listed
-from yaffle.clouds.openstack.servers.ending import given_up, proof
+from yaffle.clouds.openstack.servers.ending import GIVEN_UP, given_up, proof
 from yaffle.drivers.profiles.nova_server import deleting
 from yaffle.model.operations import ProgressState
 
@@ -36,8 +36,11 @@ SOFT = ("compute_soft_delete_instance", "Success")
         pytest.param([], True, id="nothing known"),
         pytest.param(
             [record("delete"), record("create", ("compute__do_build_and_run_instance", "Error"))],
-            True,
-            id="no host could build it",
+            False,
+            id="a host failed while building it, perhaps at its records",
+        ),
+        pytest.param(
+            [record("delete", (ENDED[0], "Error")), record("create")], False, id="a host was asked"
         ),
         pytest.param(
             [record("delete"), record("create", ("compute__do_build_and_run_instance", None))],
@@ -70,49 +73,66 @@ def test_what_a_deletion_proves(listed: list[Action], proved: bool | None) -> No
     assert proof(listed)[0] is proved
 
 
-ERROR = Listed(id="s", status="ERROR", host_status="", fault=Fault(message="Build aborted: disk"))
-UNCLEAN = "Build of instance s aborted: Could not clean up failed build, not rescheduling"
+PREPPING, RETRIES = GIVEN_UP
+ABORTED = Fault(message=f"Build of instance s aborted: {PREPPING}")
+ERROR = Listed(id="s", status="ERROR", host_status="", fault=ABORTED)
+SPAWN = "Build of instance s aborted: Unable to create the domain"
+"""The fault of what its host may not have been able to remove again."""
 
 
 @pytest.mark.parametrize(
     ("server", "found"),
     [
-        pytest.param(ERROR, True, id="its host has let go of it"),
-        pytest.param(replace(ERROR, status="BUILD"), False, id="it is still being built"),
-        pytest.param(replace(ERROR, host="h1", host_status="UP"), False, id="a host has it"),
-        pytest.param(replace(ERROR, host_status=None), False, id="hosts are not shown to us"),
-        pytest.param(replace(ERROR, launched_at="2026-11-21"), False, id="it once ran"),
-        pytest.param(replace(ERROR, fault=Fault(message=UNCLEAN)), False, id="not removed"),
+        pytest.param(ERROR, PREPPING, id="before a guest was begun"),
+        pytest.param(
+            replace(ERROR, fault=Fault(message=f"{RETRIES}. Exhausted all hosts")),
+            RETRIES,
+            id="every host has tried it in vain",
+        ),
+        pytest.param(replace(ERROR, status="BUILD"), "", id="it is still being built"),
+        pytest.param(replace(ERROR, host="h1", host_status="UP"), "", id="a host has it"),
+        pytest.param(replace(ERROR, host_status=None), "", id="hosts are not shown to us"),
+        pytest.param(replace(ERROR, launched_at="2026-11-21"), "", id="it once ran"),
+        pytest.param(replace(ERROR, fault=Fault(message=SPAWN)), "", id="a guest was begun"),
+        pytest.param(replace(ERROR, fault=None), "", id="nobody says why"),
     ],
 )
-def test_what_nova_has_given_up(server: Listed, found: bool) -> None:
-    assert given_up(server) is found
+def test_what_nova_has_given_up(server: Listed, found: str) -> None:
+    assert given_up(server) == found
+
+
+BUILDS = record("create", ("compute__do_build_and_run_instance", None))
 
 
 @pytest.mark.parametrize(
-    ("listed", "proved"),
+    ("fault", "listed", "proved"),
     [
-        pytest.param([record("delete"), BUILT], True, id="nothing else was done to it"),
+        pytest.param(PREPPING, [record("delete"), BUILT], True, id="nothing else was done to it"),
+        pytest.param(PREPPING, [record("delete"), BUILDS], False, id="a host is building it"),
         pytest.param(
-            [record("delete"), record("create", ("compute__do_build_and_run_instance", None))],
-            False,
-            id="a host is building it",
+            RETRIES, [record("delete"), BUILDS], True, id="of several tries one end is on record"
         ),
-        pytest.param([record("delete"), record("rebuild"), BUILT], False, id="and then rebuilt"),
-        pytest.param([BUILT], True, id="its deletion is on no record"),
+        pytest.param(
+            PREPPING, [record("delete"), record("rebuild"), BUILT], False, id="and then rebuilt"
+        ),
+        pytest.param(PREPPING, [BUILT], True, id="its deletion is on no record"),
+        pytest.param(
+            PREPPING, [record("delete", (ENDED[0], "Error")), BUILT], False, id="a host was asked"
+        ),
+        pytest.param("", [record("delete"), BUILT], False, id="nobody knows that it was given up"),
     ],
 )
 def test_what_the_deletion_of_what_was_given_up_proves(
-    listed: list[Action],
-    proved: bool,
+    fault: str, listed: list[Action], proved: bool
 ) -> None:
-    assert proof(listed, given_up=True)[0] is proved
+    assert proof(listed, given_up=fault)[0] is proved
 
 
 def aborted(host_status: str | None) -> Nova:
     """A Nova with a server whose build was given up; its host's event says Success all the same."""
     built = replace(BUILT, request_id="r-c")
-    return Nova(replace(of(None, "ERROR", power=0), host_status=host_status), record=[built])
+    server = replace(of(None, "ERROR", power=0), host_status=host_status, fault=ABORTED)
+    return Nova(server, record=[built])
 
 
 @pytest.mark.parametrize("kind", ["KILL", "DELETE"])

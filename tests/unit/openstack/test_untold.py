@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
-from tests.unit.openstack.standing import Nova, World, of
+from tests.unit.openstack.standing import US, Nova, World, of
 
-from yaffle.clouds.openstack.servers.documents import Service
+from yaffle.clouds.openstack.servers.documents import Action, Event, Service
 from yaffle.drivers.profiles.nova_server import acting, evacuating
+from yaffle.drivers.profiles.nova_server.job import SETTLE_S
+from yaffle.errors import Conflict
 from yaffle.model.operations import ProgressState
 
 DONE, FAILED, RUNNING = ProgressState.DONE, ProgressState.FAILED, ProgressState.RUNNING
@@ -38,7 +43,76 @@ def test_what_is_still_where_it_was_is_not_moved_again_and_again() -> None:
     there = replace(of(None), host="cmp1", host_status="DOWN")
     world = World(Nova(there, record=None, hosts={"cmp1": service}))
     assert world.do(evacuating.submit, "EVACUATE").state is RUNNING
+    assert world.do(evacuating.poll, "EVACUATE").state is RUNNING, "it may not have begun yet"
+    world.clock.at_s += SETTLE_S
     ended = world.do(evacuating.poll, "EVACUATE")
     assert ended.state is FAILED
     assert "it is still on cmp1, and Nova does not tell how often that was tried" in ended.detail
     assert world.nova.asked.count("evacuate") == 1
+
+
+def test_a_reboot_of_which_nothing_tells_is_not_called_done() -> None:
+    world = World(Nova(of(None), record=None))
+    assert world.do(acting.submit, "REBOOT").state is RUNNING
+    assert world.do(acting.poll, "REBOOT").state is DONE, "Nova has answered"
+    world = World(Nova(of(None), record=None))
+    assert world.do(acting.submit, "REBOOT").state is RUNNING
+    # Another engine finds the mark, and not whether the request for it ever came.
+    world.taken_over()
+    assert world.do(acting.poll, "REBOOT").state is RUNNING
+    world.clock.at_s += SETTLE_S
+    ended = world.do(acting.poll, "REBOOT")
+    assert ended.state is FAILED
+    assert "does not tell whether it was begun" in ended.detail
+    assert world.nova.asked.count("reboot") == 1
+
+
+def test_a_cloud_that_lists_acts_and_shows_none_in_full_is_asked_once() -> None:
+    act = Action(action="start", request_id="r-1", user_id=US)
+    world = World(ListsOnly(of(None, "SHUTOFF", power=4), record=[act]))
+    assert world.do(acting.submit, "START").state is RUNNING
+    world.clock.at_s += 300
+    assert world.do(acting.poll, "START").state is DONE
+    world.nova.server = of(None, "SHUTOFF", power=4)
+    assert world.do(acting.poll, "START").state is RUNNING
+    assert world.do(acting.submit, "START").state is RUNNING
+    assert world.nova.asked.count("os-start") == 1
+
+
+class ListsOnly(Nova):
+    """Its policy allows the list of acts, and none of them alone."""
+
+    def act(self, ident: str, request_id: str) -> Action | None:
+        return None
+
+
+@pytest.mark.parametrize("status", ["ACTIVE", "ERROR"])
+def test_what_has_not_left_its_host_has_not_moved(status: str) -> None:
+    service = Service(id="1", host="cmp1", state="down", status="enabled", forced_down=True)
+    there = replace(of(None, status), host="cmp1", host_status="DOWN")
+    world = World(Stays(there, hosts={"cmp1": service}))
+    world.do(evacuating.submit, "EVACUATE")
+    for _ in range(2 * evacuating.TRIES):
+        world.do(evacuating.poll, "EVACUATE")
+    ended = world.do(evacuating.poll, "EVACUATE")
+    assert ended.state is FAILED
+    assert ended.left_host == "cmp1"
+    assert world.nova.asked.count("evacuate") == evacuating.TRIES
+
+
+class Stays(Nova):
+    """Its evacuations end, and their server is where it was; in ERROR it cannot be written on."""
+
+    def mark(self, ident: str, metadata: Mapping[str, str]) -> None:
+        raise Conflict("Cannot update metadata just now")
+
+    def do(self, ident: str, body: Mapping[str, Any], **_: object) -> Any:
+        (what,) = body
+        self.asked.append(what)
+        request_id = f"r-{len(self.asked)}"
+        over = Event(event="compute_rebuild_instance", result="Success", host="cmp2")
+        assert self.record is not None
+        self.record.insert(0, Action(action=what, request_id=request_id, user_id=US, events=[over]))
+        assert self.server is not None
+        self.server = replace(self.server, status="ACTIVE")
+        return type("Answer", (), {"request_id": request_id})

@@ -36,8 +36,8 @@ class Sent:
     """Nova's own id of it; empty while it is not known to have been accepted."""
     host: str = ""
     """Where the server was, as far as we were told."""
-    given_up: bool = False
-    """Nova had given up building the server before this was asked for."""
+    given_up: str = ""
+    """Why no guest of it was left before this was asked for; a row of `ending.GIVEN_UP`."""
     refused: bool = False
     """It never arrived, or Nova would not have it: there is nothing to wait for."""
     again: bool = False

@@ -7,7 +7,8 @@ apart, also after the server is gone: the host leaves an event in it, a deletion
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -24,8 +25,18 @@ REVIVING: Final = frozenset({"restore"})
 SHELVING: Final = frozenset({"shelveOffload", "unshelve"})
 HARMLESS: Final = frozenset({"create", "delete", "lock", "resetState", "unlock"})
 """Acts that make no guest run, the building itself apart."""
-_UNCLEAN: Final = "Could not clean up failed build"
-"""Nova's fault where a host could not remove what it had begun to build."""
+GIVEN_UP: Final[Mapping[str, frozenset[str | None]]] = MappingProxyType(
+    {
+        "Failure prepping block device": frozenset({SUCCESS, ERROR}),
+        "Exceeded maximum number of retries": frozenset({SUCCESS, ERROR, None}),
+    }
+)
+"""Nova's faults of builds that left no guest, and how the hosts' events of them may have ended.
+
+The first comes before a guest is begun. The second is told when every try was cleaned up; of several
+tries Nova writes down one end only. A guest that a host has begun and could not remove has another
+fault, the one for which it failed, and nothing in that tells it from one that was removed.
+"""
 _ACTS_MAX: Final = 3
 """The acts of a deleted server whose events are read, the newest ones."""
 
@@ -41,23 +52,24 @@ def with_events(acts: Sequence[Action], act_of: Callable[[str], Action | None]) 
     ]
 
 
-def given_up(server: Listed) -> bool:
-    """Whether Nova has given up a build, and the host that tried it has removed what it had begun.
+def given_up(server: Listed) -> str:
+    """Return the row of `GIVEN_UP` by which no guest is left of a build that has failed; empty if none.
 
-    A host lets go of a server only then (`_nil_out_instance_obj_host_and_node`), and its event says
-    Success all the same. A forced deletion of such a server asks no host, and leaves no event.
+    A host that has failed lets go of a server, and its event says Success all the same. A deletion of
+    such a server asks no host, and leaves no event.
     """
     # That it is on no host is told by an empty status; where we may not see hosts there is none at all.
     nowhere = server.host_status == "" and not server.host
-    unclean = server.fault is not None and _UNCLEAN in server.fault.message
-    return nowhere and server.status == "ERROR" and not server.launched_at and not unclean
+    if not nowhere or server.status != "ERROR" or server.launched_at or server.fault is None:
+        return ""
+    return next((fault for fault in GIVEN_UP if fault in server.fault.message), "")
 
 
-def proof(acts: Sequence[Action], *, given_up: bool = False) -> tuple[bool | None, str]:
+def proof(acts: Sequence[Action], *, given_up: str = "") -> tuple[bool | None, str]:
     """Say whether the record of a deleted server proves that its guest has ended; None: not yet.
 
-    `acts`: the newest first, with their events as far as they were asked for. `given_up`: Nova had
-    given up building it when its deletion was asked for.
+    `acts`: the newest first, with their events as far as they were asked for. `given_up`: what the
+    function of that name said of it when its deletion was asked for.
     """
     if all(act.events is None for act in acts):
         return True, "Nova knows it no more (what its host did is not shown to us)"
@@ -77,10 +89,15 @@ def proof(acts: Sequence[Action], *, given_up: bool = False) -> tuple[bool | Non
     return False, "its host has never confirmed that the guest has ended"
 
 
-def _never_ran(acts: Sequence[Action], *, given_up: bool) -> bool:
-    """Whether a server was only ever made and deleted, and each host that tried to build it failed."""
+def _never_ran(acts: Sequence[Action], *, given_up: str) -> bool:
+    """Whether a server was only ever made and deleted, and no host has tried to build it, or in vain.
+
+    That a try ended in an error says little: a host may fail at its records after the guest runs.
+    """
     if acts[-1].action != "create" or any(act.action not in HARMLESS for act in acts):
         return False
-    tries = [event for event in acts[-1].events or () if event.event == BUILT]
-    failed = {ERROR, SUCCESS} if given_up else {ERROR}
-    return acts[-1].events is not None and all(event.result in failed for event in tries)
+    seen = [event for act in acts for event in act.events or ()]
+    if acts[-1].events is None or any(event.event in ENDED for event in seen):
+        return False
+    vain = GIVEN_UP.get(given_up, frozenset())
+    return all(event.result in vain for event in seen if event.event == BUILT)

@@ -12,6 +12,7 @@ from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server.freeing import for_verb
 from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
+    SETTLE_S,
     Job,
     done,
     failed,
@@ -50,13 +51,13 @@ def submit(job: Job) -> Progress:
 def ask(job: Job, server: Server, body: Mapping[str, object], *, version: str = READ) -> Progress:
     """Ask Nova for the act; what it refuses while it does something else is asked for again later."""
     try:
-        with job.sending(server.id):
+        with job.sending(server.id, host=server.host or ""):
             answer = job.nova.do(server.id, body, version=version, trace=job.trace)
     except Conflict as error:
         if idle(server):
             raise
         return for_verb(job, server, error)
-    job.accepted(server.id, answer.request_id)
+    job.accepted(server.id, answer.request_id, host=server.host or "")
     return running(f"{job.op.kind} accepted ({answer.request_id})")
 
 
@@ -112,7 +113,17 @@ def follow(job: Job, verb: Verb, server: Server) -> Progress:
     if job.refused or (mark is None and job.sent is None):
         return ABSENT
     act = find(job, verb.act, server, mark)
+    if act is not None and not verb.by_state and untold(job, act):
+        # What the server is says nothing: it was so before.
+        if job.waited_s(mark) < SETTLE_S:
+            return running(f"begun, as far as is known; {words_of(server)}")
+        return failed(f"{job.op.kind}: Nova does not tell whether it was begun; {words_of(server)}")
     return judge(verb, server, act, waited_s=job.waited_s(mark))
+
+
+def untold(job: Job, act: Action) -> bool:
+    """Whether neither Nova's record nor an answer of its says that the act was begun."""
+    return act.request_id is None and not (job.sent is not None and job.sent.request_id)
 
 
 def find(job: Job, name: str, server: Server, mark: Mark | None) -> Action | None:
@@ -130,7 +141,10 @@ def find(job: Job, name: str, server: Server, mark: Mark | None) -> Action | Non
     acts = job.nova.acts(server.id)
     if acts is None:
         return Action(action=name)
-    if request_id or mark is None:
+    if request_id:
+        # A cloud may list acts and show none of them in full.
+        return next((act for act in acts if act.request_id == request_id), None)
+    seen = act_after(acts, name, mark.before if mark else "", job.nova.client.user_id)
+    if seen is None or not seen.request_id:
         return None
-    seen = act_after(acts, name, mark.before, job.nova.client.user_id)
-    return job.nova.act(server.id, seen.request_id) if seen and seen.request_id else None
+    return job.nova.act(server.id, seen.request_id) or seen

@@ -61,7 +61,10 @@ def _every(job: Job, *, act: bool) -> Progress:
 
 def _marked(job: Job) -> list[str]:
     snapshot = job.census.take(job.nova, full=True, after_s=job.since_s())
-    return [server.id for server in snapshot.copies_of(job.target.node_id)]
+    found = [server.id for server in snapshot.copies_of(job.target.node_id)]
+    # What we have asked for to be deleted is on no list any more, and not proved to be dead for that.
+    asked = job.sent.ident if job.sent is not None else ""
+    return [*found, asked] if asked and asked not in found else found
 
 
 def _one(job: Job, ident: str, *, act: bool) -> Progress:
@@ -101,13 +104,13 @@ def _begun(job: Job, server: Server, stuck: Stuck | None) -> Progress:
 
 def _standing(job: Job, server: Server) -> Progress:
     """Say why a server is still there that nobody seems to be deleting."""
-    sent = job.sent
+    sent = job.sent_about(server.id)
     if sent is None:
         return ABSENT
     record = job.nova.act(server.id, sent.request_id) if sent.request_id else None
     if record is not None and (wrong := wrong_with(record)):
         return failed(f"{job.op.kind} failed: {wrong}; {words_of(server)}")
-    if job.waited_s(None) < _RECENT_S:
+    if job.clock.monotonic_s() - sent.at_s < _RECENT_S:
         return running(f"not begun yet: {words_of(server)}")
     return ABSENT
 
@@ -135,23 +138,24 @@ def ended(job: Job, ident: str) -> Progress:
     if acts is None:
         return _proved(job, f"Nova knows no server {ident}, and nothing that was done to one")
     looked = with_events(acts, lambda request: job.nova.act(ident, request))
-    sent = job.sent
-    verdict, detail = proof(looked, given_up=sent is not None and sent.given_up)
+    sent = job.sent_about(ident)
+    verdict, detail = proof(looked, given_up=sent.given_up if sent is not None else "")
     if verdict is None:
         return running(f"server {ident}: {detail}")
     if verdict:
         return _proved(job, f"server {ident} is gone: {detail}")
-    if where := _forced_down(job, acts):
+    if where := _forced_down(job, ident, acts):
         return _proved(job, f"server {ident} is gone from Nova, and its host {where} forced down")
     return failed(f"{job.op.kind}: server {ident} is gone from Nova, but {detail}")
 
 
-def _forced_down(job: Job, acts: Sequence[Action]) -> str:
+def _forced_down(job: Job, ident: str, acts: Sequence[Action]) -> str:
     """Return the host that the copy was on, if somebody has told Nova that this host is dead.
 
     Where we did not see it there ourselves it is where it was built, unless it was ever moved.
     """
-    host = job.sent.host if job.sent is not None else ""
+    sent = job.sent_about(ident)
+    host = sent.host if sent is not None else ""
     if not host and not any(act.action in MOVING for act in acts):
         host = str(job.target.attributes.get("host", ""))
     services = job.nova.services() if host else None

@@ -16,7 +16,7 @@ from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server.acting import ask, find, leave_mark, own
 from yaffle.drivers.profiles.nova_server.creating import facts_of
 from yaffle.drivers.profiles.nova_server.freeing import for_move
-from yaffle.drivers.profiles.nova_server.job import ABSENT, Job, done, failed, running
+from yaffle.drivers.profiles.nova_server.job import ABSENT, SETTLE_S, Job, done, failed, running
 from yaffle.drivers.profiles.nova_server.judging import judge, wrong_with
 from yaffle.drivers.profiles.nova_server.nova import EVACUATE as VERSION
 from yaffle.drivers.profiles.nova_server.rebuilding import switched_on
@@ -56,8 +56,15 @@ def poll(job: Job) -> Progress:
 
 def _followed(job: Job, server: Server) -> Progress:
     """Say how far it is, and which host the server is, or was, to leave: it may come back."""
-    mark = job.marked(server)
-    return replace(_follow(job, server), left_host=mark.source if mark is not None else "")
+    return replace(_follow(job, server), left_host=_source(job, server))
+
+
+def _source(job: Job, server: Server) -> str:
+    """Return the host that it is to leave, where that was known: a server in ERROR bears no mark."""
+    if (mark := job.marked(server)) is not None:
+        return mark.source
+    sent = job.sent_about(server.id)
+    return sent.host if sent is not None else ""
 
 
 def _prepared(job: Job, server: Server) -> Progress | None:
@@ -89,8 +96,8 @@ def _ask(job: Job, server: Server) -> Progress:
 
 
 def _follow(job: Job, server: Server) -> Progress:
-    mark = job.marked(server)
-    if mark is not None and mark.source and server.host not in (None, "", mark.source):
+    mark, source = job.marked(server), _source(job, server)
+    if source and server.host not in (None, "", source):
         return _arrived(job, server)
     if job.refused or (mark is None and job.sent is None):
         return ABSENT
@@ -100,8 +107,10 @@ def _follow(job: Job, server: Server) -> Progress:
     found = switched_on(job, server, judge(_VERB, server, act, waited_s=job.waited_s(mark)))
     if found.state is not ProgressState.DONE:
         return found
-    if mark is not None and mark.source and server.host == mark.source:
-        return _again(job, server, mark, f"it is still on {mark.source}")
+    if source and server.host == source:
+        return _again(job, server, mark, f"it is still on {source}")
+    if act is None or act.events is None:
+        return failed(f"EVACUATE: nothing tells that it was moved; {words_of(server)}")
     return _there(job, server)
 
 
@@ -123,6 +132,8 @@ def _again(job: Job, server: Server, mark: Mark | None, why: str) -> Progress:
     """Ask once more: a move that failed has left the server where it was."""
     told = job.nova.acts(server.id)
     if told is None:
+        if job.waited_s(mark) < SETTLE_S:
+            return running(f"asked for; {why}; {words_of(server)}")
         return failed(f"EVACUATE: {why}, and Nova does not tell how often that was tried")
     acts = takewhile(lambda act: mark is None or act.request_id != mark.before, told)
     tried = sum(act.action == ACT for act in acts)

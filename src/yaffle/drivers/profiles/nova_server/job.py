@@ -96,7 +96,7 @@ class Job:
         return mark if mark is not None and mark.operation_id == str(self.operation_id) else None
 
     @contextmanager
-    def sending(self, ident: str = "", *, host: str = "", given_up: bool = False) -> Iterator[None]:
+    def sending(self, ident: str = "", *, host: str = "", given_up: str = "") -> Iterator[None]:
         """Remember that something is being sent; and if it is certain that nothing came of it, that."""
         now_s, again = self.clock.monotonic_s(), self.sent is not None
         sent = Sent(at_s=now_s, ident=ident, host=host, given_up=given_up, again=again)
@@ -119,7 +119,7 @@ class Job:
             ident=ident,
             request_id=request_id,
             host=host,
-            given_up=self.sent is not None and self.sent.given_up,
+            given_up=self.sent.given_up if self.sent is not None else "",
             again=self.sent is not None and self.sent.again,
         )
         self._note(sent)
@@ -144,6 +144,11 @@ class Job:
         """What this process has sent, and may have arrived."""
         sent = self.memory.of(self._key)
         return None if sent is None or sent.refused else sent
+
+    def sent_about(self, ident: str) -> Sent | None:
+        """Return what this process has sent last, if that was about this server."""
+        sent = self.sent
+        return sent if sent is not None and sent.ident == ident else None
 
     @property
     def refused(self) -> bool:
