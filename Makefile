@@ -23,8 +23,8 @@ help:  ## show this list
 run: venv-run  ## see it work: a small cluster on this machine, one failure, one healing (ARGS=--once ends by itself)
 	@$(BIN)/yaffle demo $(ARGS)
 
-test: venv-dev test-deps  ## all tests, four files at a time (ARGS='-k lease -x' goes to pytest; ARGS='-n 0' one at a time)
-	@$(PYTEST) -n 4 --dist loadfile $(ARGS)
+test: venv-dev test-deps  ## all tests, three files at a time (ARGS='-k lease -x' goes to pytest; ARGS='-n 0' one at a time)
+	@$(PYTEST) -n 3 --dist loadfile $(ARGS)
 
 check: venv-dev  ## style, types, architecture, spelling and docs; says everything that is wrong, not only the first
 	@failed=; \
