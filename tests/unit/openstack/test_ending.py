@@ -91,7 +91,9 @@ SPAWN = "Build of instance s aborted: Unable to create the domain"
         ),
         pytest.param(replace(ERROR, status="BUILD"), "", id="it is still being built"),
         pytest.param(replace(ERROR, host="h1", host_status="UP"), "", id="a host has it"),
-        pytest.param(replace(ERROR, host_status=None), "", id="hosts are not shown to us"),
+        pytest.param(
+            replace(ERROR, host_status=None), PREPPING, id="told also who may not see hosts"
+        ),
         pytest.param(replace(ERROR, launched_at="2026-11-21"), "", id="it once ran"),
         pytest.param(replace(ERROR, fault=Fault(message=SPAWN)), "", id="a guest was begun"),
         pytest.param(replace(ERROR, fault=None), "", id="nobody says why"),

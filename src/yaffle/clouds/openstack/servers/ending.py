@@ -55,12 +55,10 @@ def with_events(acts: Sequence[Action], act_of: Callable[[str], Action | None]) 
 def given_up(server: Listed) -> str:
     """Return the row of `GIVEN_UP` by which no guest is left of a build that has failed; empty if none.
 
-    A host that has failed lets go of a server, and its event says Success all the same. A deletion of
-    such a server asks no host, and leaves no event.
+    A host that has failed lets go of a server before Nova says so, and its event says Success all the
+    same. A deletion of such a server asks no host, and leaves no event.
     """
-    # That it is on no host is told by an empty status; where we may not see hosts there is none at all.
-    nowhere = server.host_status == "" and not server.host
-    if not nowhere or server.status != "ERROR" or server.launched_at or server.fault is None:
+    if server.status != "ERROR" or server.launched_at or server.host or server.fault is None:
         return ""
     return next((fault for fault in GIVEN_UP if fault in server.fault.message), "")
 
