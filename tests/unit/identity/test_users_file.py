@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import stat
 import threading
 import time
@@ -89,16 +90,19 @@ def test_who_is_not_here_costs_what_who_is_here_costs() -> None:
 
     def cost_s(work: Callable[[], object]) -> float:
         """Return CPU seconds of this thread, which no neighbour can disturb much."""
-        found = []
-        for _ in range(7):
-            began = time.thread_time()
-            work()
-            found.append(time.thread_time() - began)
-        return min(found)
+        began = time.thread_time()
+        work()
+        return time.thread_time() - began
 
-    one = cost_s(lambda: HASH.fits("wrong"))
     for name in ("mara", "nobody", ""):
-        assert 0.7 * one < cost_s(lambda name=name: people.who_of(name, "wrong")) < 1.4 * one
+        one = other = math.inf
+        for _ in range(100):
+            # In turns, for as long as it takes: a neighbour may have the processor's caches for a while.
+            one = min(one, cost_s(lambda: HASH.fits("wrong")))
+            other = min(other, cost_s(lambda name=name: people.who_of(name, "wrong")))
+            if 0.7 * one < other < 1.4 * one:
+                break
+        assert 0.7 * one < other < 1.4 * one, name
 
 
 def test_letters_that_look_the_same_are_the_same() -> None:
