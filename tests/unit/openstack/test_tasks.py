@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
+from msgspec.structs import replace
 
 from yaffle.clouds.openstack.servers.documents import Listed
 from yaffle.clouds.openstack.servers.mapping import HARMLESS
 from yaffle.clouds.openstack.servers.tasks import (
+    AT_FIRST_BUILD,
     AT_WORK,
     KEPT,
     LONG_S,
@@ -180,6 +182,26 @@ def test_a_host_that_is_at_work_is_given_a_day_by_those_who_ask() -> None:
     told = quick.tasks.stuck(server("powering-off"))
     assert told is not None
     assert not told.may_work
+
+
+@pytest.mark.parametrize(
+    ("launched", "bounds"), [(None, AT_FIRST_BUILD), ("2026-11-21T19:00:54Z", AT_WORK)]
+)
+def test_a_build_of_what_never_ran_is_not_waited_for_all_day(
+    launched: str | None, bounds: int
+) -> None:
+    building = replace(server("networking", status="BUILD"), launched_at=launched)
+    looks = Looks(Bounds(quick_s=10, long_s=60))
+    assert looks.until_stuck(building, every_s=5) == 60
+    for at_s in range(75, 60 * bounds, 15):
+        looks.clock.at_s += 15
+        told = looks.tasks.stuck(building)
+        assert told is not None
+        assert told.patient, at_s
+    looks.clock.at_s += 15
+    told = looks.tasks.stuck(building)
+    assert told is not None
+    assert not told.patient
 
 
 @pytest.mark.parametrize("word", ["deleting", "soft-deleting"])

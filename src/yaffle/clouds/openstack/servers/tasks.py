@@ -30,6 +30,9 @@ QUICK_S: Final = 600.0
 LONG_S: Final = 3600.0
 AT_WORK: Final = 24
 """So many times longer a task may take while Nova's record says that a host is at it."""
+AT_FIRST_BUILD: Final = 2
+"""The same for a server that never ran: a host that was cut off in the middle never ends its build, or
+says so, and nothing is lost with it."""
 LOOKS: Final = 4
 """Gaps between looks that it takes at least until a task counts as stuck."""
 KEPT: Final = 20_000
@@ -147,7 +150,7 @@ class Tasks:
             why=f"Nova's task {word} has not moved for more than {_time(bound_s)}"
             + (f", since {server.updated}" if server.updated and not task.again else ""),
             may_work=task.long or task.again,
-            patient=stood_s < bound_s * AT_WORK,
+            patient=stood_s < bound_s * (AT_FIRST_BUILD if _never_ran(server) else AT_WORK),
         )
 
     def forget(self, ident: str) -> None:
@@ -170,6 +173,10 @@ class Tasks:
             while len(self._seen) > KEPT:
                 self._seen.popitem(last=False)
         return stood_s
+
+
+def _never_ran(server: Listed) -> bool:
+    return server.status == "BUILD" and not server.launched_at
 
 
 def _time(seconds: float) -> str:
