@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -18,7 +19,7 @@ from yaffle.engine.calls import Failure, ask_driver
 from yaffle.engine.naming import names_of
 from yaffle.engine.step import Refused, Step, patiently, superseded
 from yaffle.errors import InvalidSpec
-from yaffle.model.bounds import POLL_MAX_S
+from yaffle.model.bounds import POLL_MAX_S, RESEND_MAX_S
 from yaffle.model.home import homeless
 from yaffle.model.operations import Operation, Progress, ProgressState, Promise
 from yaffle.policy.templates import fill
@@ -92,7 +93,7 @@ async def _carry_out(step: Step, *, submit: Call, poll: Call, repeatable: bool) 
     which got no answer and left no trace may be sent again.
     """
     done = await _first(step, submit, poll, repeatable=repeatable)
-    pause_s = POLL_S
+    pause_s, patience = POLL_S, _Patience()
     while done.state is ProgressState.RUNNING:
         if step.left_s() <= 0:
             return _late(step, done)
@@ -101,11 +102,35 @@ async def _carry_out(step: Step, *, submit: Call, poll: Call, repeatable: bool) 
         await step.kit.clock.sleep(pause_s)
         pause_s = min(pause_s * 1.5, POLL_MAX_S)
         answer = await _call(step, poll)
-        # Polls that fail say nothing about the operation; its deadline bounds our patience.
-        done = answer if answer is not None else done
-        if done.state is ProgressState.ABSENT:
-            done = await _resent(step, submit) if repeatable else UNTRACED
+        if answer is None:
+            # That says nothing about the operation; its deadline bounds our patience.
+            continue
+        if answer.state is not ProgressState.ABSENT:
+            done, patience = answer, _Patience()
+        elif not repeatable:
+            done = UNTRACED
+        elif patience.over(step.kit.clock.monotonic_s()):
+            done = await _resent(step, submit)
     return done
+
+
+@dataclass(slots=True)
+class _Patience:
+    """When what left no trace is sent again: at once, then ever more rarely, until a trace is seen.
+
+    A backend that refuses everything for minutes ("later, something else is being done to it") is
+    not asked for the same with every poll.
+    """
+
+    until_s: float = -inf
+    pause_s: float = POLL_S
+
+    def over(self, now_s: float) -> bool:
+        """Whether it may be sent now; then it is, and the next time is later."""
+        if now_s < self.until_s:
+            return False
+        self.until_s, self.pause_s = now_s + self.pause_s, min(2 * self.pause_s, RESEND_MAX_S)
+        return True
 
 
 def _late(step: Step, done: Progress) -> Progress:

@@ -32,6 +32,8 @@ CALL_GRACE_S: Final = 0.5
 """What a call to a driver may take beyond the deadline that it was given."""
 POLL_MAX_S: Final = 2.0
 """Longest pause between two polls."""
+RESEND_MAX_S: Final = 10.0
+"""Longest pause between two tries to begin what a backend refuses for the time being."""
 OVERRUN_S: Final = 4.0
 """By how much a step may miss its deadline: the pause and the two calls that were begun before it."""
 
