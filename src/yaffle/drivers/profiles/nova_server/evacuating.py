@@ -16,7 +16,17 @@ from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server.acting import ask, find, leave_mark, own
 from yaffle.drivers.profiles.nova_server.creating import facts_of
 from yaffle.drivers.profiles.nova_server.freeing import for_move
-from yaffle.drivers.profiles.nova_server.job import ABSENT, SETTLE_S, Job, done, failed, running
+from yaffle.drivers.profiles.nova_server.job import (
+    ABSENT,
+    SETTLE_S,
+    Job,
+    Todo,
+    done,
+    failed,
+    running,
+    taken_up,
+    told,
+)
 from yaffle.drivers.profiles.nova_server.judging import judge, wrong_with
 from yaffle.drivers.profiles.nova_server.nova import EVACUATE as VERSION
 from yaffle.drivers.profiles.nova_server.rebuilding import switched_on
@@ -38,25 +48,17 @@ def submit(job: Job) -> Progress:
     server = own(job)
     if isinstance(server, Progress):
         return server
-    begun = _followed(job, server)
-    if begun.state is not ProgressState.ABSENT:
-        return begun
-    refused = _prepared(job, server)
-    if refused is not None:
-        return refused
-    leave_mark(job, server, source=server.host or "")
-    return _ask(job, server)
+    # First: what is begun now gives it a source that it is not to leave before.
+    source = _source(job, server)
+    return replace(taken_up(_follow(job, server)), left_host=source)
 
 
 def poll(job: Job) -> Progress:
-    """Say how far it is; asks again where it failed, and switches on what arrived off."""
+    """Say how far it is; ABSENT also where it failed, or arrived off: there is more to begin."""
     server = own(job)
-    return server if isinstance(server, Progress) else _followed(job, server)
-
-
-def _followed(job: Job, server: Server) -> Progress:
-    """Say how far it is, and which host the server is, or was, to leave: it may come back."""
-    return replace(_follow(job, server), left_host=_source(job, server))
+    if isinstance(server, Progress):
+        return server
+    return replace(told(_follow(job, server)), left_host=_source(job, server))
 
 
 def _source(job: Job, server: Server) -> str:
@@ -65,6 +67,14 @@ def _source(job: Job, server: Server) -> str:
         return mark.source
     sent = job.sent_about(server.id)
     return sent.host if sent is not None else ""
+
+
+def _begin(job: Job, server: Server) -> Progress:
+    refused = _prepared(job, server)
+    if refused is not None:
+        return refused
+    leave_mark(job, server, source=server.host or "")
+    return _ask(job, server)
 
 
 def _prepared(job: Job, server: Server) -> Progress | None:
@@ -95,26 +105,29 @@ def _ask(job: Job, server: Server) -> Progress:
         return running(f"later, for Nova takes its host for alive: {error}")
 
 
-def _follow(job: Job, server: Server) -> Progress:
+def _follow(job: Job, server: Server) -> Progress | Todo:
+    """Say how far it is, or what is to be begun of it."""
     mark, source = job.marked(server), _source(job, server)
     if source and server.host not in (None, "", source):
         return _arrived(job, server)
     if job.refused or (mark is None and job.sent is None):
-        return ABSENT
+        return Todo(ABSENT.detail, lambda: _begin(job, server))
     act = find(job, ACT, server, mark)
     if act is not None and idle(server) and wrong_with(act):
         return _again(job, server, mark, wrong_with(act))
-    found = switched_on(job, server, judge(_VERB, server, act, waited_s=job.waited_s(mark)))
-    if found.state is not ProgressState.DONE:
-        return found
+    judged = judge(_VERB, server, act, waited_s=job.waited_s(mark))
+    if judged.state is ProgressState.ABSENT:
+        return Todo(judged.detail, lambda: _begin(job, server))
+    if judged.state is not ProgressState.DONE:
+        return judged
     if source and server.host == source:
         return _again(job, server, mark, f"it is still on {source}")
     if act is None or act.events is None:
         return failed(f"EVACUATE: nothing tells that it was moved; {words_of(server)}")
-    return _there(job, server)
+    return switched_on(job, server, _there(job, server))
 
 
-def _arrived(job: Job, server: Server) -> Progress:
+def _arrived(job: Job, server: Server) -> Progress | Todo:
     """Say how far a server is that has left the host it was marked with."""
     if not idle(server):
         return running(words_of(server))
@@ -128,15 +141,17 @@ def _there(job: Job, server: Server) -> Progress:
     return replace(arrived, attributes=facts_of(server, job.facts))
 
 
-def _again(job: Job, server: Server, mark: Mark | None, why: str) -> Progress:
-    """Ask once more: a move that failed has left the server where it was."""
-    told = job.nova.acts(server.id)
-    if told is None:
+def _again(job: Job, server: Server, mark: Mark | None, why: str) -> Progress | Todo:
+    """Have it asked for once more: a move that failed has left the server where it was."""
+    acts = job.nova.acts(server.id)
+    if acts is None:
         if job.waited_s(mark) < SETTLE_S:
             return running(f"asked for; {why}; {words_of(server)}")
         return failed(f"EVACUATE: {why}, and Nova does not tell how often that was tried")
-    acts = takewhile(lambda act: mark is None or act.request_id != mark.before, told)
-    tried = sum(act.action == ACT for act in acts)
+    since = takewhile(lambda act: mark is None or act.request_id != mark.before, acts)
+    tried = sum(act.action == ACT for act in since)
     if tried >= TRIES:
         return failed(f"EVACUATE failed {tried} times, last: {why}; {words_of(server)}")
-    return _prepared(job, server) or _ask(job, server)
+    return Todo(
+        f"to be asked for again: {why}", lambda: _prepared(job, server) or _ask(job, server)
+    )

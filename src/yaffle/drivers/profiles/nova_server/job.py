@@ -188,6 +188,24 @@ def failed(detail: str, *, physical_id: str | None = None) -> Progress:
     return Progress(state=ProgressState.FAILED, detail=detail, physical_id=physical_id)
 
 
+@dataclass(frozen=True, slots=True)
+class Todo:
+    """What comes next of an operation: begun by a submit, which whoever may stop us guards."""
+
+    why: str
+    begin: Callable[[], Progress]
+
+
+def told(found: Progress | Todo) -> Progress:
+    """Return what a poll says: that there is something to begin, and not that it has been."""
+    return absent(found.why) if isinstance(found, Todo) else found
+
+
+def taken_up(found: Progress | Todo) -> Progress:
+    """Return what a submit says: what is to be begun is begun."""
+    return found.begin() if isinstance(found, Todo) else found
+
+
 def absent(detail: str) -> Progress:
     """It has to be begun, or a part of it: by a submit, which whoever may stop us guards."""
     return Progress(state=ProgressState.ABSENT, detail=detail)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,15 @@ from yaffle.clouds.openstack.owner import owner_marks
 from yaffle.clouds.openstack.servers.asking import READ
 from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server.acting import ask, find, newest, own
-from yaffle.drivers.profiles.nova_server.job import ABSENT, Job, failed, running
+from yaffle.drivers.profiles.nova_server.job import (
+    ABSENT,
+    Job,
+    Todo,
+    failed,
+    running,
+    taken_up,
+    told,
+)
 from yaffle.drivers.profiles.nova_server.judging import judge
 from yaffle.drivers.profiles.nova_server.marks import OURS
 from yaffle.drivers.profiles.nova_server.nova import VOLUME_REBUILD
@@ -29,23 +36,33 @@ _VERB = Verb(act="rebuild", body=lambda _: {}, reached=runs, by_state=False, sta
 def submit(job: Job) -> Progress:
     """Begin it, unless it has been begun."""
     server = own(job)
-    if isinstance(server, Progress):
-        return server
-    begun = stands(job, server, job.marked(server))
-    if begun.state is not ProgressState.ABSENT:
-        return begun
-    return begin(job, server, job.op.params.get("image") or job.target.spec.get("image"))
+    return server if isinstance(server, Progress) else taken_up(_look(job, server))
 
 
 def poll(job: Job) -> Progress:
-    """Say how far it is; switches a rebuilt server on that Nova has left off."""
+    """Say how far it is; ABSENT also where it is over and Nova has left the server off."""
     server = own(job)
-    if isinstance(server, Progress):
-        return server
-    return stands(job, server, job.marked(server))
+    return server if isinstance(server, Progress) else told(_look(job, server))
 
 
-def begin(job: Job, server: Server, image: object) -> Progress:
+def _look(job: Job, server: Server) -> Progress | Todo:
+    image = job.op.params.get("image") or job.target.spec.get("image")
+    return look(job, server, job.marked(server), image)
+
+
+def look(job: Job, server: Server, mark: Mark | None, image: object) -> Progress | Todo:
+    """Say how far the rebuild is that bears this mark, or what is to be begun of it."""
+    sent = _part(job)
+    found = ABSENT
+    if not sent.refused and (mark is not None or sent.sent is not None):
+        act = find(sent, _VERB.act, server, mark)
+        found = judge(_VERB, server, act, waited_s=sent.waited_s(mark))
+    if found.state is ProgressState.ABSENT:
+        return Todo(found.detail, lambda: _begin(job, server, image))
+    return switched_on(job, server, found)
+
+
+def _begin(job: Job, server: Server, image: object) -> Progress:
     """Ask for the rebuild; its metadata is the mark, so that both happen or neither does."""
     ident = job.image(image) if image else server.image_id
     if not ident:
@@ -79,26 +96,22 @@ def metadata_of(job: Job, server: Server) -> dict[str, str]:
     return {**kept, **owner_marks(job.target)}
 
 
-def stands(job: Job, server: Server, mark: Mark | None) -> Progress:
-    """Say how far the rebuild is that bears this mark; ABSENT where none was begun."""
-    sent = _part(job)
-    if sent.refused or (mark is None and sent.sent is None):
-        return ABSENT
-    act = find(sent, _VERB.act, server, mark)
-    found = judge(_VERB, server, act, waited_s=sent.waited_s(mark))
-    return switched_on(job, server, found)
-
-
 def _part(job: Job) -> Job:
     """Return the job under which the rebuild is remembered: an update asks for other acts besides."""
     return job if job.op.kind == REBUILD else job.of(_VERB.act)
 
 
-def switched_on(job: Job, server: Server, found: Progress) -> Progress:
-    """Switch on what has to run and was left off: the last step of what is else DONE."""
+def switched_on(job: Job, server: Server, found: Progress) -> Progress | Todo:
+    """Have switched on what has to run and was left off: the last step of what is else DONE."""
     if found.state is not ProgressState.DONE or server.status != "SHUTOFF":
         return found
-    # A conflict: somebody was faster, or it is changing. The next look says.
-    with suppress(Conflict):
+    return Todo(f"over, and to be switched on; {words_of(server)}", lambda: _start(job, server))
+
+
+def _start(job: Job, server: Server) -> Progress:
+    try:
         job.nova.do(server.id, {"os-start": None}, trace=job.trace)
+    except Conflict as error:
+        # Somebody was faster, or it is changing. The next look says.
+        return running(f"over, and not switched on yet: {error}")
     return running(f"over, and switched on; {words_of(server)}")

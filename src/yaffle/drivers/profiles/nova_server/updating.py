@@ -16,7 +16,7 @@ from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server import connecting, rebuilding, resizing
 from yaffle.drivers.profiles.nova_server.acting import newest, own
 from yaffle.drivers.profiles.nova_server.creating import facts_of
-from yaffle.drivers.profiles.nova_server.job import Job, absent, done, failed
+from yaffle.drivers.profiles.nova_server.job import Job, Todo, done, failed, taken_up, told
 from yaffle.drivers.profiles.nova_server.verbs import REBUILD, UPDATE
 from yaffle.errors import Conflict
 from yaffle.model.operations import Progress, ProgressState
@@ -34,23 +34,21 @@ class Step:
     """What the mark on the server says while it is under way."""
     changes: Callable[[Job], bool]
     """Whether the new profile says otherwise than the old one."""
-    stands: Callable[[Job, Server, Mark | None], Progress]
-    """How far it is; ABSENT: it, or its next act, is to be begun. The mark is its own."""
-    begin: Callable[[Job, Server], Progress]
-    """Begin what `stands` has just said is to be begun."""
+    look: Callable[[Job, Server, Mark | None], Progress | Todo]
+    """How far it is, or its next act, to be begun. The mark is its own."""
 
 
 def submit(job: Job) -> Progress:
     """Begin the next step, unless one is under way."""
-    return _walk(job, begin=True)
+    return taken_up(_walk(job))
 
 
 def poll(job: Job) -> Progress:
     """Say how far it is; ABSENT where the next step is to be begun."""
-    return _walk(job, begin=False)
+    return told(_walk(job))
 
 
-def _walk(job: Job, *, begin: bool) -> Progress:
+def _walk(job: Job) -> Progress | Todo:
     server = own(job)
     if isinstance(server, Progress):
         return server
@@ -59,17 +57,15 @@ def _walk(job: Job, *, begin: bool) -> Progress:
     for place, step in enumerate(STEPS):
         if place < at or not (place == at or step.changes(job)):
             continue
-        found = step.stands(job, server, mark if place == at else None)
-        if found.state is ProgressState.ABSENT and begin:
-            return step.begin(job, server)
-        if found.state is not ProgressState.DONE:
+        found = step.look(job, server, mark if place == at else None)
+        if isinstance(found, Todo) or found.state is not ProgressState.DONE:
             return found
     return _over(job, server)
 
 
 def _over(job: Job, server: Server) -> Progress:
-    told = f"it is as its profile says; {words_of(server)}"
-    return done(told, attributes=facts_of(server, job.facts))
+    words = f"it is as its profile says; {words_of(server)}"
+    return done(words, attributes=facts_of(server, job.facts))
 
 
 def old(job: Job) -> Mapping[str, object]:
@@ -86,22 +82,29 @@ def _another_image(job: Job) -> bool:
     return bool(job.target.spec.get("image")) and _another("image")(job)
 
 
-def _connected(job: Job, server: Server, mark: Mark | None) -> Progress:
-    return connecting.stands(job, server, mark, old(job).get("networks"))
+def _connect(job: Job, server: Server, mark: Mark | None) -> Progress | Todo:
+    before = old(job).get("networks")
+    found = connecting.stands(job, server, mark, before)
+    return _begun_by(found, lambda: connecting.begin(job, server, before))
 
 
-def _connect(job: Job, server: Server) -> Progress:
-    return connecting.begin(job, server, old(job).get("networks"))
+def _resize(job: Job, server: Server, mark: Mark | None) -> Progress | Todo:
+    found = resizing.stands(job, server, mark)
+    return _begun_by(found, lambda: resizing.begin(job, server))
 
 
-def _rebuild(job: Job, server: Server) -> Progress:
-    return rebuilding.begin(job, server, job.target.spec.get("image"))
+def _begun_by(found: Progress, begin: Callable[[], Progress]) -> Progress | Todo:
+    return Todo(found.detail, begin) if found.state is ProgressState.ABSENT else found
 
 
-def _named(_: Job, server: Server, mark: Mark | None) -> Progress:
+def _rebuild(job: Job, server: Server, mark: Mark | None) -> Progress | Todo:
+    return rebuilding.look(job, server, mark, job.target.spec.get("image"))
+
+
+def _named(job: Job, server: Server, mark: Mark | None) -> Progress | Todo:
     # Its mark is written with the metadata, after the name: who finds it need not look at either.
     if mark is None:
-        return absent("name and metadata are to be written")
+        return Todo("name and metadata are to be written", lambda: _name(job, server))
     return done(f"its metadata bears the mark; {words_of(server)}")
 
 
@@ -122,21 +125,18 @@ STEPS: Final[tuple[Step, ...]] = (
     Step(
         kind=connecting.KIND,
         changes=_another("networks"),
-        stands=_connected,
-        begin=_connect,
+        look=_connect,
     ),
     Step(
         kind=resizing.KIND,
         changes=_another("flavor"),
-        stands=resizing.stands,
-        begin=resizing.begin,
+        look=_resize,
     ),
     # With it name and metadata, as one request of Nova's.
-    Step(kind=REBUILD, changes=_another_image, stands=rebuilding.stands, begin=_rebuild),
+    Step(kind=REBUILD, changes=_another_image, look=_rebuild),
     Step(
         kind=UPDATE,
         changes=lambda job: not _another_image(job),
-        stands=_named,
-        begin=_name,
+        look=_named,
     ),
 )
