@@ -46,7 +46,7 @@ from yaffle.testing import (
     World,
 )
 
-SETTINGS = EngineSettings(lease=20.0, poll=4.0, action_timeout=120.0)
+SETTINGS = EngineSettings(lease=20.0, poll=4.0, action_timeout=120.0, update_timeout=600.0)
 BUDGETS = BudgetsSettings(
     total=BudgetSettings(max_in_flight=3, burst=5, per_hour=720),
     project=BudgetSettings(max_in_flight=10, burst=20, per_hour=3600),

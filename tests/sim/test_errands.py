@@ -225,6 +225,27 @@ def test_a_copy_that_an_update_has_touched_is_not_judged_at_once_also_where_that
     play(story)
 
 
+def test_a_change_may_take_longer_than_a_creation_and_not_for_ever() -> None:
+    async def story(s: Stage) -> None:
+        settings = s.kit.settings
+        ident = await alone(s)
+        s.plan.rules.append(Rule(fault=Fault.ERROR, call="submit:UPDATE"))
+        action = await s.commands.node_update(LOCAL, ident, profile="labelled")
+        await s.clock.sleep(2 * settings.action_timeout)
+        under_way = await s.store.read(lambda conn: actions.get(conn, action))
+        assert under_way.status not in actions.ENDED, "a resize copies a disk for longer than that"
+        done = await ended(s, action, within_s=settings.update_timeout)
+        assert done.status == actions.FAILED
+        assert "out of time" in done.status_reason
+        # What has to be made anew is bound as any creation is.
+        s.plan.rules.append(Rule(fault=Fault.ERROR, call="submit:CREATE"))
+        action = await s.commands.node_update(LOCAL, ident, profile="new")
+        done = await ended(s, action, within_s=2 * settings.action_timeout)
+        assert done.status == actions.FAILED
+
+    play(story)
+
+
 def test_what_is_marked_is_replaced_by_an_update() -> None:
     async def story(s: Stage) -> None:
         ident = await alone(s)

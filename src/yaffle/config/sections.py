@@ -133,6 +133,11 @@ class EngineSettings(Section):
         default=10.0, description="Pace of planning without a policy (s)."
     )
     action_timeout: Seconds = Field(default=600.0, description="Bound of a create or delete (s).")
+    update_timeout: Seconds = Field(
+        default=3600.0,
+        description="Bound of changing a copy where it is (s): a resize may copy its disk. A node in"
+        " a cluster has the cluster's `timeout` at most.",
+    )
     listen: str = Field(
         default="127.0.0.1:8778",
         description="HOST:PORT where `yaffle engine` answers `/health` and `/metrics`, and nothing"

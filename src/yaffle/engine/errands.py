@@ -54,8 +54,7 @@ def plan_of(kit: Kit, action: ActionRow) -> tuple[Snapshot, tuple[Rung, ...]]:
     if kind is None:
         snapshot = unpack(action.inputs.get("snapshot"))
         return snapshot, build(snapshot.recovery)
-    # Its cluster may give it an hour; what hangs is known for hung by the operator's bound.
-    timeout_s = min(float(action.timeout_s), kit.settings.action_timeout)
+    timeout_s = _bound_s(kit, action)
     snapshot = Snapshot.without_policy(timeout_s)
     rung = RecoveryAction(name=WORDS.get(kind, ""), timeout_s=timeout_s)
     match kind:
@@ -68,6 +67,15 @@ def plan_of(kit: Kit, action: ActionRow) -> tuple[Snapshot, tuple[Rung, ...]]:
         case _:
             pass
     return snapshot, errand(kind, rung)
+
+
+def _bound_s(kit: Kit, action: ActionRow) -> float:
+    """Its cluster may give it an hour; what hangs is known for hung by the operator's bound."""
+    settings = kit.settings
+    in_place = action.inputs.get(HOW) == OperationKind.UPDATE
+    return min(
+        float(action.timeout_s), settings.update_timeout if in_place else settings.action_timeout
+    )
 
 
 def _operation(kit: Kit, action: ActionRow, rung: RecoveryAction) -> RecoveryAction:

@@ -159,7 +159,8 @@ class Nodes:
             if words:
                 catalog.set_node(conn, row.id, now_us, **words)
             inputs = words if new is None else {**words, NEW_PROFILE: new.id}
-            action = self._queue(conn, who, row, "NODE_UPDATE", inputs)
+            alone_s = int(self._kit.settings.update_timeout)
+            action = self._queue(conn, who, row, "NODE_UPDATE", inputs, alone_s=alone_s)
             if new is None:
                 _done(conn, action, now_us)
             return action
@@ -311,8 +312,13 @@ class Nodes:
         row: NodeRow,
         action: str,
         inputs: Mapping[str, object] | None = None,
+        *,
+        alone_s: int | None = None,
     ) -> ActionId:
-        """Insert an action on a node, ready or behind whatever holds the node, with its event."""
+        """Insert an action on a node, ready or behind whatever holds the node, with its event.
+
+        It may take as long as the node's cluster says; `alone_s` where it is in none.
+        """
         home = catalog.cluster(conn, row.cluster_id) if row.cluster_id else None
         free = holders.lock_holder(conn, row.id) is None
         self._event(conn, who, row, action)
@@ -325,7 +331,7 @@ class Nodes:
             cluster_id=row.cluster_id,
             node_id=row.id,
             inputs=inputs,
-            timeout_s=None if home is None else home.timeout_s,
+            timeout_s=alone_s if home is None else home.timeout_s,
             status=actions.READY if free else actions.WAITING,
             lock_key=row.id if free else None,
         )
