@@ -12,7 +12,7 @@ from pathlib import Path
 from lab.openstack import keeper, packages
 from lab.openstack.errors import LabError
 from lab.openstack.lab import Lab, new
-from lab.openstack.plan import HERE, HOME
+from lab.openstack.plan import EXTRAS, HERE, HOME
 from lab.openstack.progress import Progress
 
 
@@ -45,8 +45,7 @@ def _new(options: argparse.Namespace) -> Lab:
         base=options.port_base,
         computes=options.computes,
         heat=options.heat,
-        octavia=options.octavia,
-        mistral=options.mistral,
+        extras=[name for name in EXTRAS if getattr(options, name)],
         packages=options.packages,
         cache=options.cache,
     )
@@ -126,8 +125,8 @@ def parser() -> argparse.ArgumentParser:
     what = argparse.ArgumentParser(add_help=False, parents=[where])
     what.add_argument("--computes", type=int, default=2, help="compute hosts (2)")
     what.add_argument("--heat", action="store_true", help="with Heat")
-    what.add_argument("--octavia", action="store_true", help="with Octavia")
-    what.add_argument("--mistral", action="store_true", help="with Mistral")
+    for name in EXTRAS:
+        what.add_argument(f"--{name}", action="store_true", help=f"with {name.capitalize()}")
     what.add_argument("--port-base", type=int, default=0, help="use the ports after this one")
     what.add_argument(
         "--packages", type=Path, default=HOME / "packages", help="Python of the cloud"

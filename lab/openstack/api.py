@@ -21,6 +21,7 @@ _PATHS: Final = {
     "image": "/v2",
     "network": "/v2.0",
     "workflow": "/v2",
+    "volume": "/v3",
 }
 
 

@@ -21,14 +21,17 @@ from lab.openstack import (
     templates,
 )
 from lab.openstack.api import Api
+from lab.openstack.cinder import CINDER
 from lab.openstack.extras import Extra
 from lab.openstack.mistral import MISTRAL
+from lab.openstack.neutron import NEUTRON
 from lab.openstack.octavia import OCTAVIA
 from lab.openstack.plan import Plan
 from lab.openstack.processes import Processes, Service
 from lab.openstack.progress import Progress
 from lab.openstack.waiting import until_answers
 
+EXTRAS: Final = (NEUTRON, CINDER, OCTAVIA, MISTRAL)
 BELOW: Final = ("postgresql", "rabbitmq", "epmd")
 """What the others stand on: stopped after them, in this order reversed."""
 
@@ -48,8 +51,7 @@ def _late(plan: Plan) -> list[Service]:
 
 
 def _extras(plan: Plan) -> list[Extra]:
-    wanted = ((plan.octavia, OCTAVIA), (plan.mistral, MISTRAL))
-    return [extra for asked_for, extra in wanted if asked_for]
+    return [extra for extra in EXTRAS if extra.name in plan.extras]
 
 
 def configure(plan: Plan) -> None:
@@ -77,6 +79,9 @@ def bring_up(plan: Plan, processes: Processes, progress: Progress) -> None:
     """Bring everything up; raises LabError with the name and the last words of what died."""
     provide(plan, progress)
     api = Api(plan)
+    if "neutron" in plan.extras:
+        # In a lab that was begun without.
+        processes.stop([network.stand_in(plan)])
     try:
         beside = placement.services(plan) + network.services(plan)
         make_empty(plan, processes, api, progress, beside)

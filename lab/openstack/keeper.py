@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +34,7 @@ def state_for(owner: int) -> Path:
     return Path(tempfile.gettempdir()) / name
 
 
-def begin(owner: int, *, heat: bool = False) -> Path:
+def begin(owner: int, *, heat: bool = False, extras: Sequence[str] = ()) -> Path:
     """Begin to bring up the lab of a process, unless somebody has; return its folder at once."""
     state = state_for(owner)
     try:
@@ -42,7 +43,7 @@ def begin(owner: int, *, heat: bool = False) -> Path:
         return state
     command = [sys.executable, "-m", "lab.openstack", "keep", "--state", str(state)]
     command += ["--owner", str(owner), "--ticks", str(launch.ticks_of(owner))]
-    command += ["--heat"] if heat else []
+    command += [f"--{name}" for name in (*(["heat"] if heat else []), *extras)]
     with (state / "keeper.log").open("w") as log:
         # Through a process that ends at once, so that the keeper is nobody's child.
         subprocess.run(

@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,17 @@ from typing import Final
 import psutil
 from httpx import codes
 
-from lab.openstack import bringup, bus, catalog, database, hosts, nova, stacks, templates
+from lab.openstack import (
+    belongings,
+    bringup,
+    bus,
+    catalog,
+    database,
+    hosts,
+    nova,
+    stacks,
+    templates,
+)
 from lab.openstack import plan as plans
 from lab.openstack.api import Api, Refused
 from lab.openstack.errors import LabError
@@ -298,11 +308,12 @@ class Lab:
                 return found
 
     def remove_project(self, credentials: Credentials) -> None:
-        """Remove a project with its stacks and servers, and its user."""
+        """Remove a project with all that is in it, and its user."""
         if self.plan.heat:
             stacks.remove_all(self.plan, credentials)
         for server in self.servers_of(credentials.project_id):
             self._remove_server(server)
+        belongings.remove_all(self.plan, self.api, credentials.project_id)
         self.api.call("DELETE", "identity", f"/users/{credentials.user_id}")
         self.api.call("DELETE", "identity", f"/projects/{credentials.project_id}")
         shutil.rmtree(credentials.clouds_yaml.parent, ignore_errors=True)
@@ -326,23 +337,22 @@ def new(
     base: int = 0,
     computes: int = 2,
     heat: bool = False,
-    octavia: bool = False,
-    mistral: bool = False,
+    extras: Collection[str] = (),
     packages: Path = plans.HOME / "packages",
     cache: Path | None = plans.HOME / "cache",
 ) -> Lab:
-    """Return a lab in a folder, on free ports; one that is there keeps its ports, hosts and Heat."""
+    """Return a lab in a folder, on free ports; one that is there keeps its ports, hosts and services."""
     state = Path(os.path.abspath(state))  # noqa: PTH100 - resolve() would follow links
     plans.check_length(state)
     there = plans.load(state) if plans.exists(state) else None
+    wanted = {*extras, *(there.extras if there else ())}
     return Lab(
         Plan(
             state=state,
             base=there.base if there else (base or plans.free_base()),
             computes=max(computes, there.computes if there else 1),
             heat=heat or (there.heat if there else False),
-            octavia=octavia or (there.octavia if there else False),
-            mistral=mistral or (there.mistral if there else False),
+            extras=tuple(name for name in plans.EXTRAS if name in wanted),
             packages=packages,
             cache=cache,
         )

@@ -18,6 +18,7 @@ def configure(plan: Plan) -> None:
         "placement": templates.login(plan, "placement", "placement"),
         "glance": templates.login(plan, "glance", "glance"),
         "neutron": templates.login(plan, "neutron", "nova"),
+        "cinder": templates.login(plan, "cinder", "nova"),
         "service_user": templates.login(plan, "service_user", "nova"),
     }
     check = templates.token_check(plan, "nova")

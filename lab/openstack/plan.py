@@ -15,9 +15,11 @@ from lab.openstack.errors import LabError
 # Below the range from which Linux gives ports to outgoing connections: a service that is stopped for
 # a while must find its port free when it is started again.
 BASES: Final = range(20_000, 32_000, 20)
-PORTS_USED: Final = 13
+PORTS_USED: Final = 14
 # The kernel's limit for the name of a Unix socket is 107 bytes; PostgreSQL's takes the rest.
 STATE_LENGTH_MAX: Final = 70
+EXTRAS: Final = ("neutron", "cinder", "octavia", "mistral")
+"""What only labs have that are asked for it, in the order in which it starts."""
 HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parent.parent
 HOME: Final = ROOT / ".venv" / "openstack-lab"
@@ -61,7 +63,7 @@ class Ports:
 
     @property
     def network(self) -> int:
-        """Our stand-in for Neutron."""
+        """Neutron's API, or our stand-in for it."""
         return self.base + 7
 
     @property
@@ -89,6 +91,11 @@ class Ports:
         """Mistral's API."""
         return self.base + 12
 
+    @property
+    def volume(self) -> int:
+        """Cinder's API."""
+        return self.base + 13
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -98,8 +105,8 @@ class Plan:
     base: int
     computes: int = 2
     heat: bool = False
-    octavia: bool = False
-    mistral: bool = False
+    extras: tuple[str, ...] = ()
+    """What it has besides, of `EXTRAS`."""
     packages: Path = HOME / "packages"
     cache: Path | None = HOME / "cache"
     """Where the empty cloud is kept between labs; None: not kept."""
@@ -195,8 +202,7 @@ def load(state: Path) -> Plan:
         base=words["base"],
         computes=words["computes"],
         heat=words["heat"],
-        octavia=words.get("octavia", False),
-        mistral=words.get("mistral", False),
+        extras=tuple(words.get("extras", ())),
         packages=Path(words["packages"]),
         cache=Path(words["cache"]) if words["cache"] else None,
     )

@@ -19,6 +19,8 @@ from tests.openstack.turns import turn
 
 HERE = Path(__file__).parent
 STACKS = pytest.StashKey[bool]()
+NETWORKS = "YAFFLE_NETWORKS"
+"""Where it is set the lab has a real Neutron and a real Cinder: `make test-networks`."""
 UP = "LAB_UP"
 """Not `YAFFLE_…`: that would be a setting, and none that there is."""
 TEST_S = 300
@@ -54,7 +56,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _begin(config: pytest.Config) -> Path:
-    return keeper.begin(_owner(config), heat=config.stash.get(STACKS, False))
+    extras = ("neutron", "cinder") if os.environ.get(NETWORKS) else ()
+    return keeper.begin(_owner(config), heat=config.stash.get(STACKS, False), extras=extras)
 
 
 @pytest.fixture(scope="session")

@@ -52,6 +52,7 @@ OPERATIONS = (
     "suspend", "resume", "soft_delete", "restore", "snapshot", "set_admin_password",
     "get_console_output", "post_live_migration_at_source", "post_live_migration_at_destination",
     "migrate_disk_and_power_off", "finish_migration", "confirm_migration", "finish_revert_migration",
+    "attach_interface", "detach_interface", "attach_volume", "detach_volume",
 )  # fmt: skip
 
 
@@ -97,6 +98,14 @@ class Hypervisor(fake.FakeDriver):  # type: ignore[misc]
         """Switch the guest off; the fake lets it run on here while it is begun on another host."""
         self.power_off(instance)
         return str(super().migrate_disk_and_power_off(context, instance, *args, **kwargs) or "")
+
+    def attach_interface(self, context: Any, instance: Any, image_meta: Any, vif: Any) -> None:
+        """Take any interface; the fake refuses one that a guest of before has had."""
+        self._interfaces[vif["id"]] = vif
+
+    def detach_interface(self, context: Any, instance: Any, vif: Any) -> None:
+        """Let go of any; the fake refuses those from before it was restarted."""
+        self._interfaces.pop(vif["id"], None)
 
     def get_num_instances(self) -> int:
         """Not tell of a crowd: Nova would compare the power of each with its database for ever."""

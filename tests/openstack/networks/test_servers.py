@@ -1,0 +1,152 @@
+"""A server's ports and volumes through all that is done to it, by Neutron's and Cinder's own records."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from tests.openstack.networks.things import ASKED_FOR, Things, addresses
+from tests.openstack.nova.world import World
+
+from yaffle.model.operations import ProgressState, Target
+
+pytestmark = ASKED_FOR
+DONE, FAILED = ProgressState.DONE, ProgressState.FAILED
+
+
+def root(image: str) -> dict[str, Any]:
+    """Boot from a volume that is made from an image, and goes with the server."""
+    return {
+        "boot_index": 0, "source_type": "image", "destination_type": "volume", "uuid": image,
+        "volume_size": 1, "delete_on_termination": True,
+    }  # fmt: skip
+
+
+def disk(volume: str, *, boot: bool = False) -> dict[str, Any]:
+    """Have a volume that outlives the server."""
+    return {
+        "boot_index": 0 if boot else -1, "source_type": "volume", "destination_type": "volume",
+        "uuid": volume, "delete_on_termination": False,
+    }  # fmt: skip
+
+
+async def recreated(world: World, target: Target) -> Target:
+    """Kill it and make it anew, as the engine does."""
+    ended = await world.do("KILL", target)
+    assert ended.state is DONE, ended.detail
+    made = await world.do("CREATE", target)
+    assert made.state is DONE, made.detail
+    assert made.physical_id not in (None, target.physical_id)
+    return replace(target, physical_id=made.physical_id or "", attributes=made.attributes or {})
+
+
+def test_networks_in_all_their_words(world: World, things: Things) -> None:
+    async def scene() -> None:
+        network = things.network()
+        port = things.port(network, fixed_ips=[{"ip_address": "10.7.0.99"}])
+        # One network: "auto" means it.
+        auto = await world.made(networks="auto")
+        (its,) = things.ports(device_id=auto.physical_id)
+        assert auto.attributes["node_ip"] == addresses(its)[0]
+        assert its["status"] == "ACTIVE"
+        wanted = [
+            {"network": "private", "fixed_ip": "10.7.0.50"},
+            {"port": port},
+            {"network": network},
+        ]
+        made = await world.made(networks=wanted)
+        theirs = things.ports(device_id=made.physical_id)
+        found = sorted(address for one in theirs for address in addresses(one))
+        assert {"10.7.0.50", "10.7.0.99"} < set(found)
+        assert len(found) == 3
+        assert made.attributes["node_ip"] in found
+        assert port in {one["id"] for one in theirs}
+        for target in (auto, made):
+            assert (await world.do("DELETE", target)).state is DONE
+        # Those that Nova has made are gone, the other is nobody's again.
+        (left,) = things.ports()
+        assert (left["id"], left["device_id"], left["binding:host_id"]) == (port, "", "")
+
+    asyncio.run(scene())
+
+
+def test_made_anew_with_the_same_port_address_and_volume(world: World, things: Things) -> None:
+    async def scene() -> None:
+        network = things.network()
+        port, data = things.port(network), things.volume()
+        before = things.port_of(port)
+        networks = [
+            {"port": port},
+            {"network": "private", "fixed_ip": "10.7.0.50"},
+            {"network": "private"},
+        ]
+        devices = [root(world.cloud.image()), disk(data)]
+        target = await world.made(networks=networks, image=None, block_device_mapping_v2=devices)
+        for _ in range(3):
+            target = await recreated(world, target)
+            after = things.port_of(port)
+            assert [after[k] for k in ("mac_address", "fixed_ips")] == [
+                before[k] for k in ("mac_address", "fixed_ips")
+            ]
+            assert after["device_id"] == target.physical_id
+            theirs = things.ports()
+            assert {one["device_id"] for one in theirs} == {target.physical_id}
+            assert len(theirs) == 3
+            assert ["10.7.0.50"] in [addresses(one) for one in theirs]
+            assert things.users_of(data) == [target.physical_id]
+            volumes = {one["id"]: one for one in things.volumes()}
+            assert len(volumes) == 2, volumes
+            (boot,) = (one for ident, one in volumes.items() if ident != data)
+            assert [a["server_id"] for a in boot["attachments"]] == [target.physical_id]
+            assert boot["bootable"] == "true"
+
+    asyncio.run(scene())
+
+
+def test_booted_again_from_its_own_volume(world: World, things: Things) -> None:
+    async def scene() -> None:
+        things.network()
+        volume = things.volume("root", image=world.cloud.image())
+        spec: dict[str, Any] = {"image": None, "block_device_mapping_v2": [disk(volume, boot=True)]}
+        target = await recreated(world, await world.made(networks="auto", **spec))
+        assert things.users_of(volume) == [target.physical_id]
+        assert (await world.read(target)).up is True
+        (only,) = things.volumes()
+        assert only["id"] == volume
+        assert (await world.do("DELETE", target)).state is DONE
+        assert things.volume_of(volume)["status"] == "available"
+
+    asyncio.run(scene())
+
+
+def test_rebuilt_and_rebooted_with_all_that_it_has(world: World, things: Things) -> None:
+    async def scene() -> None:
+        network = things.network()
+        port, data = things.port(network), things.volume()
+        networks = [{"port": port}, {"network": "private"}]
+        target = await world.made(
+            networks=networks, block_device_mapping_v2=[boot_local(world), disk(data)]
+        )
+        ours = {one["id"] for one in things.ports()}
+        for kind, params in (
+            ("REBOOT", {"type": "HARD"}),
+            ("REBUILD", {}),
+            ("REBUILD", {"image": "lab-image-2"}),
+        ):
+            done = await world.do(kind, target, **params)
+            assert done.state is DONE, (kind, done.detail)
+            assert {one["id"] for one in things.ports(device_id=target.physical_id)} == ours
+            assert {one["status"] for one in things.ports()} == {"ACTIVE"}
+            assert things.users_of(data) == [target.physical_id]
+            assert things.volume_of(data)["status"] == "in-use"
+
+    asyncio.run(scene())
+
+
+def boot_local(world: World) -> dict[str, Any]:
+    """Boot from the host's own disk, as a server with an image does; said because another disk is."""
+    return {
+        "boot_index": 0, "source_type": "image", "destination_type": "local",
+        "uuid": world.cloud.image(), "delete_on_termination": True,
+    }  # fmt: skip
