@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -27,6 +28,8 @@ from tests.contract.lifecycle.stage import (
 from tests.servers.process import free_port
 from tests.servers.rabbitmq import PASSWORD, USER, RabbitMQ
 
+from yaffle.drivers.detectors.lifecycle import LifecycleDetector
+
 pytestmark = pytest.mark.slow
 RESTART_S = 90.0
 
@@ -35,6 +38,32 @@ def ours(rabbitmq: RabbitMQ) -> list[str]:
     """Return the names of our queues."""
     lines = rabbitmq.ctl("list_queues", "name").splitlines()
     return [line for line in lines if line.startswith("yaffle.lifecycle.")]
+
+
+def fault(lifecycle: LifecycleDetector) -> str:
+    """Return what the one source lacks, as a person is told."""
+    (ear,) = lifecycle.ears()
+    assert bool(ear.fault) == bool(ear.advice), ear
+    assert not (lifecycle.listening and ear.fault), ear
+    return ear.fault
+
+
+def test_a_source_says_how_it_is(own_rabbitmq: RabbitMQ) -> None:
+    async def main() -> None:
+        place = urlsplit(own_rabbitmq.url).netloc.rpartition("@")[2]
+        async with watching(Backend(), source(own_rabbitmq)) as (lifecycle, _):
+            await until(lambda: fault(lifecycle) == "there is no exchange nova", "it is missed")
+            async with sender(own_rabbitmq.url):
+                await until(lambda: not fault(lifecycle), "it has come")
+                assert lifecycle.ears()[0].detail == f"listening to {place}"
+                await asyncio.to_thread(own_rabbitmq.kill)
+                await until(lambda: fault(lifecycle).startswith(f"{place}: "), "it is away")
+                assert PASSWORD not in fault(lifecycle)
+                own_rabbitmq.start()
+        (ear,) = lifecycle.ears()
+        assert (ear.detail, ear.fault) == ("not connected: nothing is watched by events here", "")
+
+    asyncio.run(main())
 
 
 def test_a_killed_broker_is_asked_around_and_listened_to_again(own_rabbitmq: RabbitMQ) -> None:

@@ -26,12 +26,13 @@ from yaffle.drivers.detectors.lifecycle.watch import Watch
 from yaffle.model.health import Observation
 from yaffle.model.operations import Target
 from yaffle.model.policy import DetectionMode, ModeType
+from yaffle.ports.detector import Ear
 
 if TYPE_CHECKING:
     from yaffle.drivers.detectors.lifecycle.messages import Heard
     from yaffle.drivers.detectors.lifecycle.source import Source
     from yaffle.ports.context import DriverContext
-    from yaffle.ports.detector import Choosing, Remembering, Sink, StreamingDetector
+    from yaffle.ports.detector import Choosing, Eared, Remembering, Sink, StreamingDetector
 
 log = structlog.get_logger(__name__)
 
@@ -79,6 +80,13 @@ class LifecycleDetector:
     def counts(self) -> Mapping[str, int]:
         """How many messages came to what, since the start."""
         return self._counts
+
+    def ears(self) -> Sequence[Ear]:
+        """See `ports.Eared`: every source."""
+        if self._owner is not None:
+            return self._ears.told()
+        idle = "not connected: nothing is watched by events here"
+        return [Ear(name=source.name, detail=idle) for source in self._settings.sources]
 
     @property
     def vouched(self) -> int:
@@ -206,3 +214,4 @@ if TYPE_CHECKING:
     _conforms: type[StreamingDetector] = LifecycleDetector
     _forgets: type[Remembering] = LifecycleDetector
     _chooses: type[Choosing] = LifecycleDetector
+    _tells: type[Eared] = LifecycleDetector

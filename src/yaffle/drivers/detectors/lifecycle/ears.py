@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
+
+from yaffle.ports.detector import Ear
 
 READS: Final = 8
 """Readings of whole watches of a kind that are under way at once: after a gap all want one."""
@@ -22,6 +24,8 @@ class Ears:
         self.era = 0
         """How many gaps there were."""
         self._sources = frozenset(sources)
+        self._told: dict[str, Ear] = {}
+        """How each source is that has come to something."""
         self._hearing: dict[str, object] = {}
         self._turns: dict[str, asyncio.Semaphore] = {}
         self._on_gap = on_gap
@@ -41,6 +45,17 @@ class Ears:
         """That connection is away; it may be one that another has followed already."""
         if self._hearing.get(source) is by:
             del self._hearing[source]
+
+    def tell(self, source: str, detail: str, *, fault: str = "", advice: str = "") -> None:
+        """Remember how a source is, for a person who asks."""
+        self._told[source] = Ear(name=source, detail=detail, fault=fault, advice=advice)
+
+    def told(self) -> Sequence[Ear]:
+        """Return every source, and how it is."""
+        return [
+            self._told.get(source) or Ear(name=source, detail="not connected yet")
+            for source in sorted(self._sources)
+        ]
 
     def missed(self) -> None:
         """Something that was sent did not reach us, and the gap is over: everybody is read again."""

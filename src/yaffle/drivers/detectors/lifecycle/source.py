@@ -92,6 +92,12 @@ class Source:
             log.warning(
                 "not listening", source=self.name, broker=broker.name, reason=reason, wait_s=pause_s
             )
+            self._ears.tell(
+                self.name,
+                "not listening",
+                fault=f"{broker.name}: {reason}",
+                advice="All nodes are asked instead. It connects by itself once a broker answers.",
+            )
             await self._clock.sleep(pause_s)
 
     async def _tried(self, broker: Broker) -> str:
@@ -113,9 +119,9 @@ class Source:
         async with self._connected(broker) as link:
             try:
                 if not self._missing:
-                    self._ears.heard(self.name, self)
+                    self._hears(broker)
                 log.info("listening", source=self.name, broker=broker.name)
-                await self._keep(link)
+                await self._keep(link, broker)
             finally:
                 self._ears.lost(self.name, self)
 
@@ -192,11 +198,24 @@ class Source:
                 source=self.name,
                 exchanges=missing,
             )
+            self._ears.tell(
+                self.name,
+                "not listening",
+                fault=f"there is no exchange {', '.join(missing)}",
+                advice="Nothing has been sent there yet, or its name is wrong; all nodes are asked"
+                " instead. See `exchanges` of the source, and `[oslo_messaging_notifications]` of"
+                " the sender.",
+            )
         self._missing = self._missing_told = tuple(missing)
 
     # --- while it lasts ------------------------------------------------------------------------
 
-    async def _keep(self, link: Link) -> None:
+    def _hears(self, broker: Broker) -> None:
+        """Say so: from now on silence means that nothing has happened."""
+        self._ears.heard(self.name, self)
+        self._ears.tell(self.name, f"listening to {broker.name}")
+
+    async def _keep(self, link: Link, broker: Broker) -> None:
         """Feel the broker's pulse until the connection is lost."""
         while not await self._gone(link):
             async with asyncio.timeout(ANSWER_S):
@@ -210,7 +229,7 @@ class Source:
                 if self._missing:
                     await self._bind(link)
                     if not self._missing:
-                        self._ears.heard(self.name, self)
+                        self._hears(broker)
         link.check()
 
     async def _gone(self, link: Link) -> bool:
