@@ -2,144 +2,36 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.unit.openstack.made_of import (
+    FLAVORS,
+    GROUP,
+    IMAGE,
+    LIMITS,
+    PORT,
+    SPEC,
+    Asker,
+    Cloud,
+    image,
+    server,
+    with_,
+    without,
+)
 
-from yaffle.clouds.openstack.client import Answer
 from yaffle.clouds.openstack.faults import CloudUnavailable, fault_of
-from yaffle.clouds.openstack.memory import THERE_S, Memory
+from yaffle.clouds.openstack.memory import THERE_S
 from yaffle.clouds.openstack.servers.tasks import Bounds, Tasks
 from yaffle.drivers.profiles.nova_server.creating import request
 from yaffle.drivers.profiles.nova_server.foreseeing import foresee
-from yaffle.drivers.profiles.nova_server.job import Job
-from yaffle.drivers.profiles.nova_server.nova import Nova
-from yaffle.model.ids import NodeId, OperationId
-from yaffle.model.operations import Operation, Outlook, Prospect, Target
+from yaffle.model.operations import Outlook, Prospect
 
-IMAGE = "01c3e056-5dd3-4277-8976-32b076612bcb"
-PORT, GROUP = "port-1", "5f2dd97f-1cfb-40f6-a827-688de6a16a3b"
-FLAVORS = "/flavors/small"
 UPLOAD = "upload it again, or give the cluster another profile"
-SPEC: Mapping[str, object] = {
-    "flavor": "small",
-    "image": IMAGE,
-    "key_name": "ops team",
-    "availability_zone": "east:host1",
-    "networks": [{"network": "private"}, {"port": PORT}],
-    "scheduler_hints": {"group": GROUP},
-}
-FLAVOR = {"vcpus": 2, "ram": 512, "original_name": "small"}
-LIMITS = {
-    "maxTotalInstances": 3, "totalInstancesUsed": 3,
-    "maxTotalCores": 8, "totalCoresUsed": 8,
-    "maxTotalRAMSize": -1, "totalRAMUsed": 4096,
-}  # fmt: skip
-
-
-def image(status: str) -> dict[str, Any]:
-    return {"id": IMAGE, "name": "debian", "status": status}
-
-
-def server(**more: Any) -> dict[str, Any]:
-    known = {"id": "old", "status": "ERROR", "created": "t", "tenant_id": "p", "flavor": FLAVOR}
-    return {"server": {**known, **more}}
-
-
-@dataclass
-class Cloud:
-    """A cloud that has all that SPEC names, asked as `Client` asks it."""
-
-    project_id: str = "p"
-    asked: list[str] = field(default_factory=list)
-    broken: dict[str, Exception] = field(default_factory=dict)
-    """By path: what comes instead of an answer."""
-    has: dict[str, Any] = field(
-        default_factory=lambda: {
-            "/servers/old": server(),
-            FLAVORS: {"flavor": {"id": "small", **FLAVOR}},
-            "/flavors": {"flavors": [{"id": "other", "name": "Small"}]},
-            f"/v2/images/{IMAGE}": image("active"),
-            "/v2/images": {"images": [{"id": IMAGE, "name": "debian"}]},
-            "/v2.0/networks": {"networks": [{"id": "net", "name": "private"}]},
-            "/v2.0/ports": {"ports": [{"id": PORT}]},
-            "/os-keypairs/ops%20team": {"keypair": {}},
-            f"/os-server-groups/{GROUP}": {"server_group": {}},
-            "/os-availability-zone": {
-                "availabilityZoneInfo": [
-                    {"zoneName": "east", "zoneState": {"available": True}},
-                    {"zoneName": "dark", "zoneState": {"available": False}},
-                ]
-            },
-            "/limits": {"limits": {"absolute": LIMITS}},
-        }
-    )
-
-    def get(self, service: str, path: str, *, version: str = "", query: Any = None) -> Answer:
-        self.asked.append(path)
-        if path in self.broken:
-            raise self.broken[path]
-        if path not in self.has:
-            page = b"<h1>404 Not Found</h1> No image found with ID x<br />"
-            words = page if service == "image" else b'{"itemNotFound": {"message": "gone"}}'
-            raise fault_of(404, words, f"GET {path}", acts=False)
-        answer = self.has[path]
-        if query and "name" in query:
-            # Servers that are asked by name show those of that name alone.
-            answer = {k: [i for i in v if i["name"] == query["name"]] for k, v in answer.items()}
-        return Answer(status=200, body=json.dumps(answer).encode(), request_id="r")
-
-
-@dataclass
-class Clock:
-    at_s: float = 1000.0
-
-    def monotonic_s(self) -> float:
-        return self.at_s
-
-    def now_us(self) -> int:
-        return int(self.at_s * 1_000_000)
-
-
-@dataclass
-class Asker:
-    """One process that asks that cloud again and again."""
-
-    cloud: Cloud = field(default_factory=Cloud)
-    clock: Clock = field(default_factory=Clock)
-    memory: Memory = field(default_factory=Memory)
-
-    def job(self, kind: str, spec: Mapping[str, object], params: Any, physical_id: str) -> Job:
-        target = Target(
-            node_id=NodeId("n"), name="web", physical_id=physical_id, spec=spec,
-            profile_type="os.nova.server-1.0",
-        )  # fmt: skip
-        return Job(
-            op=Operation(kind=kind, target=target, params=params or {}),
-            operation_id=OperationId(""), nova=Nova(self.cloud),  # type: ignore[arg-type]
-            census=None, memory=self.memory, tasks=Tasks(self.clock, Bounds()),  # type: ignore[arg-type]
-            clock=self.clock, facts={},  # type: ignore[arg-type]
-        )  # fmt: skip
-
-    def ask(
-        self, kind: str = "CREATE", *, params: Any = None, physical_id: str = "old", **spec: Any
-    ) -> Prospect:
-        return foresee(self.job(kind, {**SPEC, **spec}, params, physical_id))
-
-
 TWINS = {"images": [image("active"), {"id": "2", "name": "debian"}]}
 VOLUME = [{"source_type": "image", "uuid": "x-1"}]
-
-
-def without(path: str) -> Callable[[Cloud], object]:
-    return lambda cloud: cloud.has.pop(path)
-
-
-def with_(path: str, answer: Any) -> Callable[[Cloud], object]:
-    return lambda cloud: cloud.has.update({path: answer})
 
 
 def limits(**more: int) -> Callable[[Cloud], object]:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -126,6 +126,12 @@ class Client:
     def token(self) -> str:
         """Our own token, for `keystone`; may fetch one first."""
         return self._guarded(self._session.get_token) or ""
+
+    def place(self, service: str) -> str:
+        """Return a service's address; empty where the catalog has none. May fetch a token first."""
+        given = self._where.override(service)
+        where: dict[str, Any] = {"service_type": service, **self._where.filter}
+        return given or self._guarded(lambda: self._session.get_endpoint(**where)) or ""
 
     @property
     def identity(self) -> Identity:

@@ -15,6 +15,13 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = msgspec.field(name="OS-EXT-IPS:type", default="fixed")
 
 
+class Disk(msgspec.Struct, frozen=True, kw_only=True):
+    """A volume that Nova believes a server to have."""
+
+    id: str
+    delete_on_termination: bool = False
+
+
 class Server(Listed, frozen=True, kw_only=True):
     """A server as one request about it alone shows it."""
 
@@ -26,6 +33,9 @@ class Server(Listed, frozen=True, kw_only=True):
     locked: bool = False
     locked_reason: str | None = None
     security_groups: list[dict[str, str]] = msgspec.field(default_factory=list)
+    volumes: list[Disk] = msgspec.field(
+        name="os-extended-volumes:volumes_attached", default_factory=list
+    )
 
     @property
     def image_id(self) -> str:
@@ -116,10 +126,18 @@ class LimitsDocument(msgspec.Struct, frozen=True, kw_only=True):
     limits: AbsoluteLimits
 
 
+class Port(msgspec.Struct, frozen=True, kw_only=True):
+    """A port of Neutron's."""
+
+    id: str
+    device_id: str = ""
+    """Whose it is: a server's, mostly."""
+
+
 class Ports(msgspec.Struct, frozen=True, kw_only=True):
     """Answer to `GET /v2.0/ports`."""
 
-    ports: list[Identified]
+    ports: list[Port]
 
 
 class Created(msgspec.Struct, frozen=True, kw_only=True):

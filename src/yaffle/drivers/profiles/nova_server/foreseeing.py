@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from yaffle.clouds.openstack.faults import CloudUnavailable
 from yaffle.clouds.openstack.servers.mapping import words_of
-from yaffle.drivers.profiles.nova_server import resizing
+from yaffle.drivers.profiles.nova_server import connected, resizing
+from yaffle.drivers.profiles.nova_server.connected import Missing
 from yaffle.drivers.profiles.nova_server.marks import mark_of
 from yaffle.drivers.profiles.nova_server.nova import NotOne
 from yaffle.drivers.profiles.nova_server.verbs import CREATE
@@ -31,6 +33,10 @@ MENDED: Final[Mapping[str, str]] = MappingProxyType(
         "image": "upload it again",
         "network": "make it again",
         "port": "make it again",
+        "address": "free it",
+        "networks": "leave only one of them",
+        "volume": "restore it",
+        "snapshot": "restore it",
         "key pair": "import it again",
         "server group": "make it again",
         "availability zone": "get a host of it up again",
@@ -39,6 +45,8 @@ MENDED: Final[Mapping[str, str]] = MappingProxyType(
 """What a person can do about each thing that a server is made of; another profile helps as well."""
 NO_ENDPOINT: Final = "EndpointNotFound"
 _ACTIVE: Final = "active"
+_OURS: Final = frozenset({"address", "port", "volume"})
+"""What only one server can have: that one may does not mean that another one may."""
 _RESIZED: Final = frozenset({"RESIZE", "VERIFY_RESIZE", "REVERT_RESIZE"})
 
 
@@ -52,10 +60,6 @@ class Thing:
     """Return its id; raise NotFound, NotOne or Missing where it cannot be had."""
 
 
-class Missing(Exception):
-    """It is known, and cannot be used; the message says why."""
-
-
 def foresee(job: Job) -> Prospect:
     """Say whether Nova would refuse that CREATE or REBUILD; raises as `Client` does."""
     ident = job.target.physical_id
@@ -65,7 +69,7 @@ def foresee(job: Job) -> Prospect:
         return _possible("there is no server that would be given up")
     if why := _resized(job, old):
         return Prospect(outlook=Outlook.IMPOSSIBLE, detail=why)
-    missing = [why for thing in _things(job) if (why := _missing(job, thing))]
+    missing = [why for thing in _things(job, old) if (why := _missing(job, old, thing))]
     if job.op.kind == CREATE and not missing:
         missing = [why for why in (_told(lambda: _crowded(job, old)),) if why]
     if missing:
@@ -95,7 +99,7 @@ def _possible(detail: str) -> Prospect:
     return Prospect(outlook=Outlook.POSSIBLE, detail=detail)
 
 
-def _things(job: Job) -> Iterator[Thing]:
+def _things(job: Job, old: Server) -> Iterator[Thing]:
     """Yield what the profile, or the policy, names."""
     spec = job.target.spec
     if image := job.op.params.get("image") or spec.get("image"):
@@ -103,18 +107,8 @@ def _things(job: Job) -> Iterator[Thing]:
     if job.op.kind != CREATE:
         return
     yield Thing(what="flavor", given=str(spec["flavor"]), look=lambda given: _flavor(job, given)[0])
-    for device in _each(spec.get("block_device_mapping_v2")):
-        if device.get("source_type") == "image" and device.get("uuid"):
-            # No name, as Nova has it.
-            given = str(device["uuid"])
-            yield Thing(what="image", given=given, look=lambda given: _active(job, given, given))
-    for item in _each(spec.get("networks")):
-        if item.get("port"):
-            yield Thing(what="port", given=str(item["port"]), look=_seen(job.nova.port))
-        elif item.get("network"):
-            yield Thing(
-                what="network", given=str(item["network"]), look=lambda given: _network(job, given)
-            )
+    yield from _disks(job, old)
+    yield from _connections(job, old)
     if key := spec.get("key_name"):
         yield Thing(what="key pair", given=str(key), look=_seen(job.nova.key_pair))
     # An administrator may add a host: ZONE:HOST:NODE.
@@ -125,25 +119,56 @@ def _things(job: Job) -> Iterator[Thing]:
         yield Thing(what="server group", given=group, look=_seen(job.nova.server_group))
 
 
+def _disks(job: Job, old: Server) -> Iterator[Thing]:
+    # No names, as Nova has it.
+    looks: Mapping[object, Callable[[str], str]] = {
+        "image": lambda given: _active(job, given, given),
+        "volume": lambda given: connected.volume(job, old, given),
+        "snapshot": lambda given: connected.snapshot(job, given),
+    }
+    for device in _each(job.target.spec.get("block_device_mapping_v2")):
+        what = device.get("source_type")
+        if what in looks and device.get("uuid"):
+            yield Thing(what=str(what), given=str(device["uuid"]), look=looks[what])
+
+
+def _connections(job: Job, old: Server) -> Iterator[Thing]:
+    given = job.target.spec.get("networks")
+    if given == "auto":
+        look = lambda given: connected.any_network(job, given)  # noqa: E731
+        yield Thing(what="networks", given="auto", look=look)
+    for item in _each(given):
+        if item.get("port"):
+            look = lambda given: connected.port(job, old, given)  # noqa: E731
+            yield Thing(what="port", given=str(item["port"]), look=look)
+        elif network := str(item.get("network") or ""):
+            yield Thing(what="network", given=network, look=lambda given: _network(job, given))
+            if fixed := item.get("fixed_ip"):
+                look = partial(connected.address, job, old, network)
+                yield Thing(what="address", given=str(fixed), look=look)
+
+
 def _each(given: object) -> Iterator[Mapping[object, object]]:
     for item in given if isinstance(given, list | tuple) else ():
         if isinstance(item, Mapping):
             yield item
 
 
-def _missing(job: Job, thing: Thing) -> str:
+def _missing(job: Job, old: Server, thing: Thing) -> str:
     """Say why a thing cannot be had, and what would help; empty where it can, or we are not told.
 
     That it is there is remembered for a moment; that it is not is asked anew each time.
     """
-    place = f"{thing.what} {job.nova.client.project_id}"
-    help_is = f"{MENDED[thing.what]}, or give the cluster another profile"
+    whose = old.id if thing.what in _OURS else job.nova.client.project_id
+    place, another = f"{thing.what} {whose}", "or give the cluster another profile"
     try:
         _told(lambda: job.memory.there.of(place, thing.given, job.clock.monotonic_s(), thing.look))
     except NotFound:
-        return f"{thing.what} {thing.given} is gone: {help_is}"
-    except (NotOne, Missing) as error:
-        return f"{error}: {help_is}"
+        return f"{thing.what} {thing.given} is gone: {MENDED[thing.what]}, {another}"
+    except NotOne as error:
+        return f"{error}: {MENDED[thing.what]}, {another}"
+    except Missing as error:
+        return f"{error}: {error.mend or MENDED[thing.what]}, {another}"
     return ""
 
 

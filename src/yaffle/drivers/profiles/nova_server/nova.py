@@ -32,6 +32,7 @@ from yaffle.drivers.profiles.nova_server.documents import (
     Limits,
     LimitsDocument,
     Networks,
+    Port,
     Ports,
     Server,
     ServerDocument,
@@ -168,11 +169,21 @@ class Nova:
         """Return Glance's word for an image; NotFound where Glance itself says that there is none."""
         return self.client.get("image", f"/v2/images/{ident}").parsed(ImageState).status
 
-    def port(self, ident: str) -> None:
-        """Raise NotFound where Neutron lists no such port."""
-        answer = self.client.get("network", "/v2.0/ports", query={"id": ident})
-        if not answer.parsed(Ports).ports:
+    def port(self, ident: str) -> Port:
+        """Return a port; NotFound where Neutron lists none."""
+        found = self.ports(id=ident)
+        if not found:
             raise NotFound(f"there is no port {ident}")
+        return found[0]
+
+    def ports(self, **which: str) -> list[Port]:
+        """Return those ports that we may see, and that are so."""
+        return self.client.get("network", "/v2.0/ports", query=which).parsed(Ports).ports
+
+    def networks(self, **which: str) -> list[str]:
+        """Return the ids of those networks that we may see, and that are so."""
+        answer = self.client.get("network", "/v2.0/networks", query=which)
+        return [network.id for network in answer.parsed(Networks).networks]
 
     def key_pair(self, name: str) -> None:
         """Raise NotFound where we have no such key pair."""

@@ -1,0 +1,71 @@
+"""Cinder's API in our words: what there is of volumes; nothing is ever asked of it but that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from yaffle.errors import Forbidden
+
+if TYPE_CHECKING:
+    from yaffle.clouds.openstack import Client
+
+STORAGE: Final = "block-storage"
+"""Its type in the catalog; it is found by its older names, `volumev3` …, as well."""
+_VERSION: Final = "/v3"
+
+
+class Attachment(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a volume is attached."""
+
+    server_id: str | None = None
+
+
+class Volume(msgspec.Struct, frozen=True, kw_only=True):
+    """A volume."""
+
+    id: str
+    status: str
+    multiattach: bool = False
+    attachments: list[Attachment] = msgspec.field(default_factory=list)
+
+
+class VolumeDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to `GET /volumes/ID`."""
+
+    volume: Volume
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A volume as it once was."""
+
+    id: str
+    status: str
+
+
+class SnapshotDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to `GET /snapshots/ID`."""
+
+    snapshot: Snapshot
+
+
+def volume(client: Client, ident: str) -> Volume:
+    """Return a volume; NotFound where it is gone, Forbidden where the catalog has no Cinder."""
+    return client.get(STORAGE, _path(client, f"/volumes/{ident}")).parsed(VolumeDocument).volume
+
+
+def snapshot(client: Client, ident: str) -> Snapshot:
+    """Return a snapshot, as `volume` does a volume."""
+    answer = client.get(STORAGE, _path(client, f"/snapshots/{ident}"))
+    return answer.parsed(SnapshotDocument).snapshot
+
+
+def _path(client: Client, path: str) -> str:
+    """Return the path from where the catalog says that Cinder is: it may name version and project."""
+    place, project = client.place(STORAGE).rstrip("/"), client.project_id
+    if not place:
+        raise Forbidden("the catalog has no Cinder")
+    if place.endswith(project):
+        return path
+    return f"/{project}{path}" if place.endswith(_VERSION) else f"{_VERSION}/{project}{path}"
