@@ -6,29 +6,13 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from tests.openstack.networks.things import ASKED_FOR, Things, addresses
+from tests.openstack.networks.things import ASKED_FOR, Things, addresses, disk, root
 from tests.openstack.nova.world import World
 
 from yaffle.model.operations import ProgressState, Target
 
 pytestmark = ASKED_FOR
 DONE, FAILED = ProgressState.DONE, ProgressState.FAILED
-
-
-def root(image: str) -> dict[str, Any]:
-    """Boot from a volume that is made from an image, and goes with the server."""
-    return {
-        "boot_index": 0, "source_type": "image", "destination_type": "volume", "uuid": image,
-        "volume_size": 1, "delete_on_termination": True,
-    }  # fmt: skip
-
-
-def disk(volume: str, *, boot: bool = False) -> dict[str, Any]:
-    """Have a volume that outlives the server."""
-    return {
-        "boot_index": 0 if boot else -1, "source_type": "volume", "destination_type": "volume",
-        "uuid": volume, "delete_on_termination": False,
-    }  # fmt: skip
 
 
 async def recreated(world: World, target: Target) -> Target:
@@ -126,7 +110,7 @@ def test_rebuilt_and_rebooted_with_all_that_it_has(world: World, things: Things)
         port, data = things.port(network), things.volume()
         networks = [{"port": port}, {"network": "private"}]
         target = await world.made(
-            networks=networks, block_device_mapping_v2=[boot_local(world), disk(data)]
+            networks=networks, block_device_mapping_v2=[things.boot(), disk(data)]
         )
         ours = {one["id"] for one in things.ports()}
         for kind, params in (
@@ -142,11 +126,3 @@ def test_rebuilt_and_rebooted_with_all_that_it_has(world: World, things: Things)
             assert things.volume_of(data)["status"] == "in-use"
 
     asyncio.run(scene())
-
-
-def boot_local(world: World) -> dict[str, Any]:
-    """Boot from the host's own disk, as a server with an image does; said because another disk is."""
-    return {
-        "boot_index": 0, "source_type": "image", "destination_type": "local",
-        "uuid": world.cloud.image(), "delete_on_termination": True,
-    }  # fmt: skip

@@ -57,6 +57,13 @@ class Things:
         path = f"/quotas/{self.cloud.credentials.project_id}"
         self.cloud.lab.api.call("PUT", "network", path, {"quota": limits})
 
+    def boot(self) -> dict[str, Any]:
+        """Boot from the host's own disk, which is to be said where there are other disks."""
+        return {
+            "boot_index": 0, "source_type": "image", "destination_type": "local",
+            "uuid": self.cloud.image(), "delete_on_termination": True,
+        }  # fmt: skip
+
     # --- Cinder -------------------------------------------------------------------------------------
 
     def volume(self, name: str = "data", image: str = "") -> str:
@@ -102,3 +109,19 @@ class Things:
 def addresses(port: dict[str, Any]) -> list[str]:
     """Return the addresses of a port."""
     return [fixed["ip_address"] for fixed in port["fixed_ips"]]
+
+
+def root(image: str) -> dict[str, Any]:
+    """Boot from a volume that is made from an image, and goes with the server."""
+    return {
+        "boot_index": 0, "source_type": "image", "destination_type": "volume", "uuid": image,
+        "volume_size": 1, "delete_on_termination": True,
+    }  # fmt: skip
+
+
+def disk(volume: str, *, boot: bool = False) -> dict[str, Any]:
+    """Have a volume that outlives the server."""
+    return {
+        "boot_index": 0 if boot else -1, "source_type": "volume", "destination_type": "volume",
+        "uuid": volume, "delete_on_termination": False,
+    }  # fmt: skip
