@@ -98,24 +98,31 @@ def _judged(
         late = time.monotonic() >= until_s
         for one in waiting:
             # Yaffle's word alone may be of before the outage: what failed meanwhile it has still to see.
-            if late or (one.settled() and not one.wrongs(out_s, back_s)):
-                told[one.phase.name] = _ended(one, outage, out_s, back_s, tell)
+            found = _told(one, outage, out_s, back_s)
+            if late or found.well:
+                told[one.phase.name] = found
+                tell(_words(one, found, out_s))
         time.sleep(0.5)
     return [told[one.phase.name] for one in scenes]
 
 
-def _ended(one: Scene, outage: str, out_s: float, back_s: float, tell: Tell) -> Told:
-    settled = one.settled()
+def _told(one: Scene, outage: str, out_s: float, back_s: float) -> Told:
+    """Return how it stands with a phase now: looked at once, for much changes in these seconds."""
+    settled_s = time.monotonic() - back_s if one.settled() else None
     asked = one.gate.writes(out_s, back_s)
-    told = Told(
+    return Told(
         outage=outage,
         phase=one.phase.name,
         out_s=back_s - out_s,
-        settled_s=time.monotonic() - back_s if settled else None,
+        settled_s=settled_s,
         asked=len(asked),
         taken=sum(200 <= seen.status < 300 for seen in asked),
         wrongs=tuple(one.wrongs(out_s, back_s)),
     )
+
+
+def _words(one: Scene, told: Told, out_s: float) -> str:
+    """Return its row, and where it is not as it should be all that is known about it."""
     words = [told.row().strip(), *(f"  WRONG: {wrong}" for wrong in told.wrongs)]
     if not told.well:
         words.append(one.why())
@@ -125,8 +132,7 @@ def _ended(one: Scene, outage: str, out_s: float, back_s: float, tell: Tell) -> 
         ]
         if one.yaffle.running is not None:
             words += one.yaffle.running.lines[-40:]
-    tell("\n".join(words))
-    return told
+    return "\n".join(words)
 
 
 @contextmanager

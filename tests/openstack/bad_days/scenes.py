@@ -190,7 +190,11 @@ class Scene:
                     f"{name} has {[s.id for s in alive]}, and is said to have {now.get(node)}"
                 )
             found += [f"{name}: {s.id} is {s.status}" for s in alive if s.status != "ACTIVE"]
-            if name not in self.broken and [s.acts for s in several] != [("create",)]:
+            # A host that was cut off may notice late what was done to its guest: that is waited for.
+            untouched = [s.acts for s in several] == [("create",)]
+            if untouched and name in self.broken:
+                found.append(f"{name} was to fail, and nothing was ever done for it")
+            if not untouched and name not in self.broken:
                 found.append(f"{name} had not failed, and yet: {[s.acts for s in several]}")
         missing = set(self.idents.values()) - set(by_node)
         return found + [f"nothing is left of {names[node]}" for node in missing]
