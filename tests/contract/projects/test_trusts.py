@@ -10,10 +10,10 @@ import pytest
 from tests.contract.projects.cloud import NAME
 from tests.contract.projects.trusting import TOKEN, House, Scene, playing
 
-from yaffle.api.identity.keystone.trusting import FRESH_S, Trusts, trusts_of
+from yaffle.api.identity.keystone.trusting import FRESH_S, STORED_S, Trusts, trusts_of
 from yaffle.clouds.openstack import CloudsYaml
 from yaffle.config import Settings
-from yaffle.errors import DependencyError, Forbidden
+from yaffle.errors import DependencyError, Forbidden, StoreUnavailable
 from yaffle.model.credentials import Credential, CredentialKind
 
 
@@ -111,6 +111,33 @@ def test_while_keystone_is_away_only_who_has_one_goes_on(
             )
         )  # fmt: skip
         await away.ensured(house.known())
+
+    play(scene)
+
+
+def test_one_that_could_not_be_stored_is_stored_later_and_not_made_again(
+    play: Callable[[Scene], None],
+) -> None:
+    async def scene(house: House) -> None:
+        house.kept.full = True
+        for _ in range(3):
+            with pytest.raises(StoreUnavailable):
+                await house.trusts.ensured(house.known())
+        assert len(house.cloud.made) == 1, "of the others nobody would know"
+        house.kept.full = False
+        await house.trusts.ensured(house.known())
+        assert await house.held() == [("ann", "trust-1")]
+        # Once it is stored it is gone from memory: what is refused later is renewed.
+        await house.trusts_anew()
+        assert await house.held() == [("ann", "trust-2")]
+        # And not for ever: by then its user may have lost a role.
+        house.kept.full = True
+        with pytest.raises(StoreUnavailable):
+            await house.trusts.ensured(house.known("bob"))
+        house.kept.full = False
+        house.clock.leapt_s += STORED_S
+        await house.trusts.ensured(house.known("bob"))
+        assert ("bob", "trust-4") in await house.held()
 
     play(scene)
 

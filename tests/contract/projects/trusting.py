@@ -16,6 +16,8 @@ from yaffle.clouds.openstack import CloudsYaml
 from yaffle.clouds.sealing import KeyFile, add_key
 from yaffle.engine.clock import SystemClock
 from yaffle.engine.credentials import Old, StoredCredentials
+from yaffle.errors import StoreUnavailable
+from yaffle.model.credentials import Credential
 from yaffle.model.rights import RIGHTS, Role, Who
 from yaffle.store import credentials as rows
 from yaffle.store.database import Store, open_store
@@ -41,9 +43,15 @@ class LeapClock(SystemClock):
 
 
 class CountedCredentials(StoredCredentials):
-    """Knows how often it was asked what is to be deleted."""
+    """Knows how often it was asked what is to be deleted; `full`, it stores nothing."""
 
     looked = 0
+    full = False
+
+    async def put(self, credential: Credential) -> bool:
+        if self.full:
+            raise StoreUnavailable("no room left on the device")
+        return await super().put(credential)
 
     async def superseded(self, cloud: str, project: str, user: str) -> Sequence[Old]:
         found = await super().superseded(cloud, project, user)

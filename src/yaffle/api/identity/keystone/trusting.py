@@ -40,6 +40,8 @@ log = structlog.get_logger(__name__)
 FRESH_S: Final = 30.0
 """So long somebody who has let us act is not asked again, even if their trust ends meanwhile."""
 KEPT: Final = 10_000
+STORED_S: Final = 600.0
+"""So long a trust that could not be stored is good for another try: its user may lose a role."""
 CALL_S: Final = 15.0
 THREADS: Final = 2
 
@@ -82,6 +84,8 @@ class Trusts:
         self._clock = clock
         self._clouds = {name: Cloud(at, clock, threads=THREADS) for name, at in clouds.items()}
         self._fine: OrderedDict[_Key, float] = OrderedDict()
+        self._unstored: OrderedDict[_Key, tuple[float, str]] = OrderedDict()
+        """Trusts that Keystone has made and our database may not have, and since when."""
         self._turn = asyncio.Lock()
         self.superseded = Superseded(kept, self._clouds, clock, settled_s=settled_s)
 
@@ -123,8 +127,9 @@ class Trusts:
         usable = [c for c in await self._kept.of(cloud, who.project) if c.refused_us is None]
         if any(one.user == who.user for one in usable):
             return
+        key = (cloud, who.project, who.user)
         try:
-            reference = await self._made(cloud, known)
+            reference = self._still_unstored(key) or await self._made(cloud, known)
         except UserError as error:
             if usable:
                 return
@@ -140,6 +145,10 @@ class Trusts:
             raise DependencyError(
                 f"Keystone cannot be asked to let Yaffle act in project {who.project}: {error}"
             ) from None
+        # Where this fails the next request stores it: made anew each time, the others were nobody's.
+        self._unstored[key] = self._clock.monotonic_s(), reference
+        while len(self._unstored) > KEPT:
+            self._unstored.popitem(last=False)
         await self._kept.put(
             Credential(
                 id="",
@@ -151,7 +160,13 @@ class Trusts:
                 secret="",
             )
         )
+        del self._unstored[key]
         log.info("trust made", cloud=cloud, project=who.project, user=who.user, trust=reference)
+
+    def _still_unstored(self, key: _Key) -> str:
+        """Return the trust that was made for that user a moment ago and not stored, if any."""
+        made_s, reference = self._unstored.pop(key, (0.0, ""))
+        return reference if self._clock.monotonic_s() - made_s < STORED_S else ""
 
     async def _made(self, cloud: str, known: Known) -> str:
         """Return the id of a new trust; raises UserError where the token may not make one."""
