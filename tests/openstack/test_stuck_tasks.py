@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from lab.openstack import database
 from lab.openstack.catalog import grant
 from tests.functional.cli.support import Server, wait_for
 from tests.openstack.cloud import Cloud
+
+from yaffle.clouds.openstack.servers.tasks import AT_FIRST_BUILD
 
 PROFILE = '{"type": "os.nova.server", "version": "1.0", "properties": PROPERTIES}'
 PROPERTIES = {"flavor": "lab.tiny", "image": "lab-image", "networks": "none"}
@@ -44,6 +47,23 @@ def forget(cloud: Cloud, server: str, task: str) -> None:
     database.execute(cloud.lab.plan, change, database="nova")
 
 
+def cut_off(cloud: Cloud, server: str) -> None:
+    """Leave a server as one whose host was cut off amid its build: it has given up, and told nobody.
+
+    A host that gives a build up cleans up behind itself; so the guest is wiped.
+    """
+    cloud.guest(server).vanish()
+    instance = f"""
+        UPDATE instances SET vm_state = 'building', task_state = 'spawning', power_state = 0,
+        launched_at = NULL WHERE uuid = '{server}'"""
+    event = f"""
+        UPDATE instance_actions_events SET finish_time = NULL, result = NULL
+        WHERE event = 'compute__do_build_and_run_instance' AND action_id IN
+        (SELECT id FROM instance_actions WHERE instance_uuid = '{server}')"""
+    for change in (instance, event):
+        database.execute(cloud.lab.plan, change, database="nova")
+
+
 @pytest.fixture
 def yaffle(cloud: Cloud, tmp_path: Path) -> Iterator[Server]:
     """A Yaffle whose user is an administrator, with two servers that are well."""
@@ -52,7 +72,8 @@ def yaffle(cloud: Cloud, tmp_path: Path) -> Iterator[Server]:
     config = tmp_path / "yaffle.toml"
     config.write_text(
         f'[drivers."os.nova.server-1.0"]\ncloud = "{cloud.name}"\n'
-        f'clouds_file = "{cloud.clouds_yaml}"\nstuck_after = {STUCK_S}\n'
+        f'clouds_file = "{cloud.clouds_yaml}"\n'
+        f"stuck_after = {STUCK_S}\nstuck_after_long = {STUCK_S}\n"
     )
     server = Server(tmp_path / "state", flags=("--config", str(config)))
     server.start()
@@ -106,4 +127,28 @@ def test_what_nova_has_forgotten_is_healed(cloud: Cloud, yaffle: Server) -> None
     assert after["web-2"] == before["web-2"]
     assert acts(cloud, before["web-2"]) == ["create", "resetState"]
     assert "Nova's task powering-off has not moved" in told["web-2"]
+    assert sorted(cloud.lab.servers_of(cloud.credentials.project_id)) == sorted(after.values())
+
+
+def test_a_first_build_that_its_host_never_ends_is_given_up(cloud: Cloud, yaffle: Server) -> None:
+    before = {name: node["physical_id"] for name, node in nodes(yaffle).items()}
+    cut_off(cloud, before["web-1"])
+    cut_s = time.monotonic()
+    # Its host may be at it, by Nova's record: it is waited for, and for twice as long as else.
+    wait_for(lambda: well(yaffle) == 1, within_s=HEAL_S, every_s=0.2)
+
+    def healed() -> dict[str, Any] | None:
+        found = yaffle.ok("incident", "list", "--json").json["incidents"]
+        return next((i for i in found if i["state"] == "recovered" and well(yaffle) == 2), None)
+
+    over = wait_for(healed, within_s=HEAL_S, every_s=0.3)
+    assert time.monotonic() - cut_s > AT_FIRST_BUILD * STUCK_S
+    assert over["node"] == "web-1"
+    told = yaffle.ok("incident", "show", over["id"], "--json").out
+    assert "Nova's task spawning has not moved for more than 6 s" in told, told
+    after = {name: node["physical_id"] for name, node in nodes(yaffle).items()}
+    assert after["web-1"] != before["web-1"]
+    assert after["web-2"] == before["web-2"]
+    assert acts(cloud, before["web-1"]) == ["create", "resetState", "delete"]
+    assert acts(cloud, before["web-2"]) == ["create"]
     assert sorted(cloud.lab.servers_of(cloud.credentials.project_id)) == sorted(after.values())
