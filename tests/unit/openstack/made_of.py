@@ -47,7 +47,8 @@ def volume(status: str = "in-use", *servers: str, **more: Any) -> dict[str, Any]
 
 
 def port(ident: str = PORT, address: str = "10.0.0.7", **more: Any) -> dict[str, Any]:
-    return {"id": ident, "fixed_ips": f"ip_address={address}", "device_id": "old", **more}
+    known = {"id": ident, "device_id": "old", "network_id": "net"}
+    return {**known, "fixed_ips": [{"ip_address": address}], **more}
 
 
 def server(**more: Any) -> dict[str, Any]:
@@ -90,7 +91,7 @@ class Cloud:
     """Where the catalog says that it is."""
 
     def place(self, service: str) -> str:
-        return self.storage if service == "block-storage" else ""
+        return self.storage if service == "block-storage" else "http://neutron"
 
     def get(self, service: str, path: str, *, version: str = "", query: Any = None) -> Answer:
         self.asked.append(path)
@@ -105,10 +106,14 @@ class Cloud:
             # Servers that are asked by name show those of that name alone.
             answer = {k: [i for i in v if i["name"] == query["name"]] for k, v in answer.items()}
         if path == PORTS:
-            which = {item: value for item, value in query.items() if item != "network_id"}
-            found = [p for p in answer["ports"] if which.items() <= p.items()]
-            answer = {"ports": found}
+            answer = {"ports": [p for p in answer["ports"] if _is_so(p, query)]}
         return Answer(status=200, body=json.dumps(answer).encode(), request_id="r")
+
+
+def _is_so(port: Mapping[str, Any], query: Mapping[str, str]) -> bool:
+    """Whether Neutron would list that port."""
+    told = {**port, "fixed_ips": f"ip_address={port['fixed_ips'][0]['ip_address']}"}
+    return query.items() <= told.items()
 
 
 @dataclass

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from yaffle.clouds.openstack.owner import NODE, owner_marks
 from yaffle.clouds.openstack.servers.mapping import words_of
+from yaffle.drivers.profiles.nova_server import belongings
 from yaffle.drivers.profiles.nova_server import spec as specs
 from yaffle.drivers.profiles.nova_server.creating import facts_of
 from yaffle.drivers.profiles.nova_server.documents import Server
@@ -81,7 +82,10 @@ def inspect(
         owner = found.metadata[NODE]
         return _refused(f"server {found.id} is the copy of node {owner}", owner=owner)
     try:
-        properties = specs.validate({**properties_of(found), **overrides})
+        disks = {} if "block_device_mapping_v2" in overrides else disks_of(nova, found)
+        properties = specs.validate({**properties_of(nova, found), **disks, **overrides})
+    except belongings.Untold as error:
+        return _refused(f"nothing tells what it was made of: {error}; give block_device_mapping_v2")
     except InvalidSpec as error:
         return _refused(f"no profile can be made of it: {'; '.join(error.problems)}")
     return _as_found(found, where, properties)
@@ -101,11 +105,11 @@ def adopt(nova: Nova, target: Target, *, where: Mapping[str, object]) -> Inspect
             nova.mark(server.id, owner_marks(target))
         except Conflict as error:
             return _refused(str(error))
-    return _as_found(server, where, properties_of(server))
+    return _as_found(server, where, properties_of(nova, server))
 
 
-def properties_of(server: Server) -> dict[str, object]:
-    """Return the properties of a profile that would build another one like it.
+def properties_of(nova: Nova, server: Server) -> dict[str, object]:
+    """Return the properties of a profile that would build another one like it, but for its volumes.
 
     What a server does not tell (user data, scheduler hints, fixed addresses) has to be given.
     """
@@ -114,10 +118,16 @@ def properties_of(server: Server) -> dict[str, object]:
         "image": server.image_id,
         "key_name": server.key_name,
         "metadata": {k: v for k, v in server.metadata.items() if k not in OURS},
-        "networks": [{"network": name} for name in server.addresses] or "none",
+        "networks": belongings.networks(nova, server),
         "security_groups": sorted({group["name"] for group in server.security_groups}),
     }
     return {key: value for key, value in found.items() if value}
+
+
+def disks_of(nova: Nova, server: Server) -> dict[str, object]:
+    """Return what such a profile says of volumes, if there are any."""
+    found = belongings.disks(nova, server)
+    return {"block_device_mapping_v2": found} if found else {}
 
 
 def _found(nova: Nova, identity: str) -> Server | Inspection:

@@ -27,8 +27,17 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     status: str
+    size: int = 0
+    """GiB."""
     multiattach: bool = False
     attachments: list[Attachment] = msgspec.field(default_factory=list)
+    image: dict[str, object] = msgspec.field(name="volume_image_metadata", default_factory=dict)
+    """What it knows of the image that it was made from; nothing where it was not."""
+
+    @property
+    def image_id(self) -> str:
+        """The image that it was made from, if any."""
+        return str(self.image.get("image_id") or "")
 
 
 class VolumeDocument(msgspec.Struct, frozen=True, kw_only=True):

@@ -83,14 +83,17 @@ def next_change(
     old: Sequence[Wish], new: Sequence[Wish], has: Sequence[Interface]
 ) -> Change | None:
     """Return what to do next; None when nothing is left. Raise BadRequest where that is not known."""
-    free = list(has)
-    missing = _taken(new, free)
-    if missing:
-        return Change(attach=missing[0])
     gone = list(old)
     for wish in new:
         if wish in gone:
             gone.remove(wish)
+    # A port that only the old profile names is to be let go of, also where it is in a new network.
+    named = {wish.port for wish in gone if wish.port}
+    free = [interface for interface in has if interface.port_id not in named]
+    missing = _taken(new, free)
+    if missing:
+        return Change(attach=missing[0])
+    free += [interface for interface in has if interface.port_id in named]
     for wish in _by_precision(gone):
         found = [interface for interface in free if wish.is_of(interface)]
         alike = [other for other in gone if other == wish]

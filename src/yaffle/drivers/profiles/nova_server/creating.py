@@ -171,8 +171,8 @@ def request(job: Job) -> tuple[str, Mapping[str, object]]:
         server["imageRef"] = job.image(image)
     if spec.get("admin_pass"):
         server["adminPass"] = spec["admin_pass"]
-    if spec.get("block_device_mapping_v2"):
-        server["block_device_mapping_v2"] = spec["block_device_mapping_v2"]
+    if devices := spec.get("block_device_mapping_v2"):
+        server["block_device_mapping_v2"] = disks(devices, server.get("imageRef"))
     if isinstance(groups := spec.get("security_groups"), list | tuple):
         server["security_groups"] = [{"name": name} for name in groups]
     if spec.get("user_data"):
@@ -199,6 +199,15 @@ def networks(job: Job, given: object) -> object:
         one: dict[str, object] = {"uuid": job.network(item.get("network"))}
         found.append(one | ({"fixed_ip": item["fixed_ip"]} if "fixed_ip" in item else {}))
     return found
+
+
+def disks(given: object, image: object) -> list[object]:
+    """Return block devices as Nova wants them: an image is said to be booted where none of them is."""
+    found = list(given) if isinstance(given, list | tuple) else []
+    if not image or any(isinstance(one, Mapping) and one.get("boot_index") == 0 for one in found):
+        return found
+    local = {"source_type": "image", "destination_type": "local", "uuid": image}
+    return [{**local, "boot_index": 0, "delete_on_termination": True}, *found]
 
 
 def _own(spec: Mapping[str, object]) -> dict[str, str]:

@@ -126,18 +126,41 @@ class LimitsDocument(msgspec.Struct, frozen=True, kw_only=True):
     limits: AbsoluteLimits
 
 
+class FixedIp(msgspec.Struct, frozen=True, kw_only=True):
+    """One address of a port."""
+
+    ip_address: str
+
+
 class Port(msgspec.Struct, frozen=True, kw_only=True):
     """A port of Neutron's."""
 
     id: str
+    name: str = ""
     device_id: str = ""
     """Whose it is: a server's, mostly."""
+    network_id: str = ""
+    created_at: str = ""
+    fixed_ips: list[FixedIp] = msgspec.field(default_factory=list)
 
 
 class Ports(msgspec.Struct, frozen=True, kw_only=True):
     """Answer to `GET /v2.0/ports`."""
 
     ports: list[Port]
+
+
+class Attachment(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a server has a volume."""
+
+    volume: str = msgspec.field(name="volumeId")
+    device: str | None = None
+
+
+class Attachments(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to `GET /servers/ID/os-volume_attachments`."""
+
+    attachments: list[Attachment] = msgspec.field(name="volumeAttachments")
 
 
 class Created(msgspec.Struct, frozen=True, kw_only=True):

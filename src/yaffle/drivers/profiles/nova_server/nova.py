@@ -18,6 +18,7 @@ from yaffle.clouds.openstack.servers.documents import (
     Service,
 )
 from yaffle.drivers.profiles.nova_server.documents import (
+    Attachments,
     Console,
     Created,
     Flavor,
@@ -184,6 +185,12 @@ class Nova:
         """Return the ids of those networks that we may see, and that are so."""
         answer = self.client.get("network", "/v2.0/networks", query=which)
         return [network.id for network in answer.parsed(Networks).networks]
+
+    def disks(self, ident: str) -> dict[str, str]:
+        """Return the devices that a server has its volumes as, by volume."""
+        answer = self.client.get(COMPUTE, f"/servers/{ident}/os-volume_attachments", version=READ)
+        found = answer.parsed(Attachments).attachments
+        return {one.volume: one.device or "" for one in found}
 
     def key_pair(self, name: str) -> None:
         """Raise NotFound where we have no such key pair."""

@@ -8,6 +8,7 @@ import msgspec
 
 from yaffle.clouds.openstack.servers.asking import COMPUTE, READ
 from yaffle.clouds.openstack.servers.documents import ActionDocument
+from yaffle.drivers.profiles.nova_server.documents import FixedIp
 from yaffle.errors import BadRequest, NotFound
 
 if TYPE_CHECKING:
@@ -48,12 +49,6 @@ class SizeDocument(msgspec.Struct, frozen=True, kw_only=True):
     """Answer to `GET /flavors/ID`."""
 
     flavor: Size
-
-
-class FixedIp(msgspec.Struct, frozen=True, kw_only=True):
-    """One address of an interface."""
-
-    ip_address: str
 
 
 class Interface(msgspec.Struct, frozen=True, kw_only=True):

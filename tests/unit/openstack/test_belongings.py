@@ -1,0 +1,154 @@
+"""What a server of somebody else's has, said so that another one can be made of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.unit.openstack.made_of import DISK, PORTS, Asker, port, server, volume
+
+from yaffle.drivers.profiles.nova_server import belongings
+from yaffle.drivers.profiles.nova_server.adopting import inspect
+from yaffle.drivers.profiles.nova_server.creating import disks, request
+from yaffle.drivers.profiles.nova_server.documents import ServerDocument
+from yaffle.drivers.profiles.nova_server.nova import Nova
+from yaffle.model.operations import Inspection, InspectionState
+
+CREATED, BEFORE, JUST_BEFORE = (
+    "2026-01-01T12:00:00Z",
+    "2026-01-01T11:58:59Z",
+    "2026-01-01T11:59:58Z",
+)
+LOCAL = {
+    "boot_index": 0, "source_type": "image", "destination_type": "local", "uuid": "i-1",
+    "delete_on_termination": True,
+}  # fmt: skip
+
+
+def asker(**more: Any) -> Asker:
+    """Somebody who asks of a server with two networks and a volume."""
+    found = Asker()
+    addresses = {"a": [{"addr": "10.0.0.9"}], "b": [{"addr": "10.1.0.7"}, {"addr": "10.0.0.7"}]}
+    flavor = {"vcpus": 1, "ram": 64, "original_name": "small"}
+    known = {"id": "old", "status": "ACTIVE", "created": CREATED, "tenant_id": "p"}
+    known |= {"addresses": addresses, "flavor": flavor, "image": {"id": "i-1"}}
+    known["os-extended-volumes:volumes_attached"] = [{"id": "v-1"}]
+    found.cloud.has["/servers/old"] = {"server": {**known, **more}}
+    found.cloud.has["/servers/old/os-volume_attachments"] = {
+        "volumeAttachments": [{"volumeId": "v-1", "device": "/dev/vdb"}, {"volumeId": "v-0"}]
+    }
+    return found
+
+
+def inspected(by: Asker, **overrides: object) -> Inspection:
+    nova = Nova(by.cloud)  # type: ignore[arg-type]
+    return inspect(nova, "old", overrides=overrides, snapshot=False, where={})
+
+
+def networks(by: Asker) -> object:
+    nova = Nova(by.cloud)  # type: ignore[arg-type]
+    seen = msgspec.convert(by.cloud.has["/servers/old"], ServerDocument).server
+    return belongings.networks(nova, seen)
+
+
+@pytest.mark.parametrize(
+    ("more", "a_persons"),
+    [
+        ({"created_at": BEFORE}, True),
+        ({"created_at": JUST_BEFORE, "name": "mine"}, True),
+        # It may be that two clocks do not agree, and Nova deletes what it has made.
+        ({"created_at": JUST_BEFORE}, False),
+        ({"created_at": CREATED, "name": "renamed"}, False),
+        ({"name": "of no age"}, False),
+    ],
+)
+def test_only_a_port_that_nova_cannot_have_made_is_named(
+    more: dict[str, Any], a_persons: bool
+) -> None:
+    by = asker()
+    by.cloud.has[PORTS] = {
+        "ports": [port(**more), port("p-2", "10.0.0.9"), port("p-3", device_id="x")]
+    }
+    first = {"network": "net"}
+    assert networks(by) == [first, {"port": "port-1"} if a_persons else {"network": "net"}]
+
+
+def test_where_neutron_has_nothing_to_say_the_names_are_taken() -> None:
+    by = asker()
+    by.cloud.has[PORTS] = {"ports": []}
+    assert networks(by) == [{"network": "a"}, {"network": "b"}]
+    by = asker(addresses={})
+    by.cloud.has[PORTS] = {"ports": []}
+    assert networks(by) == "none"
+
+
+def test_a_volume_that_stays_is_named() -> None:
+    found = inspected(asker())
+    assert found.state is InspectionState.FOUND, found.detail
+    stays = {"source_type": "volume", "uuid": "v-1"}
+    kept = {"destination_type": "volume", "delete_on_termination": False}
+    assert found.properties["block_device_mapping_v2"] == [{**stays, **kept}]
+
+
+def test_a_volume_that_goes_with_the_server_is_made_anew() -> None:
+    gone = [{"id": "v-1", "delete_on_termination": True}]
+    by = asker(image="", **{"os-extended-volumes:volumes_attached": gone})
+    by.cloud.has[DISK] = volume("in-use", "old", size=7, volume_image_metadata={"image_id": "i-7"})
+    found = inspected(by)
+    (root,) = found.properties["block_device_mapping_v2"]  # type: ignore[misc]
+    assert root == {
+        "boot_index": 0, "source_type": "image", "uuid": "i-7", "destination_type": "volume",
+        "delete_on_termination": True, "volume_size": 7,
+    }  # fmt: skip
+    by.cloud.has["/servers/old"]["server"]["image"] = {"id": "i-1"}
+    (data,) = inspected(by).properties["block_device_mapping_v2"]  # type: ignore[misc]
+    assert (data["source_type"], "boot_index" in data, "uuid" in data) == ("blank", False, False)
+
+
+@pytest.mark.parametrize("seen", [None, volume("in-use", "old", size=7)])
+def test_what_nothing_tells_of_is_asked_of_a_person(seen: Any) -> None:
+    gone = [{"id": "v-1", "delete_on_termination": True}]
+    by = asker(image="", **{"os-extended-volumes:volumes_attached": gone})
+    by.cloud.has.pop(DISK)
+    if seen:
+        by.cloud.has[DISK] = seen
+    refused = inspected(by)
+    assert refused.state is InspectionState.REFUSED
+    assert "volume v-1, which goes with the server" in refused.detail
+    assert "give block_device_mapping_v2" in refused.detail
+    told = inspected(by, block_device_mapping_v2=[{"source_type": "image", "uuid": "i-9"}])
+    assert told.state is InspectionState.FOUND, told.detail
+
+
+def test_the_first_of_its_volumes_is_what_it_boots_from() -> None:
+    both = [{"id": "v-1"}, {"id": "v-0"}, {"id": "v-2"}]
+    by = asker(image="", **{"os-extended-volumes:volumes_attached": both})
+    by.cloud.has["/servers/old/os-volume_attachments"] = {
+        "volumeAttachments": [
+            {"volumeId": "v-1", "device": "/dev/vdb"},
+            {"volumeId": "v-2", "device": "/dev/vda"},
+        ]
+    }
+    found: Any = inspected(by).properties["block_device_mapping_v2"]
+    assert [(one["uuid"], one.get("boot_index")) for one in found] == [
+        ("v-2", 0), ("v-1", None), ("v-0", None),
+    ]  # fmt: skip
+
+
+def test_an_image_is_booted_where_no_other_disk_is() -> None:
+    data = {"source_type": "volume", "uuid": "v-1"}
+    assert disks([data], "i-1") == [LOCAL, data]
+    assert disks([data, {**data, "boot_index": 0}], "i-1") == [data, {**data, "boot_index": 0}]
+    assert disks([data], None) == [data]
+    by = Asker()
+    by.cloud.has["/servers/old"] = server()
+    _, body = request(
+        by.job("CREATE", {**by_image(), "block_device_mapping_v2": [data]}, {}, "old")
+    )
+    sent: Any = body["server"]
+    assert sent["block_device_mapping_v2"] == [{**LOCAL, "uuid": sent["imageRef"]}, data]
+
+
+def by_image() -> dict[str, object]:
+    return {"flavor": "small", "image": "debian", "networks": "none"}
