@@ -93,7 +93,7 @@ def test_engines_that_die_after_each_step_resize_once(world: World) -> None:
             if done.state not in {RUNNING, ProgressState.ABSENT}:
                 break
         assert done.state is DONE, done.detail
-        assert submits == 3  # the resize, its confirmation, the rebuild
+        assert submits == 4  # the resize, its confirmation, the rebuild, the start after that
         acts = world.acts(target)
         assert [acts.count(act) for act in ("resize", "confirmResize", "rebuild")] == [1, 1, 1]
         assert acts.index("rebuild") < acts.index("confirmResize") < acts.index("resize")
