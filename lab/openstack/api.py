@@ -15,6 +15,7 @@ from lab.openstack.templates import ADMIN_PASSWORD
 CALL_S: Final = 60.0
 NOVA_VERSION: Final = "2.90"
 """Before 2.95, where an evacuated server arrives stopped."""
+_VERSIONS: Final = {"compute": NOVA_VERSION, "volume": "3.44"}
 _PATHS: Final = {
     "identity": "/v3",
     "compute": "/v2.1",
@@ -88,8 +89,8 @@ class Api:
     ) -> httpx.Response:
         url = f"{self._plan.url(service)}{_PATHS.get(service, '')}{path}"
         headers = {"X-Auth-Token": self._token or self._log_in()}
-        if service == "compute":
-            headers["OpenStack-API-Version"] = f"compute {NOVA_VERSION}"
+        if version := _VERSIONS.get(service):
+            headers["OpenStack-API-Version"] = f"{service} {version}"
         try:
             if isinstance(body, bytes | str):
                 plain = isinstance(body, str)

@@ -28,8 +28,10 @@ def remove_all(plan: Plan, api: Api, project_id: str) -> None:
 
 
 def _remove_volumes(api: Api, project_id: str) -> None:
-    """Remove snapshots and volumes, whatever Cinder believes of them."""
+    """Remove snapshots and volumes, also those that Cinder believes to be attached still."""
     scope = f"all_tenants=1&project_id={project_id}"
+    for one in api.get("volume", f"/attachments?{scope}")["attachments"]:
+        _remove(api, "volume", f"/attachments/{one['id']}")
     for kind in ("snapshots", "volumes"):
         for one in api.get("volume", f"/{kind}?{scope}")[kind]:
             path = f"/{kind}/{one['id']}"

@@ -10,6 +10,7 @@ from tests.unit.openstack.made_of import (
     DISK,
     PORT,
     PORTS,
+    SPEC,
     Asker,
     Cloud,
     port,
@@ -20,6 +21,7 @@ from tests.unit.openstack.made_of import (
 )
 
 from yaffle.clouds.openstack.memory import THERE_S
+from yaffle.drivers.profiles.nova_server.connected import held
 from yaffle.model.operations import Outlook
 
 
@@ -155,3 +157,15 @@ def test_that_one_server_may_have_a_volume_says_nothing_of_another() -> None:
     assert said.outlook is Outlook.IMPOSSIBLE
     for why in ("volume v-1 is in use by old", f"port {PORT} is in use by old", "address 10.0.0.9"):
         assert why in said.detail
+
+
+def test_what_holds_a_volume_is_told_with_what_frees_it() -> None:
+    asker = Asker()
+    attached = {"server_id": "long-gone", "attachment_id": "a-1"}
+    asker.cloud.has[DISK] = {"volume": {"id": "v-1", "status": "in-use", "attachments": [attached]}}
+    said = held(asker.job("CREATE", SPEC, {}, ""))
+    assert "volume v-1 is attached to long-gone" in said
+    assert "`openstack volume attachment delete a-1`" in said
+    asker.cloud.has.pop(DISK)
+    assert held(asker.job("CREATE", SPEC, {}, "")) == ""
+    assert held(asker.job("CREATE", {"flavor": "small"}, {}, "")) == ""

@@ -20,6 +20,7 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     """Where a volume is attached."""
 
     server_id: str | None = None
+    attachment_id: str = ""
 
 
 class Volume(msgspec.Struct, frozen=True, kw_only=True):

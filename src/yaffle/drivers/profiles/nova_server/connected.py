@@ -5,10 +5,11 @@ Those that the present copy has are free once that is gone; somebody else's are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from yaffle.drivers.profiles.nova_server import cinder
-from yaffle.errors import BadRequest
+from yaffle.errors import BadRequest, YaffleError
 
 if TYPE_CHECKING:
     from yaffle.drivers.profiles.nova_server.documents import Server
@@ -78,6 +79,37 @@ def volume(job: Job, old: Server, given: str) -> str:
     if found.status not in FREE and not (ours and found.status in FREED):
         raise Missing(f"volume {given} is {found.status}, not {_AVAILABLE}", "make it that")
     return given
+
+
+def held(job: Job) -> str:
+    """Say which of the profile's volumes Cinder believes to be attached; empty where it does not tell.
+
+    A server that was deleted while Cinder did not answer leaves its volumes attached to nobody.
+    """
+    found = []
+    for ident in volumes(job.target.spec):
+        try:
+            seen = cinder.volume(job.nova.client, ident)
+        except YaffleError:
+            continue
+        found += [
+            f"volume {ident} is attached to {one.server_id}; if that is gone: `openstack volume"
+            f" attachment delete {one.attachment_id}`"
+            for one in seen.attachments
+            if not seen.multiattach
+        ]
+    return "".join(f"; {one}" for one in found)
+
+
+def volumes(spec: Mapping[str, object]) -> list[str]:
+    """Return the volumes that a profile names."""
+    given = spec.get("block_device_mapping_v2")
+    devices = given if isinstance(given, list | tuple) else ()
+    return [
+        str(one["uuid"])
+        for one in devices
+        if isinstance(one, Mapping) and one.get("source_type") == "volume" and one.get("uuid")
+    ]
 
 
 def snapshot(job: Job, given: str) -> str:

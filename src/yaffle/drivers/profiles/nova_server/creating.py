@@ -16,6 +16,7 @@ from yaffle.clouds.openstack.faults import CloudUnavailable
 from yaffle.clouds.openstack.owner import owner_marks
 from yaffle.clouds.openstack.servers.asking import READ
 from yaffle.clouds.openstack.servers.mapping import words_of
+from yaffle.drivers.profiles.nova_server import connected
 from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
     SETTLE_S,
@@ -59,7 +60,7 @@ def submit(job: Job) -> Progress:
     except BadRequest as error:
         # "Can not find requested image": Nova does not say which, and the name may have a new owner.
         job.memory.names.forget()
-        raise BadRequest(f"{error}; asked for {_asked(job)}") from error
+        raise BadRequest(f"{error}; asked for {_asked(job)}{connected.held(job)}") from error
     job.accepted(ident, "")
     return running(f"Nova has accepted server {ident}", physical_id=ident)
 
