@@ -79,6 +79,7 @@ def fails(tree: Path, test: str) -> bool:
     environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop("YAFFLE_SIM_RUNS", None)
     environment["YAFFLE_SIM_SHRINK"] = "no"  # that it fails is all that is asked
+    environment["YAFFLE_SIM_WORLDS"] = "8"  # `CATCHES` of tests/sim/test_worlds.py
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", test]
     done = subprocess.run(
         command,

@@ -2,7 +2,8 @@
 
 `make sim N=10000` plays more of them; a world that fails prints its story and how to play it again.
 A mix is a few kinds of trouble at a time: the planted bugs of tests/planted/engine/w*.patch name the
-mix that has to catch each of them, within `PER_MIX` worlds of each of its shapes.
+mix that has to catch each of them, within `CATCHES` worlds of each of its shapes. A run of all tests
+plays fewer, for the sake of its time.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import pytest
 from tests.sim.fleet.shapes import SHAPES
 from tests.sim.fleet.worlds import play
 
-PER_SHAPE = int(os.environ.get("YAFFLE_SIM_WORLDS") or 2)
-PER_MIX = int(os.environ.get("YAFFLE_SIM_WORLDS") or 8)
+CATCHES = 8
+PER_SHAPE = int(os.environ.get("YAFFLE_SIM_WORLDS") or 1)
+PER_MIX = int(os.environ.get("YAFFLE_SIM_WORLDS") or 3)
 MIXED = {
     "freezes": (8, 15, 17),
     "hands": (24, 27, 28),
