@@ -5,6 +5,8 @@ API, scheduler and volume service are its own, with a driver of ours that needs 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +20,8 @@ NAME: Final = "cinder"
 
 def _configure(plan: Plan) -> None:
     state = plan.data / NAME
-    (state / "volumes").mkdir(parents=True, exist_ok=True)
+    for name in ("volumes", "slow"):
+        (state / name).mkdir(parents=True, exist_ok=True)
     templates.write(
         plan,
         "cinder.conf",
@@ -62,6 +65,17 @@ CINDER: Final = Extra(
     tables=_tables,
     services=_services,
 )
+
+
+@contextmanager
+def slow(plan: Plan, operation: str, seconds: float) -> Iterator[None]:
+    """Let `delete_volume` or `terminate_connection` take long for a while."""
+    lever = plan.data / NAME / "slow" / operation
+    lever.write_text(f"{seconds:g}")
+    try:
+        yield
+    finally:
+        lever.unlink()
 
 
 def _config(plan: Plan) -> Path:

@@ -1,11 +1,14 @@
 """Cinder's volumes as empty files: made, attached and deleted, and nothing is ever written to them.
 
-What Cinder has told a host of a volume, and not taken back, is written down in `ID.hosts`.
+What Cinder has told a host of a volume, and not taken back, is written down in `ID.hosts`. While there
+is a file `slow/OPERATION` in its `state_path`, the operation takes as many seconds as that says.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +68,7 @@ class Files(driver.VolumeDriver):  # type: ignore[misc,unused-ignore]
 
     def delete_volume(self, volume: Any) -> None:
         """Remove it."""
+        self._be_slow("delete_volume")
         (self._folder / volume.id).unlink(missing_ok=True)
         self._hosts(volume).unlink(missing_ok=True)
 
@@ -94,8 +98,13 @@ class Files(driver.VolumeDriver):  # type: ignore[misc,unused-ignore]
 
     def terminate_connection(self, volume: Any, connector: Any, **kwargs: Any) -> None:
         """Take that back; without a host, from all of them."""
+        self._be_slow("terminate_connection")
         left = {*self._known(volume)} - {connector["host"]} if connector else set()
         self._hosts(volume).write_text(json.dumps(sorted(left)))
+
+    def _be_slow(self, operation: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            time.sleep(float((self._folder.parent / "slow" / operation).read_text()))
 
     def _hosts(self, volume: Any) -> Path:
         return self._folder / f"{volume.id}.hosts"

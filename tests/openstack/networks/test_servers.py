@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+from lab.openstack import cinder
 from tests.openstack.networks.things import ASKED_FOR, Things, addresses, disk, root
 from tests.openstack.nova.world import World
 
@@ -13,6 +14,7 @@ from yaffle.model.operations import ProgressState, Target
 
 pytestmark = ASKED_FOR
 DONE, FAILED = ProgressState.DONE, ProgressState.FAILED
+SLOW_S = 10.0
 
 
 async def recreated(world: World, target: Target) -> Target:
@@ -124,5 +126,88 @@ def test_rebuilt_and_rebooted_with_all_that_it_has(world: World, things: Things)
             assert {one["status"] for one in things.ports()} == {"ACTIVE"}
             assert things.users_of(data) == [target.physical_id]
             assert things.volume_of(data)["status"] == "in-use"
+
+    asyncio.run(scene())
+
+
+def test_a_volume_that_it_boots_from_is_given_another_image_in_place(
+    world: World, things: Things
+) -> None:
+    async def scene() -> None:
+        things.network()
+        volume = things.volume("root", image=world.cloud.image())
+        spec: dict[str, Any] = {"image": None, "block_device_mapping_v2": [disk(volume, boot=True)]}
+        target = await world.made(networks="auto", **spec)
+        ports = {one["id"] for one in things.ports()}
+        refused = await world.do("REBUILD", target)
+        assert refused.state is FAILED
+        assert "boots from a volume, and no image is given" in refused.detail
+        done = await world.do("REBUILD", target, image="lab-image-2")
+        assert done.state is DONE, done.detail
+        assert things.users_of(volume) == [target.physical_id]
+        assert things.volume_of(volume)["status"] == "in-use"
+        assert {one["id"] for one in things.ports(device_id=target.physical_id)} == ports
+        assert (await world.read(target)).up is True
+
+    asyncio.run(scene())
+
+
+def test_a_volume_that_is_let_go_of_slowly_is_there_for_the_next_server(
+    world: World, things: Things
+) -> None:
+    async def scene() -> None:
+        network = things.network()
+        port, data = things.port(network), things.volume()
+        devices = [disk(data)]
+        target = await world.made(networks=[{"port": port}], block_device_mapping_v2=devices)
+        # Nova says that a server has ended when Cinder has let go of its volumes, not before.
+        with cinder.slow(world.cloud.lab.plan, "terminate_connection", SLOW_S):
+            target = await recreated(world, target)
+        assert things.users_of(data) == [target.physical_id]
+        assert things.port_of(port)["device_id"] == target.physical_id
+
+    asyncio.run(scene())
+
+
+def test_the_room_of_a_volume_that_is_deleted_slowly_is_there_for_the_next_try(
+    world: World, things: Things
+) -> None:
+    async def scene() -> None:
+        things.network()
+        things.room(volumes=1)
+        devices = [root(world.cloud.image())]
+        target = await world.made(networks="auto", image=None, block_device_mapping_v2=devices)
+        target = await recreated(world, target)
+        (old,) = things.volumes()
+        with cinder.slow(world.cloud.lab.plan, "delete_volume", SLOW_S):
+            assert (await world.do("KILL", target)).state is DONE
+            refused = await world.do("CREATE", target)
+            things.gone(old["id"])
+        assert refused.state is FAILED
+        assert "VolumeLimitExceeded" in refused.detail, refused.detail
+        failed = replace(target, physical_id=refused.physical_id or "")
+        target = await recreated(world, failed)
+        (only,) = things.volumes()
+        assert [one["server_id"] for one in only["attachments"]] == [target.physical_id]
+
+    asyncio.run(scene())
+
+
+def test_what_got_no_address_is_ended_and_made_when_there_is_one(
+    world: World, things: Things
+) -> None:
+    async def scene() -> None:
+        network = things.network(cidr="10.9.0.0/30")
+        taken = [things.port(network) for _ in range(2)]
+        refused = await world.do("CREATE", target := world.target(networks="auto"))
+        assert refused.state is FAILED
+        assert "Failed to allocate the network(s)" in refused.detail, refused.detail
+        failed = replace(target, physical_id=refused.physical_id or "")
+        ended = await world.do("KILL", failed)
+        assert ended.state is DONE, ended.detail
+        world.cloud.api.call("DELETE", "network", f"/ports/{taken.pop()}")
+        made = await world.do("CREATE", failed)
+        assert made.state is DONE, made.detail
+        assert len(things.ports()) == 2
 
     asyncio.run(scene())

@@ -96,9 +96,18 @@ class Things:
         ]
         return found
 
+    def gone(self, volume: str) -> None:
+        """Wait until Cinder knows a volume no more."""
+        assert self.cloud.lab.api.gone("volume", f"/volumes/{volume}", READY_S)
+
     def users_of(self, volume: str) -> list[str]:
         """Return the servers that Cinder believes a volume to be attached to."""
         return [one["server_id"] for one in self.volume_of(volume)["attachments"]]
+
+    def room(self, **limits: int) -> None:
+        """Let the project have so many of something of Cinder's."""
+        project = self.cloud.credentials.project_id
+        self.cloud.lab.api.call("PUT", "volume", f"/os-quota-sets/{project}", {"quota_set": limits})
 
     def reset(self, volume: str, status: str) -> None:
         """Have Cinder believe something of a volume."""

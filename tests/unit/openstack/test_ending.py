@@ -73,11 +73,31 @@ def test_what_a_deletion_proves(listed: list[Action], proved: bool | None) -> No
     assert proof(listed)[0] is proved
 
 
-PREPPING, RETRIES = GIVEN_UP
+PREPPING, RETRIES, *_ = GIVEN_UP
 ABORTED = Fault(message=f"Build of instance s aborted: {PREPPING}")
 ERROR = Listed(id="s", status="ERROR", host_status="", fault=ABORTED)
 SPAWN = "Build of instance s aborted: Unable to create the domain"
 """The fault of what its host may not have been able to remove again."""
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        "VolumeLimitExceeded: Maximum number of volumes allowed (1) exceeded for quota 'volumes'.",
+        "VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed quota.",
+        "Resource conflict: duplicate connectors detected on volume v (HTTP 409)",
+        "Volume v did not finish being created even after we waited 3 seconds or 2 attempts.",
+        "Failed to allocate the network(s), not rescheduling.",
+        "Failed to allocate the network(s) with error No fixed IP addresses available for network",
+    ],
+)
+def test_what_fails_for_its_volumes_or_networks_has_left_no_guest(why: str) -> None:
+    """As Nova 34 words it with a real Cinder and a real Neutron."""
+    fault = Fault(message=f"Build of instance s aborted: {why}")
+    found = given_up(replace(ERROR, fault=fault))
+    assert found
+    assert proof([record("delete"), BUILT], given_up=found)[0] is True
+    assert proof([record("delete"), BUILDS], given_up=found)[0] is False
 
 
 @pytest.mark.parametrize(

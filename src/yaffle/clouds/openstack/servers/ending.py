@@ -29,13 +29,20 @@ GIVEN_UP: Final[Mapping[str, frozenset[str | None]]] = MappingProxyType(
     {
         "Failure prepping block device": frozenset({SUCCESS, ERROR}),
         "Exceeded maximum number of retries": frozenset({SUCCESS, ERROR, None}),
+        "aborted: Failed to allocate the network(s)": frozenset({SUCCESS, ERROR}),
+        "aborted: VolumeLimitExceeded: ": frozenset({SUCCESS, ERROR}),
+        "aborted: VolumeSizeExceedsAvailableQuota: ": frozenset({SUCCESS, ERROR}),
+        "aborted: Resource conflict: duplicate connectors": frozenset({SUCCESS, ERROR}),
+        "did not finish being created even after we waited": frozenset({SUCCESS, ERROR}),
     }
 )
 """Nova's faults of builds that left no guest, and how the hosts' events of them may have ended.
 
 The first comes before a guest is begun. The second is told when every try was cleaned up; of several
-tries Nova writes down one end only. A guest that a host has begun and could not remove has another
-fault, the one for which it failed, and nothing in that tells it from one that was removed.
+tries Nova writes down one end only. That of networks, which may come while a guest is made, is told
+only where that was cleaned up; those of volumes come before a guest. A guest that a host has begun
+and could not remove has another fault, the one for which it failed, and nothing in that tells it
+from one that was removed.
 """
 _ACTS_MAX: Final = 3
 """The acts of a deleted server whose events are read, the newest ones."""
