@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lab.openstack import cinder
+from tests.openstack.cloud import Cloud
 from tests.openstack.networks.things import ASKED_FOR, Things, addresses, disk, root
 from tests.openstack.nova.world import World
 
@@ -211,3 +212,23 @@ def test_what_got_no_address_is_ended_and_made_when_there_is_one(
         assert len(things.ports()) == 2
 
     asyncio.run(scene())
+
+
+def test_an_administrator_means_the_network_of_the_project(
+    broken_admin_world: World,
+) -> None:
+    world = broken_admin_world
+    things = Things(cloud=world.cloud)
+    other = Cloud(lab=world.cloud.lab, credentials=world.cloud.lab.project())
+
+    async def scene() -> None:
+        Things(cloud=other).network()
+        ours = things.network()
+        target = await world.made(networks=[{"network": "private"}])
+        (port,) = things.ports(device_id=target.physical_id)
+        assert port["network_id"] == ours
+
+    try:
+        asyncio.run(scene())
+    finally:
+        other.remove()

@@ -22,7 +22,10 @@ from tests.unit.openstack.made_of import (
 
 from yaffle.clouds.openstack.memory import THERE_S
 from yaffle.drivers.profiles.nova_server.connected import held
+from yaffle.drivers.profiles.nova_server.creating import request
 from yaffle.model.operations import Outlook
+
+NETWORK = {"id": "net", "name": "private", "project_id": "p"}
 
 
 @pytest.mark.parametrize(
@@ -45,6 +48,14 @@ from yaffle.model.operations import Outlook
             {},
             "address 10.0.0.9 is in use by port port-3 of other: free it, or give",
             id="address of somebody else",
+        ),
+        pytest.param(
+            with_(
+                "/v2.0/networks", {"networks": [NETWORK, {**NETWORK, "id": "2", "shared": True}]}
+            ),
+            {"networks": [{"network": "private"}]},
+            "there is 2 times a network 'private'",
+            id="two networks that Nova would take",
         ),
         pytest.param(
             with_("/v2.0/networks", {"networks": [{"id": "a"}, {"id": "b"}]}),
@@ -157,6 +168,17 @@ def test_that_one_server_may_have_a_volume_says_nothing_of_another() -> None:
     assert said.outlook is Outlook.IMPOSSIBLE
     for why in ("volume v-1 is in use by old", f"port {PORT} is in use by old", "address 10.0.0.9"):
         assert why in said.detail
+
+
+def test_a_network_of_another_project_is_not_meant_by_its_name() -> None:
+    """As an administrator's credential sees it."""
+    asker = Asker()
+    others = {**NETWORK, "id": "theirs", "project_id": "q"}
+    asker.cloud.has["/v2.0/networks"] = {"networks": [others, NETWORK]}
+    assert asker.ask().outlook is Outlook.POSSIBLE
+    _, body = request(asker.job("CREATE", SPEC, None, "old"))
+    first = body["server"]["networks"][0]  # type: ignore[index]
+    assert first == {"uuid": "net", "fixed_ip": "10.0.0.9"}
 
 
 def test_what_holds_a_volume_is_told_with_what_frees_it() -> None:

@@ -196,10 +196,17 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     images: list[Image]
 
 
+class Network(Identified, frozen=True, kw_only=True):
+    """A network of Neutron's."""
+
+    project_id: str = ""
+    shared: bool = False
+
+
 class Networks(msgspec.Struct, frozen=True, kw_only=True):
     """Answer to `GET /v2.0/networks`."""
 
-    networks: list[Identified]
+    networks: list[Network]
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):

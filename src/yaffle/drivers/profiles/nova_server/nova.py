@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import quote
 
@@ -151,12 +151,17 @@ class Nova:
         return answer.parsed(Taken).images
 
     def network_id(self, given: str) -> str:
-        """Return the id of a network that is given by id or name; BadRequest where there is none."""
+        """Return the id of a network that is given by id or name; BadRequest where there is none.
+
+        An administrator sees those of every project, of which Nova takes ours and the shared ones.
+        """
         for query in ({"id": given}, {"name": given}):
             answer = self.client.get("network", "/v2.0/networks", query=query)
             found = [n for n in answer.parsed(Networks).networks if given in (n.id, n.name)]
             if found:
-                return _the_one("network", given, found)
+                project = self.client.project_id
+                ours = [n for n in found if n.shared or n.project_id in ("", project)]
+                return _the_one("network", given, ours if len(found) > 1 else found)
         return _the_one("network", given, [])
 
     # --- what a server is made of ---------------------------------------------------------------
@@ -265,7 +270,7 @@ class Nova:
         self.client.act("PUT", COMPUTE, f"/os-services/{service.id}", body=body, version=READ)
 
 
-def _the_one(what: str, given: str, found: list[Identified]) -> str:
+def _the_one(what: str, given: str, found: Sequence[Identified]) -> str:
     if len(found) == 1:
         return found[0].id
     how = "no" if not found else f"{len(found)} times a"
