@@ -15,7 +15,7 @@ LOCK = $(UV) pip compile --universal --python-version 3.11 --generate-hashes --n
 
 export PYTHON
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs sim sim-days chaos bench lab-openstack lab-openstack-down test-openstack test-tempest test-octavia test-mistral bad-days coverage-core test-deps lock clean venv-run venv-dev
+.PHONY: help run test check docs sim sim-days chaos bench lab-openstack lab-openstack-down test-openstack test-tempest test-octavia test-mistral test-networks bad-days coverage-core test-deps lock clean venv-run venv-dev
 
 help:  ## show this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -60,8 +60,9 @@ bench: venv-dev  ## measure, both sides and the ratio (BENCH=detect runs bench/d
 		printf -- '-- %s\n' "$$script"; $(BIN)/python "$$script" $(ARGS) || exit 1; \
 	done; test -n "$$ran" || { echo "bench: there is no bench/$(BENCH).py yet"; exit 2; }
 
-lab-openstack: venv-dev  ## a real OpenStack on this machine, to try things on (STATE=DIR COMPUTES=2 HEAT=1 OCTAVIA=1 MISTRAL=1)
-	@$(LAB) up $(STATE_WORD) $(if $(COMPUTES),--computes $(COMPUTES)) $(if $(HEAT),--heat) $(if $(OCTAVIA),--octavia) $(if $(MISTRAL),--mistral) $(ARGS)
+lab-openstack: venv-dev  ## a real OpenStack on this machine, to try things on (STATE=DIR COMPUTES=2 HEAT=1 NEUTRON=1 CINDER=1 OCTAVIA=1 MISTRAL=1)
+	@$(LAB) up $(STATE_WORD) $(if $(COMPUTES),--computes $(COMPUTES)) $(if $(HEAT),--heat) \
+		$(if $(NEUTRON),--neutron) $(if $(CINDER),--cinder) $(if $(OCTAVIA),--octavia) $(if $(MISTRAL),--mistral) $(ARGS)
 
 lab-openstack-down: venv-dev  ## stop that OpenStack again
 	@$(LAB) down $(STATE_WORD)
@@ -77,6 +78,9 @@ test-octavia: venv-dev test-deps  ## what is said of Octavia, asked of a real on
 
 test-mistral: venv-dev test-deps  ## recover by workflows of a real Mistral (two minutes more for its packages)
 	@YAFFLE_MISTRAL=1 $(PYTEST) tests/openstack/mistral $(ARGS)
+
+test-networks: venv-dev test-deps  ## ports and volumes of servers that are healed, with a real Neutron and a real Cinder (a quarter of an hour)
+	@YAFFLE_NETWORKS=1 $(PYTEST) tests/openstack/networks $(ARGS)
 
 bad-days: venv-dev test-deps  ## take a real cloud's services away for MINUTES=10 each, in the middle of all work (OUTAGES='bus database')
 	@$(BIN)/python -m tests.openstack.bad_days --minutes $(if $(filter file,$(origin MINUTES)),10,$(MINUTES)) \
