@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from lab.openstack import templates
+from lab.openstack.errors import LabError
 from lab.openstack.packages import RABBITMQ
 from lab.openstack.plan import Plan
 from lab.openstack.processes import Service
@@ -71,17 +72,28 @@ def environment(plan: Plan) -> dict[str, str]:
 
 def consumed(plan: Plan, queues: set[str]) -> bool:
     """Say whether somebody listens to each of `queues`: a bus that is back is of no use before."""
+    done = _tool(plan, "list_queues", "name", "consumers", "--no-table-headers")
+    rows = [line.split() for line in done.stdout.splitlines()]
+    return queues <= {row[0] for row in rows if len(row) == 2 and row[1] != "0"}
+
+
+def lose(plan: Plan, queue: str) -> None:
+    """Lose the messages that wait in a queue, as a bus does that comes back without its disk."""
+    done = _tool(plan, "purge_queue", queue)
+    if done.returncode:
+        raise LabError(f"queue {queue} cannot be emptied: {done.stderr.strip()}")
+
+
+def _tool(plan: Plan, *words: str) -> subprocess.CompletedProcess[str]:
     tool = RABBITMQ.with_name("rabbitmqctl")
-    done = subprocess.run(
-        [str(tool), "-q", "list_queues", "name", "consumers", "--no-table-headers"],
+    return subprocess.run(
+        [str(tool), "-q", *words],
         env={"PATH": os.environ.get("PATH", os.defpath), **environment(plan)},
         capture_output=True,
         text=True,
         timeout=TOOL_S,
         check=False,
     )
-    rows = [line.split() for line in done.stdout.splitlines()]
-    return queues <= {row[0] for row in rows if len(row) == 2 and row[1] != "0"}
 
 
 def _node(plan: Plan) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lab.openstack import database
+from lab.openstack import bus, database
 from lab.openstack.catalog import grant
 from tests.functional.cli.support import Server, wait_for
 from tests.openstack.cloud import Cloud
@@ -36,6 +38,7 @@ properties:
       - {name: START, timeout: 30}
       - {name: RECREATE, timeout: 60}
     limits: {max_unhealthy: 100%}
+    retry: {backoff: 5}
 """
 STUCK_S = 6
 HEAL_S = 120.0
@@ -67,6 +70,13 @@ def cut_off(cloud: Cloud, server: str) -> None:
 @pytest.fixture
 def yaffle(cloud: Cloud, tmp_path: Path) -> Iterator[Server]:
     """A Yaffle whose user is an administrator, with two servers that are well."""
+    with watching(cloud, tmp_path) as server:
+        yield server
+
+
+@contextmanager
+def watching(cloud: Cloud, tmp_path: Path, policy: str = POLICY) -> Iterator[Server]:
+    """Give such a Yaffle."""
     mine = cloud.credentials
     grant(cloud.lab.api, project=mine.project_id, user=mine.user_id, role="admin")
     config = tmp_path / "yaffle.toml"
@@ -80,7 +90,7 @@ def yaffle(cloud: Cloud, tmp_path: Path) -> Iterator[Server]:
     try:
         profile = PROFILE.replace("PROPERTIES", json.dumps(PROPERTIES))
         server.ok("profile", "create", "web", "-", given=profile)
-        server.ok("policy", "create", "care", "-", given=POLICY)
+        server.ok("policy", "create", "care", "-", given=policy)
         server.ok("cluster", "create", "web", "--profile", "web", "--size", "2", "--policy", "care")
         wait_for(lambda: well(server) == 2, within_s=HEAL_S, every_s=0.3)
         yield server
@@ -152,3 +162,33 @@ def test_a_first_build_that_its_host_never_ends_is_given_up(cloud: Cloud, yaffle
     assert acts(cloud, before["web-1"]) == ["create", "resetState", "delete"]
     assert acts(cloud, before["web-2"]) == ["create"]
     assert sorted(cloud.lab.servers_of(cloud.credentials.project_id)) == sorted(after.values())
+
+
+def test_a_server_of_which_no_conductor_ever_heard_is_made_once_more(
+    broken_cloud: Cloud, tmp_path: Path
+) -> None:
+    cloud, lab = broken_cloud, broken_cloud.lab
+    servers = functools.partial(lab.servers_of, cloud.credentials.project_id)
+    with watching(cloud, tmp_path, POLICY.replace("timeout: 60", "timeout: 10")) as yaffle:
+        before = {name: node["physical_id"] for name, node in nodes(yaffle).items()}
+        yaffle.ok("stop", "--all", "--reason", "the request for the new one is to be lost")
+        gone = f"/servers/{before['web-1']}"
+        lab.api.call("POST", "compute", f"{gone}/action", {"forceDelete": None})
+        assert lab.api.gone("compute", gone, HEAL_S)
+        with lab.stopped("nova-conductor"):
+            yaffle.ok("stop", "--lift")
+            (lost,) = wait_for(
+                lambda: set(servers()) - set(before.values()), within_s=HEAL_S, every_s=0.2
+            )
+            bus.lose(lab.plan, "conductor")
+        # Nova tells the time of each question as that of its last change, and no host ever has it.
+        assert cloud.show(lost).task == "scheduling"
+        wait_for(lambda: well(yaffle) == 2, within_s=HEAL_S, every_s=0.3)
+        after = {name: node["physical_id"] for name, node in nodes(yaffle).items()}
+        assert after["web-2"] == before["web-2"]
+        assert after["web-1"] not in {before["web-1"], lost}
+        assert sorted(servers()) == sorted(after.values())
+        found = yaffle.ok("incident", "list", "--json").json["incidents"]
+        told = "".join(yaffle.ok("incident", "show", i["id"], "--json").out for i in found)
+        assert "Nova's task scheduling has not moved for more than 6 s" in told
+        assert {i["state"] for i in found} == {"recovered"}

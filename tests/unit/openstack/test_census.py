@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from yaffle.clouds.openstack.servers.census import Snapshot, gathered, since, updated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from yaffle.clouds.openstack.servers.census import Census, Snapshot, gathered, since, updated
 from yaffle.clouds.openstack.servers.documents import Link, Listed, ServerPage
+from yaffle.engine.clock import SystemClock
 
 
 def server(ident: str, *, status: str = "ACTIVE", node: str = "", created: str = "") -> Listed:
@@ -36,6 +45,67 @@ def test_changes_replace_add_and_remove() -> None:
 def test_a_list_without_changes_forgets_nothing() -> None:
     old = snapshot(server("a", node="n"))
     assert updated(old, []) == old
+
+
+@dataclass
+class Cloud:
+    """A Nova that knows these servers; of changes it lists what it is told to."""
+
+    there: list[Listed]
+    changed: list[Listed] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    @property
+    def client(self) -> Any:
+        return self
+
+    def left_s(self) -> float:
+        return 10.0
+
+    @contextmanager
+    def patient(self, left_s: float) -> Iterator[None]:
+        yield
+
+    def page(self, *, marker: str, since: str) -> ServerPage:
+        self.asked.append("changes" if since else "all")
+        return ServerPage(servers=self.changed if since else self.there)
+
+
+def waiting(ident: str, node: str = "n", *, task: str = "scheduling") -> Listed:
+    return replace(server(ident, status="BUILD", node=node), task_state=task)
+
+
+def test_what_no_host_has_had_yet_may_be_gone_without_a_word() -> None:
+    well, lost = server("a", node="m"), waiting("b")
+    cloud = Cloud([well, lost])
+    census = Census(SystemClock(), full_s=3600.0)
+    assert set(census.take(cloud).servers) == {"a", "b"}
+    # As long as it is there, it is among the changes.
+    cloud.changed = [lost]
+    assert set(census.take(cloud).servers) == {"a", "b"}
+    # Deleted it is in no list at all, and not as DELETED either.
+    cloud.there, cloud.changed = [well], []
+    found = census.take(cloud)
+    assert set(found.servers) == {"a"}
+    assert found.copies_of("n") == []
+    assert set(census.take(cloud).servers) == {"a"}
+    assert cloud.asked == ["all", "changes", "changes", "all", "changes"]
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        pytest.param(waiting("b", task="spawning"), id="a host has it, and its end is told"),
+        pytest.param(waiting("b", node=""), id="somebody else's"),
+        pytest.param(server("b", node="n"), id="it runs"),
+    ],
+)
+def test_nothing_else_makes_a_whole_list_of_changes(there: Listed) -> None:
+    cloud = Cloud([there])
+    census = Census(SystemClock(), full_s=3600.0)
+    for _ in range(3):
+        assert set(census.take(cloud).servers) == {"b"}
+    assert cloud.asked == ["all", "changes", "changes"]
 
 
 def test_copies_of_a_node_come_oldest_first() -> None:

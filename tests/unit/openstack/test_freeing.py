@@ -10,6 +10,7 @@ from tests.unit.openstack.standing import US, Nova, World, of
 
 from yaffle.clouds.openstack.servers.causing import traced
 from yaffle.clouds.openstack.servers.documents import Action, Event
+from yaffle.clouds.openstack.servers.tasks import AT_DELETION
 from yaffle.core.readings import classify
 from yaffle.drivers.profiles.nova_server import acting, deleting
 from yaffle.drivers.profiles.nova_server.documents import Server
@@ -118,7 +119,7 @@ def test_a_host_that_wipes_a_disk_is_left_alone_and_said(kind: str) -> None:
         assert "cmp1 has begun it" in told.detail
     assert world.nova.asked == []
     # The host has died over it, and come back without a word: its own is not believed for ever.
-    assert classify(world.stands(24 * 60))[0] == "ST-STUCK"
+    assert classify(world.stands(AT_DELETION * 60))[0] == "ST-STUCK"
     world.do(deleting.submit, kind)
     assert world.nova.asked[0] == "reset error"
 

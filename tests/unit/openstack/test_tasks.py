@@ -131,6 +131,24 @@ def test_asking_for_a_deletion_again_and_again_does_not_keep_it_young() -> None:
     assert looks.tasks.stuck(server("deleting", updated="T10")) is not None
 
 
+def test_a_build_whose_message_was_lost_is_found_though_nova_calls_it_changed_just_now() -> None:
+    # Of what no host has had yet Nova tells the time of the question as that of the last change.
+    looks = Looks()
+    for minute in range(10):
+        asked = server("scheduling", status="BUILD", updated=f"T{minute}")
+        assert looks.tasks.stuck(asked) is None
+        looks.clock.at_s += 60
+    told = looks.tasks.stuck(server("scheduling", status="BUILD", updated="T10"))
+    assert told is not None
+    assert told.why == "Nova's task scheduling has not moved for more than 10 min"
+    assert not told.may_work, "no host has it"
+    # One that a host has is written of, and moves.
+    for minute in range(70):
+        moving = server("spawning", status="BUILD", updated=f"T{minute}")
+        assert looks.tasks.stuck(moving) is None
+        looks.clock.at_s += 60
+
+
 def test_what_was_not_looked_at_does_not_count() -> None:
     looks = Looks()
     assert looks.tasks.stuck(server("deleting")) is None
@@ -211,6 +229,15 @@ def test_a_disk_may_take_long_to_wipe(word: str) -> None:
     told = looks.tasks.stuck(server(word))
     assert told is not None
     assert told.may_work
+    assert told.patient
+    # To ask once more costs nothing, so that it is not waited for all day.
+    for _ in range(2 * LOOKS):
+        assert told is not None
+        assert told.patient
+        looks.clock.at_s += QUICK_S / LOOKS
+        told = looks.tasks.stuck(server(word))
+    assert told is not None
+    assert not told.patient
 
 
 def test_what_was_asked_for_just_now_counts_anew() -> None:

@@ -97,6 +97,17 @@ def updated(old: Snapshot, changes: list[Listed]) -> Snapshot:
     return gathered(servers, max([old.newest, *(s.updated for s in changes)]))
 
 
+def ended_untold(old: Snapshot, changes: list[Listed]) -> bool:
+    """Whether a copy of ours is away whose end no list of changes tells.
+
+    Nova lists a server that no host has had yet with all changes, as long as it is there; deleted, it
+    is forgotten without a trace.
+    """
+    told = {server.id for server in changes}
+    copies = (old.servers[ident] for several in old.copies.values() for ident in several)
+    return any(copy.waits_for_host and copy.id not in told for copy in copies)
+
+
 def since(newest: str) -> str:
     """Return from when on to ask for changes, a margin before the newest that is known.
 
@@ -262,8 +273,10 @@ class Census:
     def _pass(self, nova: Nova, known: Snapshot | None) -> Snapshot:
         began_s = self._clock.monotonic_s()
         found = _pages(nova, since(known.newest) if known else "")
-        if known is not None:
+        if known is not None and not ended_untold(known, found):
             return replace(updated(known, found), began_s=began_s)
+        if known is not None:
+            found = _pages(nova, "")
         self._swept_s = began_s
         servers = {server.id: server for server in found if server.status != "DELETED"}
         newest = max((s.updated for s in found), default="")

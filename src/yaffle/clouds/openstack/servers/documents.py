@@ -40,6 +40,11 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """Empty as long as no guest has ever run."""
     zone: str | None = msgspec.field(name="OS-EXT-AZ:availability_zone", default=None)
 
+    @property
+    def waits_for_host(self) -> bool:
+        """Whether no host has had it yet: Nova may know no more of it than that somebody asked."""
+        return self.status == "BUILD" and self.task_state == "scheduling"
+
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
     """Where a list goes on."""

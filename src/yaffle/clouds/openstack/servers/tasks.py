@@ -33,6 +33,9 @@ AT_WORK: Final = 24
 AT_FIRST_BUILD: Final = 2
 """The same for a server that never ran: a host that was cut off in the middle never ends its build, or
 says so, and nothing is lost with it."""
+AT_DELETION: Final = 3
+"""The same for a deletion: asked for once more it waits for its turn on the host, behind one that is at
+work there after all, so that nothing is lost by asking."""
 LOOKS: Final = 4
 """Gaps between looks that it takes at least until a task counts as stuck."""
 KEPT: Final = 20_000
@@ -51,6 +54,8 @@ class Task:
     """However long it takes: that says nothing."""
     again: bool = False
     """Nova stamps it anew whenever somebody asks for the same once more, and does nothing else."""
+    unwritten: bool = False
+    """No host has it yet, and Nova may tell the time of our question as that of its last change."""
 
 
 def _of(words: str, task: Task) -> dict[str, Task]:
@@ -71,7 +76,9 @@ TASKS: Final[Mapping[str, Task]] = MappingProxyType(
         **_of("powering-on unpausing unrescuing restoring", Task()),
         **_of("rebooting reboot_pending reboot_started", Task()),
         **_of("rebooting_hard reboot_pending_hard reboot_started_hard", Task()),
-        **_of("scheduling block_device_mapping networking spawning", Task(long=True)),
+        # Where the message is lost that a host is to be found, it is so for ever; found it is at once.
+        **_of("scheduling", Task(unwritten=True)),
+        **_of("block_device_mapping networking spawning", Task(long=True)),
         **_of("rebuilding rebuild_block_device_mapping rebuild_spawning", Task(long=True)),
         **_of("resize_prep resize_migrating resize_migrated resize_finish", Task(long=True)),
         **_of("resize_reverting resize_confirming", Task(long=True)),
@@ -148,9 +155,9 @@ class Tasks:
         word = server.task_state or server.status.lower()
         return Stuck(
             why=f"Nova's task {word} has not moved for more than {_time(bound_s)}"
-            + (f", since {server.updated}" if server.updated and not task.again else ""),
+            + (f", since {stamp}" if (stamp := _stamp(server, task)) else ""),
             may_work=task.long or task.again,
-            patient=stood_s < bound_s * (AT_FIRST_BUILD if _never_ran(server) else AT_WORK),
+            patient=stood_s < bound_s * _patience(server, task),
         )
 
     def forget(self, ident: str) -> None:
@@ -160,8 +167,7 @@ class Tasks:
 
     def _stood(self, server: Listed, task: Task, bound_s: float) -> float:
         """Return for how long it has stood, by what this process has seen of it."""
-        stamp = "" if task.again else server.updated
-        token = (server.status, server.task_state or "", stamp)
+        token = (server.status, server.task_state or "", _stamp(server, task))
         with self._lock:
             now_s = self._clock.monotonic_s()
             before = self._seen.get(server.id)
@@ -175,8 +181,16 @@ class Tasks:
         return stood_s
 
 
-def _never_ran(server: Listed) -> bool:
-    return server.status == "BUILD" and not server.launched_at
+def _stamp(server: Listed, task: Task) -> str:
+    """Return when its task has moved last by Nova's word; empty where that says nothing."""
+    return "" if task.again or task.unwritten else server.updated
+
+
+def _patience(server: Listed, task: Task) -> int:
+    """Return how many bounds a host that is said to be at it is given."""
+    if server.status == "BUILD" and not server.launched_at:
+        return AT_FIRST_BUILD
+    return AT_DELETION if task.again else AT_WORK
 
 
 def _time(seconds: float) -> str:
