@@ -76,6 +76,11 @@ def healthy(api: Api, other_than: str = "") -> dict[str, Any]:
     return dict(poll(node, within_s=HEAL_S, every_s=0.3))
 
 
+def node_ip(api: Api, node: dict[str, Any]) -> str:
+    """Return the address that is stored of a node."""
+    return str(api.get(f"/yaffle/v1/nodes/{node['id']}")["node"]["attributes"]["node_ip"])
+
+
 def story(api: Api) -> str:
     """Return all that is said of the incidents."""
     found = api.get("/yaffle/v1/incidents")["incidents"]
@@ -118,15 +123,17 @@ def test_a_server_whose_volume_is_broken_is_kept_until_it_is_mended(
     node = watched(api, networks="auto", block_device_mapping_v2=[disk(volume, boot=True)])
     server = node["physical_id"]
     (its,) = things.ports()
-    assert addresses(its)[0] in json.dumps(api.get(f"nodes/{node['id']}?show_details=true"))
+    assert node_ip(api, node) == addresses(its)[0]
     things.reset(volume, "error")
     world.cloud.guest(server).vanish()
     poll(lambda: f"volume {volume} is error: have it mended" in story(api), within_s=HEAL_S)
     assert world.cloud.lab.servers_of(world.cloud.credentials.project_id) == [server]
     assert things.users_of(volume) == [server]
     things.reset(volume, "in-use")
-    new = healthy(api, other_than=server)["physical_id"]
+    node = healthy(api, other_than=server)
+    new = node["physical_id"]
     assert things.users_of(volume) == [new]
-    assert {one["device_id"] for one in things.ports()} == {new}
+    (its,) = things.ports()
+    assert (its["device_id"], addresses(its)[0]) == (new, node_ip(api, node))
     (only,) = things.volumes()
     assert only["id"] == volume

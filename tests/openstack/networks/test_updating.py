@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tests.openstack.networks.things import ASKED_FOR, Things, addresses
+from tests.openstack.networks.things import ASKED_FOR, Things, addresses, disk
 from tests.openstack.nova.test_updating import updated, with_new
 from tests.openstack.nova.world import CALL_S, CLOCK, PATIENCE_S, World, new_id
 
@@ -135,5 +135,23 @@ def test_a_host_that_fails_says_why_and_leaves_nothing(world: World, things: Thi
         assert len(things.ports()) == 1
         done = await updated(world, target, networks=[{"network": second}])
         assert done.state is DONE, done.detail
+
+    asyncio.run(scene())
+
+
+def test_another_flavor_takes_port_and_volume_along(world: World, things: Things) -> None:
+    async def scene() -> None:
+        network = things.network()
+        port, data = things.port(network), things.volume()
+        networks: Networks = [{"port": port}, {"network": network}]
+        target = await world.made(networks=networks, block_device_mapping_v2=[disk(data)])
+        before = has(things, target)
+        done = await updated(world, target, flavor="lab.small")
+        assert done.state is DONE, done.detail
+        host = world.cloud.show(target.physical_id).host
+        assert has(things, target) == before
+        assert {one["binding:host_id"] for one in things.ports()} == {host}
+        (attached,) = things.volume_of(data)["attachments"]
+        assert (attached["server_id"], attached["host_name"]) == (target.physical_id, host)
 
     asyncio.run(scene())
