@@ -57,7 +57,7 @@ def ask(job: Job, server: Server, body: Mapping[str, object], *, version: str = 
         if idle(server):
             raise
         return for_verb(job, server, error)
-    job.accepted(server.id, answer.request_id, host=server.host or "")
+    job.accepted(server.id, answer.request_id)
     return running(f"{job.op.kind} accepted ({answer.request_id})")
 
 

@@ -98,7 +98,7 @@ def _begun(job: Job, server: Server, stuck: Stuck | None) -> Progress:
     with job.sending(ident, host=server.host or "", given_up=given_up(server)):
         answer = job.nova.delete(ident, force=force, trace=job.trace)
     job.tasks.forget(ident)
-    job.accepted(ident, answer.request_id, host=server.host or "")
+    job.accepted(ident, answer.request_id)
     return running(f"{'forced ' if force else ''}deletion accepted ({answer.request_id})")
 
 

@@ -112,17 +112,11 @@ class Job:
         """Remember that nothing of the operation is on its way."""
         self._note(Sent(at_s=self.clock.monotonic_s(), refused=True))
 
-    def accepted(self, ident: str, request_id: str, *, host: str = "") -> None:
-        """Remember under which id Nova has accepted it, and where the server was."""
-        sent = Sent(
-            at_s=self.clock.monotonic_s(),
-            ident=ident,
-            request_id=request_id,
-            host=host,
-            given_up=self.sent.given_up if self.sent is not None else "",
-            again=self.sent is not None and self.sent.again,
-        )
-        self._note(sent)
+    def accepted(self, ident: str, request_id: str) -> None:
+        """Remember under which id Nova has accepted what was just sent."""
+        now_s = self.clock.monotonic_s()
+        sending = self.sent or Sent(at_s=now_s)
+        self._note(replace(sending, at_s=now_s, ident=ident, request_id=request_id))
 
     def still_away(self) -> None:
         """Nova answers nobody: what was sent may lie there, and its time to appear begins anew."""
