@@ -138,18 +138,22 @@ class Processes:
             (self._run / f"{name}.json").unlink(missing_ok=True)
 
     def stop(self, services: Iterable[Service], within_s: float = STOP_S) -> None:
-        """End them in order, all at once; who has not ended in time is killed."""
-        services = list(services)
+        """End them in order, all at once; kill who has not ended in time, and who is left behind."""
+        services, families = list(services), list[psutil.Process]()
         for service in services:
             main = self.find(service.name)
             if main is not None:
+                family = self.family(service.name)
+                families += family
                 # Who is frozen cannot hear.
-                _send(self.family(service.name), signal.SIGCONT)
+                _send(family, signal.SIGCONT)
                 _send([main], service.stop_signal)
         end_s = time.monotonic() + within_s
         while any(self.alive(s.name) for s in services) and time.monotonic() < end_s:
             time.sleep(POLL_S)
         self.kill(*(service.name for service in services))
+        # Cinder's waits for its child no longer than its own grace.
+        _send(families, signal.SIGKILL)
 
     def kill_all(self) -> int:
         """Kill everything of this lab, also what no record knows; return how many there were."""
