@@ -134,8 +134,11 @@ def test_one_that_could_not_be_stored_is_stored_later_and_not_made_again(
         house.kept.full = True
         with pytest.raises(StoreUnavailable):
             await house.trusts.ensured(house.known("bob"))
+        house.clock.leapt_s += STORED_S / 2
+        with pytest.raises(StoreUnavailable):
+            await house.trusts.ensured(house.known("bob"))
         house.kept.full = False
-        house.clock.leapt_s += STORED_S
+        house.clock.leapt_s += STORED_S / 2
         await house.trusts.ensured(house.known("bob"))
         assert ("bob", "trust-4") in await house.held()
 

@@ -103,7 +103,25 @@ def test_a_volume_that_goes_with_the_server_is_made_anew() -> None:
     }  # fmt: skip
     by.cloud.has["/servers/old"]["server"]["image"] = {"id": "i-1"}
     (data,) = inspected(by).properties["block_device_mapping_v2"]  # type: ignore[misc]
-    assert (data["source_type"], "boot_index" in data, "uuid" in data) == ("blank", False, False)
+    assert (data["source_type"], data["uuid"], "boot_index" in data) == ("image", "i-7", False)
+    by.cloud.has[DISK] = volume("in-use", "old", size=7)
+    (data,) = inspected(by).properties["block_device_mapping_v2"]  # type: ignore[misc]
+    assert (data["source_type"], "uuid" in data, "boot_index" in data) == ("blank", False, False)
+
+
+@pytest.mark.parametrize("image", ["", {"id": "i-1"}])
+def test_a_copy_of_a_volume_is_no_bare_image_and_not_blank(image: Any) -> None:
+    # Cinder tells of the image of a volume that was made of a snapshot: that of what was snapshotted.
+    gone = [{"id": "v-1", "delete_on_termination": True}]
+    by = asker(image=image, **{"os-extended-volumes:volumes_attached": gone})
+    of_an_image = {"size": 7, "volume_image_metadata": {"image_id": "i-7"}}
+    by.cloud.has[DISK] = volume("in-use", "old", snapshot_id="s-1", **of_an_image)
+    (disk,) = inspected(by).properties["block_device_mapping_v2"]  # type: ignore[misc]
+    assert (disk["source_type"], disk["uuid"]) == ("snapshot", "s-1")
+    by.cloud.has[DISK] = volume("in-use", "old", source_volid="v-9", **of_an_image)
+    refused = inspected(by)
+    assert refused.state is InspectionState.REFUSED
+    assert "a copy of another one" in refused.detail
 
 
 @pytest.mark.parametrize("seen", [None, volume("in-use", "old", size=7)])
@@ -115,25 +133,59 @@ def test_what_nothing_tells_of_is_asked_of_a_person(seen: Any) -> None:
         by.cloud.has[DISK] = seen
     refused = inspected(by)
     assert refused.state is InspectionState.REFUSED
-    assert "volume v-1, which goes with the server" in refused.detail
+    assert "nothing tells what it was made of: volume v-1" in refused.detail
     assert "give block_device_mapping_v2" in refused.detail
     told = inspected(by, block_device_mapping_v2=[{"source_type": "image", "uuid": "i-9"}])
     assert told.state is InspectionState.FOUND, told.detail
 
 
-def test_the_first_of_its_volumes_is_what_it_boots_from() -> None:
-    both = [{"id": "v-1"}, {"id": "v-0"}, {"id": "v-2"}]
-    by = asker(image="", **{"os-extended-volumes:volumes_attached": both})
-    by.cloud.has["/servers/old/os-volume_attachments"] = {
-        "volumeAttachments": [
-            {"volumeId": "v-1", "device": "/dev/vdb"},
-            {"volumeId": "v-2", "device": "/dev/vda"},
-        ]
-    }
+BUSES = [
+    {"volumeId": "v-1", "device": "/dev/sda"},
+    {"volumeId": "v-2", "device": "/dev/vda"},
+]
+
+
+def of_several(**more: Any) -> Asker:
+    """Somebody who asks of a server that boots from one of three volumes."""
+    several = [{"id": "v-1"}, {"id": "v-0"}, {"id": "v-2"}]
+    by = asker(image="", **{"os-extended-volumes:volumes_attached": several}, **more)
+    by.cloud.has["/servers/old/os-volume_attachments"] = {"volumeAttachments": BUSES}
+    for ident in ("v-0", "v-1", "v-2"):
+        by.cloud.has[f"/volumes/{ident}"] = volume("in-use", "old", bootable="false")
+    return by
+
+
+BY_NAME, BY_FLAG = {"OS-EXT-SRV-ATTR:root_device_name": "/dev/vda"}, {}
+
+
+@pytest.mark.parametrize("told", [BY_NAME, BY_FLAG])
+def test_what_it_boots_from_is_told_and_not_guessed(told: dict[str, str]) -> None:
+    by = of_several(**told)
+    if not told:
+        by.cloud.has["/volumes/v-2"] = volume("in-use", "old", bootable="true")
     found: Any = inspected(by).properties["block_device_mapping_v2"]
     assert [(one["uuid"], one.get("boot_index")) for one in found] == [
         ("v-2", 0), ("v-1", None), ("v-0", None),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("bootable", [(), ("v-1", "v-2")])
+def test_where_that_is_not_known_a_person_has_to_say_it(bootable: tuple[str, ...]) -> None:
+    by = of_several()
+    for ident in bootable:
+        by.cloud.has[f"/volumes/{ident}"] = volume("in-use", "old", bootable="true")
+    refused = inspected(by)
+    assert refused.state is InspectionState.REFUSED
+    assert "which of the 3 volumes of server old it boots from" in refused.detail
+
+
+def test_what_a_dead_engine_has_marked_is_told_with_all_that_is_known() -> None:
+    # Whoever adopts it again goes on from there; a stranger's copy is refused by its owner's name.
+    by = asker(metadata={"cluster_node_id": "n-1"})
+    seen = inspected(by)
+    assert (seen.state, seen.owner, seen.physical_id) == (InspectionState.REFUSED, "n-1", "old")
+    assert seen.properties["flavor"] == "small"
+    assert seen.attributes["project_id"] == "p"
 
 
 def test_an_image_is_booted_where_no_other_disk_is() -> None:

@@ -92,6 +92,19 @@ def test_what_no_host_has_had_yet_may_be_gone_without_a_word() -> None:
     assert cloud.asked == ["all", "changes", "changes", "all", "changes"]
 
 
+def test_what_a_cell_has_and_no_list_of_changes_is_swept_for_once() -> None:
+    # The message to its host was lost: it is written down, and nothing changes any more.
+    lost = waiting("b")
+    cloud = Cloud([lost])
+    census = Census(SystemClock(), full_s=3600.0)
+    for _ in range(4):
+        assert set(census.take(cloud).servers) == {"b"}
+    assert cloud.asked == ["all", "changes", "all", "changes", "changes"]
+    # Its end is told, as any other.
+    cloud.changed = [replace(lost, status="DELETED")]
+    assert census.take(cloud).copies_of("n") == []
+
+
 @pytest.mark.parametrize(
     "there",
     [

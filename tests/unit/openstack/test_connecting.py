@@ -28,5 +28,10 @@ def test_a_port_that_is_named_now_may_be_what_it_has() -> None:
     assert next_change([NETWORK], [PORT], has) is None
 
 
+def test_a_port_whose_address_is_named_instead_is_kept() -> None:
+    # Attached anew, its address would be refused: the port has it, and keeps it.
+    assert next_change([PORT], [FIXED], [interface("p-mine", address="10.0.0.9")]) is None
+
+
 def test_an_address_that_is_named_no_more_is_kept_where_any_will_do() -> None:
     assert next_change([FIXED], [NETWORK], [interface("p-1", address="10.0.0.9")]) is None

@@ -79,10 +79,59 @@ NETWORK = {"id": "net", "name": "private", "project_id": "p"}
             id="volume in error",
         ),
         pytest.param(
-            with_(DISK, volume("backing-up", "old")),
+            with_(DISK, volume("retyping", "old")),
             {},
-            "volume v-1 is backing-up, not available",
+            "volume v-1 is retyping, not available",
             id="volume that is busy",
+        ),
+        pytest.param(
+            lambda cloud: cloud.has.update(
+                {
+                    DISK: volume("reserved", multiattach=True),
+                    "/servers/old": server(**{"os-extended-volumes:volumes_attached": []}),
+                }
+            ),
+            {},
+            "volume v-1 is reserved, not available",
+            id="shared volume that Cinder attaches to nobody now",
+        ),
+        pytest.param(
+            with_(DISK, volume("extending", "old", "other", multiattach=True)),
+            {},
+            "volume v-1 is extending, not available",
+            id="shared volume that somebody else keeps busy",
+        ),
+        pytest.param(
+            lambda cloud: cloud.has.update(
+                {
+                    "/servers/old": server(
+                        **{
+                            "os-extended-volumes:volumes_attached": [
+                                {"id": "v-1", "delete_on_termination": True}
+                            ]
+                        }
+                    )
+                }
+            ),
+            {},
+            "volume v-1 would be deleted with the server: set that right",
+            id="volume that goes with the old server",
+        ),
+        pytest.param(
+            lambda cloud: cloud.has.update(
+                {
+                    "/servers/old": server(created="2026-01-01T12:00:00Z"),
+                    PORTS: {
+                        "ports": [
+                            port(),
+                            port("port-2", "10.0.0.9", created_at="2026-01-01T11:00:00Z"),
+                        ]
+                    },
+                }
+            ),
+            {},
+            "address 10.0.0.9 is that of port port-2, which stays when the server goes: give the port",
+            id="address of a port that stays",
         ),
         pytest.param(
             lambda cloud: cloud.has.update(
@@ -127,7 +176,14 @@ def test_what_somebody_else_has_or_nobody_can_have_is_named(
         (volume("downloading"), []),
         # Its deletion sets it free, also where it was never attached to the end.
         *((volume(status), [{"id": "v-1"}]) for status in ("reserved", "attaching", "detaching")),
+        # And whatever is done to it meanwhile: Cinder says anew how it is.
+        *(
+            (volume(status, "old"), [{"id": "v-1"}])
+            for status in ("backing-up", "extending", "error_extending")
+        ),
         (volume("in-use", "other", "third", multiattach=True), []),
+        (volume("in-use", "old", "other", multiattach=True), [{"id": "v-1"}]),
+        (volume("attaching", "old", multiattach=True), [{"id": "v-1"}]),
     ],
 )
 def test_a_volume_that_can_be_attached_when_the_old_server_is_gone(seen: Any, has: Any) -> None:

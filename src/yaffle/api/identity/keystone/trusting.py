@@ -128,8 +128,9 @@ class Trusts:
         if any(one.user == who.user for one in usable):
             return
         key = (cloud, who.project, who.user)
+        made_s, reference = self._still_unstored(key)
         try:
-            reference = self._still_unstored(key) or await self._made(cloud, known)
+            reference = reference or await self._made(cloud, known)
         except UserError as error:
             if usable:
                 return
@@ -146,7 +147,7 @@ class Trusts:
                 f"Keystone cannot be asked to let Yaffle act in project {who.project}: {error}"
             ) from None
         # Where this fails the next request stores it: made anew each time, the others were nobody's.
-        self._unstored[key] = self._clock.monotonic_s(), reference
+        self._unstored[key] = made_s, reference
         while len(self._unstored) > KEPT:
             self._unstored.popitem(last=False)
         await self._kept.put(
@@ -163,10 +164,11 @@ class Trusts:
         del self._unstored[key]
         log.info("trust made", cloud=cloud, project=who.project, user=who.user, trust=reference)
 
-    def _still_unstored(self, key: _Key) -> str:
-        """Return the trust that was made for that user a moment ago and not stored, if any."""
-        made_s, reference = self._unstored.pop(key, (0.0, ""))
-        return reference if self._clock.monotonic_s() - made_s < STORED_S else ""
+    def _still_unstored(self, key: _Key) -> tuple[float, str]:
+        """Return the trust that was made for that user a moment ago and not stored, if any, and when."""
+        now_s = self._clock.monotonic_s()
+        made_s, reference = self._unstored.pop(key, (now_s, ""))
+        return (made_s, reference) if now_s - made_s < STORED_S else (now_s, "")
 
     async def _made(self, cloud: str, known: Known) -> str:
         """Return the id of a new trust; raises UserError where the token may not make one."""

@@ -97,15 +97,15 @@ def updated(old: Snapshot, changes: list[Listed]) -> Snapshot:
     return gathered(servers, max([old.newest, *(s.updated for s in changes)]))
 
 
-def ended_untold(old: Snapshot, changes: list[Listed]) -> bool:
-    """Whether a copy of ours is away whose end no list of changes tells.
+def ended_untold(old: Snapshot, changes: list[Listed]) -> frozenset[str]:
+    """Return the copies of ours whose end no list of changes may have told.
 
-    Nova lists a server that no host has had yet with all changes, as long as it is there; deleted, it
-    is forgotten without a trace.
+    Nova lists a server that no cell has yet with all changes, as long as it is there; deleted, it is
+    forgotten without a trace.
     """
     told = {server.id for server in changes}
     copies = (old.servers[ident] for several in old.copies.values() for ident in several)
-    return any(copy.waits_for_host and copy.id not in told for copy in copies)
+    return frozenset(c.id for c in copies if c.waits_for_host and c.id not in told)
 
 
 def since(newest: str) -> str:
@@ -147,6 +147,9 @@ class Census:
         """How many times its asker's time a pass may take."""
         self._late = False
         """Whether `_known` came when who had begun it waited no more."""
+        self._in_a_cell: frozenset[str] = frozenset()
+        """Copies that wait for a host and are there, though no list of changes has them: a cell has them,
+        and their end is told."""
         self._had: set[str] = set()
         """The nodes of which the late list has been read: of none twice, whoever asks."""
 
@@ -273,12 +276,14 @@ class Census:
     def _pass(self, nova: Nova, known: Snapshot | None) -> Snapshot:
         began_s = self._clock.monotonic_s()
         found = _pages(nova, since(known.newest) if known else "")
-        if known is not None and not ended_untold(known, found):
+        untold = ended_untold(known, found) if known else frozenset[str]()
+        if known is not None and untold <= self._in_a_cell:
             return replace(updated(known, found), began_s=began_s)
         if known is not None:
             found = _pages(nova, "")
         self._swept_s = began_s
         servers = {server.id: server for server in found if server.status != "DELETED"}
+        self._in_a_cell = untold & servers.keys()
         newest = max((s.updated for s in found), default="")
         self._swept = replace(gathered(servers, newest), began_s=began_s)
         return self._swept

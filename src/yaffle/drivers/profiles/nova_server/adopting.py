@@ -78,9 +78,24 @@ def inspect(
     found = _found(nova, identity)
     if isinstance(found, Inspection):
         return found
-    if found.metadata.get(NODE):
-        owner = found.metadata[NODE]
-        return _refused(f"server {found.id} is the copy of node {owner}", owner=owner)
+    inspected = _inspected(nova, found, overrides, where)
+    if not (owner := found.metadata.get(NODE)):
+        return inspected
+    # With all that is known of it: whoever was marking it may have died over it, and goes on.
+    why = f"server {found.id} is the copy of node {owner}"
+    return replace(
+        inspected,
+        state=InspectionState.REFUSED,
+        detail=why,
+        owner=owner,
+        physical_id=found.id,
+        attributes=facts_of(found, where),
+    )
+
+
+def _inspected(
+    nova: Nova, found: Server, overrides: Mapping[str, object], where: Mapping[str, object]
+) -> Inspection:
     try:
         disks = {} if "block_device_mapping_v2" in overrides else disks_of(nova, found)
         properties = specs.validate({**properties_of(nova, found), **disks, **overrides})
@@ -105,7 +120,8 @@ def adopt(nova: Nova, target: Target, *, where: Mapping[str, object]) -> Inspect
             nova.mark(server.id, owner_marks(target))
         except Conflict as error:
             return _refused(str(error))
-    return _as_found(server, where, properties_of(nova, server))
+    # What could build another one was settled before it was marked, and is not asked for again.
+    return _as_found(server, where, {})
 
 
 def properties_of(nova: Nova, server: Server) -> dict[str, object]:

@@ -14,7 +14,7 @@ from yaffle.drivers.profiles.nova_server import cinder
 from yaffle.errors import Forbidden, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from yaffle.drivers.profiles.nova_server.documents import Disk, Port, Server
     from yaffle.drivers.profiles.nova_server.nova import Nova
@@ -35,7 +35,7 @@ def networks(nova: Nova, server: Server) -> object:
     order = [address.addr for several in server.addresses.values() for address in several]
     ports.sort(key=lambda port: _place(port, order))
     return [
-        {"port": port.id} if _is_a_persons(port, server) else {"network": port.network_id}
+        {"port": port.id} if is_a_persons(port, server) else {"network": port.network_id}
         for port in ports
     ]
 
@@ -45,11 +45,30 @@ def disks(nova: Nova, server: Server) -> list[dict[str, object]]:
     if not server.volumes:
         return []
     places = nova.disks(server.id)
-    several = sorted(server.volumes, key=lambda disk: places.get(disk.id) or "~")
-    return [
-        _disk(nova, disk, boots=number == 0 and not server.image_id)
-        for number, disk in enumerate(several)
-    ]
+    root = "" if server.image_id else _root(nova, server, places)
+    several = sorted(server.volumes, key=lambda disk: (disk.id != root, places.get(disk.id) or "~"))
+    return [_disk(nova, disk, boots=disk.id == root) for disk in several]
+
+
+def _root(nova: Nova, server: Server, places: Mapping[str, str]) -> str:
+    """Return the volume that a server boots from: Nova's word, the only one, or the only bootable one."""
+    known = [disk.id for disk in server.volumes]
+    if server.root_device:
+        known = [ident for ident in known if places.get(ident) == server.root_device] or known
+    if len(known) > 1:
+        known = [ident for ident in known if _asked(nova, ident).bootable == "true"]
+    if len(known) != 1:
+        raise Untold(
+            f"which of the {len(server.volumes)} volumes of server {server.id} it boots from"
+        )
+    return known[0]
+
+
+def _asked(nova: Nova, ident: str) -> cinder.Volume:
+    try:
+        return cinder.volume(nova.client, ident)
+    except (Forbidden, NotFound) as error:
+        raise Untold(f"volume {ident}: {error}") from error
 
 
 def _disk(nova: Nova, disk: Disk, *, boots: bool) -> dict[str, object]:
@@ -57,19 +76,26 @@ def _disk(nova: Nova, disk: Disk, *, boots: bool) -> dict[str, object]:
     kept = {"destination_type": "volume", "delete_on_termination": disk.delete_on_termination}
     if not disk.delete_on_termination:
         return {**first, "source_type": "volume", "uuid": disk.id, **kept}
-    try:
-        found = cinder.volume(nova.client, disk.id)
-    except (Forbidden, NotFound) as error:
-        raise Untold(f"volume {disk.id}, which goes with the server: {error}") from error
-    size = {"volume_size": found.size}
-    if not boots:
-        return {"source_type": "blank", **kept, **size}
-    if not found.image_id:
-        raise Untold(f"volume {disk.id}, which goes with the server and was made of no image")
-    return {**first, "source_type": "image", "uuid": found.image_id, **kept, **size}
+    found = _asked(nova, disk.id)
+    return {**first, **_origin(found, boots=boots), **kept, "volume_size": found.size}
 
 
-def _is_a_persons(port: Port, server: Server) -> bool:
+def _origin(found: cinder.Volume, *, boots: bool) -> dict[str, object]:
+    """Return what a volume was made of: a copy knows the image of what it was copied from, which had more
+    on it."""
+    if found.snapshot_id:
+        return {"source_type": "snapshot", "uuid": found.snapshot_id}
+    if found.source_volid:
+        raise Untold(f"volume {found.id}, which goes with the server and is a copy of another one")
+    if found.image_id:
+        return {"source_type": "image", "uuid": found.image_id}
+    if boots:
+        raise Untold(f"volume {found.id}, which goes with the server and was made of no image")
+    return {"source_type": "blank"}
+
+
+def is_a_persons(port: Port, server: Server) -> bool:
+    """Whether a port that a server has was made before it, and stays when that goes."""
     older = _at(server.created) - _at(port.created_at) if port.created_at else timedelta()
     return older >= OLDER or (bool(port.name) and older > timedelta())
 

@@ -32,12 +32,17 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
     """GiB."""
     multiattach: bool = False
     attachments: list[Attachment] = msgspec.field(default_factory=list)
+    bootable: str = ""
+    """Words: `true` or `false`."""
+    snapshot_id: str | None = None
+    source_volid: str | None = None
+    """The volume that it is a copy of, as that was then."""
     image: dict[str, object] = msgspec.field(name="volume_image_metadata", default_factory=dict)
-    """What it knows of the image that it was made from; nothing where it was not."""
+    """What it knows of the image that it, or what it was copied from, was made from; else nothing."""
 
     @property
     def image_id(self) -> str:
-        """The image that it was made from, if any."""
+        """That image, if any."""
         return str(self.image.get("image_id") or "")
 
 

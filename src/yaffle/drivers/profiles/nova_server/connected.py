@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from yaffle.drivers.profiles.nova_server import cinder
+from yaffle.drivers.profiles.nova_server.belongings import is_a_persons
 from yaffle.errors import BadRequest, YaffleError
 
 if TYPE_CHECKING:
@@ -17,8 +18,22 @@ if TYPE_CHECKING:
 
 FREE: Final = frozenset({"available", "downloading"})
 """What Cinder lets a volume be that is to be attached."""
-FREED: Final = frozenset({"in-use", "reserved", "attaching", "detaching"})
-"""What a volume is that a server has, or is about to have: its deletion sets it free."""
+SHARED: Final = FREE | {"in-use"}
+"""The same for a volume that several servers may have."""
+FREED: Final = frozenset(
+    {
+        "in-use",
+        "reserved",
+        "attaching",
+        "detaching",
+        "backing-up",
+        "extending",
+        "error_backing-up",
+        "error_extending",
+    }
+)
+"""What a volume is that a server has, or is about to have: its deletion sets it free. Cinder says anew
+how it is then, by who else has it, whatever else was done to it meanwhile."""
 _AVAILABLE: Final = "available"
 
 
@@ -46,6 +61,12 @@ def address(job: Job, old: Server, network: str, given: str) -> str:
         # That is said of the network itself.
         return given
     found = job.nova.ports(network_id=ident, fixed_ips=f"ip_address={given}")
+    stays = next((one for one in found if one.device_id == old.id and is_a_persons(one, old)), None)
+    if stays is not None:
+        raise Missing(
+            f"address {given} is that of port {stays.id}, which stays when the server goes",
+            f"give the port instead (port: {stays.id})",
+        )
     other = next((one for one in found if one.device_id != old.id), None)
     if other is not None:
         owner = f" of {other.device_id}" if other.device_id else ""
@@ -67,18 +88,23 @@ def any_network(job: Job, given: str) -> str:
 
 def volume(job: Job, old: Server, given: str) -> str:
     """Return a volume that can be attached as soon as the present copy is gone."""
+    ours = next((disk for disk in old.volumes if disk.id == given), None)
+    if ours is not None and ours.delete_on_termination:
+        raise Missing(
+            f"volume {given} would be deleted with the server",
+            f"set that right: `openstack server volume update --preserve-on-termination {old.id}"
+            f" {given}`",
+        )
     found = cinder.volume(job.nova.client, given)
+    others = [one.server_id for one in found.attachments if one.server_id not in (None, old.id)]
+    if others and not found.multiattach:
+        raise Missing(f"volume {given} is in use by {others[0]}", "detach it there")
+    free = SHARED if found.multiattach else FREE
+    if found.status in free or (ours is not None and not others and found.status in FREED):
+        return given
     if "error" in found.status:
         raise Missing(f"volume {given} is {found.status}", "have it mended")
-    if found.multiattach:
-        return given
-    for attached in found.attachments:
-        if attached.server_id not in (None, old.id):
-            raise Missing(f"volume {given} is in use by {attached.server_id}", "detach it there")
-    ours = any(disk.id == given for disk in old.volumes)
-    if found.status not in FREE and not (ours and found.status in FREED):
-        raise Missing(f"volume {given} is {found.status}, not {_AVAILABLE}", "make it that")
-    return given
+    raise Missing(f"volume {given} is {found.status}, not {_AVAILABLE}", "make it that")
 
 
 def held(job: Job) -> str:
@@ -96,7 +122,7 @@ def held(job: Job) -> str:
             f"volume {ident} is attached to {one.server_id}; if that is gone: `openstack volume"
             f" attachment delete {one.attachment_id}`"
             for one in seen.attachments
-            if not seen.multiattach
+            if not seen.multiattach or seen.status not in SHARED
         ]
     return "".join(f"; {one}" for one in found)
 

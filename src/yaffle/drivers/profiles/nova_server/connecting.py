@@ -88,7 +88,11 @@ def next_change(
         if wish in gone:
             gone.remove(wish)
     # A port that only the old profile names is to be let go of, also where it is in a new network.
-    named = {wish.port for wish in gone if wish.port}
+    # Not where the new one names its address: nobody else could have that.
+    wanted = [wish for wish in new if wish.address]
+    named = {wish.port for wish in gone if wish.port} - {
+        interface.port_id for interface in has if any(wish.is_of(interface) for wish in wanted)
+    }
     free = [interface for interface in has if interface.port_id not in named]
     missing = _taken(new, free)
     if missing:

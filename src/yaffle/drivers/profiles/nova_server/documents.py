@@ -33,6 +33,8 @@ class Server(Listed, frozen=True, kw_only=True):
     locked: bool = False
     locked_reason: str | None = None
     security_groups: list[dict[str, str]] = msgspec.field(default_factory=list)
+    root_device: str | None = msgspec.field(name="OS-EXT-SRV-ATTR:root_device_name", default=None)
+    """Only administrators are told."""
     volumes: list[Disk] = msgspec.field(
         name="os-extended-volumes:volumes_attached", default_factory=list
     )
