@@ -129,9 +129,18 @@ class Client:
 
     def place(self, service: str) -> str:
         """Return a service's address; empty where the catalog has none. May fetch a token first."""
+        from keystoneauth1.exceptions import EndpointNotFound  # noqa: PLC0415 - loaded by now
+
         given = self._where.override(service)
         where: dict[str, Any] = {"service_type": service, **self._where.filter}
-        return given or self._guarded(lambda: self._session.get_endpoint(**where)) or ""
+
+        def look() -> str:
+            try:
+                return str(self._session.get_endpoint(**where) or "")
+            except EndpointNotFound:
+                return ""
+
+        return given or self._guarded(look)
 
     @property
     def identity(self) -> Identity:
