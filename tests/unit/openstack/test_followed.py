@@ -6,9 +6,11 @@ from dataclasses import dataclass, field, replace
 
 from yaffle.clouds.openstack.faults import CloudUnavailable
 from yaffle.clouds.openstack.servers.documents import Listed
+from yaffle.clouds.openstack.servers.tasks import Bounds, Tasks
 from yaffle.drivers.profiles.nova_server.adopting import FOLLOWED_MAX, followed
 from yaffle.drivers.profiles.nova_server.documents import Address, Server
-from yaffle.drivers.profiles.nova_server.reading import stands_on
+from yaffle.drivers.profiles.nova_server.reading import read, stands_on
+from yaffle.engine.clock import SystemClock
 from yaffle.model.ids import NodeId
 from yaffle.model.operations import Reading, Target
 
@@ -73,14 +75,24 @@ def test_no_more_are_asked_for_than_one_reading_has_time_for() -> None:
     assert [r.physical_id for r in told] == ["new"] * FOLLOWED_MAX + ["old"] * 5
 
 
-def test_the_host_of_the_copy_that_we_know_is_told_with_its_cloud() -> None:
-    nova, one = Nova(), replace(seen("old"), attributes={"host": "cmp2"})
+def test_the_host_of_the_copy_that_we_know_is_told_as_it_was_read() -> None:
+    nova, one = Nova(), replace(seen("old"), attributes={"host": "cmp2", **WHERE})
     (told,) = followed(nova, [target()], [one], WHERE)  # type: ignore[arg-type]
-    assert told.attributes == {"host": "cmp2", **WHERE}
+    assert told is one
     assert nova.asked == []
 
 
+def test_the_host_of_a_server_is_read_with_its_cloud() -> None:
+    nova = Nova()
+    nova.client = nova  # type: ignore[attr-defined]
+    nova.left_s = lambda: 10.0  # type: ignore[attr-defined]
+    tasks = Tasks(SystemClock(), Bounds())
+    same = replace(target(), physical_id="new")
+    (told,) = read(nova, None, tasks, [same], all_projects=True, where=WHERE)  # type: ignore[arg-type]
+    assert told.attributes == {"host": "cmp2", **WHERE}
+
+
 def test_where_a_server_stands_is_told_to_those_who_may_see_it() -> None:
-    assert stands_on(Listed(id="s", status="ACTIVE", zone="az1")) is None
+    assert stands_on(Listed(id="s", status="ACTIVE", zone="az1"), WHERE) is None
     placed = Listed(id="s", status="ACTIVE", host="cmp2", zone="az1")
-    assert stands_on(placed) == {"host": "cmp2", "availability_zone": "az1"}
+    assert stands_on(placed, WHERE) == {"host": "cmp2", "availability_zone": "az1", **WHERE}

@@ -44,8 +44,7 @@ def followed(
     told, left = [], FOLLOWED_MAX
     for target, reading in zip(targets, readings, strict=True):
         if not reading.exists or reading.physical_id in {"", target.physical_id}:
-            facts = reading.attributes
-            told.append(replace(reading, attributes={**facts, **where}) if facts else reading)
+            told.append(reading)
             continue
         left -= 1
         told.append(_followed(nova, target, reading, where, ask=left >= 0))

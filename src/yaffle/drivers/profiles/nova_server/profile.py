@@ -138,8 +138,9 @@ class NovaServer:
 
         def work(client: Client, census: Census, some: Sequence[Target]) -> Sequence[Reading]:
             nova = self._nova(client)
-            seen = reading.read(nova, census, self._tasks, some, all_projects=every)
-            return adopting.followed(nova, some, seen, self._where())
+            where = self._where()
+            seen = reading.read(nova, census, self._tasks, some, all_projects=every, where=where)
+            return adopting.followed(nova, some, seen, where)
 
         return await self._projects.each(targets, work, reading.unclear, deadline_s)
 
