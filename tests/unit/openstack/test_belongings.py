@@ -61,6 +61,7 @@ def networks(by: Asker) -> object:
         ({"created_at": JUST_BEFORE}, False),
         ({"created_at": CREATED, "name": "renamed"}, False),
         ({"name": "of no age"}, False),
+        ({"name": "of no age", "created_at": "long ago"}, False),
     ],
 )
 def test_only_a_port_that_nova_cannot_have_made_is_named(

@@ -96,7 +96,11 @@ def _origin(found: cinder.Volume, *, boots: bool) -> dict[str, object]:
 
 def is_a_persons(port: Port, server: Server) -> bool:
     """Whether a port that a server has was made before it, and stays when that goes."""
-    older = _at(server.created) - _at(port.created_at) if port.created_at else timedelta()
+    try:
+        older = _at(server.created) - _at(port.created_at)
+    except ValueError:
+        # A stamp that is missing, or none: its age is not known.
+        return False
     return older >= OLDER or (bool(port.name) and older > timedelta())
 
 
