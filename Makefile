@@ -14,6 +14,8 @@ LOCK = $(UV) pip compile --universal --python-version 3.11 --generate-hashes --n
 	--no-emit-index-url --no-emit-package yaffle-health --no-annotate --no-header $(if $(UPGRADE),--upgrade)
 
 export PYTHON
+# What is run from here is compiled once and not by each of the many processes that a test starts.
+unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help run test check docs sim sim-days chaos bench lab-openstack lab-openstack-down test-openstack test-tempest test-octavia test-mistral test-networks bad-days coverage-core test-deps lock clean venv-run venv-dev
 

@@ -13,8 +13,9 @@ from typing import Final
 from lab.openstack.errors import LabError
 
 # Below the range from which Linux gives ports to outgoing connections: a service that is stopped for
-# a while must find its port free when it is started again.
-BASES: Final = range(20_000, 32_000, 20)
+# a while must find its port free when it is started again. Below those, too, that Yaffle gives to the
+# local processes it makes, for the same reason.
+BASES: Final = range(10_000, 20_000, 20)
 PORTS_USED: Final = 14
 # The kernel's limit for the name of a Unix socket is 107 bytes; PostgreSQL's takes the rest.
 STATE_LENGTH_MAX: Final = 70

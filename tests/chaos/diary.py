@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Mapping
+import signal
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,18 +85,22 @@ class Diaries:
     def signal(self, name: str, number: int) -> int | None:
         """Send a signal to the node's living process; return its pid, None when there is none."""
         lives = self.lives(name)
-        if not lives or not is_alive(lives[-1].pid):
+        if not lives:
             return None
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(lives[-1].pid, number)
-            return lives[-1].pid
+        pid = lives[-1].pid
+        with contextlib.suppress(ProcessLookupError), opened(pid) as handle:
+            # The handle pins the process: by now its number may belong to another test's.
+            if self.processes(pid):
+                signal.pidfd_send_signal(handle, number)
+                return pid
         return None
 
-    def processes(self) -> Mapping[int, str]:
+    def processes(self, only: int | None = None) -> Mapping[int, str]:
         """Return pid and name of every living process that is a node of this folder."""
         needle = str(self.folder).encode()
         found = {}
-        for entry in Path("/proc").iterdir():
+        entries = Path("/proc").iterdir() if only is None else [Path(f"/proc/{only}")]
+        for entry in entries:
             if not entry.name.isdigit():
                 continue
             with contextlib.suppress(OSError):
@@ -108,6 +113,16 @@ class Diaries:
         """Whether a process of that node runs, and is not stopped."""
         lives = self.lives(name)
         return bool(lives) and state_of(lives[-1].pid) in "RSDI"
+
+
+@contextlib.contextmanager
+def opened(pid: int) -> Iterator[int]:
+    """Yield a handle of that process; raises ProcessLookupError where there is none."""
+    handle = os.pidfd_open(pid)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def state_of(pid: int) -> str:

@@ -147,12 +147,14 @@ def test_what_it_says_of_its_servers(
     assert refused.answered
 
 
-def test_a_server_that_hangs_is_down(proxy: Proxy, servers: Sequence[Web]) -> None:
-    servers[1].hangs.set()
-    until(lambda: proxy.status("web", "web-2").startswith("DOWN"))
-    (seen,) = look(by_socket(proxy), node("web-2"))
-    assert (seen.code, seen.outcome, seen.answered) == ("LB-DOWN", FAIL, True)
-    assert "L7TOUT" in seen.detail
+def test_a_server_that_hangs_is_down(servers: Sequence[Web]) -> None:
+    hasty = f"    server web-2 127.0.0.1:{servers[1].port} check\n"
+    with proxied(f"backend web\n    timeout check 300ms\n    option httpchk\n{hasty}") as proxy:
+        servers[1].hangs.set()
+        until(lambda: proxy.status("web", "web-2").startswith("DOWN"))
+        (seen,) = look(by_socket(proxy), node("web-2"))
+        assert (seen.code, seen.outcome, seen.answered) == ("LB-DOWN", FAIL, True)
+        assert "L7TOUT" in seen.detail
 
 
 def test_what_an_operator_does_is_no_failure(proxy: Proxy) -> None:

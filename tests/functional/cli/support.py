@@ -126,6 +126,8 @@ class Running:
         """Wait for the end and return the code."""
         code = self.process.wait(within_s)
         self._reader.join(10)
+        # Shown with a test that fails, whatever it fails of.
+        print(self.text)
         assert self.process.stdout is not None
         self.process.stdout.close()
         return code
@@ -156,7 +158,7 @@ class Server:
             assert running.process.poll() is None, running.text
             return self.pid_in_card() == running.process.pid
 
-        wait_for(card)
+        wait_for(card, within_s=60)
 
     def pid_in_card(self) -> int | None:
         try:

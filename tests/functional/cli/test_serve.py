@@ -173,9 +173,11 @@ def test_killed_and_started_again_it_adopts_its_nodes_and_heals_on(tmp_path: Pat
         os.kill(victim, signal.SIGKILL)
         wait_for(lambda: len(living(mark)) == 2 and victim not in living(mark))
         wait_for(healthy)
+        there = living(mark)
+        assert len(there) == 2, server.ok("incident", "list").out
         assert server.stop() == 0
         # A clean end leaves the nodes alone, too.
-        assert len(living(mark)) == 2
+        assert living(mark).keys() == there.keys()
 
 
 def test_serve_writes_text_for_people_when_asked(tmp_path: Path) -> None:

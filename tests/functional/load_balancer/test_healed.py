@@ -88,6 +88,7 @@ def test_a_node_that_hangs_is_healed_on_haproxys_word(tmp_path: Path, listening:
                 f"    server {name} 127.0.0.1:{port} check\n" for name, (port, _) in there.items()
             )
             check = "    option httpchk\n    http-check send meth GET uri /health\n"
+            check += "    timeout check 1s\n"
             proxy = Proxy(f"backend web\n{check}{lines}", socket_to_listen=listening)
             try:
                 for name in there:
