@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
+from tests.waiting import wait_for, wait_until
 
 ABSENT: Final = object()
 """No body at all, which is something else than the body `null`."""
@@ -35,15 +36,6 @@ EXPLANATIONS: Final = {
     409: "Conflict",
 }
 UNLIMITED: Final = {"max_in_flight": 1000, "burst": 100_000, "per_hour": 1_000_000}
-
-
-def poll(holds: Callable[[], Any], *, within_s: float = 30.0, every_s: float = 0.05) -> Any:
-    """Ask until the answer is true and return it; the bound is for a broken server only."""
-    end = time.monotonic() + within_s
-    while not (found := holds()):
-        assert time.monotonic() < end, f"not within {within_s} s"
-        time.sleep(every_s)
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,27 +152,23 @@ class Api:
         self, asked: Answer | str, *, want: str | None = "SUCCEEDED", within_s: float = 30
     ) -> Any:
         """Wait for the end of an action and return it; its status has to be `want`."""
-
-        def look() -> Any:
-            action = self.action(asked)
-            return action if action["status"] not in UNFINISHED else None
-
-        action = poll(look, within_s=within_s)
+        action = wait_until(
+            lambda: self.action(asked),
+            lambda action: action["status"] not in UNFINISHED,
+            within_s=within_s,
+        )
         assert want is None or action["status"] == want, action
         return action
 
     def until(self, path: str, holds: Callable[[Any], Any], *, within_s: float = 30) -> Any:
         """GET again and again until `holds` of the one object inside."""
-
-        def look() -> Any:
-            found = next(iter(self.get(path).values()))
-            return (found,) if holds(found) else None
-
-        return poll(look, within_s=within_s)[0]
+        return wait_until(
+            lambda: next(iter(self.get(path).values())), holds, within_s=within_s, why=path
+        )
 
     def gone(self, path: str, *, within_s: float = 30) -> None:
         """Wait until the object in the path is no more."""
-        poll(lambda: self.ask("GET", path).status == 404, within_s=within_s)
+        wait_for(lambda: self.ask("GET", path).status == 404, within_s=within_s)
 
 
 def action_of(answer: Answer) -> str:
@@ -297,7 +285,7 @@ def serving(
         )
         server = Server(state, process, "", database)
         try:
-            server.root = poll(lambda: address(server), within_s=60)
+            server.root = wait_for(lambda: address(server), within_s=60)
             yield server
         finally:
             end(server)
@@ -335,7 +323,7 @@ def end(server: Server) -> None:
                 continue
         return not left
 
-    poll(swept, within_s=30)
+    wait_for(swept, within_s=30)
 
 
 _numbers = itertools.count(1)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from tests.acceptance import shapes
-from tests.acceptance.rig import UNFINISHED, Api, action_of, poll
+from tests.acceptance.rig import UNFINISHED, Api, action_of
 from tests.acceptance.world import World
+from tests.waiting import wait_for
 
 NOWHERE = "00000000-0000-4000-8000-000000000000"
 OF_CLUSTERS = (
@@ -110,7 +111,7 @@ def test_a_parent_waits_for_its_children(world: World) -> None:
         found = world.api.get(query)["actions"]
         return [child for child in found if child["status"] == "RUNNING" and child["start_time"]]
 
-    assert all(child["end_time"] is None for child in poll(running))
+    assert all(child["end_time"] is None for child in wait_for(running))
     assert world.api.get(f"clusters/{cluster}")["cluster"]["status"] == "OPERATING"
     world.api.ended(answer)
     assert {child["status"] for child in world.api.get(query)["actions"]} == {"SUCCEEDED"}

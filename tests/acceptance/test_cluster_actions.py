@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from tests.acceptance import shapes
-from tests.acceptance.rig import action_of, poll
+from tests.acceptance.rig import action_of
 from tests.acceptance.world import World
+from tests.waiting import wait_for
 
 NOWHERE = "00000000-0000-4000-8000-000000000000"
 
@@ -478,7 +479,7 @@ def kill_one(world: World, node: str) -> None:
     for pid, owner in world.server.living().items():
         if owner == node:
             os.kill(pid, signal.SIGKILL)
-    poll(lambda: node not in world.server.living().values())
+    wait_for(lambda: node not in world.server.living().values())
 
 
 def test_check_sees_a_dead_node_and_recover_heals_it(world: World) -> None:

@@ -11,8 +11,9 @@ import openstack
 import pytest
 from openstack import exceptions
 from openstack.resource import Resource
-from tests.acceptance.rig import Api, Server, fresh, poll
+from tests.acceptance.rig import Api, Server, fresh
 from tests.acceptance.world import KIND, World, spec_of
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -80,7 +81,7 @@ def test_list(cloud: Any, cluster: Any) -> None:
 def test_update(cloud: Any, cluster: Any) -> None:
     name = fresh("renamed")
     cloud.update_cluster(cluster, name=name, profile_only=False)
-    poll(lambda: cloud.get_cluster(cluster).name == name)
+    wait_for(lambda: cloud.get_cluster(cluster).name == name)
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -213,7 +214,7 @@ def test_nodes(cloud: Any, world: World) -> None:
     over(cloud, cloud.recover_node(node, operation="REBOOT"))
     over(cloud, cloud.perform_operation_on_node(node, "reboot", type="HARD"))
     cloud.update_node(node, name="renamed-by-sdk", tainted=True)
-    assert poll(lambda: cloud.get_node(made.id).name == "renamed-by-sdk")
+    assert wait_for(lambda: cloud.get_node(made.id).name == "renamed-by-sdk")
     assert cloud.get_node(made.id).tainted is True
     action = cloud.delete_node(node)
     cloud.wait_for_delete(cloud.get_node(made.id) if cloud.find_node(made.id) else node, **NOW)

@@ -18,8 +18,9 @@ from typing import Any
 import httpx
 import pytest
 from sqlalchemy import create_engine
-from tests.acceptance.rig import UNFINISHED, Api, Server, poll, serving
+from tests.acceptance.rig import UNFINISHED, Api, Server, serving
 from tests.acceptance.world import World
+from tests.waiting import wait_for
 
 from yaffle.store.dialects import place_of
 
@@ -206,7 +207,7 @@ def test_a_storm_leaves_nothing_behind(place: World) -> None:
         client.join(SECONDS + 90)
         assert not client.is_alive(), "a request without an end"
     began = time.monotonic()
-    poll(lambda: not unfinished(api), within_s=SETTLED_S, every_s=0.2)
+    wait_for(lambda: not unfinished(api), within_s=SETTLED_S, every_s=0.2)
     total = sum(storm.statuses.values())
     print(f"\n{total} requests, seed {SEED}; settled in {time.monotonic() - began:.1f} s")
     for (what, status), count in sorted(storm.statuses.items()):
@@ -248,11 +249,11 @@ def check_that_everything_can_go(place: World) -> None:
     api = place.api
     for cluster in api.get("clusters")["clusters"]:
         api.delete(f"clusters/{cluster['id']}", want=(202, 409))
-    poll(lambda: not unfinished(api), within_s=SETTLED_S, every_s=0.2)
+    wait_for(lambda: not unfinished(api), within_s=SETTLED_S, every_s=0.2)
     assert api.get("clusters")["clusters"] == []
     for node in api.get("nodes")["nodes"]:
         api.delete(f"nodes/{node['id']}")
-    poll(lambda: not unfinished(api), within_s=SETTLED_S, every_s=0.2)
+    wait_for(lambda: not unfinished(api), within_s=SETTLED_S, every_s=0.2)
     assert api.get("nodes")["nodes"] == []
     assert place.server.living() == {}
     assert locks(place.server) == []

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from tests.acceptance.rig import UNFINISHED, action_of, poll
+from tests.acceptance.rig import UNFINISHED, action_of
 from tests.acceptance.world import STUBBORN_S, World
+from tests.waiting import wait_for
 
 BUSY = ("ResourceIsLocked", "ActionConflict")
 
@@ -127,7 +128,7 @@ def test_an_action_ends_with_its_timeout(world: World) -> None:
     assert action["timeout"] == 1
     assert action["end_time"] - action["start_time"] < STUBBORN_S
     # A lock must not outlive it for ever.
-    poll(
+    wait_for(
         lambda: world.api.ask("POST", f"clusters/{cluster}/actions", {"check": {}}).status == 202,
         within_s=30,
     )
@@ -204,7 +205,7 @@ def test_a_short_cool_down_passes(world: World) -> None:
     properties = scaling("CLUSTER_SCALE_OUT", "CHANGE_IN_CAPACITY", 1, cooldown=2)
     world.attached(cluster, "senlin.policy.scaling-1.0", properties)
     world.acted(cluster, "scale_out", {})
-    poll(
+    wait_for(
         lambda: (
             world.api.ask("POST", f"clusters/{cluster}/actions", {"scale_out": {}}).status == 202
         ),

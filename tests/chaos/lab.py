@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from tests.chaos import engine_child
 from tests.chaos.diary import Diaries, Life, is_alive
+from tests.waiting import wait_for
 
 MINUTES = float(os.environ.get("YAFFLE_CHAOS_MINUTES") or 0)
 long = pytest.mark.skipif(MINUTES == 0, reason="long: run by `make chaos MINUTES=1`")
@@ -282,18 +283,14 @@ class Lab:
 
     def wait(self, what: Callable[[], object], bound_s: float, why: str) -> None:
         """Poll until `what` is true."""
-        until_s = time.monotonic() + bound_s
-        while not what():
-            if time.monotonic() > until_s:
-                held = {
-                    n: (r["status"], r["health"], r["status_reason"])
-                    for n, r in self.nodes().items()
-                }
-                raise AssertionError(
-                    f"not within {bound_s} s: {why}\n{json.dumps(held, indent=1)}\n{self.story()}"
-                    f"\n{self.log()[-3000:]}"
-                )
-            time.sleep(0.05)
+
+        def told() -> str:
+            held = {
+                n: (r["status"], r["health"], r["status_reason"]) for n, r in self.nodes().items()
+            }
+            return f"{why}\n{json.dumps(held, indent=1)}\n{self.story()}\n{self.log()[-3000:]}"
+
+        wait_for(what, within_s=bound_s, why=told)
 
 
 def now_us() -> int:

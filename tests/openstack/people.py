@@ -12,8 +12,9 @@ from typing import Any
 import httpx
 import yaml
 from lab.openstack import Credentials, Lab
-from tests.acceptance.rig import Api, Server, poll
+from tests.acceptance.rig import Api, Server
 from tests.openstack.registering import service_user
+from tests.waiting import wait_for
 
 from yaffle.clouds.sealing import add_key
 
@@ -75,7 +76,7 @@ class Person:
 
     def until(self, health: str) -> None:
         """Wait until the node is of that health."""
-        poll(lambda: self.node["health"] == health, within_s=HEAL_S, every_s=0.2)
+        wait_for(lambda: self.node["health"] == health, within_s=HEAL_S, every_s=0.2)
 
     def healed(self, count: int) -> None:
         """Wait until so many failures of the node are over."""
@@ -84,7 +85,7 @@ class Person:
             found = self.api.get("/yaffle/v1/incidents")["incidents"]
             return sum(one["state"] == "recovered" for one in found) >= count
 
-        poll(over, within_s=HEAL_S, every_s=0.2)
+        wait_for(over, within_s=HEAL_S, every_s=0.2)
 
     def why(self) -> str:
         """Return all that is said about the node."""
@@ -116,7 +117,7 @@ def token_of(who: Credentials) -> str:
         known = asked(who, "GET", f"/users/{who.user_id}/projects", token=token)
         return token if known.status_code == 200 else ""
 
-    return str(poll(issued, every_s=0.2))
+    return str(wait_for(issued, every_s=0.2))
 
 
 def handed_over(who: Credentials) -> tuple[str, str]:

@@ -13,12 +13,11 @@ import subprocess
 import sys
 import sysconfig
 import textwrap
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tests.packaging.places import PACKAGING, ROOT
+from tests.packaging.serving import until
 
 TARGETS: Final = ("sysinit", "basic", "shutdown", "multi-user", "network-online", "time-sync")
 HOME: Final = "/opt/yaffle"
@@ -93,15 +92,6 @@ def systemd() -> str:
         if Path(path).exists():
             return path
     return ""
-
-
-def until(condition: Callable[[], Any], within_s: float = 90.0) -> Any:
-    """Poll until `condition` holds and return it."""
-    end = time.monotonic() + within_s
-    while not (found := condition()):
-        assert time.monotonic() < end, f"not within {within_s} s"
-        time.sleep(0.1)
-    return found
 
 
 class Booted:

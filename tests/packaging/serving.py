@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -15,17 +14,14 @@ from typing import Any, Final, Self
 
 import httpx
 from tests.functional.cli.support import Done, run_here
+from tests.waiting import wait_for
 
 YAFFLE: Final = (sys.executable, "-P", "-m", "yaffle.cli")
 
 
 def until(condition: Callable[[], Any], within_s: float = 90.0) -> Any:
     """Poll until `condition` holds and return it."""
-    end = time.monotonic() + within_s
-    while not (found := condition()):
-        assert time.monotonic() < end, f"not within {within_s} s"
-        time.sleep(0.05)
-    return found
+    return wait_for(condition, within_s=within_s)
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 def main(words: Sequence[str] | None = None) -> NoReturn:
     """Run `words`, by default those of the process; it ends with a code of `yaffle.cli.exits`."""
-    from yaffle.cli.app import app
+    from yaffle.cli.app import tree
     from yaffle.errors import YaffleError
 
     try:
-        app(args=words, prog_name="yaffle")
+        tree()(args=words, prog_name="yaffle")
         sys.exit(0)
     except (YaffleError, ExceptionGroup) as error:
         sys.exit(_told(error))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Annotated
 
 import typer
+import typer.main
 
 from yaffle import __version__
 from yaffle.cli import (
@@ -104,3 +107,9 @@ def _root(
     ] = False,
 ) -> None:
     """Keep --version beside the commands."""
+
+
+@cache
+def tree() -> Callable[..., object]:
+    """Return the commands ready to be run; made once, for it takes longer than most of them."""
+    return typer.main.get_command(app)

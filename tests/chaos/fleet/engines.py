@@ -13,7 +13,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +22,7 @@ from tests.chaos.fleet.evidence import CUT_OFF, State
 from tests.chaos.fleet.proxy import Mode, Network, Proxy
 from tests.chaos.fleet.space import Space
 from tests.chaos.lab import now_us
+from tests.waiting import wait_for
 
 START_S = 60.0
 END_S = 30.0
@@ -188,11 +188,14 @@ class Engine(Program):
 
     def ready(self) -> None:
         """Wait for its session."""
-        until_s = time.monotonic() + START_S
-        while not self.is_ready:
+
+        def ready() -> bool:
             assert self.alive, f"{self.name} ended:\n{self.said()[-3000:]}"
-            assert time.monotonic() < until_s, f"{self.name}: no session:\n{self.said()[-3000:]}"
-            time.sleep(0.05)
+            return self.is_ready
+
+        wait_for(
+            ready, within_s=START_S, why=lambda: f"{self.name}: no session:\n{self.said()[-3000:]}"
+        )
 
     # --- harm ------------------------------------------------------------------------------------
 
@@ -290,10 +293,7 @@ def write_toml(path: Path, settings: Mapping[str, object]) -> Path:
 
 def wait(what: Callable[[], object], bound_s: float, why: str) -> None:
     """Poll until `what` is true."""
-    until_s = time.monotonic() + bound_s
-    while not what():
-        assert time.monotonic() < until_s, f"not within {bound_s:g} s: {why}"
-        time.sleep(0.05)
+    wait_for(what, within_s=bound_s, why=why)
 
 
 __all__ = ["Engine", "Mode", "Program", "environment", "wait", "write_toml"]

@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import json
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.waiting import wait_for
 
 from yaffle.drivers.fencers.host import HostFencer
 from yaffle.engine.clock import SystemClock
@@ -140,7 +141,4 @@ def command_lines() -> dict[int, str]:
 
 def until(condition: Callable[[], object], within_s: float = 10.0) -> None:
     """Wait for something that happens in another process."""
-    end_s = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < end_s, "waited in vain"
-        time.sleep(0.02)
+    wait_for(condition, within_s=within_s, every_s=0.02)

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.servers.process import free_port
+from tests.waiting import wait_for
 
 HAVE = shutil.which("haproxy") is not None
 
@@ -164,10 +165,7 @@ def until(
     condition: Callable[[], object], why: Callable[[], object] = str, within_s: float = 15.0
 ) -> None:
     """Wait for something that happens in another process."""
-    end_s = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < end_s, f"waited in vain: {why()}"
-        time.sleep(0.03)
+    wait_for(condition, within_s=within_s, every_s=0.03, why=why)
 
 
 def silent_listener() -> socket.socket:

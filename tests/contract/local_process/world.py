@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.waiting import wait_for
+
 from yaffle.drivers.fencers.compute import ComputeFencer
 from yaffle.drivers.profiles.local_process import LocalProcess
 from yaffle.drivers.profiles.local_process.folder import Busy
@@ -34,14 +36,6 @@ class RealClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
-
-
-def wait_for(condition: Callable[[], object], *, within_s: float = 20.0) -> None:
-    """Poll until `condition` holds; the bound is for broken code only."""
-    end = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < end, f"not within {within_s} s: {condition}"
-        time.sleep(0.01)
 
 
 @dataclass

@@ -13,7 +13,6 @@ import sys
 import textwrap
 import time
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +21,7 @@ import pytest
 import structlog
 from tests.contract.notifiers.clock import SetClock
 from tests.contract.workflows.targets import NODE
+from tests.waiting import wait_for
 
 from yaffle.drivers.workflows.command import CommandWorkflow
 from yaffle.drivers.workflows.command import jobs as jobs_module
@@ -37,13 +37,6 @@ RUNNING, DONE, FAILED, ABSENT = (
     ProgressState.ABSENT,
 )
 OP = OperationId("op-1")
-
-
-def wait_for(condition: Callable[[], bool], within_s: float = 15) -> None:
-    until = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < until, "waited in vain"
-        time.sleep(0.02)
 
 
 @dataclass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 import yaml
+from tests.waiting import wait_until
 
 from yaffle import config, wiring
 from yaffle.api.app import create_app
@@ -126,13 +126,7 @@ class Live:
 
     def until(self, path: str, holds: Callable[[Any], object], *, within_s: float = 20.0) -> Any:
         """Ask again and again until the answer satisfies `holds`."""
-        end = time.monotonic() + within_s
-        while True:
-            found = self.call("GET", path)
-            if holds(found):
-                return found
-            assert time.monotonic() < end, f"{path} within {within_s} s: {found}"
-            time.sleep(0.05)
+        return wait_until(lambda: self.call("GET", path), holds, within_s=within_s, why=path)
 
 
 def settings_for(state_dir: Path, **flags: Any) -> config.Settings:

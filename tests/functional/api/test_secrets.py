@@ -18,13 +18,14 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.acceptance.rig import Server, poll, serving
+from tests.acceptance.rig import Server, serving
 from tests.contract.projects.cloud import NAME, FakeCloud, served
 from tests.functional.api.live import SLEEPER
 from tests.functional.api.people import PEOPLE, private
 from tests.functional.api.test_rights import BODIES, ROWS, nothing
 from tests.functional.cli.support import Done, run_here
 from tests.unit.cli.test_tree import COMMANDS
+from tests.waiting import wait_for
 
 from yaffle.clouds.sealing import KeyFile, add_key
 from yaffle.engine.clock import SystemClock
@@ -113,7 +114,7 @@ class House:
         return str(answer.json()[key]["id"])
 
     def until(self, path: str, holds: Callable[[Any], object]) -> Any:
-        return poll(lambda: holds(self.got(path)), within_s=PATIENCE_S, every_s=0.1)
+        return wait_for(lambda: holds(self.got(path)), within_s=PATIENCE_S, every_s=0.1)
 
     def cli(self, *words: str) -> Done:
         env = {

@@ -9,28 +9,19 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import wait_for
 
 from yaffle.cli import main
 
 YAFFLE = (sys.executable, "-P", "-m", "yaffle.cli")
 PAGE = str(Path(__file__).parents[3] / "tests/plain_page.py")
-
-
-def wait_for(condition: Callable[[], Any], *, within_s: float = 30.0, every_s: float = 0.05) -> Any:
-    """Poll until `condition` holds and return it; the bound is for broken code only."""
-    end = time.monotonic() + within_s
-    while not (found := condition()):
-        assert time.monotonic() < end, f"not within {within_s} s"
-        time.sleep(every_s)
-    return found
 
 
 def environment(**more: str) -> dict[str, str]:

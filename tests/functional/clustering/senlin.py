@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 from tests.functional.api.live import Live
+from tests.waiting import wait_until
 
 HTML = "text/html"
 NEWEST = "1.14"
@@ -60,13 +60,7 @@ class Senlin:
 
     def until(self, path: str, holds: Callable[[Any], object], *, within_s: float = 20.0) -> Any:
         """Ask again and again until the answer satisfies `holds`."""
-        end = time.monotonic() + within_s
-        while True:
-            found = self.call("GET", path)
-            if holds(found):
-                return found
-            assert time.monotonic() < end, f"{path} within {within_s} s: {found}"
-            time.sleep(0.05)
+        return wait_until(lambda: self.call("GET", path), holds, within_s=within_s, why=path)
 
     def ended(self, action: str, *, status: str = "SUCCEEDED") -> Any:
         """Wait for an action's end; return it."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.functional.api.live import SLEEPER, Live, pid_of, running
+from tests.waiting import wait_until
 
 KIND = "yaffle.local.process"
 
@@ -31,13 +31,10 @@ def ask(live: Live, method: str, path: str, body: object = None, *, want: int = 
 def followed(live: Live, answer: Any) -> Any:
     """Wait for the action that an answer names, and return how it ended."""
     path = answer.headers["location"].partition("/v1")[2]
-    end = time.monotonic() + 30
-    while True:
-        action = ask(live, "GET", path, want=200).json()["action"]
-        if action["status"] in {"SUCCEEDED", "FAILED", "CANCELLED"}:
-            return action
-        assert time.monotonic() < end, action
-        time.sleep(0.05)
+    return wait_until(
+        lambda: ask(live, "GET", path, want=200).json()["action"],
+        lambda action: action["status"] in {"SUCCEEDED", "FAILED", "CANCELLED"},
+    )
 
 
 def profile(live: Live, name: str, **properties: object) -> None:

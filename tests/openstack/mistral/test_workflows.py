@@ -17,10 +17,11 @@ from typing import Any
 import pytest
 from lab.openstack import Lab
 from lab.openstack.mistral import MISTRAL
-from tests.acceptance.rig import Api, Server, poll, serving
+from tests.acceptance.rig import Api, Server, serving
 from tests.contract.workflows.targets import NODE
 from tests.openstack.cloud import Cloud
 from tests.openstack.people import Person, acts, entered, nobody, settings
+from tests.waiting import wait_for
 
 from yaffle.drivers.workflows.mistral import MistralWorkflow
 from yaffle.engine.clock import SystemClock
@@ -135,7 +136,7 @@ def watched(api: Api, *names: str) -> str:
         (found,) = api.get("nodes")["nodes"]
         return found if found["health"] == "healthy" else None
 
-    return str(poll(node, within_s=HEAL_S, every_s=0.2)["physical_id"])
+    return str(wait_for(node, within_s=HEAL_S, every_s=0.2)["physical_id"])
 
 
 def over(api: Api) -> dict[str, Any]:
@@ -145,7 +146,7 @@ def over(api: Api) -> dict[str, Any]:
         found = api.get("/yaffle/v1/incidents")["incidents"]
         return found[0] if found and found[0]["state"] not in {"open", "recovering"} else None
 
-    ident = poll(look, within_s=HEAL_S, every_s=0.2)["id"]
+    ident = wait_for(look, within_s=HEAL_S, every_s=0.2)["id"]
     return dict(api.get(f"/yaffle/v1/incidents/{ident}"))
 
 

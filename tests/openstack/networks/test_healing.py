@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.acceptance.rig import Api, Server, poll, serving
+from tests.acceptance.rig import Api, Server, serving
 from tests.openstack.networks.things import ASKED_FOR, Things, addresses, disk, root
 from tests.openstack.nova.world import World
+from tests.waiting import wait_for
 
 pytestmark = ASKED_FOR
 HEAL_S = 240.0
@@ -73,7 +74,7 @@ def healthy(api: Api, other_than: str = "") -> dict[str, Any]:
         well = found["health"] == "healthy" and found["physical_id"] != other_than
         return found if well else None
 
-    return dict(poll(node, within_s=HEAL_S, every_s=0.3))
+    return dict(wait_for(node, within_s=HEAL_S, every_s=0.3))
 
 
 def node_ip(api: Api, node: dict[str, Any]) -> str:
@@ -126,7 +127,7 @@ def test_a_server_whose_volume_is_broken_is_kept_until_it_is_mended(
     assert node_ip(api, node) == addresses(its)[0]
     things.reset(volume, "error")
     world.cloud.guest(server).vanish()
-    poll(lambda: f"volume {volume} is error: have it mended" in story(api), within_s=HEAL_S)
+    wait_for(lambda: f"volume {volume} is error: have it mended" in story(api), within_s=HEAL_S)
     assert world.cloud.lab.servers_of(world.cloud.credentials.project_id) == [server]
     assert things.users_of(volume) == [server]
     things.reset(volume, "in-use")

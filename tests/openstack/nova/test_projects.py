@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from lab.openstack import Credentials
-from tests.acceptance.rig import Server, poll, serving
+from tests.acceptance.rig import Server, serving
 from tests.functional.cli.support import run_here
 from tests.openstack.cloud import Cloud
 from tests.openstack.people import (
@@ -23,6 +23,7 @@ from tests.openstack.people import (
     taken_back,
     trusts_of,
 )
+from tests.waiting import wait_for
 
 from yaffle.engine.clock import SystemClock
 
@@ -84,7 +85,7 @@ def test_each_project_is_healed_by_its_own_users_leave(
             fine.api.patch(f"nodes/{fine.node['id']}", {"node": {"role": "mine"}})
             assert {trust["id"] for trust in trusts_of(ann)} - {before}
             refused = f"Keystone refuses the application credential {ident}"
-            poll(lambda: refused in lost.why(), within_s=HEAL_S, every_s=0.2)
+            wait_for(lambda: refused in lost.why(), within_s=HEAL_S, every_s=0.2)
             assert lost.node["health"] == "unknown"
             for one in both:
                 lab.guest(one.server).off()
@@ -99,5 +100,5 @@ def test_each_project_is_healed_by_its_own_users_leave(
             assert len(trusts_of(bob)) == 1
             assert acts(lab, lost.server)[0] == ("start", bob.user_id, bob.project_id)
             # And Ann trusts us once, not once more for each time that she had to do it anew.
-            poll(lambda: len(trusts_of(ann)) == 1, within_s=HEAL_S, every_s=0.5)
+            wait_for(lambda: len(trusts_of(ann)) == 1, within_s=HEAL_S, every_s=0.5)
             assert before not in {trust["id"] for trust in trusts_of(ann)}
