@@ -1,4 +1,4 @@
-"""One server with one cluster for all tests that only ask; others start their own."""
+"""One server with one cluster for all tests of a file that only ask; others start their own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.functional.cli.support import POLICY, Server, living, profile_document, swept, wait_for
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with the cluster `web` of two nodes under the policy `care`."""
     mark = f"shop-{uuid.uuid4().hex}"
