@@ -51,13 +51,13 @@ def api(yaffle: Server) -> Iterator[Api]:
     found.close()
 
 
-def watched(api: Api, **spec: Any) -> dict[str, Any]:
-    """Make a cluster of one node that is made anew when it fails; return the node."""
+def watched(api: Api, policy: dict[str, Any] = POLICY, **spec: Any) -> dict[str, Any]:
+    """Make a cluster of one node, which is made anew when it fails, or as is said; return the node."""
     given = {"flavor": "lab.tiny", **spec}
     profile = {"type": "os.nova.server", "version": "1.0", "properties": given}
     body: Any = {"profile": {"name": "web", "spec": profile}}
     ident = api.post("profiles", body, want=201).json["profile"]["id"]
-    care = api.post("policies", {"policy": {"name": "care", "spec": POLICY}}, want=201).json
+    care = api.post("policies", {"policy": {"name": "care", "spec": policy}}, want=201).json
     body = {"cluster": {"name": "web", "profile_id": ident, "desired_capacity": 1}}
     cluster = api.post("clusters", body).json["cluster"]["id"]
     api.until(f"clusters/{cluster}", lambda c: c["status"] == "ACTIVE", within_s=HEAL_S)

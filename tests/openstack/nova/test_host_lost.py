@@ -6,7 +6,7 @@ they are gone.
 
 from __future__ import annotations
 
-import shutil
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,45 +15,13 @@ from typing import Any
 import pytest
 from tests.functional.cli.support import Server, wait_for
 from tests.openstack.cloud import Cloud
+from tests.openstack.nova.rack import care, switched
 from tests.openstack.nova.world import World
 
-AGENT = Path(__file__).parents[2] / "contract/fencers_host/scripted_agent.py"
 PROFILE = """
 type: os.nova.server
 version: "1.0"
 properties: {flavor: lab.tiny, image: lab-image, networks: none}
-"""
-POLICY = """
-type: senlin.policy.health
-version: "1.3"
-properties:
-  detection:
-    interval: 2
-    node_update_timeout: 5
-    rise: 1
-    fall: 2
-    recovery_conditional: ANY_FAILED
-    detection_modes:
-      - type: NODE_STATUS_POLLING
-      - type: HYPERVISOR_STATUS_POLLING
-  recovery:
-    fencing: [HOST]
-    actions:
-      - {name: REBOOT, params: {type: HARD}, timeout: 60}
-      - {name: EVACUATE, timeout: 120}
-    limits: {max_unhealthy: 40%, max_in_flight: 3}
-"""
-SETTINGS = """
-[drivers."os.nova.server-1.0"]
-cloud = "{cloud}"
-clouds_file = "{clouds}"
-full_sweep = 20
-
-[drivers.HOST.devices.rack]
-agent = "{agent}"
-options = {{device = "{folder}", username = "admin"}}
-password_file = "{folder}/password"
-hosts = {{cmp1 = "1", cmp2 = "2"}}
 """
 WITHIN_S = 120.0
 LOST, LEFT = "cmp2", "cmp1"
@@ -69,21 +37,12 @@ def hosts(broken_admin_world: World) -> Iterator[World]:
 @pytest.fixture
 def yaffle(hosts: World, tmp_path: Path) -> Iterator[Server]:
     """A server of Yaffle's own with an administrator's rights, and a power switch."""
-    cloud = hosts.cloud
-    agent = Path(shutil.copy(AGENT, tmp_path / "fence_scripted"))
-    agent.chmod(0o755)
-    (tmp_path / "power").write_text("on")
-    (tmp_path / "plan.json").write_text("{}")
-    (tmp_path / "password").write_text("secret\n")
-    config = tmp_path / "yaffle.toml"
-    config.write_text(
-        SETTINGS.format(cloud=cloud.name, clouds=cloud.clouds_yaml, agent=agent, folder=tmp_path)
-    )
+    config = switched(hosts.cloud, tmp_path)
     server = Server(tmp_path / "state", flags=("--config", str(config)))
     server.start()
     try:
         server.ok("profile", "create", "web", "-", given=PROFILE)
-        server.ok("policy", "create", "care", "-", given=POLICY)
+        server.ok("policy", "create", "care", "-", given=json.dumps(care("40%", 3)))
         yield server
     finally:
         assert server.stop(signal.SIGTERM) == 0
