@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -122,8 +122,10 @@ class Processes:
         _send(family, number)
 
     def freeze(self, name: str) -> None:
-        """Let it hang: what is connected stays connected, and nothing answers."""
+        """Let it hang: what is connected stays connected, and nothing answers; returns when it does."""
         self.signal(name, signal.SIGSTOP)
+        # A busy machine takes its time until the last thread has noticed.
+        _until(self.family(name), _still, STOP_S, "told to stand still, and still at work")
 
     def thaw(self, name: str) -> None:
         """Let it go on."""
@@ -197,12 +199,30 @@ def _send(processes: Sequence[psutil.Process], number: signal.Signals) -> None:
 
 
 def _gone(processes: Sequence[psutil.Process], within_s: float) -> None:
+    _until(processes, lambda process: not _lives(process), within_s, "killed, and still there")
+
+
+def _until(
+    processes: Sequence[psutil.Process],
+    true: Callable[[psutil.Process], bool],
+    within_s: float,
+    otherwise: str,
+) -> None:
     end_s = time.monotonic() + within_s
-    while any(_lives(process) for process in processes):
+    while late := [process for process in processes if not true(process)]:
         if time.monotonic() > end_s:
-            numbers = ", ".join(str(p.pid) for p in processes if _lives(p))
-            raise LabError(f"killed, and still there after {within_s:g} s: {numbers}")
+            numbers = ", ".join(str(process.pid) for process in late)
+            raise LabError(f"{otherwise} after {within_s:g} s: {numbers}")
         time.sleep(POLL_S)
+
+
+def _still(process: psutil.Process) -> bool:
+    """Whether each thread of a process is stopped, or has ended."""
+    with contextlib.suppress(OSError):
+        threads = Path(f"/proc/{process.pid}/task").glob("*/stat")
+        return all(t.read_text().rpartition(")")[2].split()[0] in "TtZX" for t in threads)
+    # A thread, or all of them, ended in this moment: whoever is there is asked again.
+    return not _lives(process)
 
 
 def _lives(process: psutil.Process) -> bool:

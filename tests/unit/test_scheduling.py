@@ -9,7 +9,6 @@ from tests.scheduling import chosen
 
 A, B = "tests/openstack/test_a.py", "tests/openstack/nova/test_b.py"
 C, D = "tests/sim/test_c.py", "tests/unit/openstack/test_d.py"
-LONG = "tests/packaging/test_backup.py"
 
 
 @pytest.mark.parametrize(
@@ -18,7 +17,6 @@ LONG = "tests/packaging/test_backup.py"
         pytest.param([C, B, D, A], B, C, id="the first of each kind"),
         pytest.param([D], None, D, id="a unit of OpenStack needs no lab"),
         pytest.param([A], A, None, id="only the lab's are left"),
-        pytest.param([C, A, LONG, D], A, LONG, id="what takes long comes first"),
         pytest.param([], None, None, id="nothing is left"),
     ],
 )
