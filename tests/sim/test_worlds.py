@@ -16,7 +16,7 @@ from tests.sim.fleet.worlds import play
 
 CATCHES = 8
 PER_SHAPE = int(os.environ.get("YAFFLE_SIM_WORLDS") or 1)
-PER_MIX = int(os.environ.get("YAFFLE_SIM_WORLDS") or 2)
+PER_MIX = int(os.environ.get("YAFFLE_SIM_WORLDS") or 3)
 MIXED = {
     "freezes": (8, 15, 17),
     "hands": (24, 27, 28),

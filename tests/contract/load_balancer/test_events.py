@@ -32,8 +32,8 @@ from yaffle.testing.clock import VirtualClock
 from yaffle.testing.loop import run_virtual
 
 INTERVAL_S = 600.0
-SOON_S = 8.0
-"""Far below any interval; HAProxy itself takes 0.3 s to be sure, and a busy machine some more."""
+SOON_S = 3.0
+"""Far below any interval; HAProxy itself takes 0.3 s to be sure."""
 
 
 def free_udp_port() -> int:

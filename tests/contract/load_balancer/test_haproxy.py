@@ -231,7 +231,7 @@ def test_a_frozen_balancer_is_unknown_in_time(way: LoadBalancerDetector, proxy: 
     proxy.freeze()
     began = time.monotonic()
     seen = look(way, node("web-1"), node("web-2"), deadline_s=1)
-    assert time.monotonic() - began < 2.5
+    assert time.monotonic() - began < 1.5
     assert {(o.code, o.outcome, o.answered) for o in seen} == {("LB-TIMEOUT", UNKNOWN, False)}
     assert "no answer within" in seen[0].detail
 
@@ -268,7 +268,7 @@ def test_who_waits_for_a_turn_is_unknown_in_time_too(proxy: Proxy) -> None:
 
     began = time.monotonic()
     assert asyncio.run(many()) == ["LB-TIMEOUT"] * 12
-    assert time.monotonic() - began < 2.7
+    assert time.monotonic() - began < 1.7
 
 
 def test_a_thousand_servers_are_one_request(tmp_path: Path) -> None:

@@ -185,19 +185,16 @@ def test_a_long_list_is_streamed_and_hurts_nobody(tmp_path: Path) -> None:
 
         thread = threading.Thread(target=others)
         thread.start()
-        started_s = time.monotonic()
         try:
             with live.client() as client, client.stream("GET", "/v1/nodes") as answer:
                 assert answer.headers["Transfer-Encoding"] == "chunked"
                 assert answer.headers["OpenStack-API-Version"] == "clustering 1.14"
                 answer.read()
         finally:
-            whole_s = time.monotonic() - started_s
             ended.set()
             thread.join()
         found = answer.json()["nodes"]
         assert [n["name"] for n in found] == [f"row-{place}" for place in range(count)]
-        # Who waits for the end of the list waits for all of it, however slow the machine is.
-        assert slowest_s < max(1.0, whole_s / 3)
+        assert slowest_s < 1.0
         most = senlin.call("GET", f"/nodes?limit={count - 500}")["nodes"]
         assert [n["id"] for n in most] == [n["id"] for n in found][: count - 500]
