@@ -12,7 +12,7 @@ PAUSE_MAX_S: Final = 1.0
 
 
 def wait_for(
-    condition: Callable[[], T], *, within_s: float = 30.0, every_s: float = 0.05, why: object = ""
+    condition: Callable[[], T], *, within_s: float = 60.0, every_s: float = 0.05, why: object = ""
 ) -> T:
     """Poll until `condition` holds and return what it said; the bound is for broken code only."""
     return wait_until(condition, bool, within_s=within_s, every_s=every_s, why=why)
@@ -22,7 +22,7 @@ def wait_until(
     ask: Callable[[], T],
     holds: Callable[[T], object],
     *,
-    within_s: float = 30.0,
+    within_s: float = 60.0,
     every_s: float = 0.05,
     why: object = "",
 ) -> T:

@@ -8,7 +8,7 @@ from lab.openstack.api import Api, Refused
 from lab.openstack.errors import LabError
 from lab.openstack.plan import Plan
 
-GONE_S: Final = 30.0
+GONE_S: Final = 60.0
 # What holds on to what: the first goes first.
 NETWORKING: Final = ("ports", "subnets", "networks", "security-groups")
 _DEFAULT: Final = "default"

@@ -27,7 +27,7 @@ from lab.openstack.waiting import until
 
 RUNNING: Final = 1
 """Nova's power state."""
-TAKEN_S: Final = 30.0
+TAKEN_S: Final = 60.0
 AGE: Final = "crowd.place * interval '7 seconds'"
 """Servers of one second would all be news to whoever asks Nova for changes since a minute before it."""
 MADE_UP: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {

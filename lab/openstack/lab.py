@@ -36,8 +36,10 @@ from lab.openstack.processes import Processes, Service
 from lab.openstack.progress import Progress
 from lab.openstack.waiting import until, until_answers
 
-HOST_S: Final = 60.0
-GONE_S: Final = 30.0
+HOST_S: Final = 120.0
+GONE_S: Final = 120.0
+REMOVE_S: Final = 60.0
+REMOVE_PAUSE_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +92,20 @@ class Lab:
 
     def remove(self) -> None:
         """Kill all of it and leave nothing behind, not even its folder."""
-        self.processes.kill_all()
-        shutil.rmtree(self.plan.state)
+        end_s = time.monotonic() + REMOVE_S
+        while True:
+            self.processes.kill_all()
+            try:
+                shutil.rmtree(self.plan.state)
+            except OSError as error:
+                # Who was just being started when we looked carries no mark yet, and may still write.
+                if not self.plan.state.exists():
+                    return
+                if time.monotonic() > end_s:
+                    raise LabError(f"{self.plan.state} cannot be removed: {error}") from error
+                time.sleep(REMOVE_PAUSE_S)
+            else:
+                return
 
     def services(self) -> list[Service]:
         """Return all processes that it consists of."""

@@ -10,7 +10,7 @@ from typing import Final, Self
 from lab.openstack.errors import LabError
 from lab.openstack.waiting import until
 
-OBEYED_S: Final = 10.0
+OBEYED_S: Final = 60.0
 
 
 class Guest:

@@ -22,7 +22,9 @@ from lab.openstack.errors import LabError, last_lines
 MARK: Final = "YAFFLE_LAB"
 """Environment variable of everything that the lab starts; its value is the state folder."""
 STOP_S: Final = 10.0
-KILL_S: Final = 10.0
+STILL_S: Final = 60.0
+KILL_S: Final = 60.0
+"""A busy machine may be writing what a process still owes the disk."""
 POLL_S: Final = 0.05
 
 
@@ -125,7 +127,7 @@ class Processes:
         """Let it hang: what is connected stays connected, and nothing answers; returns when it does."""
         self.signal(name, signal.SIGSTOP)
         # A busy machine takes its time until the last thread has noticed.
-        _until(self.family(name), _still, STOP_S, "told to stand still, and still at work")
+        _until(self.family(name), _still, STILL_S, "told to stand still, and still at work")
 
     def thaw(self, name: str) -> None:
         """Let it go on."""

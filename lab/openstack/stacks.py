@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lab.openstack.plan import Plan
 
 ORCHESTRATION: Final = "orchestration"
-GONE_S: Final = 60.0
+GONE_S: Final = 120.0
 
 
 def remove_all(plan: Plan, credentials: Credentials) -> None:

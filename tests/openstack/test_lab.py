@@ -12,9 +12,11 @@ import psutil
 import pytest
 from lab.openstack import Lab, LabError, keeper
 from lab.openstack.api import Refused
+from lab.openstack.lab import new
 from lab.openstack.processes import Processes, Service
 from lab.openstack.waiting import until
 from tests.openstack.cloud import NOSTATE, PAUSED, RUNNING, SHUTDOWN, Cloud
+from tests.waiting import wait_for
 
 
 def test_the_lab_is_furnished(lab: Lab, heat: str) -> None:
@@ -93,7 +95,7 @@ def test_an_operation_is_slow(cloud: Cloud) -> None:
     slow.end()
     with cloud.lab.slow(cloud.show(server).host, "power_off", 3, only=server):
         cloud.act(server, "os-stop")
-        until("it is being stopped", lambda: cloud.show(server).task == "powering-off", 10)
+        until("it is being stopped", lambda: cloud.show(server).task == "powering-off", 60)
         assert cloud.show(server).status == "ACTIVE"
         cloud.until(server, "SHUTOFF")
 
@@ -107,7 +109,7 @@ def test_a_snapshot_becomes_an_image_that_starts(cloud: Cloud) -> None:
         found = cloud.api.get("image", "/images?name=snapshot")["images"]
         return found[0] if found else {"status": "not there"}
 
-    until("the snapshot is active", lambda: image()["status"] == "active", 30)
+    until("the snapshot is active", lambda: image()["status"] == "active", 60)
     again = cloud.server("again", imageRef=image()["id"])
     assert cloud.show(again).status == "ACTIVE"
     cloud.api.call("DELETE", "image", f"/images/{image()['id']}")
@@ -202,7 +204,7 @@ def test_what_a_killed_lab_left_behind_is_found_and_strangers_live(
     command = [sys.executable, "-c", STARTER, str(tmp_path), sys.executable, "-c", *words]
     subprocess.run(command, check=False, timeout=60)
     processes = Processes(tmp_path)
-    until("all of it runs", lambda: len(processes.strays()) == count, 10)
+    until("all of it runs", lambda: len(processes.strays()) == count, 60)
     with sleeper() as stranger:
         # Another process got the number of one of ours.
         record = tmp_path / "run" / "another.json"
@@ -221,18 +223,47 @@ def test_a_process_that_dies_is_named_with_its_last_words(tmp_path: Path) -> Non
     processes = Processes(tmp_path)
     service = Service(name="broken", command=("sh", "-c", "echo no such table; exit 3"))
     processes.start(service)
-    until("it has died", lambda: not processes.alive("broken"), 10)
+    until("it has died", lambda: not processes.alive("broken"), 60)
     with pytest.raises(LabError, match=r"broken has died.*\n.*broken.out:\n.*no such table"):
         raise processes.death_of(service)
     with pytest.raises(LabError, match="cannot be started: /nonexistent"):
         processes.start(Service(name="absent", command=("/nonexistent",)))
 
 
+WRITER = """
+import os, sys, time
+os.chdir(sys.argv[1])
+end = time.monotonic() + 1
+while time.monotonic() < end:
+    for number in range(1000):
+        os.close(os.open(str(number), os.O_CREAT))
+    print("begun", flush=True)
+"""
+
+
+def test_a_lab_is_removed_though_one_without_its_mark_still_writes_there(tmp_path: Path) -> None:
+    """So does what was just being started when the others were killed."""
+    lab = new(tmp_path / "lab")
+    lab.plan.state.mkdir()
+    command = [sys.executable, "-c", WRITER, str(lab.plan.state)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"begun\n"
+        lab.remove()
+    assert not lab.plan.state.exists()
+
+
+def words(state: Path) -> str:
+    """Return what there is of a lab, and what its keeper said."""
+    there = ", ".join(str(path.relative_to(state)) for path in sorted(state.glob("*/*")))
+    return f"{there}\n{(state / 'keeper.log').read_text()}"
+
+
 def test_a_lab_ends_with_its_owner_however_that_ended(lab: Lab) -> None:
     """The one of this run cannot be shown to end, so another is begun, and its owner is killed."""
     with sleeper() as owner:
         state = keeper.begin(owner.pid)
-        until("a process of it runs", lambda: bool(Processes(state).strays()), 60)
-    until("it is gone", lambda: not state.exists(), 60)
+        wait_for(lambda: Processes(state).strays(), within_s=180, why=lambda: words(state))
+    wait_for(lambda: not state.exists(), within_s=180, why=lambda: words(state))
     assert Processes(state).strays() == []
     assert lab.api.get("identity", "/")
