@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from tests.unit.core.build import STATUS, memory, observation
 
 from yaffle.cli.watching import policy, report, telling
 from yaffle.cli.watching.groups import By, Rule, group_of, rule_of
 from yaffle.cli.watching.journal import About, Entry
 from yaffle.cli.watching.place import default
 from yaffle.cli.watching.roll import change
+from yaffle.cli.watching.teller import as_failed, wish_of
 from yaffle.cli.watching.telling import Failing, Kind, Line
+from yaffle.core.verdict import NodeMemory, Track, resettle
 from yaffle.engine.commands.adoption import node_id_of
 from yaffle.errors import InvalidSpec
+from yaffle.model.health import Health, Hint
 from yaffle.model.incident import HoldReason
 from yaffle.model.operations import Present
 from yaffle.model.policy import RecoveryMode
@@ -161,6 +165,40 @@ def test_a_week_is_counted_by_incidents() -> None:
     text = "\n".join(report.lines("prod", found, report.Now(groups={"shop": 4}, health={})))
     assert "failures  3, of which 1 are not over" in text
     assert "unseen    hosts" in text
+
+
+def looked(outcome: str, health: Health = Health.UNHEALTHY, **more: object) -> NodeMemory:
+    """Return the memory of a node after one look."""
+    last = observation(outcome, **more)  # type: ignore[arg-type]
+    return memory(health=health, tracks={STATUS: Track(last=last)})
+
+
+@pytest.mark.parametrize(
+    ("word", "wished"),
+    [
+        pytest.param("SHUTOFF", "SHUTOFF", id="stopped"),
+        pytest.param("", "down", id="without-a-word"),
+        pytest.param("gone", "", id="deleted"),
+        pytest.param("DELETED", "", id="deleted-and-shown"),
+    ],
+)
+def test_a_server_that_somebody_deleted_is_let_go_of_and_no_wish_beside(
+    word: str, wished: str
+) -> None:
+    found = wish_of(looked("pass", Health.HEALTHY, code="EV-OWN-WILL", backend_status=word))
+    assert (found.word if found else "") == wished
+
+
+def test_what_a_look_that_failed_said_outlives_one_that_came_to_nothing() -> None:
+    off = looked("fail", hint=Hint(event="POWER_OFF", state="SHUTOFF"))
+    ident = off.node_id
+    first = as_failed([{ident: off}], {})
+    assert first == {ident: off}
+    for unclear in (looked("unknown"), resettle(off), looked("unknown", Health.UNKNOWN)):
+        assert as_failed([{ident: unclear}], first) == first
+    paused = looked("fail", hint=Hint(event="PAUSE", state="PAUSED"))
+    assert as_failed([{ident: paused}], first) == {ident: paused}
+    assert as_failed([{ident: looked("pass", Health.HEALTHY)}], first) == {}
 
 
 def test_a_state_is_a_file_of_its_own_for_each_cloud() -> None:

@@ -6,7 +6,7 @@ begins to act and a watch never does, is asked for by the engine's own functions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,10 +14,12 @@ from yaffle.cli import durations
 from yaffle.cli.watching import journal, telling
 from yaffle.cli.watching.journal import About, Told
 from yaffle.cli.watching.telling import Failing, Kind, Line
+from yaffle.core import problems
 from yaffle.engine import hints
 from yaffle.engine.scene import in_place_names, policy_of
 from yaffle.engine.snapshot import Snapshot
 from yaffle.errors import StoreUnavailable
+from yaffle.model.health import Health
 from yaffle.model.ids import ClusterId, NodeId
 from yaffle.model.incident import HoldReason
 from yaffle.store import catalog
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 SILENT = frozenset({HoldReason.RESETTLING, HoldReason.NODE_BUSY})
 """Reasons that pass by themselves within a few looks: they say nothing of the server."""
 OWN_WILL = "EV-OWN-WILL"
+GONE = frozenset({"gone", "DELETED"})
+"""The backend's words for what is there no more: who takes servers off the list tells why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +64,13 @@ class Teller:
         self._engine = engine
         self._told = told
         self._say = say
+        self._failed: Mapping[NodeId, NodeMemory] = {}
 
     async def turn(self) -> None:
         """Tell what has happened since the last turn."""
         wishes = self._wishes()
-        memories = self._sick()
+        watches = self._engine.watches.values()
+        memories = self._failed = as_failed((w.memories for w in watches), self._failed)
         told = self._told
 
         def is_news(conn: Connection) -> bool:
@@ -98,11 +104,6 @@ class Teller:
         for line, at_us, about in found:
             journal.keep(conn, line, at_us, about)
         return found
-
-    def _sick(self) -> Mapping[NodeId, NodeMemory]:
-        """Return what the engine remembers of those that it believes unhealthy."""
-        watches = self._engine.watches.values()
-        return {i: w.memories[i] for w in watches for i in w.beliefs.sick}
 
     # --- decisions -----------------------------------------------------------------------------
 
@@ -217,11 +218,27 @@ class Teller:
         return replace(line, data={**facts, **line.data}), at_us, about
 
 
+def as_failed(
+    watched: Iterable[Mapping[NodeId, NodeMemory]], before: Mapping[NodeId, NodeMemory]
+) -> Mapping[NodeId, NodeMemory]:
+    """Return those that are not well, each as it was when a look at it last failed.
+
+    Between a decision and its line a look may come to nothing, or the engine may have been blind:
+    then nothing is remembered that would say what is wrong, hence what cures it.
+    """
+    return {
+        ident: memory if problems.failing(memory) else before.get(ident, memory)
+        for memories in watched
+        for ident, memory in memories.items()
+        if memory.health is not Health.HEALTHY
+    }
+
+
 def wish_of(memory: NodeMemory) -> Wish | None:
-    """Return why the node is down, where somebody wanted that."""
+    """Return why the node is down, where somebody wanted that; one that was deleted is let go of."""
     for track in memory.tracks.values():
         last = track.last
-        if last is not None and last.code == OWN_WILL:
+        if last is not None and last.code == OWN_WILL and last.backend_status not in GONE:
             word = last.backend_status or "down"
             return Wish(node_id=memory.node_id, word=word, why=last.detail)
     return None
