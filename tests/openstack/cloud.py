@@ -17,8 +17,8 @@ from lab.openstack.waiting import until
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-BUILD_S: Final = 60.0
-"""A server is ACTIVE after two seconds, on a machine that has nothing else to do."""
+BUILD_S: Final = 180.0
+"""A server is ACTIVE after two seconds, on a machine that has nothing else to do; it has much else."""
 NOSTATE, RUNNING, PAUSED, SHUTDOWN = 0, 1, 3, 4
 """Nova's power states."""
 

@@ -23,8 +23,8 @@ NETWORKS = "YAFFLE_NETWORKS"
 """Where it is set the lab has a real Neutron and a real Cinder: `make test-networks`."""
 UP = "LAB_UP"
 """Not `YAFFLE_…`: that would be a setting, and none that there is."""
-TEST_S = 300
-"""A test may have to wait until the lab is up, and until nobody else uses it."""
+TEST_S = 900
+"""A test may have to wait until the lab is up, and until nobody else uses it: on a busy machine, long."""
 
 
 def _owner(config: pytest.Config) -> int:

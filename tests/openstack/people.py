@@ -32,12 +32,12 @@ POLICY = {
             "detection_modes": [{"type": "NODE_STATUS_POLLING"}],
         },
         "recovery": {
-            "actions": [{"name": "START", "timeout": 30}],
+            "actions": [{"name": "START", "timeout": 120}],
             "retry": {"backoff": 1, "max_backoff": 2},
         },
     },
 }  # fmt: skip
-HEAL_S = 90.0
+HEAL_S = 180.0
 
 
 @dataclass
@@ -97,7 +97,7 @@ def asked(who: Credentials, method: str, path: str, body: object = None, token: 
     headers = {"X-Auth-Token": token} if token else {}
     url = f"{who.auth_url}{path}"
     # Without the certificates of the world, which take longer to load than the answer.
-    how = {"timeout": 30, "trust_env": False, "verify": False}
+    how = {"timeout": 60, "trust_env": False, "verify": False}
     return httpx.request(method, url, json=body, headers=headers, **how)
 
 
@@ -163,7 +163,7 @@ def settings(lab: Lab, service: Credentials, root: Path) -> Path:
     clouds.write_text(yaml.safe_dump(words))
     add_key(root / "keys")
     lines = ["[engine]", "poll = 0.2", "[server.keystone]"]
-    lines += [f'{name} = "{value}"' for name, value in service_user(lab, root).items()]
+    lines += [f"{name} = {json.dumps(value)}" for name, value in service_user(lab, root).items()]
     lines += ["[credentials]", f'keys_file = "{root / "keys"}"']
     lines += ['[drivers."os.nova.server-1.0"]', f'cloud = "{service.cloud}"']
     lines += [f'clouds_file = "{clouds}"', 'credentials = "projects"']

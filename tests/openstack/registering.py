@@ -27,7 +27,7 @@ def register(lab: Lab, *words: str) -> dict[str, object]:
             env={**os.environ, "OS_CLIENT_CONFIG_FILE": str(lab.plan.clouds_yaml)},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             check=False,
         )
     assert done.returncode == 0, done.stderr
@@ -46,6 +46,8 @@ def service_user(lab: Lab, folder: Path) -> dict[str, object]:
         "project_name": "admin",
         "password_file": str(password),
         "interface": "public",
+        # Nobody here tests how long Yaffle waits: a Keystone that is held up is asked, not given up.
+        "timeout": 60,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,7 +31,7 @@ def settings(cloud: Cloud, root: Path) -> str:
     """Return the settings, as a person writes them."""
     keystone = service_user(cloud.lab, root)
     lines = ["[engine]", "poll = 0.2", "[server.keystone]"]
-    lines += [f'{name} = "{value}"' for name, value in keystone.items()]
+    lines += [f"{name} = {json.dumps(value)}" for name, value in keystone.items()]
     for driver in DRIVERS:
         lines += [f'[drivers."{driver}"]', f'cloud = "{cloud.name}"']
         lines += [f'clouds_file = "{cloud.clouds_yaml}"']

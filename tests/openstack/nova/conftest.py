@@ -9,6 +9,7 @@ import pytest
 from lab.openstack import Lab
 from lab.openstack.api import Refused
 from lab.openstack.catalog import grant
+from lab.openstack.lab import HOST_S
 from lab.openstack.waiting import until
 from tests.openstack.cloud import Cloud
 from tests.openstack.nova.world import World
@@ -55,4 +56,4 @@ def _taken_back(lab: Lab, host: str) -> None:
             return refusal.status != 400
         return True
 
-    until(f"{host} is taken back", admitted, 60.0)
+    until(f"{host} is taken back", admitted, HOST_S)

@@ -24,9 +24,9 @@ SPEC: Final[Mapping[str, object]] = {
     "networks": "none",
 }
 CLOCK: Final = SystemClock()
-CALL_S: Final = 20.0
+CALL_S: Final = 60.0
 """Generous, for the machine of a test may be slow; the engine's own calls are shorter."""
-PATIENCE_S: Final = 90.0
+PATIENCE_S: Final = 240.0
 
 
 def new_id() -> OperationId:
