@@ -30,8 +30,9 @@ for line in sys.stdin:
         said = "done"
     print(said, flush=True)
 """
+# Patient: a host that is held up has not fallen silent. What is about silence says less.
 SERVE = (
-    "endpoint = y.serve(manager, uri=f'unix://{sock}', apart=True, required=True, silent_max_s=2)"
+    "endpoint = y.serve(manager, uri=f'unix://{sock}', apart=True, required=True, silent_max_s=60)"
 )
 
 

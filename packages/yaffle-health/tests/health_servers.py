@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import socket
@@ -18,7 +19,7 @@ from yaffle_health.reader import Problem, Reading, Target, read
 
 T = TypeVar("T")
 BIN = Path(sys.executable).parent
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 APP = '''
 """A shop whose health follows what it is asked to do."""
@@ -38,7 +39,9 @@ def app(environ, start_response):
     try:
         query(path)
         if path == "/block":
-            time.sleep(2)
+            open(f"blocked-{os.getpid()}", "w").close()
+            while not os.path.exists("go-on"):
+                time.sleep(0.02)
         status = "200 OK"
     except ConnectionError:
         status = "500 Oh"
@@ -58,11 +61,20 @@ def until(ask: Callable[[], T], wanted: Callable[[T], bool], *, wait_s: float = 
         time.sleep(0.05)
 
 
+# Below those that the kernel gives to whoever connects: it would give one away before its server
+# has come to listen. Processes that test side by side begin elsewhere, and none gives one out twice.
+_FREE = range(3_000, 10_000)
+_BEGIN = os.getpid() * 1009 % len(_FREE)
+_PORTS = itertools.cycle([*_FREE[_BEGIN:], *_FREE[:_BEGIN]])
+
+
 def free_port() -> int:
     """Return a TCP port that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+    for port in _PORTS:
+        with contextlib.suppress(OSError), socket.socket() as sock:
+            sock.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError
 
 
 @contextlib.contextmanager
@@ -99,7 +111,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             process.wait(8)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait(5)
+    process.wait(60)
 
 
 def children(pid: int) -> set[int]:
@@ -112,7 +124,7 @@ def children(pid: int) -> set[int]:
 
 def view(target: Target) -> Reading:
     """Read an endpoint; a test polls, so one answer may take a while and is not the end."""
-    return read(target, timeout_s=5)
+    return read(target, timeout_s=30)
 
 
 def workers_in(reading: Reading) -> set[int]:
@@ -136,7 +148,7 @@ def ask(port: int, path: str = "/") -> tuple[int, str]:
     """Ask a web service; return its HTTP status and its body."""
     import http.client
 
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("GET", path, headers={"Connection": "close"})
         response = connection.getresponse()

@@ -31,7 +31,7 @@ def test_it_is_the_one_that_runs() -> None:
         "-c",
         "import sys; print(sys.implementation.cache_tag)",
     ]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert said.stdout.strip() == sys.implementation.cache_tag
 
 

@@ -28,18 +28,18 @@ def serving(app: Any) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])))
         thread.start()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not server.started and thread.is_alive() and time.monotonic() < deadline:
             time.sleep(0.01)
         try:
             yield listener.getsockname()[1]
         finally:
             server.should_exit = True
-            thread.join(10)
+            thread.join(60)
 
 
 def ask(port: int, request: str = "/health") -> Reading:
-    return read(Target(host="127.0.0.1", port=port, request=request), timeout_s=5)
+    return read(Target(host="127.0.0.1", port=port, request=request), timeout_s=30)
 
 
 def a_service() -> fastapi.FastAPI:
@@ -99,7 +99,7 @@ def test_a_source_that_waits_does_not_hold_the_loop() -> None:
 
     def waiting(group: str | None) -> Health:
         entered.set()
-        slow.wait(10)
+        slow.wait(60)
         return manager.health(group)
 
     app = a_service()
@@ -108,7 +108,7 @@ def test_a_source_that_waits_does_not_hold_the_loop() -> None:
         answers: list[Reading] = []
         thread = threading.Thread(target=lambda: answers.append(ask(port)))
         thread.start()
-        assert entered.wait(5)
+        assert entered.wait(60)
         assert ask(port, "/something").http_status == 200
         slow.set()
         thread.join()

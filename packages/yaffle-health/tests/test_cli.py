@@ -9,13 +9,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import health_peers as peers
 import pytest
-from health_wire import serving
+from health_wire import Given, serving
 
 from yaffle_health.cli import main
 from yaffle_health.cli.codes import MEANINGS, ExitCode
@@ -213,7 +212,7 @@ def test_a_full_disk_is_no_traceback_and_no_warning(
             stderr=subprocess.PIPE,
             text=True,
             check=False,
-            timeout=30,
+            timeout=60,
         )
     assert ran.returncode == code
     assert ran.stderr == "yaffle-health: cannot write the answer: No space left on device\n"
@@ -227,14 +226,14 @@ def test_wait_ends_as_soon_as_it_is_true(endpoint: Changing) -> None:
     endpoint.word = "fail"
 
     def heal() -> None:
-        endpoint.asked.wait(10)
+        endpoint.asked.wait(60)
         endpoint.word = "pass"
 
     thread = threading.Thread(target=heal)
     thread.start()
-    began = time.monotonic()
-    assert main(["wait", "--interval", "0.05", "--timeout", "20", str(endpoint.path)]) == 0
-    assert time.monotonic() - began < 10
+    with Given() as given:
+        assert main(["wait", "--interval", "0.05", "--timeout", "60", str(endpoint.path)]) == 0
+        assert given.s < 10
     thread.join()
 
 
@@ -252,7 +251,8 @@ def test_wait_ends_as_soon_as_it_is_true(endpoint: Changing) -> None:
 )
 def test_what_wait_waits_for(endpoint: Changing, word: str, until: str, code: ExitCode) -> None:
     endpoint.word = word
-    arguments = ["wait", "--until", until, "--timeout", "0.3", str(endpoint.path)]
+    timeout = "0.3" if code == ExitCode.NOT_IN_TIME else "60"
+    arguments = ["wait", "--until", until, "--timeout", timeout, str(endpoint.path)]
     assert main(arguments) == code
 
 
@@ -263,7 +263,7 @@ def test_wait_waits_for_all_of_them(endpoint: Changing, tmp_path: Path) -> None:
 
 def test_wait_until_gone(tmp_path: Path) -> None:
     nobody = str(tmp_path / "nobody.sock")
-    assert main(["wait", "--until", "gone", "--timeout", "1", nobody]) == ExitCode.PASS
+    assert main(["wait", "--until", "gone", "--timeout", "60", nobody]) == ExitCode.PASS
     assert main(["wait", "--timeout", "0.3", nobody]) == ExitCode.NOT_IN_TIME
 
 
@@ -291,7 +291,7 @@ def test_watch_speaks_when_something_changes(endpoint: Changing) -> None:
         assert " fail  unix://" in line
         assert "fail  hypervisor" in line
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) == ExitCode.INTERRUPTED
+        assert process.wait(60) == ExitCode.INTERRUPTED
         assert process.stderr is not None
         assert process.stderr.read() == ""
 
@@ -307,7 +307,7 @@ def test_a_reader_that_goes_away_is_no_traceback(endpoint: Changing) -> None:
         assert process.stdout is not None
         process.stdout.readline()
         process.stdout.close()
-        assert process.wait(10) == ExitCode.PIPE
+        assert process.wait(60) == ExitCode.PIPE
         assert process.stderr is not None
         assert process.stderr.read() == ""
 
@@ -326,6 +326,6 @@ def test_a_probe_imports_neither_asyncio_nor_the_server(endpoint: Changing) -> N
         check=False,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
     )
     assert (ran.returncode, ran.stderr) == (1, "[]\n")

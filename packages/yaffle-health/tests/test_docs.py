@@ -18,7 +18,7 @@ from tests.docs.terminal import Differs, Terminal, dialogue, matches
 
 PACKAGE = Path(__file__).parents[1]
 PAGES = [PACKAGE / "README.md", *sorted((PACKAGE / "docs").rglob("*.md"))]
-BOUND_S = 60.0
+BOUND_S = 120.0
 PORTS = ("9000", "8000")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 TEST = re.compile(r"\btests/(test_\w+\.py)(?:::(\w+))?")

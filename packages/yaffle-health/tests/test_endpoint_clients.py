@@ -52,7 +52,7 @@ def path_of(endpoint: Endpoint) -> str:
 
 
 def said(*command: str, stdin: bytes | None = None, fails: int = 0) -> str:
-    found = subprocess.run(command, input=stdin, capture_output=True, timeout=20, check=False)
+    found = subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
     assert found.returncode == fails, found.stderr
     return found.stdout.decode()
 
@@ -101,9 +101,10 @@ global
     maxconn 50
 defaults
     mode http
-    timeout connect 2s
-    timeout client 2s
-    timeout server 2s
+    timeout connect 20s
+    timeout client 60s
+    timeout server 60s
+    timeout check 15s
     default-server inter 100ms fastinter 100ms downinter 100ms rise 1 fall 1
 backend plain
     option httpchk GET /health
@@ -172,7 +173,7 @@ def test_a_kubernetes_probe(endpoint: Endpoint, manager: Manager) -> None:
     manager.report("database", "fail", "down")
     wanted = {"live": 200, "start": 200, "ready": 503}
     for group, status in wanted.items():
-        connection = http.client.HTTPConnection("127.0.0.1", port_of(endpoint), timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port_of(endpoint), timeout=60)
         with contextlib.closing(connection):
             connection.request("GET", f"/health?group={group}", headers=headers)
             assert connection.getresponse().status == status
@@ -190,18 +191,18 @@ def test_a_browser(endpoint: Endpoint) -> None:
     }
     base = f"http://127.0.0.1:{port_of(endpoint)}"
     page = urllib.request.Request(f"{base}/health", headers=headers)
-    with urllib.request.urlopen(page, timeout=10) as answer:
+    with urllib.request.urlopen(page, timeout=60) as answer:
         assert answer.headers["Content-Type"] == "application/health+json"
         assert "Content-Encoding" not in answer.headers
         assert json.load(answer)["status"] == "pass"
     with pytest.raises(urllib.error.HTTPError) as missing:
-        urllib.request.urlopen(f"{base}/favicon.ico", timeout=10)
+        urllib.request.urlopen(f"{base}/favicon.ico", timeout=60)
     with missing.value:
         assert missing.value.code == 404
 
 
 def test_a_client_that_wants_to_keep_its_connection_is_told_not_to(endpoint: Endpoint) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", port_of(endpoint), timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port_of(endpoint), timeout=60)
     with contextlib.closing(connection):
         for _ in range(3):
             connection.request("GET", "/health", headers={"Connection": "keep-alive"})
@@ -211,7 +212,7 @@ def test_a_client_that_wants_to_keep_its_connection_is_told_not_to(endpoint: End
 
 
 def test_expect_100_continue_gets_the_answer_at_once(endpoint: Endpoint) -> None:
-    with socket.create_connection(("127.0.0.1", port_of(endpoint)), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", port_of(endpoint)), timeout=60) as client:
         client.sendall(
             b"POST /health HTTP/1.1\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"
         )

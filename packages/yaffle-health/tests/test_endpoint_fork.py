@@ -15,7 +15,7 @@ import yaffle_health as y
 from yaffle_health.server import Endpoint
 folder = sys.argv[1]
 
-def ask(path, timeout=5):
+def ask(path, timeout=60):
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(timeout)
         client.connect(path)
@@ -71,7 +71,7 @@ told(read)
 endpoint.close()
 started = time.monotonic()
 try:
-    socket.create_connection(("127.0.0.1", port), timeout=5)
+    socket.create_connection(("127.0.0.1", port), timeout=60)
 except ConnectionRefusedError:
     print("refused at once")
 os.kill(pid, 9)
@@ -206,11 +206,11 @@ have, release = threading.Event(), threading.Event()
 def hold():
     with held.lock:
         have.set()
-        release.wait(30)
+        release.wait(120)
 
 holder = threading.Thread(target=hold)
 holder.start()
-have.wait(30)
+have.wait(60)
 
 def child():
     with y.serve(manager, uri=f"unix://{folder}/{os.getpid()}.sock", required=True) as own:
@@ -254,7 +254,7 @@ def test_after_a_fork(program: str, says: str, tmp_path: Path) -> None:
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
     assert found.stdout.strip() == says, found.stderr

@@ -72,7 +72,7 @@ def test_it_answers_and_ends_as_the_host_s_signals_say(
                 assert ask(Unix(str(path))).status == 200
             assert len(list(Path(f"/proc/{child.pid}/task").iterdir())) >= 2
             child.send_signal(signal.SIGTERM)
-            _, said = child.communicate(timeout=10)
+            _, said = child.communicate(timeout=60)
             assert child.returncode == -signal.SIGTERM
             assert "Traceback" not in said
         finally:
@@ -92,7 +92,7 @@ print("closed")
 def test_it_can_be_closed_there(patch: str, tmp_path: Path) -> None:
     program = patch + IMPORT + SERVE + CLOSES
     command = [sys.executable, "-W", "ignore", "-c", program, str(tmp_path / "health.sock")]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert found.stdout.strip() == "closed", found.stderr
 
 
@@ -104,4 +104,4 @@ def test_no_handler_of_the_host_is_touched() -> None:
         "assert e.running;"
         "assert before == [signal.getsignal(n) for n in signal.valid_signals()]"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

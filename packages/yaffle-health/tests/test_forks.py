@@ -35,7 +35,7 @@ def _work(place: str, line: Connection) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_processes_of_multiprocessing(tmp_path: Path, method: str) -> None:
     context: BaseContext = multiprocessing.get_context(method)
-    workers = Workers(tmp_path, expected=2, fresh_s=0, timeout_s=5)
+    workers = Workers(tmp_path, expected=2, fresh_s=0, timeout_s=30)
     lines, processes = [], []
     for _ in range(2):
         ours, theirs = context.Pipe()
@@ -44,7 +44,7 @@ def test_processes_of_multiprocessing(tmp_path: Path, method: str) -> None:
         lines.append(ours)
         processes.append(process)
     for line, process in zip(lines, processes, strict=True):
-        assert line.poll(30)
+        assert line.poll(60)
         assert line.recv() == [f"unix://{tmp_path}/{process.pid}.sock"]
     assert workers.health().status is Status.PASS
     lines[0].send("fail")
@@ -53,14 +53,14 @@ def test_processes_of_multiprocessing(tmp_path: Path, method: str) -> None:
     sick = {c.component_id for c in health.checks if c.status is Status.FAIL}
     assert sick == {str(processes[0].pid)}
     processes[0].kill()
-    processes[0].join(10)
+    processes[0].join(60)
     health = workers.health()
     assert (health.status, health.checks[0].output) == (Status.WARN, "1 of 2 workers are there")
     for line in lines[1:]:
         line.send("end")
         line.recv()
         line.send("end")
-    processes[1].join(10)
+    processes[1].join(60)
     assert processes[1].exitcode == 0
     assert list(tmp_path.iterdir()) == []
 
@@ -86,7 +86,7 @@ for _ in range(3):
 for _ in range(20):
     child = os.fork()
     if child == 0:
-        signal.alarm(10)
+        signal.alarm(60)
         health = manager.health()
         assert health.checks == (), health
         manager.passed("own")
@@ -105,7 +105,7 @@ signal.pause()
 def test_a_child_has_a_memory_a_lock_and_sockets_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "forking.py").write_text(FORKING.format(place=tmp_path))
     parent = Target(path=f"{tmp_path}/parent.sock")
-    workers = Workers(tmp_path / "run", fresh_s=0)
+    workers = Workers(tmp_path / "run", fresh_s=0, timeout_s=30)
     with running([sys.executable, "forking.py"], tmp_path) as process:
         health = until(workers.health, lambda h: h.status is Status.PASS)
         assert {c.name for c in health.checks} == {"own", "workers"}
@@ -114,7 +114,7 @@ def test_a_child_has_a_memory_a_lock_and_sockets_of_its_own(tmp_path: Path) -> N
         assert process.poll() is None
         # The parent dies: its clients must be refused at once, not held by the child's descriptors.
         process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(60)
         assert view(parent).problem is Problem.REFUSED
         assert workers.health().status is Status.PASS
 

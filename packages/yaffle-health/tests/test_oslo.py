@@ -272,7 +272,7 @@ def test_several_workers_have_a_socket_each(configure: Configure, tmp_path: Path
     (tmp_path / "run").mkdir()
     configure(uri=f"unix://{tmp_path}/run/{{pid}}.sock")
     (tmp_path / "service.py").write_text(WORKERS)
-    workers = Workers(tmp_path / "run", expected=2, fresh_s=0)
+    workers = Workers(tmp_path / "run", expected=2, fresh_s=0, timeout_s=30)
     with running([sys.executable, "service.py"], tmp_path) as process:
         health = until(workers.health, lambda h: h.status is Status.PASS)
         pids = {c.component_id for c in health.checks if c.name == "message_bus"}

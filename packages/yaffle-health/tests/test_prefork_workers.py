@@ -6,12 +6,13 @@ import json
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
+from typing import Any
 
 import health_peers as peers
 import pytest
 from health_servers import running, until, view
+from health_wire import Given
 
 from yaffle_health.errors import BadOption, UnknownGroup
 from yaffle_health.manager import Manager
@@ -19,6 +20,11 @@ from yaffle_health.model import Health, Status
 from yaffle_health.prefork import Workers, gather, serve_worker
 from yaffle_health.prefork.workers import Worker, _remove
 from yaffle_health.reader import Problem, Reading, Target, read
+
+
+def patient(place: Path, **options: Any) -> Workers:
+    """A view that waits for a worker that is merely held up."""
+    return Workers(place, **({"timeout_s": 30} | options))
 
 
 def saying(status: str, **checks: list[dict[str, str]]) -> peers.Script:
@@ -34,7 +40,7 @@ def test_the_worst_worker_counts_and_each_keeps_its_name(tmp_path: Path) -> None
     well = saying("pass", db=[{"status": "pass"}])
     ill = saying("fail", db=[{"status": "fail", "output": "lost", "componentId": "main"}])
     with peers.listening(tmp_path / "11.sock", well), peers.listening(tmp_path / "12.sock", ill):
-        health = Workers(tmp_path).health()
+        health = patient(tmp_path).health()
     assert health.status is Status.FAIL
     assert found(health) == {
         ("db", "11"): Status.PASS,
@@ -49,7 +55,7 @@ def test_a_worker_that_is_gone_leaves_the_view_and_its_socket_is_removed(tmp_pat
     with socket.socket(socket.AF_UNIX) as killed:
         killed.bind(str(tmp_path / "7.sock"))
     with peers.listening(tmp_path / "8.sock", saying("pass")):
-        health = Workers(tmp_path).health()
+        health = patient(tmp_path).health()
     assert (health.status, found(health)) == (Status.PASS, {("workers", None): Status.PASS})
     assert not (tmp_path / "7.sock").exists()
     assert (tmp_path / "8.sock").exists()
@@ -60,10 +66,9 @@ def test_a_worker_that_is_there_and_silent_fails_the_view_in_bounded_time(tmp_pa
     for number, one in enumerate(frozen, 1):
         one.bind(str(tmp_path / f"{number}.sock"))
         one.listen()
-    with peers.listening(tmp_path / "8.sock", saying("pass")):
-        began = time.monotonic()
+    with peers.listening(tmp_path / "8.sock", saying("pass")), Given() as given:
         health = Workers(tmp_path, timeout_s=0.3).health()
-        assert time.monotonic() - began < 2
+        assert given.s < 2
     assert health.status is Status.FAIL
     assert found(health)["worker", "3"] is Status.FAIL
     output = next(c.output for c in health.checks if c.component_id == "3")
@@ -75,11 +80,11 @@ def test_a_worker_that_is_there_and_silent_fails_the_view_in_bounded_time(tmp_pa
 
 
 def test_no_worker_at_all_is_a_failure_and_fewer_than_expected_a_warning(tmp_path: Path) -> None:
-    assert Workers(tmp_path).health().status is Status.FAIL
-    assert Workers(tmp_path / "not-there-yet").health().status is Status.FAIL
+    assert patient(tmp_path).health().status is Status.FAIL
+    assert patient(tmp_path / "not-there-yet").health().status is Status.FAIL
     with peers.listening(tmp_path / "8.sock", saying("pass")):
-        assert Workers(tmp_path).health().status is Status.PASS
-        health = Workers(tmp_path, expected=2).health()
+        assert patient(tmp_path).health().status is Status.PASS
+        health = patient(tmp_path, expected=2).health()
     assert health.status is Status.WARN
     assert health.checks[0].output == "1 of 2 workers are there"
 
@@ -87,7 +92,7 @@ def test_no_worker_at_all_is_a_failure_and_fewer_than_expected_a_warning(tmp_pat
 def test_a_socket_that_has_been_replaced_meanwhile_is_left_alone(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(tmp_path / "7.sock"))
-    (found,) = Workers(tmp_path)._sockets()
+    (found,) = patient(tmp_path)._sockets()
     pid, path, inode = found
     refused = Reading(address="", took_s=0, problem=Problem.REFUSED)
     _remove(Worker(pid=pid, path=path, inode=inode + 1, reading=refused))
@@ -101,7 +106,7 @@ def test_other_files_are_none_of_its_business(tmp_path: Path, name: str) -> None
     (tmp_path / "5.sock").write_text("a file")
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(tmp_path / name))
-    assert Workers(tmp_path).read() == ()
+    assert patient(tmp_path).read() == ()
     assert (tmp_path / name).exists()
     assert (tmp_path / "5.sock").exists()
 
@@ -110,7 +115,7 @@ def test_a_worker_that_talks_nonsense_warns_and_is_not_removed(tmp_path: Path) -
     html = peers.saying(peers.answer(200, "<html>"))
     garbage = peers.saying(b"\0\1\2\r\n")
     with peers.listening(tmp_path / "1.sock", html), peers.listening(tmp_path / "2.sock", garbage):
-        health = Workers(tmp_path).health()
+        health = patient(tmp_path).health()
     told = found(health)
     assert (told["worker", "1"], told["worker", "2"]) == (Status.WARN, Status.FAIL)
     assert health.status is Status.FAIL
@@ -123,7 +128,7 @@ def test_groups_are_asked_for_and_an_unknown_one_is_unknown(tmp_path: Path) -> N
     manager.report("database", "fail", "lost")
     with serve_worker(manager, tmp_path) as endpoint:
         assert endpoint.failures == ()
-        workers = Workers(tmp_path)
+        workers = patient(tmp_path)
         assert workers.health().status is Status.FAIL
         live = workers.health("live")
         assert live.status is Status.PASS
@@ -142,7 +147,7 @@ def test_a_hundred_probes_a_second_are_not_a_hundred_questions(tmp_path: Path) -
         saying("pass")(connection)
 
     with peers.listening(tmp_path / "8.sock", script):
-        workers = Workers(tmp_path, fresh_s=30)
+        workers = patient(tmp_path, fresh_s=30)
         for _ in range(50):
             workers.health()
         assert len(asked) == 1
@@ -151,7 +156,7 @@ def test_a_hundred_probes_a_second_are_not_a_hundred_questions(tmp_path: Path) -
 
 
 def test_groups_that_are_made_up_do_not_fill_the_memory(tmp_path: Path) -> None:
-    workers = Workers(tmp_path)
+    workers = patient(tmp_path)
     for number in range(100):
         assert workers.health(f"made-up-{number}").status is Status.FAIL
     assert len(workers._last) <= 16
@@ -184,7 +189,7 @@ def test_an_expired_item_stays_expired_through_the_view(tmp_path: Path) -> None:
     now[0] += 11
     manager.passed("bus")
     with serve_worker(manager, tmp_path):
-        health = Workers(tmp_path).health()
+        health = patient(tmp_path).health()
     database = next(c for c in health.checks if c.name == "database")
     assert (database.status, database.expired) == (Status.WARN, True)
     assert database.last_status is Status.FAIL
@@ -228,7 +233,7 @@ def test_the_command_gathers_until_it_is_told_to_stop(tmp_path: Path) -> None:
             until(lambda: view(whole), lambda r: r.status is Status.PASS)
         until(lambda: view(whole), lambda r: r.status is Status.FAIL)
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
     assert not Path(whole.path or "").exists()
     assert (tmp_path / "log").read_text() == f"listening on unix://{whole.path}\n"
 
@@ -237,7 +242,7 @@ def test_the_command_says_why_it_cannot_gather(tmp_path: Path) -> None:
     with peers.listening(None, saying("pass")) as taken:
         uri = f"tcp://127.0.0.1:{peers.port_of(taken)}"
         arguments = [sys.executable, "-m", "yaffle_health", "gather", str(tmp_path), "--uri", uri]
-        ran = subprocess.run(arguments, capture_output=True, text=True, timeout=30, check=False)
+        ran = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
     assert (ran.returncode, ran.stdout) == (64, "")
     assert uri in ran.stderr
     assert "Traceback" not in ran.stderr

@@ -78,6 +78,6 @@ def test_without_prometheus_client_the_error_says_what_to_install() -> None:
         "except ImportError as error: print(error)\n"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
     assert "pip install 'yaffle-health[prometheus]'" in ran.stdout

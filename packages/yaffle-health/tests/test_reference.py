@@ -96,7 +96,7 @@ def test_a_request_of_the_page_gets_the_pages_answer(
     place: Path, request_line: str, status: int
 ) -> None:
     with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(5)
+        client.settimeout(60)
         client.connect(str(place))
         client.sendall(f"{request_line}\r\nHost: x\r\n\r\n".encode())
         assert int(client.recv(65536).split()[1]) == status

@@ -23,7 +23,7 @@ def service_manager(place: str) -> Iterator[Callable[[], list[str]]]:
     """The other end of NOTIFY_SOCKET: gives the lines of the next datagram."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind("\0" + place[1:] if place.startswith("@") else place)
-        listener.settimeout(10)
+        listener.settimeout(60)
         yield lambda: listener.recv(4096).decode().split("\n")
 
 

@@ -382,7 +382,7 @@ def test_eight_threads_write_while_two_read() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
     assert not any(thread.is_alive() for thread in threads)
     assert not problems
     assert shown(manager.seen()) == shown(forgetful(manager).health())
@@ -395,7 +395,7 @@ def test_a_reading_that_finds_nothing_new_takes_no_lock() -> None:
     with manager._lock:
         thread = threading.Thread(target=lambda: told.append(manager.seen()))
         thread.start()
-        thread.join(10)
+        thread.join(60)
     assert told == [first]
 
 
@@ -447,11 +447,12 @@ def test_the_date_goes_on_where_nothing_is_new() -> None:
     manager.passed("db")
     responder = Responder(manager.health, Options())
     dates = set()
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while len(dates) < 2:
         assert time.monotonic() < end, "the date stands still"
         before = int(time.time())
         reply = responder.reply(b"GET /health HTTP/1.1\r\n\r\n")
         assert reply is not None
         dates.add(reply.data.split(b"\r\n")[1])
-        assert date(before).encode() in reply.data or date(int(time.time())).encode() in reply.data
+        seconds = range(before, int(time.time()) + 1)
+        assert any(date(second).encode() in reply.data for second in seconds)

@@ -111,17 +111,17 @@ def test_while_another_thread_holds_the_lock_the_handler_does_not_wait() -> None
     def hold() -> None:
         with manager._lock:
             held.set()
-            release.wait(20)
+            release.wait(120)
 
     holder = threading.Thread(target=hold)
     holder.start()
-    held.wait(20)
+    held.wait(60)
     signal.signal(signal.SIGALRM, signal.default_int_handler)
-    signal.setitimer(signal.ITIMER_REAL, 10)
+    signal.setitimer(signal.ITIMER_REAL, 60)
     hup()
     signal.setitimer(signal.ITIMER_REAL, 0)
     release.set()
-    holder.join(20)
+    holder.join(60)
 
 
 def test_what_was_awaited_is_awaited_again() -> None:
@@ -147,7 +147,7 @@ def test_off_the_main_thread_it_says_so() -> None:
 
     thread = threading.Thread(target=elsewhere)
     thread.start()
-    thread.join(20)
+    thread.join(60)
     assert "main thread" in str(errors[0])
 
 
@@ -163,7 +163,7 @@ def test_beside_a_loops_own_handler() -> None:
         reset_on_sighup(manager)
         manager.passed("db")
         hup()
-        await asyncio.wait_for(told.wait(), 20)
+        await asyncio.wait_for(told.wait(), 60)
         assert words(manager) == []
 
     asyncio.run(main())

@@ -80,12 +80,12 @@ def port(manager: Manager) -> Iterator[int]:
 
 
 def test_in_a_real_server_and_by_the_rules_of_pep_3333(port: int, manager: Manager) -> None:
-    reading = read(Target(host="127.0.0.1", port=port), timeout_s=5)
+    reading = read(Target(host="127.0.0.1", port=port), timeout_s=30)
     assert (reading.status, reading.http_status) == (Status.FAIL, 503)
     assert reading.health is not None
     assert reading.health.checks[0].output == "lost"
     manager.passed("database")
-    assert read(Target(host="127.0.0.1", port=port), timeout_s=5).status is Status.PASS
+    assert read(Target(host="127.0.0.1", port=port), timeout_s=30).status is Status.PASS
 
 
 @pytest.mark.parametrize(
