@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import time
@@ -17,17 +16,12 @@ import httpx
 import pytest
 from tests.packaging.places import PACKAGING
 from tests.packaging.serving import Serving, until, yaffle
+from tests.servers.process import free_port
 
 SAMPLE = PACKAGING / "haproxy/haproxy.cfg"
 HOST = "yaffle.example.org"
 TOKEN = "0123456789abcdef0123456789abcdef"
 pytestmark = pytest.mark.skipif(shutil.which("haproxy") is None, reason="there is no haproxy")
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def certificate(folder: Path) -> Path:
@@ -88,7 +82,7 @@ class Balanced:
             base_url=f"https://127.0.0.1:{self.port}",
             verify=context,
             headers={"Host": HOST, "Authorization": f"Bearer {TOKEN}"},
-            timeout=20,
+            timeout=60,
             trust_env=False,
         )
 
@@ -153,6 +147,7 @@ def test_one_of_two_dies_and_requests_go_on(postgres_url: str, tmp_path: Path) -
         assert set(seen) == {200}
 
         # It comes back (elsewhere than before it could not be found), the other stops in order.
+        until(lambda: up(world) == 1)
         world.servers[0].env["YAFFLE_SERVER__LISTEN"] = world.servers[0].url.removeprefix("http://")
         world.servers[0].start()
         until(lambda: up(world) == 2)

@@ -58,7 +58,7 @@ class MariaDB(Process):
         """Run statements as root; return the rows of the last one."""
         conn = pymysql.connect(
             host="127.0.0.1", port=self.port, user="root", database=database,
-            autocommit=True, connect_timeout=5,
+            autocommit=True, connect_timeout=30,
         )  # fmt: skip
         try:
             with conn.cursor() as cursor:

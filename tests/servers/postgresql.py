@@ -64,7 +64,7 @@ class PostgreSQL(Process):
         rows: list[tuple[object, ...]] = []
         with psycopg.connect(
             host="127.0.0.1", port=self.port, user="postgres", dbname=database,
-            autocommit=True, connect_timeout=5,
+            autocommit=True, connect_timeout=30,
         ) as conn:  # fmt: skip
             for statement in statements:
                 cursor = conn.execute(statement)  # type: ignore[call-overload]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import pwd
 import shutil
@@ -15,16 +16,41 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
+from tests.waiting import wait_for
 
-START_S = 60.0
-STOP_S = 30.0
+START_S = 120.0
+STOP_S = 60.0
+
+
+# Below those that the kernel gives to whoever connects: it would give one away before its server has
+# come to listen. Outside those of Yaffle's nodes, of fleets (30000) and of labs (10000), too. Processes
+# that test side by side begin elsewhere, and none gives one out twice.
+_FREE = range(3_000, 10_000)
+_BEGIN = os.getpid() * 1009 % len(_FREE)
+_PORTS = itertools.cycle([*_FREE[_BEGIN:], *_FREE[:_BEGIN]])
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on now."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
+    """Return a port that nobody listens on now, and that nobody is given soon."""
+    for port in _PORTS:
+        with (
+            contextlib.suppress(OSError),
+            socket.socket() as sock,
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams,
+        ):
+            sock.bind(("127.0.0.1", port))
+            datagrams.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError
+
+
+def stands_still(pid: int) -> bool:
+    """Whether each thread of a process is stopped, or gone: a busy machine takes its time for that."""
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        with contextlib.suppress(OSError):
+            if (task / "stat").read_text().rpartition(")")[2].split()[0] not in "TtZX":
+                return False
+    return True
 
 
 class StillThere(AssertionError):
@@ -109,8 +135,15 @@ class Process:
         self.start()
 
     def freeze(self) -> None:
-        """Let it hang: connections stay open and nothing answers."""
-        self._signal(signal.SIGSTOP)
+        """Let it hang: connections stay open and nothing answers; it stands still when this returns."""
+
+        def all_stand_still() -> bool:
+            # Again: one may have made a child before it stood still itself.
+            self._signal(signal.SIGSTOP)
+            main = psutil.Process(self.pid)
+            return all(stands_still(p.pid) for p in (main, *main.children(recursive=True)))
+
+        wait_for(all_stand_still)
 
     def thaw(self) -> None:
         """Let it go on."""

@@ -157,7 +157,7 @@ class RabbitMQ(Process):
         tool = SERVER.with_name("rabbitmqctl")
         done = subprocess.run(
             self.as_owner(["env", "-i", *told, str(tool), "-q", *command]),
-            capture_output=True, text=True, timeout=60, check=False,
+            capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout

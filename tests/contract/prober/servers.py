@@ -12,6 +12,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.servers.process import free_port
+
+__all__ = ["free_port"]
 Behaviour = Callable[[socket.socket], None]
 
 
@@ -186,13 +189,6 @@ class Backlog:
     def __exit__(self, *_: object) -> None:
         for sock in [*self._fillers, self._listener]:
             sock.close()
-
-
-def free_port() -> int:
-    """A port where nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        port: int = sock.getsockname()[1]
-        return port
 
 
 def certificate(folder: Path, name: str, san: str, *, expired: bool = False) -> Path:
