@@ -261,7 +261,7 @@ class Lab:
         return Trouble(self.plan.host_data(host) / "fail", operation, only)
 
     def slow(self, host: str, operation: str, seconds: float, only: str = "") -> Trouble:
-        """Let an operation of a host take long, as `fail`."""
+        """Let an operation of a host take so long, as `fail`; `end()` lets go of what waits."""
         return Trouble(self.plan.host_data(host) / "slow", operation, only, f"{seconds:g}")
 
     def repair(self) -> None:

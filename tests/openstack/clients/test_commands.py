@@ -35,8 +35,8 @@ from importlib.metadata import entry_points
 for found in entry_points(group="openstack.clustering.v1"):
     print(found.name.removeprefix("cluster_").replace("_", " "))
 """
-SLOW_S: Final = 4.0
-"""So long Nova takes for a server that is cancelled meanwhile."""
+SLOW_S: Final = 600.0
+"""So long Nova would take for a server that is cancelled meanwhile; it is let go of afterwards."""
 
 
 @pytest.fixture
@@ -70,7 +70,11 @@ def test_every_command_does_what_it_says(shell: Shell, cloud: Cloud) -> None:
 
 def test_no_command_is_left_out() -> None:
     done = subprocess.run(
-        [environment.provide(), "-c", WORDS], capture_output=True, text=True, timeout=60, check=True
+        [environment.provide(), "-c", WORDS],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=True,
     )
     commands = set(done.stdout.splitlines())
     assert len(commands) == 60

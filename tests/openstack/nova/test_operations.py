@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 
 import pytest
-from tests.openstack.nova.world import CALL_S, World, new_id
+from tests.openstack.nova.world import CALL_S, PATIENCE_S, World, new_id
 
 from yaffle.model.operations import Operation, ProgressState
 
@@ -186,13 +186,15 @@ def test_what_is_busy_is_asked_again_until_it_is_not(world: World) -> None:
     async def scene() -> None:
         target = await world.made()
         server = target.physical_id
-        with lab.slow(world.cloud.show(server).host, "power_off", 2.0, server):
+        profile, ident = world.profile(), new_id()
+        with lab.slow(world.cloud.show(server).host, "power_off", PATIENCE_S, server):
             world.cloud.act(server, "os-stop")
-            op = Operation(kind="PAUSE", target=target)
-            said = await world.profile().submit(op, operation_id=new_id(), deadline_s=CALL_S)
-            assert said.state is ProgressState.RUNNING
-            assert "something else is being done" in said.detail
-            done = await world.do("START", target)
+            for kind, name in (("PAUSE", new_id()), ("START", ident)):
+                op = Operation(kind=kind, target=target)
+                said = await profile.submit(op, operation_id=name, deadline_s=CALL_S)
+                assert said.state is ProgressState.RUNNING
+                assert "something else is being done" in said.detail
+        done = await world.do("START", target, profile=profile, operation_id=ident)
         assert done.state is DONE, done.detail
         assert (await world.read(target)).up is True
 

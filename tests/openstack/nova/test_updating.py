@@ -11,11 +11,13 @@ from dataclasses import replace
 from tests.openstack.nova.world import CALL_S, CLOCK, PATIENCE_S, World, new_id
 
 from yaffle.model.ids import OperationId
-from yaffle.model.operations import Operation, Progress, ProgressState, Target
+from yaffle.model.operations import Operation, Progress, ProgressState, Reading, Target
 
 DONE, FAILED, RUNNING = ProgressState.DONE, ProgressState.FAILED, ProgressState.RUNNING
 PUBLIC = "os-flavor-access:is_public"
 SMALL: Mapping[str, object] = {"flavor": "lab.small"}
+HELD_BY = {"RESIZE": "finish_migration", "VERIFY_RESIZE": "confirm_migration"}
+"""Nova's words for a server that is resized, and what its host does meanwhile."""
 
 
 def with_new(world: World, target: Target, **more: object) -> Target:
@@ -59,10 +61,17 @@ def test_another_flavor_is_asked_for_and_confirmed_and_never_looks_like_a_failur
 ) -> None:
     async def scene() -> None:
         target = await world.made()
+        server, lab, seen = target.physical_id, world.cloud.lab, list[Reading]()
+        # Each of the two lasts until it has been seen, however slowly that is.
+        held = {
+            word: [lab.slow(host, operation, PATIENCE_S, server) for host in lab.hosts]
+            for word, operation in HELD_BY.items()
+        }
         going = asyncio.create_task(updated(world, target, **SMALL))
-        seen = []
         while not going.done():
             seen.append(await world.read(target))
+            for trouble in held.pop(seen[-1].backend_status, ()):
+                trouble.end()
             await CLOCK.sleep(0.1)
         done = await going
         assert done.state is DONE, done.detail

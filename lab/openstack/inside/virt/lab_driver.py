@@ -6,7 +6,7 @@ guests.json         the guests; Nova's own fake forgets them when nova-compute i
 crowd.json          guests that come (`here`) and go (`gone`) all at once, untold; then removed
 ctl/<server>        `off`, `on`, `pause` or `gone`: done to the guest behind Nova's back, then removed
 fail/<op>           while it is there, the operation raises
-slow/<op>           while it is there, the operation first takes as many seconds as it says
+slow/<op>           while it is there, the operation waits first, for as many seconds as it says at most
 fail|slow/<op>.<id> the same for one server, or for all servers of one project
 """
 
@@ -185,9 +185,10 @@ class LabDriver(Hypervisor):
             draft.replace(self._guests)
 
     def put(self, uuid: str, state: int) -> None:
-        """Put a guest into a power state, if it is here."""
-        if uuid in self.instances:
-            self.instances[uuid].state = state
+        """Put a guest into a power state, if it is here: it may be deleted at any moment."""
+        guest = self.instances.get(uuid)
+        if guest is not None:
+            guest.state = state
 
     def _watch(self) -> None:
         while True:
@@ -230,15 +231,28 @@ class LabDriver(Hypervisor):
         if operation == "spawn":
             time.sleep(float(server.metadata.get(SLOWLY, 0)))
         for lever in self._levers("slow", operation, server):
-            time.sleep(float(lever.read_text() or 0))
+            self._wait(lever)
         if any(self._levers("fail", operation, server)):
             raise Forced(operation=operation)
+
+    def _wait(self, lever: Path) -> None:
+        """Take as long as a lever says, or until somebody takes it away."""
+        began_s = time.monotonic()
+        while (left_s := began_s + _seconds(lever) - time.monotonic()) > 0:
+            time.sleep(min(WATCH_S, left_s))
 
     def _levers(self, kind: str, operation: str, server: Any) -> Iterator[Path]:
         for name in (operation, f"{operation}.{server.uuid}", f"{operation}.{server.project_id}"):
             lever = self._folder / kind / name
             if lever.exists():
                 yield lever
+
+
+def _seconds(lever: Path) -> float:
+    try:
+        return float(lever.read_text() or 0)
+    except FileNotFoundError:
+        return 0.0
 
 
 for _name in OPERATIONS:
