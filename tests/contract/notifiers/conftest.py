@@ -19,6 +19,6 @@ def certificate(tmp_path: Path) -> tuple[Path, Path]:
     what = f"req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -out {cert}"
     whose = f"-subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout {key}"
     subprocess.run(
-        [openssl, *what.split(), *whose.split()], check=True, capture_output=True, timeout=20
+        [openssl, *what.split(), *whose.split()], check=True, capture_output=True, timeout=60
     )
     return cert, key

@@ -64,7 +64,7 @@ class Receiver:
 
     def hang(self, handler: BaseHTTPRequestHandler, seen: Seen) -> None:
         """Take the request and say nothing until the test is over."""
-        self.over.wait(20)
+        self.over.wait(60)
 
     def flood(self, handler: BaseHTTPRequestHandler, seen: Seen) -> None:
         """Answer with a body that has no end."""
@@ -129,4 +129,4 @@ def receiver(
         state.over.set()
         server.shutdown()
         server.server_close()
-        thread.join(5)
+        thread.join(60)

@@ -27,7 +27,7 @@ def driver(tmp_path: Path, deny: tuple[str, ...] | None = None, **settings: obje
 
 def send(of: LifecycleHookNotifier, body: dict[str, object]) -> tuple[Delivery, str]:
     message = Message(id="m-1", topic="node.termination", at_us=START_US, body=body, attempt=1)
-    return asyncio.run(of.send(message, deadline_s=5))
+    return asyncio.run(of.send(message, deadline_s=60))
 
 
 def test_the_receiver_is_told_the_token(tmp_path: Path) -> None:

@@ -100,13 +100,16 @@ def _handler(state: Mistral) -> type[BaseHTTPRequestHandler]:
                 self._say(200, found)
 
         def _misbehaves(self) -> bool:
-            if state.manner == HANGING:
-                state.goes_on.wait(60)
-            if state.manner == AWAY:
+            # Whoever came while it hung is let go of unheard, also once it is well again.
+            manner = state.manner
+            if manner == HANGING:
+                state.goes_on.wait(120)
+                self.close_connection = True
+            if manner == AWAY:
                 self._say(503, {"message": "back soon"})
-            if state.manner == GATEWAY:
+            if manner == GATEWAY:
                 self._say(404, {"message": "nothing is routed there"})
-            return state.manner in {AWAY, GATEWAY, HANGING}
+            return manner in {AWAY, GATEWAY, HANGING}
 
         def _say(self, status: int, body: object) -> None:
             data = json.dumps(body).encode()

@@ -54,19 +54,19 @@ class Side:
             )
         )
 
-    def submit(self, name: str = "heal", deadline_s: float = 2, **params: object) -> Progress:
+    def submit(self, name: str = "heal", deadline_s: float = 60, **params: object) -> Progress:
         return asyncio.run(
             self.driver().submit(
                 name, params, NODE, operation_id=OP, timeout_s=60, deadline_s=deadline_s
             )
         )
 
-    def poll(self, deadline_s: float = 2) -> Progress:
+    def poll(self, deadline_s: float = 60) -> Progress:
         return asyncio.run(self.driver().poll("heal", NODE, operation_id=OP, deadline_s=deadline_s))
 
 
 def side(tmp_path: Path, there: Receiver, *, poll: bool = False, **settings: object) -> Side:
-    endpoint = {"url": f"{there.url}/run", "secret": SECRET, "timeout": 0.5, **settings}
+    endpoint = {"url": f"{there.url}/run", "secret": SECRET, "timeout": 30, **settings}
     if poll:
         endpoint["poll_url"] = there.url + "/jobs/{operation_id}"
     return Side(tmp_path, endpoint, SetClock())
@@ -224,7 +224,7 @@ def test_silence_is_failure_only_after_the_workflows_own_timeout(tmp_path: Path)
 def test_a_slow_drip_ends_at_the_deadline(tmp_path: Path) -> None:
     with receiver() as there:
         there.manners = [there.drip]
-        progress = side(tmp_path, there).submit()
+        progress = side(tmp_path, there, timeout=0.5).submit()
     assert progress == Progress(state=RUNNING, detail="no whole answer within 0.5 s")
 
 
@@ -258,7 +258,7 @@ def test_an_engine_killed_inside_the_post_leaves_a_record_for_its_successor(
             [sys.executable, "-c", textwrap.dedent(ENGINE), str(tmp_path), f"{there.url}/run"],
             cwd=Path(__file__).parents[3],
         )
-        assert process.wait(30) == -9
+        assert process.wait(60) == -9
         assert [engine.poll().state, engine.poll().state] == [RUNNING, DONE]
     bodies = {seen.body for seen in there.seen if seen.method == "POST"}
     assert len(bodies) == 1
