@@ -7,15 +7,15 @@ it. Twice at once would send each message twice, and out of order.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import exists, insert, or_, select, update
+from sqlalchemy import BigInteger, bindparam, exists, insert, or_, select, update
 
 from yaffle.store import leases
 from yaffle.store.tables import duties, engines
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import Connection
 
     from yaffle.model.ids import EngineId, Epoch
 
@@ -35,10 +35,19 @@ class Holder(StrEnum):
     NOBODYS = "nobodys"
 
 
+# Built once: to build one anew costs more than to carry it out.
+_IS_FREE: Final = or_(
+    duties.c.lease_us < bindparam("now", type_=BigInteger),
+    ~exists().where(engines.c.id == duties.c.owner, engines.c.stopped_us.is_(None)),
+)
+_HOLDER: Final = select(_IS_FREE.label("free"), duties.c.owner, duties.c.epoch).where(
+    duties.c.name == bindparam("duty")
+)
+
+
 def holder(conn: Connection, me: EngineId, epoch: Epoch, duty: Duty) -> Holder:
     """Say whose a duty is, by the database's clock."""
-    free = select(_is_free(leases.now(conn)).label("free"), duties.c.owner, duties.c.epoch)
-    row = conn.execute(free.where(duties.c.name == duty.value)).one_or_none()
+    row = conn.execute(_HOLDER, {"duty": duty.value, "now": leases.now(conn)}).one_or_none()
     if row is None or row.free:
         return Holder.NOBODYS
     return Holder.OURS if (row.owner, row.epoch) == (me, epoch) else Holder.ELSEWHERE
@@ -50,16 +59,8 @@ def take(conn: Connection, me: EngineId, epoch: Epoch, duty: Duty, *, lease_s: f
         return False
     now_us = leases.now(conn)
     mine = {"owner": me, "epoch": epoch, "lease_us": now_us + int(lease_s * 1_000_000)}
-    known = select(duties.c.name).where(duties.c.name == duty.value)
-    if conn.execute(known).one_or_none() is None:
+    if conn.execute(_HOLDER, {"duty": duty.value, "now": now_us}).one_or_none() is None:
         conn.execute(insert(duties).values(name=duty.value, **mine))
         return True
-    taken = conn.execute(
-        update(duties).where(duties.c.name == duty.value, _is_free(now_us)).values(**mine)
-    )
-    return taken.rowcount == 1
-
-
-def _is_free(now_us: int) -> ColumnElement[bool]:
-    runs = exists().where(engines.c.id == duties.c.owner, engines.c.stopped_us.is_(None))
-    return or_(duties.c.lease_us < now_us, ~runs)
+    free = update(duties).where(duties.c.name == duty.value, _IS_FREE)
+    return conn.execute(free.values(**mine), {"now": now_us}).rowcount == 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import and_, exists, func, insert, or_, select, update
+from sqlalchemy import BigInteger, and_, bindparam, exists, func, insert, or_, select, update
 
 from yaffle.errors import StaleEpoch
 from yaffle.model.ids import ClusterId, EngineId, Epoch
@@ -20,7 +20,7 @@ from yaffle.store import blindness, leases
 from yaffle.store.tables import clusters, engines, nodes, watches
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import BindParameter, ColumnElement, Connection
 
 NOBODY: Final = EngineId("")
 LATE_SHARE: Final = 0.5
@@ -59,12 +59,7 @@ def overview(conn: Connection, *, lease_s: float) -> Overview:
     """Return every cluster with its holder; members are counted only where there is a choice."""
     now_us = leases.now(conn)
     lease_us = int(lease_s * 1_000_000)
-    running = {
-        EngineId(row.id): int(row.seen_us)
-        for row in conn.execute(
-            select(engines.c.id, engines.c.seen_us).where(engines.c.stopped_us.is_(None))
-        )
-    }
+    running = {EngineId(row.id): int(row.seen_us) for row in conn.execute(_RUNNING)}
     live = frozenset(e for e, seen_us in running.items() if seen_us > now_us - lease_us)
     late_us = now_us - int(lease_us * LATE_SHARE)
     sizes = _sizes(conn) if len(live) > 1 else {}
@@ -87,6 +82,8 @@ def overview(conn: Connection, *, lease_s: float) -> Overview:
     )
 
 
+# Built once: to build one anew costs more than to carry it out.
+_RUNNING: Final = select(engines.c.id, engines.c.seen_us).where(engines.c.stopped_us.is_(None))
 _ALL: Final = (
     select(clusters.c.id, watches.c.owner, watches.c.epoch, watches.c.lease_us)
     .join_from(clusters, watches, watches.c.cluster_id == clusters.c.id, isouter=True)
@@ -103,18 +100,24 @@ def _sizes(conn: Connection) -> Mapping[str, int]:
     return {row[0]: row[1] for row in conn.execute(_SIZES)}
 
 
-def _is_free(now_us: int) -> ColumnElement[bool]:
+def _is_free(now_us: int | BindParameter[int]) -> ColumnElement[bool]:
     holds = exists().where(engines.c.id == watches.c.owner, engines.c.stopped_us.is_(None))
     return or_(watches.c.lease_us < now_us, ~holds)
 
 
+_NEW: Final = (
+    select(clusters.c.id).where(clusters.c.id.not_in(select(watches.c.cluster_id))).limit(1)
+)
+_FREE: Final = (
+    select(watches.c.cluster_id).where(_is_free(bindparam("now", type_=BigInteger))).limit(1)
+)
+
+
 def any_free(conn: Connection) -> bool:
     """Whether some cluster is watched by nobody: it is new, was given up, or its lease is over."""
-    new = select(clusters.c.id).where(clusters.c.id.not_in(select(watches.c.cluster_id)))
-    if conn.execute(new.limit(1)).first() is not None:
+    if conn.execute(_NEW).first() is not None:
         return True
-    free = select(watches.c.cluster_id).where(_is_free(leases.now(conn)))
-    return conn.execute(free.limit(1)).first() is not None
+    return conn.execute(_FREE, {"now": leases.now(conn)}).first() is not None
 
 
 def take(

@@ -31,6 +31,57 @@ _HOLDS: Final = select(watches.c.cluster_id).where(
     watches.c.epoch == bindparam("mine"),
     watches.c.lease_us > bindparam("now", type_=BigInteger),
 )
+_HELD: Final = select(watches.c.cluster_id).where(
+    watches.c.owner == bindparam("me"),
+    watches.c.epoch == bindparam("mine"),
+    watches.c.lease_us > bindparam("now", type_=BigInteger),
+)
+_AHEAD: Final = (
+    select(engines.c.id)
+    .where(engines.c.stopped_us.is_(None), engines.c.seen_us > bindparam("now", type_=BigInteger))
+    .limit(1)
+)
+_ALIVE: Final = select(
+    exists().where(
+        engines.c.id == bindparam("me"),
+        engines.c.epoch == bindparam("mine"),
+        engines.c.stopped_us.is_(None),
+        engines.c.seen_us > bindparam("since", type_=BigInteger),
+    )
+)
+_SEEN: Final = (
+    update(engines)
+    .where(
+        engines.c.id == bindparam("me"),
+        engines.c.epoch == bindparam("mine"),
+        engines.c.stopped_us.is_(None),
+        engines.c.seen_us > bindparam("since", type_=BigInteger),
+    )
+    .values(seen_us=bindparam("now", type_=BigInteger))
+)
+_KEEP_ACTIONS: Final = (
+    update(actions)
+    .where(
+        actions.c.owner == bindparam("me"),
+        actions.c.epoch == bindparam("mine"),
+        actions.c.status == "RUNNING",
+    )
+    .values(lease_us=bindparam("until", type_=BigInteger))
+)
+_KEEP_WATCHES: Final = (
+    update(watches)
+    .where(
+        watches.c.owner == bindparam("me"),
+        watches.c.epoch == bindparam("mine"),
+        watches.c.cluster_id.not_in(bindparam("stuck", expanding=True)),
+    )
+    .values(lease_us=bindparam("until", type_=BigInteger))
+)
+_KEEP_DUTIES: Final = (
+    update(duties)
+    .where(duties.c.owner == bindparam("me"), duties.c.epoch == bindparam("mine"))
+    .values(lease_us=bindparam("until", type_=BigInteger))
+)
 
 
 def now(conn: Connection) -> int:
@@ -46,11 +97,7 @@ def holds_watch(conn: Connection, me: EngineId, epoch: Epoch, cluster_id: Cluste
 
 def held(conn: Connection, me: EngineId, epoch: Epoch) -> frozenset[ClusterId]:
     """Return the clusters that `me` watches under `epoch` now, by the database's clock."""
-    rows = conn.execute(
-        select(watches.c.cluster_id).where(
-            watches.c.owner == me, watches.c.epoch == epoch, watches.c.lease_us > now(conn)
-        )
-    )
+    rows = conn.execute(_HELD, {"me": me, "mine": epoch, "now": now(conn)})
     return frozenset(ClusterId(ident) for ident in rows.scalars())
 
 
@@ -63,8 +110,7 @@ def pull_in(conn: Connection, *, lease_s: float) -> bool:
     holder believes to have; the living renew within it. Returns whether the clock went back.
     """
     now_us = now(conn)
-    ahead = select(engines.c.id).where(engines.c.stopped_us.is_(None), engines.c.seen_us > now_us)
-    if conn.execute(ahead.limit(1)).first() is None:
+    if conn.execute(_AHEAD, {"now": now_us}).first() is None:
         return False
     until_us = now_us + int(lease_s * 1_000_000)
     conn.execute(
@@ -120,13 +166,8 @@ def register(conn: Connection, me: EngineId, *, host: str, pid: int, alone: bool
 
 def alive(conn: Connection, me: EngineId, epoch: Epoch, *, lease_s: float) -> bool:
     """Whether the engine's lease is good, by the database's clock: a thawed one finds it is not."""
-    good = exists().where(
-        engines.c.id == me,
-        engines.c.epoch == epoch,
-        engines.c.stopped_us.is_(None),
-        engines.c.seen_us > now(conn) - int(lease_s * 1_000_000),
-    )
-    return bool(conn.execute(select(good)).scalar_one())
+    since = now(conn) - int(lease_s * 1_000_000)
+    return bool(conn.execute(_ALIVE, {"me": me, "mine": epoch, "since": since}).scalar_one())
 
 
 def renew(
@@ -144,32 +185,14 @@ def renew(
     pull_in(conn, lease_s=lease_s)
     lease_us = int(lease_s * 1_000_000)
     now_us = now(conn)
-    kept = conn.execute(
-        update(engines)
-        .where(
-            engines.c.id == me,
-            engines.c.epoch == epoch,
-            engines.c.stopped_us.is_(None),
-            engines.c.seen_us > now_us - lease_us,
-        )
-        .values(seen_us=now_us)
-    ).rowcount
-    if kept != 1:
+    mine = {"me": me, "mine": epoch}
+    seen = {**mine, "now": now_us, "since": now_us - lease_us}
+    if conn.execute(_SEEN, seen).rowcount != 1:
         return False
-    until = now_us + lease_us
-    conn.execute(
-        update(actions)
-        .where(actions.c.owner == me, actions.c.epoch == epoch, actions.c.status == "RUNNING")
-        .values(lease_us=until)
-    )
-    conn.execute(
-        update(watches)
-        .where(watches.c.owner == me, watches.c.epoch == epoch, watches.c.cluster_id.not_in(stuck))
-        .values(lease_us=until)
-    )
-    conn.execute(
-        update(duties).where(duties.c.owner == me, duties.c.epoch == epoch).values(lease_us=until)
-    )
+    mine["until"] = now_us + lease_us
+    conn.execute(_KEEP_ACTIONS, mine)
+    conn.execute(_KEEP_WATCHES, {**mine, "stuck": tuple(stuck)})
+    conn.execute(_KEEP_DUTIES, mine)
     return True
 
 

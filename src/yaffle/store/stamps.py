@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select
 
 from yaffle.model.ids import ClusterId
 from yaffle.store.actions import ACTIVE, UNFINISHED
@@ -51,6 +51,8 @@ _PARTS = (
     (_JOBS, actions.c.cluster_id),
     (_POLICIES, bindings.c.cluster_id),
 )
+_CLUSTER = _CLUSTERS.where(clusters.c.id == bindparam("cluster"))
+_PARTS_OF_ONE = tuple(query.where(column == bindparam("cluster")) for query, column in _PARTS)
 
 
 def all_clusters(conn: Connection) -> Mapping[ClusterId, Stamp]:
@@ -73,11 +75,12 @@ def of_holds(conn: Connection) -> Stamp:
 
 def of_cluster(conn: Connection, cluster_id: ClusterId) -> Stamp:
     """Return the stamp of one cluster; empty when it is gone."""
-    mine = conn.execute(_CLUSTERS.where(clusters.c.id == cluster_id)).one_or_none()
+    asked = {"cluster": cluster_id}
+    mine = conn.execute(_CLUSTER, asked).one_or_none()
     if mine is None:
         return ()
     numbers: list[object] = list(mine[1:])
-    for kind, (query, column) in enumerate(_PARTS):
-        for row in conn.execute(query.where(column == cluster_id)):
+    for kind, query in enumerate(_PARTS_OF_ONE):
+        for row in conn.execute(query, asked):
             numbers.extend((kind, *row[1:]))
     return tuple(numbers)
