@@ -13,7 +13,8 @@ from tests.functional.cli.support import POLICY, Server, living, profile_documen
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with the cluster `web` of two nodes under the policy `care`."""
     mark = f"shop-{uuid.uuid4().hex}"
-    server = Server(tmp_path_factory.mktemp("shop") / "state")
+    # It is never killed, so nobody waits for its lease; one that runs out would be news of its own.
+    server = Server(tmp_path_factory.mktemp("shop") / "state", env={"YAFFLE_ENGINE__LEASE": "120"})
     with swept(mark):
         server.start()
         try:

@@ -10,11 +10,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from tests.waiting import wait_for
 
@@ -43,7 +44,7 @@ class Done:
         return json.loads(self.out)
 
 
-def run(*words: str, env: Mapping[str, str] | None = None, given: str = "", s: float = 60) -> Done:
+def run(*words: str, env: Mapping[str, str] | None = None, given: str = "", s: float = 120) -> Done:
     """Run a command to its end."""
     done = subprocess.run(
         [*YAFFLE, *words],
@@ -100,7 +101,7 @@ class Running:
     def text(self) -> str:
         return "\n".join(self.lines)
 
-    def line(self, part: str, *, within_s: float = 45.0) -> str:
+    def line(self, part: str, *, within_s: float = 60.0) -> str:
         """Wait for a line with `part` in it."""
 
         def look() -> str | None:
@@ -113,10 +114,10 @@ class Running:
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
 
-    def end(self, *, within_s: float = 45.0) -> int:
+    def end(self, *, within_s: float = 60.0) -> int:
         """Wait for the end and return the code."""
         code = self.process.wait(within_s)
-        self._reader.join(10)
+        self._reader.join(60)
         # Shown with a test that fails, whatever it fails of.
         print(self.text)
         assert self.process.stdout is not None
@@ -149,7 +150,7 @@ class Server:
             assert running.process.poll() is None, running.text
             return self.pid_in_card() == running.process.pid
 
-        wait_for(card, within_s=60)
+        wait_for(card, within_s=120)
 
     def pid_in_card(self) -> int | None:
         try:
@@ -191,6 +192,27 @@ def living(mark: str) -> dict[int, str]:
     return found
 
 
+def pages(mark: str) -> dict[str, tuple[int, int]]:
+    """Return port and pid of each living page, by its name, as its process was told."""
+    found = {}
+    for pid in living(mark):
+        with suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            if len(words) > 3 and words[-2].isdecimal():
+                found[words[-3]] = (int(words[-2]), pid)
+    return found
+
+
+def serving(mark: str) -> set[int]:
+    """Return the pids of the pages that answer: one that has but started may still fail to listen."""
+    found = set()
+    for port, pid in pages(mark).values():
+        with suppress(httpx.HTTPError):
+            said = httpx.get(f"http://127.0.0.1:{port}/health", timeout=10).headers.get("X-Pid")
+            found |= {pid} if said == str(pid) else set()
+    return found
+
+
 @contextmanager
 def swept(mark: str) -> Iterator[None]:
     """Kill whatever carries `mark` once the test is over."""
@@ -224,6 +246,30 @@ def profile_document(mark: str) -> str:
     )
 
 
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(9999)"
+
+
+def stubborn_document(mark: str) -> str:
+    """Return a profile of processes that go when they are killed, which nobody does but `let_go`."""
+    document = json.loads(profile_document(mark))
+    command = [sys.executable, "-I", "-S", "-c", STUBBORN]
+    document["properties"] |= {"command": command, "stop_timeout": 600}
+    return json.dumps(document)
+
+
+def deaf(mark: str) -> bool:
+    """Whether all of them have come to the line that makes them stubborn."""
+    bit = 1 << (signal.SIGTERM - 1)
+    found = [Path(f"/proc/{pid}/status").read_text() for pid in living(mark)]
+    return all(int(text.partition("SigIgn:")[2].split()[0], 16) & bit for text in found)
+
+
+def let_go(mark: str) -> None:
+    """Kill those that are asked to go and do not; they carry `mark`."""
+    for pid in living(mark):
+        os.kill(pid, signal.SIGKILL)
+
+
 POLICY = """\
 type: senlin.policy.health
 version: "1.3"
@@ -238,7 +284,7 @@ properties:
   recovery:
     fencing: [COMPUTE]
     actions:
-      - {name: RECREATE, timeout: 20}
+      - {name: RECREATE, timeout: 120}
     limits: {max_unhealthy: 2, max_in_flight: 2}
     retry: {attempts: 5, backoff: 3, max_backoff: 30, stable_after: 30}
 """

@@ -10,26 +10,37 @@ from collections.abc import Iterator
 from itertools import count
 
 import pytest
-from tests.functional.cli.support import Running, Server, profile_document, swept, wait_for
+from tests.functional.cli.support import (
+    Running,
+    Server,
+    deaf,
+    let_go,
+    profile_document,
+    stubborn_document,
+    swept,
+    wait_for,
+)
 
 from yaffle.cli.client import Api
 from yaffle.cli.clustering import Clustering
 from yaffle.cli.wire import Wire
 
-STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(999)"
+
+@pytest.fixture(scope="module")
+def plain(shop: Server) -> Iterator[str]:
+    """A profile of its own, named as the mark that its processes carry."""
+    mark = f"plain-{uuid.uuid4().hex}"
+    with swept(mark):
+        shop.ok("profile", "create", mark, "-", given=profile_document(mark))
+        yield mark
 
 
 @pytest.fixture(scope="module")
 def slow(shop: Server) -> Iterator[str]:
-    """A profile whose nodes take 3 s to go, as they have to be killed at last."""
+    """A profile whose nodes go when the test lets them."""
     mark = f"slow-{uuid.uuid4().hex}"
-    document = json.loads(profile_document(mark))
-    document["properties"] |= {
-        "command": [document["properties"]["command"][0], "-I", "-S", "-c", STUBBORN],
-        "stop_timeout": 3,
-    }
     with swept(mark):
-        shop.ok("profile", "create", mark, "-", given=json.dumps(document))
+        shop.ok("profile", "create", mark, "-", given=stubborn_document(mark))
         yield mark
 
 
@@ -47,6 +58,7 @@ def test_without_waiting_the_action_is_named_and_can_be_followed(shop: Server, s
         r"cluster later is being deleted; follow it: yaffle (action wait \w+)\n", said
     )
     assert found, said
+    let_go(slow)
     waited = shop.ok(*found[1].split())
     assert re.search(r"action \w+: \d of 2 parts done", waited.err), waited
     assert shop.cli("cluster", "show", "later").code == 3
@@ -54,11 +66,13 @@ def test_without_waiting_the_action_is_named_and_can_be_followed(shop: Server, s
 
 def test_ctrl_c_ends_the_waiting_and_says_how_to_follow(shop: Server, slow: str) -> None:
     shop.ok("cluster", "create", "long", "--profile", slow, "--size", "1")
+    wait_for(lambda: deaf(slow))
     env = {"YAFFLE_STATE_DIR": str(shop.state_dir)}
     deleting = Running("cluster", "delete", "long", env=env)
     deleting.line("0 of 1 parts done")
     deleting.signal(signal.SIGINT)
     assert deleting.end() == 130
+    let_go(slow)
     found = re.search(
         r"cluster long: it goes on without you, see `yaffle (action wait \w+)`", deleting.text
     )
@@ -67,8 +81,8 @@ def test_ctrl_c_ends_the_waiting_and_says_how_to_follow(shop: Server, slow: str)
     assert "CLUSTER_DELETE succeeded" in shop.ok(*found[1].split()).out
 
 
-def test_actions_are_listed_shown_and_their_ends_are_final(shop: Server, slow: str) -> None:
-    shop.ok("cluster", "create", "told", "--profile", slow, "--size", "1")
+def test_actions_are_listed_shown_and_their_ends_are_final(shop: Server, plain: str) -> None:
+    shop.ok("cluster", "create", "told", "--profile", plain, "--size", "1")
     text = shop.ok("action", "list", "--cluster", "told").out
     assert "CLUSTER_CREATE" in text
     assert "NODE_CREATE" in text
@@ -86,9 +100,9 @@ def test_actions_are_listed_shown_and_their_ends_are_final(shop: Server, slow: s
     shop.ok("cluster", "delete", "told")
 
 
-def test_a_cancelled_action_is_a_failure_for_whoever_waits(shop: Server, slow: str) -> None:
+def test_a_cancelled_action_is_a_failure_for_whoever_waits(shop: Server, plain: str) -> None:
     # Without an engine that may heal, a recovery waits, and can be taken back.
-    shop.ok("cluster", "create", "back", "--profile", slow, "--size", "1")
+    shop.ok("cluster", "create", "back", "--profile", plain, "--size", "1")
     shop.ok("stop", "--all", "--reason", "to have time to cancel", "--for", "5m")
     try:
         words = ("node", "recover", "back-1", "--operation", "REBOOT", "--no-wait", "--json")
@@ -102,9 +116,9 @@ def test_a_cancelled_action_is_a_failure_for_whoever_waits(shop: Server, slow: s
     shop.ok("cluster", "delete", "back")
 
 
-def test_events_are_listed_shown_and_followed(shop: Server, slow: str) -> None:
+def test_events_are_listed_shown_and_followed(shop: Server, plain: str) -> None:
     env = {"YAFFLE_STATE_DIR": str(shop.state_dir)}
-    shop.ok("cluster", "create", "news", "--profile", slow, "--size", "0")
+    shop.ok("cluster", "create", "news", "--profile", plain, "--size", "0")
     following = Running("event", "follow", "--json", env=env)
     # It tells what comes after it has looked for the first time, which nobody sees.
     changes = (

@@ -13,9 +13,12 @@ from tests.functional.cli.support import (
     POLICY,
     Running,
     Server,
+    deaf,
+    let_go,
     living,
     profile_document,
     run_here,
+    stubborn_document,
     swept,
     wait_for,
 )
@@ -204,14 +207,15 @@ def test_a_node_that_cannot_be_built_is_a_failure_with_its_reason(shop: Server) 
 def test_waiting_has_a_bound_and_says_that_the_work_goes_on(shop: Server) -> None:
     mark = f"late-{uuid.uuid4().hex}"
     with swept(mark):
-        shop.ok("profile", "create", mark, "-", given=profile_document(mark))
-        words = ("cluster", "create", "late", "--profile", mark, "--size", "8")
-        done = shop.cli(*words, "--timeout", "1ms")
+        shop.ok("profile", "create", mark, "-", given=stubborn_document(mark))
+        shop.ok("cluster", "create", "late", "--profile", mark, "--size", "2")
+        wait_for(lambda: deaf(mark))
+        done = shop.cli("cluster", "delete", "late", "--timeout", "1ms")
         later = re.search(r"it goes on, see `yaffle (action wait \w+)`", done.err)
         assert later, done
         assert done.code == 1
-        assert shop.ok(*later[1].split()).out.endswith("CLUSTER_CREATE succeeded\n")
-        shop.ok("cluster", "delete", "late")
+        let_go(mark)
+        assert shop.ok(*later[1].split()).out.endswith("CLUSTER_DELETE succeeded\n")
         assert living(mark) == {}
 
 

@@ -16,7 +16,8 @@ def marked(shop: Server) -> str:
     shop.ok("stop", "--all", "--reason", "a test of holds")
     shop.ok("node", "mark", "unhealthy", "web-1", "--reason", "a test of holds")
     try:
-        wait_for(lambda: "stopped" in shop.ok("why", "web-1").out)
+        # Not what is so, which is told at once: what was decided.
+        wait_for(lambda: "stopped" in shop.ok("decision", "list", "--node", "web-1").out)
     finally:
         shop.ok("node", "mark", "healthy", "web-1")
         shop.ok("stop", "--lift")
@@ -37,7 +38,7 @@ def test_a_row_that_was_changed_ends_the_check_with_1(shop: Server, marked: str)
     seq = shop.ok("decision", "list", "--node", marked, "--json").json["last"]
 
     def change(reason: str) -> None:
-        with sqlite3.connect(shop.state_dir / "yaffle.db", timeout=20) as conn:
+        with sqlite3.connect(shop.state_dir / "yaffle.db", timeout=60) as conn:
             conn.execute("update decisions set reason = ? where seq = ?", (reason, seq))
 
     change("storm")

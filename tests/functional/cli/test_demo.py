@@ -21,6 +21,29 @@ MARK = "WOODPECKER_DEMO="
 FRAME = re.compile(r"yaffle demo, server http")
 
 
+HOLDS = """
+import os, pathlib, sys, time
+
+def held(pid, number, real=os.kill):
+    while sys._getframe(1).f_code.co_name == "fail_one" and not pathlib.Path(GO).exists():
+        time.sleep(0.05)
+    real(pid, number)
+
+GO = os.environ.get("DEMO_GO")
+if GO:
+    os.kill = held
+"""
+"""Imported by each Python of a demo: its story kills no node until there is a file."""
+
+
+def held(folder: Path) -> tuple[Running, Path]:
+    """Return a demo that waits before it kills a node, and the file that lets it go on."""
+    (folder / "sitecustomize.py").write_text(HOLDS)
+    path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
+    env = {"PYTHONPATH": path, "DEMO_GO": str(folder / "go")}
+    return Running("demo", "--once", env=env), folder / "go"
+
+
 def folder_of(line: str) -> Path:
     return Path(line.rpartition(" in ")[2])
 
@@ -47,22 +70,24 @@ def test_once_tells_the_story_of_a_real_healing_and_leaves_nothing() -> None:
     assert clean(folder_of(lines[0]))
 
 
-def test_once_fails_and_still_cleans_up_when_nobody_heals() -> None:
-    demo = Running("demo", "--once")
+def test_once_fails_and_still_cleans_up_when_nobody_heals(tmp_path: Path) -> None:
+    demo, go = held(tmp_path)
     folder = folder_of(demo.line("starting a server"))
-    demo.line("kill -9")
+    demo.line("web-3: healthy")
     for pid in living(MARK + folder.name):
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
         if b"serve" in command.split(b"\0"):
             os.kill(pid, signal.SIGKILL)
+    go.touch()
+    demo.line("kill -9")
     assert demo.end() == 1
     assert "FAILED: server http" in demo.text
     assert "came back" not in demo.text
     assert clean(folder)
 
 
-def test_once_can_be_interrupted() -> None:
-    demo = Running("demo", "--once")
+def test_once_can_be_interrupted(tmp_path: Path) -> None:
+    demo, _ = held(tmp_path)
     folder = folder_of(demo.line("starting a server"))
     demo.line("web-1: healthy")
     demo.signal(signal.SIGTERM)
@@ -70,8 +95,8 @@ def test_once_can_be_interrupted() -> None:
     assert clean(folder)
 
 
-def test_killed_with_9_its_guard_removes_everything() -> None:
-    demo = Running("demo", "--once")
+def test_killed_with_9_its_guard_removes_everything(tmp_path: Path) -> None:
+    demo, _ = held(tmp_path)
     folder = folder_of(demo.line("starting a server"))
     demo.line("web-1: healthy")
     demo.signal(signal.SIGKILL)
@@ -98,7 +123,7 @@ def test_without_a_terminal_it_prints_lines_and_goes_on_until_a_signal(tmp_path:
     frozen = int(demo.line("kill -STOP").split()[2])
     os.kill(frozen, signal.SIGSTOP)
     demo.line("web-3    INCIDENT recovered")
-    assert frozen not in living(MARK + folder.name)
+    wait_for(lambda: frozen not in living(MARK + folder.name))
     demo.signal(signal.SIGINT)
     assert demo.end() == 0
     assert "nothing is left" in demo.text
@@ -121,15 +146,15 @@ def test_on_a_terminal_it_draws_and_ctrl_c_removes_everything() -> None:
                 seen.extend(os.read(terminal, 65536))
 
     try:
-        read_until("verified: process", 60)
+        read_until("verified: process", 120)
         text = plain(seen)
         folder = Path(re.search(r"/\S*yaffle-demo-\w+", text)[0])  # type: ignore[index]
-        assert len(FRAME.findall(text)) > 5
+        assert len(FRAME.findall(text)) > 1, "it draws again and again"
         for heading in ("NODE", "PID", "HEALTH", "DOING", "in another terminal", "kill -STOP"):
             assert heading in text
         assert "recovered" in text
         os.write(terminal, b"\x03")
-        read_until("nothing is left", 45)
+        read_until("nothing is left", 120)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
         pid = 0
         wait_for(lambda: clean(folder))
@@ -165,7 +190,7 @@ def test_a_closed_terminal_ends_it_though_make_swallows_the_hangup(flags: tuple[
         argv = [sys.executable, "-c", MAKE_LIKE, *YAFFLE_ARGV, *flags]
         os.execve(sys.executable, argv, {**environment(), "TERM": "xterm-256color"})
     seen = bytearray()
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     try:
         while "web-1: healthy" not in plain(seen):
             assert time.monotonic() < end, plain(seen)
@@ -175,7 +200,7 @@ def test_a_closed_terminal_ends_it_though_make_swallows_the_hangup(flags: tuple[
         os.close(terminal)
     folder = Path(re.search(r"/\S*yaffle-demo-\w+", plain(seen))[0])  # type: ignore[index]
     try:
-        wait_for(lambda: clean(folder), within_s=45)
+        wait_for(lambda: clean(folder), within_s=120)
         os.waitpid(pid, 0)
         pid = 0
     finally:

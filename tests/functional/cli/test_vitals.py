@@ -24,7 +24,7 @@ from yaffle_health.reader import read as read_from
 
 
 def read(place: str) -> Reading:
-    return read_from(target(place), timeout_s=5)
+    return read_from(target(place), timeout_s=30)
 
 
 def checks(reading: Reading) -> dict[str, Status]:
@@ -53,7 +53,7 @@ def test_a_server_says_how_it_is_on_a_socket_of_its_own(tmp_path: Path, place: s
         assert checks(reading).keys() >= {"engine", "event_loop", "prober"}
         assert reading.health.service.description == "yaffle-serve"
         with urllib.request.urlopen(
-            f"{address_of(server)}/health?format=ietf", timeout=10
+            f"{address_of(server)}/health?format=ietf", timeout=60
         ) as answer:
             body = json.load(answer)
             assert answer.headers["Content-Type"] == "application/health+json"
@@ -82,7 +82,7 @@ def test_an_address_that_is_taken_is_told_and_ends_nothing(tmp_path: Path) -> No
         try:
             line = server.running.line("no health endpoint")
             assert str(port) in line
-            with urllib.request.urlopen(f"{address_of(server)}/health", timeout=10) as answer:
+            with urllib.request.urlopen(f"{address_of(server)}/health", timeout=60) as answer:
                 assert answer.status == 200
         finally:
             server.stop()
@@ -93,7 +93,7 @@ def test_a_loop_that_hangs_is_seen_from_outside(place: str) -> None:
     hung, seen = threading.Event(), threading.Event()
 
     def outside() -> None:
-        hung.wait(10)
+        hung.wait(60)
         wait_for(lambda: checks(read(place)).get("event_loop") is Status.FAIL)
         seen.set()
 
@@ -105,9 +105,10 @@ def test_a_loop_that_hangs_is_seen_from_outside(place: str) -> None:
             while checks(read(place)) != {"event_loop": Status.PASS}:
                 await asyncio.sleep(0.01)
             hung.set()
-            assert seen.wait(20), "nobody saw it"
-            await asyncio.sleep(0.35)
-            assert checks(read(place))["event_loop"] is not Status.FAIL
+            assert seen.wait(60), "nobody saw it"
+            async with asyncio.timeout(60):
+                while checks(read(place))["event_loop"] is Status.FAIL:
+                    await asyncio.sleep(0.05)
             keeping.cancel()
 
     watcher = threading.Thread(target=outside)
