@@ -79,7 +79,7 @@ class Bmc:
             stderr=subprocess.DEVNULL,
             cwd=self.folder,
         )
-        end_s = time.monotonic() + 20
+        end_s = time.monotonic() + 120
         while "is on" not in self.ask("chassis", "power", "status"):
             assert process.poll() is None, "ipmi_sim ended"
             assert time.monotonic() < end_s, "ipmi_sim does not answer"
@@ -106,7 +106,7 @@ class Bmc:
             ],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=120,
             check=False,
         )
         return done.stdout
@@ -125,4 +125,4 @@ class Bmc:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
