@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.servers.process import free_port
+from tests.waiting import wait_for
 
 __all__ = ["free_port"]
 Behaviour = Callable[[socket.socket], None]
@@ -122,12 +123,23 @@ def closes(sock: socket.socket) -> None:
     read_request(sock)
 
 
+def unread(sock: socket.socket) -> int:
+    """Return how many bytes wait for whoever is at the other end, as the kernel tells."""
+    ends = f":{sock.getpeername()[1]:04X}", f":{sock.getsockname()[1]:04X}"
+    for line in Path("/proc/net/tcp").read_text().splitlines():
+        _, local, remote, _, queues, *_ = line.split()
+        if local.endswith(ends[0]) and remote.endswith(ends[1]):
+            return int(queues.partition(":")[2], 16)
+    return 0
+
+
 def resets(first: bytes = b"") -> Behaviour:
     def behave(sock: socket.socket) -> None:
         read_request(sock)
         if first:
             sock.sendall(first)
-            time.sleep(0.1)  # the first bytes must be read before the reset destroys them
+            # The first bytes must be read before the reset destroys them.
+            wait_for(lambda: unread(sock) == 0, every_s=0.01)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     return behave
@@ -212,4 +224,4 @@ def certificate(folder: Path, name: str, san: str, *, expired: bool = False) -> 
 
 
 def _openssl(*args: str) -> None:
-    subprocess.run(["openssl", *args], check=True, capture_output=True, timeout=30)
+    subprocess.run(["openssl", *args], check=True, capture_output=True, timeout=60)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import psutil
 import pytest
+from tests.chaos.diary import state_of
 from tests.contract.prober import servers
 from tests.contract.prober.live import LiveProber, until, url_options
 from tests.contract.prober.servers import Server, answer, says
@@ -27,8 +28,13 @@ from yaffle.prober.client import ProberClient
 
 @pytest.fixture
 def prober() -> Iterator[LiveProber]:
-    with LiveProber(ping_s=0.2) as live:
+    with LiveProber() as live:
         yield live
+
+
+def told(prober: LiveProber, word: str) -> bool:
+    """Whether it was told why, beside that the machine has held the prober up."""
+    return any(word in why for why in list(prober.blind))
 
 
 def failures(prober: LiveProber) -> list[str]:
@@ -49,8 +55,7 @@ def test_killed_prober_comes_back_with_its_schedules(prober: LiveProber) -> None
         prober.unschedule("gone")
         pid = prober.stats.pid
         os.kill(pid, signal.SIGKILL)
-        until(lambda: prober.blind != [])
-        assert "died" in prober.blind[0]
+        until(lambda: told(prober, "died"))
         seen_x = len(prober.seen("x"))
         until(lambda: prober.stats.up and prober.stats.pid != pid)
         before = {node: len(prober.seen(node)) for node in nodes}
@@ -60,14 +65,13 @@ def test_killed_prober_comes_back_with_its_schedules(prober: LiveProber) -> None
         assert failures(prober) == []
 
 
-def test_stopped_prober_is_replaced(prober: LiveProber) -> None:
-    with Server(says(answer())) as server:
+def test_stopped_prober_is_replaced() -> None:
+    with LiveProber(ping_s=0.2) as prober, Server(says(answer())) as server:
         prober.schedule("w", {"n": server.url}, interval_s=0.2)
         until(lambda: prober.seen("n") != [])
         pid = prober.stats.pid
         os.kill(pid, signal.SIGSTOP)
-        until(lambda: prober.blind != [])
-        assert "pings" in prober.blind[0]
+        until(lambda: told(prober, "pings"))
         until(lambda: prober.stats.up and prober.stats.pid != pid)
         assert not psutil.pid_exists(pid)
         seen = len(prober.seen("n"))
@@ -82,8 +86,8 @@ def test_probe_while_away_says_so(prober: LiveProber) -> None:
             [sys.executable, "-c", f"import os,time; time.sleep(0.3); os.kill({pid}, 9)"]
         )
         with pytest.raises(ProberUnavailable):
-            prober.probe(server.url, timeout_s=8)
-        killer.wait(10)
+            prober.probe(server.url)
+        killer.wait(60)
 
 
 def freezing(prober: LiveProber, frozen_s: float, answer_after_s: float) -> servers.Behaviour:
@@ -107,19 +111,29 @@ def test_long_freeze_makes_everything_in_flight_unknown() -> None:
             Server(freezing(prober, 0.9, 0.0)) as server,
             Server(servers.silent) as other,
         ):
-            # The other would fail after the thaw, if its timeout were believed.
-            results = prober.probe_all([other.url, server.url], timeout_s=0.6)
-            assert [one.code for one in results] == ["X-LATE", "X-LATE"]
-        until(lambda: prober.blind != [])
-        assert "late" in prober.blind[0]
+
+            def both() -> list[str]:
+                results = prober.probe_once([other.url, server.url], timeout_s=0.6)
+                return [one.code for one in results]
+
+            # The other would fail after the thaw, if its timeout were believed. The freeze itself may
+            # come too late on a busy machine, when both have failed: not always.
+            until(lambda: both() == ["X-LATE", "X-LATE"])
+        until(lambda: told(prober, "late"))
         assert prober.stats.restarts == 0
         until(lambda: prober.stats.lag_s_max > 0.5)
 
 
 def test_short_freeze_is_given_back_to_timeouts() -> None:
     with LiveProber() as prober, Server(freezing(prober, 0.35, 0.25)) as server:
-        assert prober.probe(server.url, timeout_s=0.4).code == "L7-OK"
-        assert prober.blind == []
+
+        def asked() -> tuple[str, bool]:
+            before = len(prober.blind)
+            (result,) = prober.probe_once([server.url], timeout_s=0.4)
+            return result.code, len(prober.blind) > before
+
+        # Never in time, if nothing were given back; on a busy machine the answer may be later still.
+        until(lambda: asked() == ("L7-OK", False))
 
 
 def test_rounds_missed_in_a_freeze_are_not_made_up_for() -> None:
@@ -177,9 +191,9 @@ def test_prober_ends_with_its_engine() -> None:
     assert child.stdout is not None
     pid = int(child.stdout.readline())
     child.kill()
-    child.wait(10)
+    child.wait(60)
     child.stdout.close()
-    until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie", 5)
+    until(lambda: state_of(pid) in "ZX")
 
 
 def test_prober_that_cannot_start_is_told_and_tried_again(
@@ -199,5 +213,5 @@ def test_prober_that_cannot_start_is_told_and_tried_again(
                 await client.probe([], url_options(), deadline_s=1)
             running.cancel()
 
-    asyncio.run(asyncio.wait_for(main(), 10))
+    asyncio.run(asyncio.wait_for(main(), 60))
     assert "cannot be started" in blind[0]
