@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 
 from lab.openstack.waiting import until
-from tests.openstack.heat.world import CALL_S, CLOCK, SERVER, WORD, World, group, new_id, spec
+from tests.openstack.heat.world import (
+    CALL_S,
+    CLOCK,
+    PATIENCE_S,
+    SERVER,
+    WORD,
+    World,
+    group,
+    new_id,
+    spec,
+)
 
 from yaffle.model.operations import Operation, ProgressState
 from yaffle.testing.checks.abilities import check_adopting, check_update
@@ -26,7 +36,10 @@ def test_every_promise_also_while_heat_hangs(broken_world: World) -> None:
 
     # Heat takes seconds to load what it needs for the first stack of its life.
     broken_world.stacks("", "POST", {"stack_name": "first", **spec(word=WORD)})
-    asyncio.run(check_profile(broken_world.profile, spec(word=WORD), clock=CLOCK, hang=hang))
+    check = check_profile(
+        broken_world.profile, spec(word=WORD), clock=CLOCK, hang=hang, patience_s=PATIENCE_S
+    )
+    asyncio.run(check)
 
 
 def test_only_the_member_that_failed_is_replaced_and_once(world: World) -> None:
@@ -44,7 +57,7 @@ def test_only_the_member_that_failed_is_replaced_and_once(world: World) -> None:
         assert "web/0" in seen.detail
         # A list of many says the same, and nothing of Heat's words has changed by looking.
         # While Nova itself is at the server it is unclear, so it is asked until it is not.
-        another, until_s = world.target(spec(word=WORD)), CLOCK.monotonic_s() + 30.0
+        another, until_s = world.target(spec(word=WORD)), CLOCK.monotonic_s() + PATIENCE_S
         while (await world.read(target, another)).up is not False:
             assert CLOCK.monotonic_s() < until_s, "one of many is not seen to be down"
             await CLOCK.sleep(0.3)
@@ -54,9 +67,13 @@ def test_only_the_member_that_failed_is_replaced_and_once(world: World) -> None:
         op = Operation(kind="STACK_UPDATE", target=target)
         # An engine that died after it had marked: its successor goes on from there.
         world.stacks(f"/{_own_stack(world, target)}/resources/0", "PATCH", {"mark_unhealthy": True})
-        for _ in range(2):
-            sent = await world.profile().submit(op, operation_id=ident, deadline_s=CALL_S)
-            assert sent.state is RUNNING, sent.detail
+        mine = world.cloud.credentials.project_id
+        with ExitStack() as slow:
+            for host in world.cloud.lab.hosts:
+                slow.enter_context(world.cloud.lab.slow(host, "spawn", PATIENCE_S, mine))
+            for _ in range(2):
+                sent = await world.profile().submit(op, operation_id=ident, deadline_s=CALL_S)
+                assert sent.state is RUNNING, sent.detail
         done = await world.do("STACK_UPDATE", target, operation_id=ident)
         assert done.state is DONE, done.detail
         after = world.members(target)
@@ -100,7 +117,7 @@ def test_a_stack_is_made_once_whoever_asks_and_updated_and_adopted(world: World)
         done = await world.do("CREATE", target, operation_id=ident)
         assert done.state is DONE, done.detail
         alone = lambda: [s["id"] for s in world.stacks()["stacks"]] == [done.physical_id]  # noqa: E731
-        until("the others are gone", alone, 60)
+        until("the others are gone", alone, PATIENCE_S)
         known = replace(
             target, physical_id=done.physical_id or "", attributes=done.attributes or {}
         )
@@ -119,7 +136,7 @@ def test_a_stack_is_made_once_whoever_asks_and_updated_and_adopted(world: World)
 
         stray = world.stacks("", "POST", {"stack_name": "stray", **spec(word=WORD), "tags": "web"})
         found = lambda: world.stacks("?name=stray")["stacks"][0]  # noqa: E731
-        until("stray is there", lambda: found()["stack_status"] == "CREATE_COMPLETE", 60)
+        until("stray is there", lambda: found()["stack_status"] == "CREATE_COMPLETE", PATIENCE_S)
         assert stray["stack"]["id"] == found()["id"]
         one, two = world.target(spec(word=WORD)), world.target(spec(word=WORD))
         await check_adopting(world.profile, "stray", one, two, clock=CLOCK)

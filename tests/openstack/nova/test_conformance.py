@@ -6,12 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tests.openstack.nova.world import CLOCK, SPEC, World
+from tests.openstack.nova.world import CLOCK, PATIENCE_S, SPEC, World
 
 from yaffle.testing.checks.abilities import check_adopting, check_update
 from yaffle.testing.checks.profile import check_profile
-
-PATIENCE_S = 90.0
 
 
 def test_every_promise_also_while_nova_hangs(broken_world: World) -> None:
