@@ -60,7 +60,7 @@ class Cloud:
             return self._keystone(path)
         self.asked.append(path)
         if self.hangs is not None:
-            self.hangs.wait(30)
+            self.hangs.wait(120)
         if self.status:
             return self.status, {"faultstring": "out of order", "faultcode": "Server"}
         if path == "/v2/lbaas/pools":

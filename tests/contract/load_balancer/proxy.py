@@ -23,13 +23,14 @@ HAVE = shutil.which("haproxy") is not None
 # not count as one that failed. Where a test is about slowness, its backend says less.
 HEAD = """global
     maxconn 200
+    stats timeout 60s
     stats socket {socket} mode 600 level admin
     stats socket ipv4@127.0.0.1:{tcp} level operator
 defaults
     mode http
-    timeout connect 1s
-    timeout client 2s
-    timeout server 2s
+    timeout connect 20s
+    timeout client 60s
+    timeout server 60s
     timeout check 15s
     default-server inter 150ms fall 2 rise 1
 frontend stats
@@ -107,7 +108,7 @@ class Proxy:
     def say(self, command: str) -> str:
         """Say something to its socket, and return what it answers."""
         with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(5)
+            sock.settimeout(60)
             sock.connect(str(self.socket))
             sock.sendall(f"{command}\n".encode())
             found = b""
@@ -134,7 +135,7 @@ class Proxy:
 
     def end(self) -> None:
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -161,11 +162,9 @@ def webs(count: int) -> Iterator[Sequence[Web]]:
         yield found
 
 
-def until(
-    condition: Callable[[], object], why: Callable[[], object] = str, within_s: float = 15.0
-) -> None:
+def until(condition: Callable[[], object], why: Callable[[], object] = str) -> None:
     """Wait for something that happens in another process."""
-    wait_for(condition, within_s=within_s, every_s=0.03, why=why)
+    wait_for(condition, every_s=0.03, why=why)
 
 
 def silent_listener() -> socket.socket:

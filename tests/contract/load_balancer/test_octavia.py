@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.contract.load_balancer.octavia import POOL, RECORDED, Cloud, octavia
 from tests.contract.load_balancer.test_haproxy import mode, node
+from tests.given import given_clock
 
 from yaffle.drivers.detectors.load_balancer import LoadBalancerDetector
 from yaffle.engine.clock import SystemClock
@@ -33,14 +34,14 @@ def cloud() -> Iterator[Cloud]:
 
 @pytest.fixture
 def detector(cloud: Cloud, tmp_path: Path) -> LoadBalancerDetector:
-    settings = {"balancers": {"lb": cloud.settings(tmp_path, timeout=20)}}
+    settings = {"balancers": {"lb": cloud.settings(tmp_path, timeout=60)}}
     return LoadBalancerDetector(
         DriverContext(clock=SystemClock(), state_dir=tmp_path, settings=settings)
     )
 
 
 def look(
-    detector: LoadBalancerDetector, pool: str = "web", deadline_s: float = 20
+    detector: LoadBalancerDetector, pool: str = "web", deadline_s: float = 60
 ) -> Sequence[Observation]:
     return asyncio.run(detector.check(NODES, mode(pool), deadline_s=deadline_s))
 
@@ -134,7 +135,8 @@ def test_every_promise_also_while_octavia_hangs(
 
     # The first call of a process imports the SDK.
     look(detector)
-    asyncio.run(check_detector(detector, NODES[:2], mode(), clock=SystemClock(), hang=hang))
+    with given_clock() as clock:
+        asyncio.run(check_detector(detector, NODES[:2], mode(), clock=clock, hang=hang))
 
 
 # --- which pool, where the policy names none ---
@@ -144,7 +146,7 @@ HERE = [node("x", node_ip="10.0.0.1"), node("y", node_ip="10.0.0.2"), node("z")]
 
 
 def looked_for(detector: LoadBalancerDetector, nodes: Sequence[Target] = HERE) -> Sequence[str]:
-    found = asyncio.run(detector.check(nodes, mode(""), deadline_s=20))
+    found = asyncio.run(detector.check(nodes, mode(""), deadline_s=60))
     return [f"{one.code}: {one.detail}" for one in found]
 
 
