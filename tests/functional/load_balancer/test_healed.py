@@ -8,16 +8,19 @@ import signal
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from tests.contract.load_balancer.proxy import HAVE, Proxy
-from tests.functional.cli.support import Server, living, profile_document, swept, wait_for
+from tests.functional.cli.support import Server, pages, profile_document, swept, wait_for
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not HAVE, reason="there is no haproxy")
 
+PATIENT = {"YAFFLE_ENGINE__LEASE": "120"}
+"""Of a server that is never killed nobody waits for the lease; one that runs out is another story."""
 POLICY = """\
 type: senlin.policy.health
 version: "1.3"
@@ -31,7 +34,7 @@ properties:
       - {type: LB_STATUS_POLLING, options: {pool: web, balancer: edge}}
   recovery:
     actions:
-      - {name: REBOOT, params: {type: HARD}, timeout: 30}
+      - {name: REBOOT, params: {type: HARD}, timeout: 120}
     limits: {max_unhealthy: 1, max_in_flight: 1}
 """
 
@@ -43,20 +46,24 @@ def listening() -> Iterator[Path]:
         yield Path(folder) / "s"
 
 
-def ports(mark: str) -> dict[str, tuple[int, int]]:
-    """Return port and pid of each node, by its name, as its process was told."""
-    found = {}
-    for pid in living(mark):
-        with suppress(OSError):
-            words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-            if len(words) > 3 and words[-2].isdecimal():
-                found[words[-3]] = (int(words[-2]), pid)
-    return found
-
-
 def pid_of(mark: str, name: str) -> int | None:
     """Return None between two lives."""
-    return ports(mark).get(name, (0, None))[1]
+    return pages(mark).get(name, (0, None))[1]
+
+
+def incidents(server: Server) -> list[dict[str, Any]]:
+    """Return all, the first one first."""
+    found = server.ok("incident", "list", "--json").json["incidents"]
+    return sorted(found, key=lambda one: one["opened_us"])
+
+
+def over(found: list[dict[str, Any]]) -> bool:
+    """Whether the first one was healed and none is left: a node is well before its recovery has ended.
+
+    A page that takes long to start may be found down once more, and well again.
+    """
+    states = [one["state"] for one in found]
+    return states[:1] == ["recovered"] and {*states} <= {"recovered", "already-healthy"}
 
 
 def seen(server: Server, name: str) -> str:
@@ -69,7 +76,8 @@ def test_a_node_that_hangs_is_healed_on_haproxys_word(tmp_path: Path, listening:
     settings.write_text(
         f'[drivers.LB_STATUS_POLLING.balancers.edge]\ntype = "haproxy"\nsocket = "{listening}"\n'
     )
-    server = Server(tmp_path / "state", flags=("--allow-local-process", "--config", str(settings)))
+    flags = ("--allow-local-process", "--config", str(settings))
+    server = Server(tmp_path / "state", flags=flags, env=PATIENT)
     with swept(mark):
         server.start()
         try:
@@ -77,7 +85,7 @@ def test_a_node_that_hangs_is_healed_on_haproxys_word(tmp_path: Path, listening:
             server.ok("policy", "create", "care", "-", given=POLICY)
             body = ("web", "--profile", "page", "--size", "3", "--policy", "care")
             server.ok("cluster", "create", *body)
-            there = wait_for(lambda: (p := ports(mark)) and len(p) == 3 and p)
+            there = wait_for(lambda: (p := pages(mark)) and len(p) == 3 and p)
             sick, *well = sorted(there)
             # Nobody listens where the balancer is to be: nothing is known, and nothing is done.
             missing = "edge/web: No such file or directory"
@@ -88,7 +96,8 @@ def test_a_node_that_hangs_is_healed_on_haproxys_word(tmp_path: Path, listening:
                 f"    server {name} 127.0.0.1:{port} check\n" for name, (port, _) in there.items()
             )
             check = "    option httpchk\n    http-check send meth GET uri /health\n"
-            check += "    timeout check 1s\n"
+            # Twice that long nobody is kept waiting who merely shares a busy machine.
+            check += "    timeout check 4s\n"
             proxy = Proxy(f"backend web\n{check}{lines}", socket_to_listen=listening)
             try:
                 for name in there:
@@ -97,16 +106,13 @@ def test_a_node_that_hangs_is_healed_on_haproxys_word(tmp_path: Path, listening:
                 # It takes connections and answers none: only who asks it for a page finds out.
                 os.kill(before[sick], signal.SIGSTOP)
                 wait_for(lambda: proxy.status("web", sick) == "DOWN")
-                wait_for(lambda: pid_of(mark, sick) not in {None, before[sick]}, within_s=60)
+                wait_for(lambda: pid_of(mark, sick) not in {None, before[sick]})
                 wait_for(lambda: proxy.status("web", sick).startswith("UP"))
-                wait_for(
-                    lambda: not server.ok("incident", "list", "--open", "--json").json["incidents"]
-                )
+                found = wait_until(lambda: incidents(server), over)
                 assert {name: pid_of(mark, name) for name in well} == {n: before[n] for n in well}
-                (incident,) = server.ok("incident", "list", "--json").json["incidents"]
-                assert incident["state"] == "recovered"
-                assert incident["cause"] == "out-of-rotation"
-                story = server.ok("incident", "show", incident["id"]).out
+                assert {one["node"] for one in found} == {sick}
+                assert found[0]["cause"] == "out-of-rotation"
+                story = server.ok("incident", "show", found[0]["id"]).out
                 assert f"edge/web: server {sick} is DOWN, L7TOUT" in story
 
                 # Frozen, it says nothing of anybody, and a node that dies then is left alone.
@@ -125,7 +131,13 @@ def test_a_node_that_hangs_is_healed_on_haproxys_word(tmp_path: Path, listening:
 
 def told(server: Server, result: str) -> float:
     """Return how many lines of the balancer's log came to that."""
-    name = f'yaffle_messages_heard_total{{mode="LB_STATUS_POLLING",result="{result}"}}'
+    return counted(
+        server, f'yaffle_messages_heard_total{{mode="LB_STATUS_POLLING",result="{result}"}}'
+    )
+
+
+def counted(server: Server, name: str) -> float:
+    """Return the sum of the metrics whose line begins so."""
     url = json.loads((server.state_dir / "server.json").read_text())["url"]
     lines = httpx.get(f"{url}/metrics").text.splitlines()
     return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
@@ -140,7 +152,8 @@ def test_what_haproxy_logs_is_known_long_before_the_next_poll(
         f'[drivers.LB_STATUS_POLLING.balancers.edge]\ntype = "haproxy"\n'
         f'socket = "{listening}"\nevents = "{events}"\n'
     )
-    server = Server(tmp_path / "state", flags=("--allow-local-process", "--config", str(settings)))
+    flags = ("--allow-local-process", "--config", str(settings))
+    server = Server(tmp_path / "state", flags=flags, env=PATIENT)
     with swept(mark):
         server.start()
         try:
@@ -150,7 +163,9 @@ def test_what_haproxy_logs_is_known_long_before_the_next_poll(
             server.ok("policy", "create", "care", "-", given=rare)
             body = ("web", "--profile", "page", "--size", "2", "--policy", "care")
             server.ok("cluster", "create", *body)
-            there = wait_for(lambda: (p := ports(mark)) and len(p) == 2 and p)
+            there = wait_for(lambda: (p := pages(mark)) and len(p) == 2 and p)
+            # What is logged before anybody is watched is heard by nobody.
+            wait_for(lambda: events.exists() and counted(server, "yaffle_nodes{") == len(there))
             lines = "".join(
                 f"    server {name} 127.0.0.1:{port} check\n" for name, (port, _) in there.items()
             )
@@ -161,12 +176,12 @@ def test_what_haproxy_logs_is_known_long_before_the_next_poll(
                     wait_for(lambda name=name: seen(server, name) == "healthy")
                 sick, well = sorted(there)
                 os.kill(there[sick][1], signal.SIGKILL)
-                wait_for(lambda: pid_of(mark, sick) not in {None, there[sick][1]}, within_s=30)
-                wait_for(lambda: seen(server, sick) == "healthy", within_s=30)
+                wait_for(lambda: pid_of(mark, sick) not in {None, there[sick][1]})
+                wait_for(lambda: seen(server, sick) == "healthy")
+                (incident,) = wait_until(lambda: incidents(server), over)
                 assert pid_of(mark, well) == there[well][1]
-                (incident,) = server.ok("incident", "list", "--json").json["incidents"]
-                assert (incident["cause"], incident["state"]) == ("out-of-rotation", "recovered")
-                assert told(server, "woke") >= 2
+                assert incident["cause"] == "out-of-rotation"
+                wait_for(lambda: told(server, "woke") >= 2)
                 assert f"edge at {events}" in server.ok("doctor").out
             finally:
                 proxy.end()
