@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import func, select, true, update
+from sqlalchemy import BigInteger, bindparam, func, select, true, update
 
 from yaffle.ports.notifier import Message
 from yaffle.store.tables import outbox
@@ -45,18 +45,21 @@ class Due:
     message: Message
 
 
+# Built once: it is asked all the time, and mostly there is nothing.
+_NOTIFIERS: Final = (
+    select(outbox.c.notifier)
+    .where(
+        outbox.c.state == OutboxState.PENDING,
+        outbox.c.next_us <= bindparam("now", type_=BigInteger),
+    )
+    .distinct()
+    .order_by(outbox.c.notifier)
+)
+
+
 def notifiers(conn: Connection, *, now_us: int) -> Sequence[str]:
     """Return the notifiers for which something is due, by name."""
-    return (
-        conn.execute(
-            select(outbox.c.notifier)
-            .where(outbox.c.state == OutboxState.PENDING, outbox.c.next_us <= now_us)
-            .distinct()
-            .order_by(outbox.c.notifier)
-        )
-        .scalars()
-        .all()
-    )
+    return conn.execute(_NOTIFIERS, {"now": now_us}).scalars().all()
 
 
 def due(
