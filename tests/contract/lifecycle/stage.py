@@ -24,7 +24,7 @@ from yaffle.ports import DriverContext
 
 KIND = "made.up-1.0"
 KEY = ModeKey("0:LIFECYCLE_EVENTS")
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class RealClock:
@@ -215,7 +215,7 @@ class Sender:
 
 @asynccontextmanager
 async def sender(url: str, *exchanges: str, **options: Any) -> AsyncIterator[Sender]:
-    connection = await aio_pika.connect(url, timeout=20, **options)
+    connection = await aio_pika.connect(url, timeout=60, **options)
     async with connection:
         channel = await connection.channel(publisher_confirms=False)
         declared = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -231,7 +232,7 @@ def test_a_storm_is_a_few_batches(rabbitmq: RabbitMQ) -> None:
         ):
             await settled(lifecycle, 1000)
             backend.states.update({f"s{n}": OFF for n in range(1000)})
-            calls = len(backend.calls)
+            calls, began_s = len(backend.calls), time.monotonic()
             for _ in range(3):
                 await nova.send(*(power_off(f"s{n}") for n in range(1000)))
             await until(lambda: lifecycle.counts["woke"] == 3000, "all were heard")
@@ -239,8 +240,10 @@ def test_a_storm_is_a_few_batches(rabbitmq: RabbitMQ) -> None:
                 lambda: all(seen.last(n).code == "ST-DOWN" for n in range(1000)), "all were read"
             )
             assert all(seen.last(n).authoritative for n in range(1000))
+            took_s = time.monotonic() - began_s
             made = backend.calls[calls:]
-            assert len(made) <= 60, f"{len(made)} calls"
+            # As many as there are gathering times in it, however long it takes them to arrive.
+            assert len(made) <= 20 * took_s + 5, f"{len(made)} calls in {took_s:.1f} s"
             assert max(map(len, made)) <= 1000
 
     asyncio.run(main())
