@@ -14,7 +14,7 @@ from lab.openstack.packages import RABBITMQ
 from lab.openstack.plan import Plan
 from lab.openstack.processes import Service
 
-TOOL_S: Final = 60.0
+TOOL_S: Final = 180.0
 # One scheduler that sleeps when it has nothing to do; it spins otherwise.
 _ERLANG: Final = (
     "-kernel inet_dist_use_interface {127,0,0,1} +S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"

@@ -23,7 +23,7 @@ from lab.openstack.waiting import until
 
 ACCOUNT: Final = "postgres"
 """PostgreSQL refuses to be root."""
-START_S: Final = 60.0
+START_S: Final = 180.0
 SETTINGS: Final = {
     "listen_addresses": "",
     # Whoever cuts the power has lost a toy.
@@ -118,7 +118,7 @@ def connected(plan: Plan, database: str) -> psycopg.Connection[tuple[Any, ...]]:
     """Return a connection to one of the lab's databases; each statement stands by itself."""
     return psycopg.connect(
         host=str(socket_folder(plan)), user=DATABASE_USER, dbname=database, autocommit=True,
-        connect_timeout=5,
+        connect_timeout=60,
     )  # fmt: skip
 
 

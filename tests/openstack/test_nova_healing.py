@@ -35,11 +35,11 @@ properties:
     fencing: [COMPUTE]
     evidence: {console_log: true, timeout: 10}
     actions:
-      - {name: START, timeout: 30}
+      - {name: START, timeout: 120}
       - {name: RECREATE, timeout: 120}
     limits: {max_unhealthy: 60%}
 """
-HEAL_S = 150.0
+HEAL_S = 240.0
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tests.functional.cli.support import Running, run, wait_for
 from tests.openstack.cloud import Cloud
 
 LOOK = "4"
-WITHIN_S = 120.0
+WITHIN_S = 240.0
 Sent = tuple[str, str]
 
 

@@ -16,7 +16,7 @@ from tests.openstack.bad_days.record import acts
 from tests.openstack.bad_days.scenes import FIRST, PHASES, Scene, settings
 from tests.openstack.cloud import Cloud
 
-WITHIN_S = 150.0
+WITHIN_S = 240.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,10 +16,10 @@ from typing import Any, Final
 from tests.openstack.clients import environment
 
 Row = Mapping[str, object]
-WITHIN_S: Final = 60.0
-"""Two servers are built within five seconds on a machine that has nothing else to do."""
+WITHIN_S: Final = 180.0
+"""Two servers are built within five seconds on a machine that has nothing else to do; here, much."""
 AGAIN_S: Final = 0.3
-ANSWER_S: Final = 60.0
+ANSWER_S: Final = 180.0
 ACTION: Final = r"accepted by action:? (?P<action>[0-9a-f-]{36})"
 
 

@@ -114,7 +114,7 @@ SIZES: Final = (
     Step(words="expand --count 0 webs", says="Count for scale-out request cannot be 0"),
     ask("expand webs"),
     ended(action="CLUSTER_SCALE_OUT"),
-    Step(words="show webs", shows={"desired_capacity": 2, "status": "ACTIVE"}),
+    Step(words="show webs", shows={"desired_capacity": 2, "status": "ACTIVE"}, until=True),
     ask("policy attach --policy care webs"),
     ended(action="CLUSTER_ATTACH_POLICY"),
     Step(
@@ -130,16 +130,25 @@ SIZES: Final = (
     Step(words="policy delete --force care", code=1, says="still attached to some clusters"),
     ask("policy detach --policy care webs"),
     ended(action="CLUSTER_DETACH_POLICY"),
-    Step(words="policy binding list webs", lists=[]),
+    Step(words="policy binding list webs", lists=[], until=True),
     ask("shrink --count 1 webs"),
     ended(action="CLUSTER_SCALE_IN"),
     ask("resize --adjustment 1 --min-size 1 --max-size 4 webs"),
     ended(action="CLUSTER_RESIZE"),
-    Step(words="show webs", shows={"desired_capacity": 2, "min_size": 1, "max_size": 4}),
+    Step(
+        words="show webs",
+        shows={"desired_capacity": 2, "min_size": 1, "max_size": 4},
+        until=True,
+    ),
     Step(words="resize --capacity 9 --strict webs", says=r"target capacity \(9\) is greater"),
     ask("resize --percentage -50 --min-step 1 webs"),
     ended(action="CLUSTER_RESIZE"),
-    Step(words="members list --full-id webs", lists=[{"status": "ACTIVE"}], keeps={"first": "id"}),
+    Step(
+        words="members list --full-id webs",
+        lists=[{"status": "ACTIVE"}],
+        keeps={"first": "id"},
+        until=True,
+    ),
 )
 NODES: Final = (
     Step(
@@ -178,15 +187,16 @@ NODES: Final = (
     Step(
         words="node list --cluster webs --sort index:desc",
         lists=[{"name": "single", "cluster_id": SHORT, "tainted": True}, {"cluster_id": SHORT}],
+        until=True,
     ),
     ask("members del --nodes single webs"),
     ended(action="CLUSTER_DEL_NODES"),
     ask("members replace --nodes {first}=single webs"),
     ended(action="CLUSTER_REPLACE_NODES"),
-    Step(words="members list webs", lists=[{"name": "single"}]),
+    Step(words="members list webs", lists=[{"name": "single"}], until=True),
     ask("node delete --force {first}"),
     ended(action="NODE_DELETE"),
-    Step(words="node show {first}", code=1, says="Node not found"),
+    Step(words="node show {first}", code=1, says="Node not found", until=True),
 )
 RECEIVERS: Final = (
     Step(
@@ -214,6 +224,7 @@ RECORDS: Final = (
         words="event list --filters 'oid={cluster};action=CLUSTER_CREATE' --full-id",
         lists=[{"status": "start", "obj_type": "CLUSTER"}, {"status": "end", "level": "INFO"}],
         keeps={"event": "id"},
+        until=True,
     ),
     Step(words="event show {event}", shows={"action": "CLUSTER_CREATE", "obj_name": "site"}),
 )

@@ -28,7 +28,7 @@ properties:
       - {name: RECREATE, timeout: 120}
     limits: {max_unhealthy: 100%}
 """
-HEAL_S = 150.0
+HEAL_S = 240.0
 
 
 def test_a_stack_is_healed_by_replacing_what_failed(world: World, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ type: os.nova.server
 version: "1.0"
 properties: {flavor: lab.tiny, image: lab-image, networks: none}
 """
-WITHIN_S = 120.0
+WITHIN_S = 240.0
 LOST, LEFT = "cmp2", "cmp1"
 
 

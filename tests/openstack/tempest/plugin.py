@@ -50,7 +50,7 @@ min_microversion = 1.0
 max_microversion = latest
 delete_with_dependency = true
 health_policy_version = 1.1
-wait_timeout = 90
+wait_timeout = 240
 [oslo_concurrency]
 lock_path = {root}/locks
 """
