@@ -31,7 +31,7 @@ from yaffle.model.ids import NodeId, OperationId
 from yaffle.model.operations import Operation, ProgressState, Target
 from yaffle.ports import DriverContext
 
-CALL_S = 20.0
+CALL_S = 60.0
 SERVICES = ("compute", "orchestration", "workflowv2", "load-balancer")
 TOKENS = (
     "no token",
@@ -134,7 +134,7 @@ def served() -> Iterator[Cloud]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join(60)
 
 
 @pytest.fixture(scope="module")

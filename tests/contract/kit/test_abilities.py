@@ -140,17 +140,17 @@ def test_a_local_process_is_described_and_never_adopted(tmp_path: Path) -> None:
 
     async def story() -> None:
         async with nodes(tmp_path, "a") as (profile, targets):
-            facts = await profile.describe(targets[0], deadline_s=5.0)
+            facts = await profile.describe(targets[0], deadline_s=60.0)
             assert facts["status"] == "running"
             assert facts["node_ip"] == "127.0.0.1"
             assert "time.sleep(600)" in str(facts["command"])
             assert abs(int(str(facts["started_us"])) - CLOCK.now_us()) < 60_000_000
             seen = await profile.inspect(
-                str(facts["pid"]), overrides={}, snapshot=False, deadline_s=5.0
+                str(facts["pid"]), overrides={}, snapshot=False, deadline_s=60.0
             )
             assert seen.state is InspectionState.REFUSED
             assert "no marker" in seen.detail
-        gone = await local(tmp_path).describe(targets[0], deadline_s=5.0)
+        gone = await local(tmp_path).describe(targets[0], deadline_s=60.0)
         assert gone["status"] == "gone"
         assert "pid" not in gone
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+from tests.given import given_clock
+
 from yaffle.drivers.detectors.backend.status import StatusDetector
 from yaffle.drivers.fencers.compute import ComputeFencer
 from yaffle.drivers.notifiers.log import LogNotifier
@@ -42,7 +44,8 @@ def local(folder: Path) -> LocalProcess:
 
 
 def test_local_process(tmp_path: Path) -> None:
-    asyncio.run(check_profile(lambda: local(tmp_path), SLEEP, clock=CLOCK))
+    with given_clock() as clock:
+        asyncio.run(check_profile(lambda: local(tmp_path), SLEEP, clock=clock))
 
 
 @asynccontextmanager
@@ -68,11 +71,11 @@ async def nodes(folder: Path, *names: str) -> AsyncIterator[tuple[LocalProcess, 
 
 async def finish(profile: LocalProcess, kind: str, target: Target) -> None:
     op, ident = Operation(kind=kind, target=target), OperationId(f"{kind}-{target.node_id}")
-    done = await profile.submit(op, operation_id=ident, deadline_s=5)
-    async with asyncio.timeout(30):
+    done = await profile.submit(op, operation_id=ident, deadline_s=60)
+    async with asyncio.timeout(120):
         while done.state is ProgressState.RUNNING:
             await CLOCK.sleep(0.05)
-            done = await profile.poll(op, operation_id=ident, deadline_s=5)
+            done = await profile.poll(op, operation_id=ident, deadline_s=60)
     assert done.state is ProgressState.DONE, done
 
 
@@ -83,9 +86,10 @@ def test_status_detector(tmp_path: Path) -> None:
                 clock=CLOCK, state_dir=tmp_path, profiles={profile.type: profile}
             )
             never = replace(targets[0], node_id=NodeId("never-built"), name="c")
-            seen = await check_detector(
-                StatusDetector(context), [*targets, never], STATUS, clock=CLOCK
-            )
+            with given_clock() as clock:
+                seen = await check_detector(
+                    StatusDetector(context), [*targets, never], STATUS, clock=clock
+                )
             assert [o.code for o in seen] == ["ST-UP", "ST-UP", "ST-GONE"]
 
     asyncio.run(story())
@@ -99,9 +103,10 @@ def test_compute_fencer(tmp_path: Path) -> None:
             )
 
             async def runs() -> bool:
-                return (await local(tmp_path).read(targets, deadline_s=5))[0].up is True
+                return (await local(tmp_path).read(targets, deadline_s=60))[0].up is True
 
-            await check_fencer(ComputeFencer(context), targets[0], runs, clock=CLOCK)
+            with given_clock() as clock:
+                await check_fencer(ComputeFencer(context), targets[0], runs, clock=clock)
             assert not await runs()
 
     asyncio.run(story())
@@ -109,7 +114,8 @@ def test_compute_fencer(tmp_path: Path) -> None:
 
 def test_log_notifier(tmp_path: Path) -> None:
     context = DriverContext(clock=CLOCK, state_dir=tmp_path)
-    asyncio.run(check_notifier(LogNotifier(context), clock=CLOCK))
+    with given_clock() as clock:
+        asyncio.run(check_notifier(LogNotifier(context), clock=clock))
 
 
 @contextmanager
@@ -120,7 +126,7 @@ def receiver() -> Iterator[tuple[str, Event]]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            end = time.monotonic() + 10
+            end = time.monotonic() + 120
             while silent.is_set() and time.monotonic() < end:
                 silent_over.wait(0.05)
             self.send_response(204)
@@ -141,7 +147,7 @@ def receiver() -> Iterator[tuple[str, Event]]:
         silent_over.set()
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join(60)
 
 
 def test_webhook_notifier(tmp_path: Path) -> None:
@@ -156,7 +162,8 @@ def test_webhook_notifier(tmp_path: Path) -> None:
         context = DriverContext(
             clock=CLOCK, state_dir=tmp_path, settings={"url": url, "secret": "0123456789abcdef"}
         )
-        asyncio.run(check_notifier(WebhookNotifier(context), clock=CLOCK, hang=hang))
+        with given_clock() as clock:
+            asyncio.run(check_notifier(WebhookNotifier(context), clock=clock, hang=hang))
 
 
 def test_command_workflow(tmp_path: Path) -> None:
@@ -172,6 +179,7 @@ def test_command_workflow(tmp_path: Path) -> None:
     def runs() -> int:
         return len(done.read_text()) if done.exists() else 0
 
-    asyncio.run(
-        check_workflow(lambda: CommandWorkflow(context), "heal", {}, target, runs, clock=CLOCK)
-    )
+    with given_clock() as clock:
+        asyncio.run(
+            check_workflow(lambda: CommandWorkflow(context), "heal", {}, target, runs, clock=clock)
+        )

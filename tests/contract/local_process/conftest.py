@@ -8,6 +8,14 @@ from pathlib import Path
 import pytest
 from tests.contract.local_process.world import World
 
+from yaffle.drivers.profiles.local_process import phases
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ends at once has time to do so on a busy machine: a node is watched for longer first."""
+    monkeypatch.setattr(phases, "_SETTLE_S", 30.0)
+
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:

@@ -39,7 +39,7 @@ COPY = (
 def diarist(world: World, tmp_path: Path, number: int) -> tuple[Target, Path]:
     diary = tmp_path / f"diary-{number}"
     command = [*PYTHON, COPY, str(diary)]
-    return world.target(number, command=command, port="auto", stop_timeout=5), diary
+    return world.target(number, command=command, port="auto", stop_timeout=60), diary
 
 
 def entries(diary: Path) -> list[str]:
@@ -199,11 +199,11 @@ def race(world: World, op: Operation, name: OperationId) -> None:
 
     async def story() -> ProgressState:
         profile = world.profile()
-        progress = await profile.submit(op, operation_id=name, deadline_s=20)
-        async with asyncio.timeout(20):
+        progress = await profile.submit(op, operation_id=name, deadline_s=60)
+        async with asyncio.timeout(120):
             while progress.state is ProgressState.RUNNING:
                 await asyncio.sleep(0.02)
-                progress = await profile.poll(op, operation_id=name, deadline_s=20)
+                progress = await profile.poll(op, operation_id=name, deadline_s=60)
         return progress.state
 
     state = asyncio.run(story())
@@ -220,7 +220,7 @@ def test_fifty_nodes_at_once_have_fifty_ports(world: World) -> None:
             op = Operation(kind="CREATE", target=world.target(number, port="auto"))
             name = OperationId(f"{world.tag}-op-{number}")
             progress = await profile.submit(op, operation_id=name, deadline_s=60)
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(200):
                 while progress.state is ProgressState.RUNNING:
                     await asyncio.sleep(0.1)
                     progress = await profile.poll(op, operation_id=name, deadline_s=60)

@@ -32,7 +32,7 @@ def test_command_not_found(world: World) -> None:
     assert "not found" in world.read(target).detail
     # A successor gets the same answer, and a repaired node can be made afterwards.
     op = Operation(kind="CREATE", target=target)
-    end = world.clock.monotonic_s() + 5
+    end = world.clock.monotonic_s() + 60
     assert world.worker().poll(op, OperationId("op-1"), end).state is FAILED
     assert world.run("CREATE", world.target(), "op-2").state is DONE
 
@@ -61,6 +61,7 @@ def test_log_file_that_cannot_be_opened(world: World) -> None:
     assert "cannot open the log file /nowhere/node.log" in refused(world, target)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_a_command_that_ends_at_once_is_quoted(world: World) -> None:
     target = world.target(command=["sh", "-c", "echo out of cheese >&2; exit 3"])
     assert "out of cheese" in refused(world, target)
@@ -131,7 +132,7 @@ def test_on_a_full_disk_nothing_is_started_and_fencing_still_works(small_disk: P
         assert "No space left" in refused_.detail
         assert len(world.carriers()) == 1
         result = asyncio.run(
-            world.fencer().fence(target, operation_id=OperationId("fence-1"), deadline_s=10)
+            world.fencer().fence(target, operation_id=OperationId("fence-1"), deadline_s=60)
         )
         assert result.verdict == "confirmed", result
         assert not world.carriers()

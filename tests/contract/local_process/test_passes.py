@@ -25,7 +25,7 @@ class Slow(Procfs):
         self.begun += 1
         number = self.begun
         self.asked.release()
-        assert self.go.acquire(timeout=20)
+        assert self.go.acquire(timeout=60)
         if number <= self.fails:
             raise ProcUnreadable("not now")
         return []
@@ -35,7 +35,7 @@ def waiting(pool: ThreadPoolExecutor, passes: Passes, many: int) -> list:
     """Ask from as many threads, and return once each of them waits for somebody's pass."""
     before = len(passes._changed._waiters)  # type: ignore[attr-defined]
     found = [pool.submit(passes.take) for _ in range(many)]
-    for _ in range(2000):
+    for _ in range(12_000):
         if len(passes._changed._waiters) >= before + many:  # type: ignore[attr-defined]
             return found
         threading.Event().wait(0.005)
@@ -47,14 +47,14 @@ def test_whoever_asks_during_a_pass_gets_the_next_one_and_shares_it() -> None:
     passes = Passes(procfs)
     with ThreadPoolExecutor(8) as pool:
         first = pool.submit(passes.take)
-        assert procfs.asked.acquire(timeout=20)
+        assert procfs.asked.acquire(timeout=60)
         late = waiting(pool, passes, 6)
         procfs.go.release()
-        old = first.result(timeout=20)
-        assert procfs.asked.acquire(timeout=20)
+        old = first.result(timeout=60)
+        assert procfs.asked.acquire(timeout=60)
         assert not any(one.done() for one in late), "a pass that began before they asked"
         procfs.go.release()
-        shared = [one.result(timeout=20) for one in late]
+        shared = [one.result(timeout=60) for one in late]
     assert procfs.begun == 2
     assert all(one is shared[0] for one in shared)
     assert shared[0] is not old
@@ -65,10 +65,10 @@ def test_a_pass_that_failed_serves_nobody_else() -> None:
     passes = Passes(procfs)
     with ThreadPoolExecutor(8) as pool:
         first = pool.submit(passes.take)
-        assert procfs.asked.acquire(timeout=20)
+        assert procfs.asked.acquire(timeout=60)
         late = waiting(pool, passes, 2)
         for _ in range(3):
             procfs.go.release()
         with pytest.raises(ProcUnreadable):
-            first.result(timeout=20)
-        assert all(one.result(timeout=20).living == () for one in late)
+            first.result(timeout=60)
+        assert all(one.result(timeout=60).living == () for one in late)

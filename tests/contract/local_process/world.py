@@ -97,10 +97,10 @@ class World:
         self, step: Callable[[Operation, OperationId, float], Progress], op: Operation, name: str
     ) -> Progress:
         """One call of a worker; tries again while somebody, or a launcher, holds the lock."""
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while True:
             try:
-                return step(op, OperationId(name), self.clock.monotonic_s() + 10)
+                return step(op, OperationId(name), self.clock.monotonic_s() + 60)
             except Busy:
                 assert time.monotonic() < end
                 time.sleep(0.01)
@@ -108,7 +108,7 @@ class World:
     def finish(
         self, op: Operation, name: OperationId, progress: Progress, worker: Worker
     ) -> Progress:
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while progress.state is ProgressState.RUNNING:
             assert time.monotonic() < end, progress
             time.sleep(0.02)
@@ -116,7 +116,7 @@ class World:
         return progress
 
     def read(self, target: Target) -> Reading:
-        return asyncio.run(self.profile().read([target], deadline_s=10))[0]
+        return asyncio.run(self.profile().read([target], deadline_s=60))[0]
 
     def carriers(self, target: Target | None = None) -> dict[int, str]:
         """Pid to state of every living process with a marker, found without the code under test."""

@@ -17,6 +17,6 @@ def test_a_service_that_is_not_there_has_no_place(tmp_path: Path) -> None:
 
     with served() as cloud:
         at = CloudsYaml(name=NAME, file=cloud.clouds_yaml(tmp_path / "clouds.yaml"))
-        found = asyncio.run(Cloud(at, SystemClock(), threads=1).call(places, 20.0))
+        found = asyncio.run(Cloud(at, SystemClock(), threads=1).call(places, 60.0))
     assert found[0].startswith(f"http://127.0.0.1:{cloud.port}/")
     assert found[1:] == ["", ""]

@@ -30,7 +30,7 @@ from yaffle.store import credentials as rows
 from yaffle.store import tables
 from yaffle.store.database import Store, open_store
 
-CALL_S = 20.0
+CALL_S = 60.0
 CANARY = "canary-5f1d9c-secret"
 
 

@@ -114,7 +114,7 @@ class House:
 
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
         """Wait for something; the bound is for a broken one only."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not await holds():
                 await self.clock.sleep(0.02)
 

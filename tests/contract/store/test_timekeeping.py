@@ -46,14 +46,18 @@ def test_the_databases_clock_is_everybodys(server_url: str, off_us: int) -> None
 
     async def main() -> None:
         async with open_store(server_url, clock=clock, with_engine_lock=False) as store:
+            asked_us = time.time_ns() // 1000
             await keep_time(store, clock)
+            # No answer tells more exactly than how long it took.
+            took_us = time.time_ns() // 1000 - asked_us
             for _ in range(3):
-                assert abs(clock.now_us() - time.time_ns() // 1000) < 1_000_000
+                assert abs(clock.now_us() - time.time_ns() // 1000) < 1_000_000 + took_us
                 # The machine's clock is stepped, an hour the other way: nothing moves here.
                 clock.off_us = -clock.off_us
             before_us = clock.now_us()
             await keep_time(store, clock)
-            assert 0 <= clock.now_us() - before_us < 5_000_000, "and it is moved no further"
+            apart_us = clock.now_us() - before_us
+            assert -took_us <= apart_us < HOUR_US / 2, "and it is moved no further"
 
     asyncio.run(main())
 
