@@ -22,4 +22,4 @@ def healing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         yield live
         for cluster in live.call("GET", "/clusters")["clusters"]:
             live.drop("cluster", cluster["id"])
-        live.until("/clusters", lambda found: not found["clusters"], within_s=40)
+        live.until("/clusters", lambda found: not found["clusters"])

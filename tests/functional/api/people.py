@@ -70,10 +70,12 @@ def users_file(folder: Path, **known: str) -> Path:
 
 
 def private(path: Path, text: str, mode: int = 0o600) -> Path:
-    path.touch(mode=0o600)
-    path.write_text(text)
-    path.chmod(mode)
-    return path
+    # In one piece: a server that reads it now and then must not see half of it, nor nothing.
+    new = path.with_name(f"{path.name}.new")
+    new.touch(mode=0o600)
+    new.write_text(text)
+    new.chmod(mode)
+    return new.replace(path)
 
 
 def basic(name: str, password: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ import pytest
 from tests.functional.api.live import POLICY, Live
 
 STATUS = "      - type: NODE_STATUS_POLLING\n"
-RECREATE = "      - {name: RECREATE, timeout: 30}\n"
+RECREATE = "      - {name: RECREATE, timeout: 120}\n"
 
 LACKING = [
     pytest.param(

@@ -24,7 +24,9 @@ def held(healing: Live) -> Live:
     healing.cluster("web", "sleeper", 1, "observe")
     found = healing.until("/clusters/web", lambda a: a["cluster"]["health"]["healthy"] == 1)
     os.kill(pid_of(found["cluster"]["nodes"][0]), signal.SIGKILL)
-    healing.until("/nodes/web-1/why", lambda a: a["why"]["held"], within_s=30)
+    healing.until(
+        "/nodes/web-1/why", lambda a: (a["why"]["held"] or {}).get("reason") == "observe-mode"
+    )
     return healing
 
 

@@ -83,7 +83,7 @@ def test_what_no_client_would_send(guarded: Live, raw: bytes, status: bytes) -> 
 
 def test_headers_have_a_bound(guarded: Live) -> None:
     host, port = guarded.address.rsplit(":", 1)
-    with socket.create_connection((host, int(port)), timeout=10) as sock:
+    with socket.create_connection((host, int(port)), timeout=60) as sock:
         sock.sendall(b"GET /yaffle/v1 HTTP/1.1\r\nHost: localhost\r\nX: ")
         sent = 0
         with contextlib.suppress(ConnectionError):
@@ -223,7 +223,7 @@ def test_a_token_file_that_is_not_there(tmp_path: Path) -> None:
 def exchange(live: Live, raw: bytes) -> bytes:
     """Send bytes and return the answer, read until it is whole or the server closes."""
     host, port = live.address.rsplit(":", 1)
-    with socket.create_connection((host, int(port)), timeout=10) as sock:
+    with socket.create_connection((host, int(port)), timeout=60) as sock:
         sock.sendall(raw)
         answer = sock.recv(65536)
         # Not before: who ends a request and goes in one breath may be answered by nobody.

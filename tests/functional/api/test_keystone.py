@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tests.functional.api.keystone import (
     keystone,
 )
 from tests.functional.api.live import POLICY, Live, policy_body, running
+from tests.waiting import wait_for
 
 from yaffle.api.identity import read_identity
 from yaffle.config import KeystoneSettings, ServerSettings
@@ -48,26 +50,25 @@ def private(path: Path) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    root = tmp_path_factory.mktemp("keystone")
+@contextmanager
+def housed(root: Path, timeout_s: float) -> Iterator[House]:
+    """Run a server that gives its Keystone so long."""
     with keystone() as its:
         settings = {
             "auth_url": its.url,
             "password_file": private(root / "password"),
-            "timeout": 1.0,
+            "timeout": timeout_s,
             "roles": {"Operator": "member", "surgeon": "override"},
         }
         with running(root / "state", server={"keystone": settings}) as live:
             yield House(live, its)
 
 
-@pytest.fixture
-def house(served: House) -> Iterator[House]:
-    yield served
-    served.keystone.manner = WELL
-    served.keystone.goes_on.set()
-    served.keystone.goes_on = threading.Event()
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """Patient: what it is asked is not about time."""
+    with housed(tmp_path_factory.mktemp("keystone"), 30.0) as found:
+        yield found
 
 
 def test_without_a_token_it_is_said_where_to_get_one(house: House) -> None:
@@ -140,36 +141,37 @@ def test_a_token_is_asked_for_once_by_however_many(house: House) -> None:
 
 
 def test_a_token_is_not_believed_longer_than_it_lives(house: House) -> None:
-    token = house.keystone.token("member", lives_s=3)
+    token = house.keystone.token("member", lives_s=8)
     assert house.ask(token).status_code == 200
-    end_s = time.monotonic() + 20
-    while house.ask(token).status_code == 200:
-        assert time.monotonic() < end_s
-        time.sleep(0.2)
+    wait_for(lambda: house.ask(token).status_code != 200)
     assert house.ask(token).status_code == 401
 
 
 @pytest.mark.parametrize("manner", [AWAY, HANGING, STRANGER])
 def test_while_keystone_cannot_tell_nobody_is_turned_away_for_good(
-    house: House, manner: str
+    tmp_path: Path, manner: str
 ) -> None:
+    with housed(tmp_path, 1.0) as house:
+        _is_told_to_come_again(house, manner)
+
+
+def _is_told_to_come_again(house: House, manner: str) -> None:
     known, unknown = house.keystone.token("member"), house.keystone.token("member")
-    assert house.ask(known).status_code == 200
+    # Its Keystone has but a second, which may not be enough at once.
+    wait_for(lambda: house.ask(known).status_code == 200)
     house.keystone.manner = manner
     began_s = time.monotonic()
     answer = house.ask(unknown)
     assert answer.status_code == 503, answer.text
     assert "Keystone cannot be asked" in answer.text
     assert int(answer.headers["Retry-After"]) >= 1
-    assert time.monotonic() - began_s < 15
+    # One that hangs does so for a minute.
+    assert time.monotonic() - began_s < 45
     # Who was known a moment ago goes on working, and health is nobody's secret.
     assert house.ask(known).status_code == 200
     house.keystone.manner = WELL
     house.keystone.goes_on.set()
-    end_s = time.monotonic() + 20
-    while house.ask(unknown).status_code != 200:
-        assert time.monotonic() < end_s
-        time.sleep(0.2)
+    wait_for(lambda: house.ask(unknown).status_code == 200)
 
 
 def settings(tmp_path: Path) -> KeystoneSettings:

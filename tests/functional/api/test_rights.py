@@ -462,7 +462,7 @@ def test_a_stop_is_not_lifted_as_if_it_were_maintenance(world: World) -> None:
 
 
 def test_a_policy_that_runs_programs_is_an_administrators(world: World) -> None:
-    text = POLICY.replace("{name: RECREATE, timeout: 30}", "{type: COMMAND, name: reset}")
+    text = POLICY.replace("{name: RECREATE, timeout: 120}", "{type: COMMAND, name: reset}")
     assert text != POLICY
     body = policy_body("runs", text)
     assert world.ask(PEOPLE["member"], "POST", f"{V1}/policies", body).status_code == 403

@@ -55,7 +55,7 @@ def test_a_request_under_way_is_answered_before_the_end() -> None:
         before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
         sock = bind("127.0.0.1:0")
         url = f"http://{address_of(sock)}/"
-        async with asyncio.timeout(20), httpx.AsyncClient(verify=False) as client:
+        async with asyncio.timeout(60), httpx.AsyncClient(verify=False, timeout=None) as client:
             async with asyncio.TaskGroup() as group:
                 serving = group.create_task(serve(slow, sock))
                 answer = group.create_task(client.get(url))
@@ -81,7 +81,7 @@ def test_a_request_that_hangs_does_not_keep_the_server() -> None:
         await asyncio.Event().wait()
 
     async def ask(url: str) -> bool:
-        async with httpx.AsyncClient(verify=False) as client:
+        async with httpx.AsyncClient(verify=False, timeout=None) as client:
             try:
                 return (await client.get(url)).is_success
             except httpx.HTTPError:
@@ -89,7 +89,7 @@ def test_a_request_that_hangs_does_not_keep_the_server() -> None:
 
     async def story() -> None:
         sock = bind("127.0.0.1:0")
-        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             serving = group.create_task(serve(hanging, sock))
             asking = group.create_task(ask(f"http://{address_of(sock)}/"))
             await asked.wait()

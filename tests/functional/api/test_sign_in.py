@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from statistics import median
 
 import httpx
 import pytest
 from tests.functional.api.live import POLICY, PREFIX, Live, policy_body, running
 from tests.functional.api.people import PEOPLE, basic, private, token_file, users_file
+from tests.waiting import wait_for, wait_until
 
 from yaffle.api.identity import passwords, read_identity, users
 from yaffle.api.identity.passwords import Cost
@@ -141,39 +142,48 @@ def dear(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 
 def test_who_polls_costs_one_scrypt(dear: Live) -> None:
-    began = time.perf_counter()
+    # CPU of this process, in which the server is: the machine may be busy with others.
+    began = time.process_time()
     passwords.hashed("x", DEAR)
-    scrypt_s = time.perf_counter() - began
+    scrypt_s = time.process_time() - began
     with dear.client(MARA) as client:
-        began = time.perf_counter()
+        began = time.process_time()
         for _ in range(40):
             assert client.get(f"{PREFIX}/policies").status_code == 200
-        assert time.perf_counter() - began < 20 * scrypt_s
+        assert time.process_time() - began < 20 * scrypt_s
     with dear.client(basic("mara", "old password")) as client:
-        began = time.perf_counter()
+        began = time.process_time()
         for _ in range(40):
             assert client.get(f"{PREFIX}/profiles").status_code == 401
-        assert time.perf_counter() - began < 20 * scrypt_s
+        assert time.process_time() - began < 20 * scrypt_s
 
 
-def test_guessing_delays_nobody_who_is_known(dear: Live) -> None:
+def test_guessing_delays_nobody_who_is_known(dear: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     assert get(dear, MARA).status_code == 200
+    tried, fits = threading.Event(), passwords.Hash.fits
+
+    def slow(self: passwords.Hash, password: str) -> bool:
+        """Try a guess for as long as the test wants, as on a machine that is far too slow."""
+        assert tried.wait(120)
+        return fits(self, password)
 
     def guess(number: int) -> int:
         return get(dear, basic("mara", f"guess {number}")).status_code
 
-    waits = []
+    monkeypatch.setattr(passwords.Hash, "fits", slow)
     with ThreadPoolExecutor(12) as pool:
         guesses = [pool.submit(guess, number) for number in range(12)]
-        while not all(one.done() for one in guesses):
-            began = time.perf_counter()
-            assert get(dear, MARA).status_code == 200
-            assert get(dear, {}, "/v1").status_code == 200
-            waits.append(time.perf_counter() - began)
-        found = {one.result() for one in guesses}
-    # Those for whom there is no room are told so at once, and nobody is let in.
-    assert found == {401, 503}
-    assert median(waits) < 0.5
+        try:
+            # Those for whom there is no room are told so at once.
+            wait_for(lambda: 503 in {one.result() for one in guesses if one.done()})
+            for _ in range(5):
+                assert get(dear, MARA).status_code == 200
+                assert get(dear, {}, "/v1").status_code == 200
+            assert not all(one.done() for one in guesses)
+        finally:
+            tried.set()
+        # Nobody is let in.
+        assert {one.result() for one in guesses} == {401, 503}
 
 
 def test_the_same_credentials_at_once_are_tried_once(tmp_path: Path) -> None:
@@ -191,10 +201,7 @@ def test_the_same_credentials_at_once_are_tried_once(tmp_path: Path) -> None:
 
 def soon(live: Live, headers: dict[str, str], status: int) -> None:
     """Wait until the credentials are answered so; a file is looked at once a second."""
-    end = time.monotonic() + 8
-    while (found := get(live, headers).status_code) != status:
-        assert time.monotonic() < end, found
-        time.sleep(0.05)
+    wait_until(lambda: get(live, headers).status_code, lambda found: found == status)
 
 
 def test_the_file_counts_as_it_is_and_a_broken_one_as_it_was(tmp_path: Path) -> None:

@@ -25,4 +25,4 @@ def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Senlin]:
         for noun in ("clusters", "nodes"):
             for thing in found.call("GET", f"/{noun}")[noun]:
                 found.ask("DELETE", f"/{noun}/{thing['id']}", {"force": True})
-            found.until(f"/{noun}", lambda answer, key=noun: not answer[key], within_s=40)
+            found.until(f"/{noun}", lambda answer, key=noun: not answer[key])

@@ -58,7 +58,7 @@ class Senlin:
         assert begin == f"http://{self.live.address}/v1/actions"
         return ident, answer.json()
 
-    def until(self, path: str, holds: Callable[[Any], object], *, within_s: float = 20.0) -> Any:
+    def until(self, path: str, holds: Callable[[Any], object], *, within_s: float = 60.0) -> Any:
         """Ask again and again until the answer satisfies `holds`."""
         return wait_until(lambda: self.call("GET", path), holds, within_s=within_s, why=path)
 

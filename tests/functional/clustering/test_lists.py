@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -167,21 +166,22 @@ def test_levels_have_names(many: Senlin) -> None:
 
 
 def test_a_long_list_is_streamed_and_hurts_nobody(tmp_path: Path) -> None:
-    """More than one reading of keys, and others are answered meanwhile."""
+    """More than one reading of keys, and others are answered while it comes."""
     with running(tmp_path / "yaffle") as live:
         senlin = Senlin(live=live)
         profile = senlin.profile("p")
         count = 21_000
         add_nodes(senlin, profile, [{}] * count)
-        slowest_s, ended = 0.0, threading.Event()
+        answered, coming, ended = 0, threading.Event(), threading.Event()
 
         def others() -> None:
-            nonlocal slowest_s
+            nonlocal answered
             with live.client() as client:
+                coming.wait(60)
                 while not ended.wait(0.02):
-                    begun_s = time.monotonic()
                     client.get("/v1/build-info").raise_for_status()
-                    slowest_s = max(slowest_s, time.monotonic() - begun_s)
+                    # Not the last one, which may have waited for the end.
+                    answered += not ended.is_set()
 
         thread = threading.Thread(target=others)
         thread.start()
@@ -189,12 +189,15 @@ def test_a_long_list_is_streamed_and_hurts_nobody(tmp_path: Path) -> None:
             with live.client() as client, client.stream("GET", "/v1/nodes") as answer:
                 assert answer.headers["Transfer-Encoding"] == "chunked"
                 assert answer.headers["OpenStack-API-Version"] == "clustering 1.14"
+                coming.set()
                 answer.read()
         finally:
             ended.set()
+            coming.set()
             thread.join()
         found = answer.json()["nodes"]
         assert [n["name"] for n in found] == [f"row-{place}" for place in range(count)]
-        assert slowest_s < 1.0
+        print(answered, "others were answered meanwhile")
+        assert answered >= 3
         most = senlin.call("GET", f"/nodes?limit={count - 500}")["nodes"]
         assert [n["id"] for n in most] == [n["id"] for n in found][: count - 500]
