@@ -105,7 +105,8 @@ def sweep() -> None:
         *_, owner, ticks = state.name.split("-")
         if _lives(int(owner), int(ticks)):
             continue
-        if plans.exists(state):
+        # Another run may be removing it at this moment.
+        with contextlib.suppress(LabError):
             Lab.at(state).remove()
         shutil.rmtree(state, ignore_errors=True)
 

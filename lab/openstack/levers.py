@@ -14,7 +14,10 @@ OBEYED_S: Final = 60.0
 
 
 class Guest:
-    """One server as its hypervisor has it. Each method returns when it is done, not when Nova knows."""
+    """One server as its hypervisor has it.
+
+    Each method returns when it is done and Nova was told, not when Nova has done anything about it.
+    """
 
     def __init__(self, server: str, folder: Path, host_alive: Callable[[], bool]) -> None:
         self.server = server

@@ -36,7 +36,7 @@ PROFILES = {
     "os.nova.server": nova_server.validate,
     "yaffle.local.process": local_process.validate,
 }
-BOUND_S = 60.0
+BOUND_S = 180.0
 
 
 def played() -> list[Path]:

@@ -16,12 +16,13 @@ from lab.openstack.lab import new
 from lab.openstack.processes import Processes, Service
 from lab.openstack.waiting import until
 from tests.openstack.cloud import NOSTATE, PAUSED, RUNNING, SHUTDOWN, Cloud
-from tests.waiting import wait_for
+from tests.waiting import wait_for, wait_until
 
 
-def test_the_lab_is_furnished(lab: Lab, heat: str) -> None:
-    states = lab.host_states()
-    assert states == {"cmp1": "up", "cmp2": "up"}
+def test_the_lab_is_furnished(cloud: Cloud, heat: str) -> None:
+    lab = cloud.lab
+    both = {"cmp1": "up", "cmp2": "up"}
+    wait_until(lab.host_states, lambda states: states == both)
     flavors = {flavor["name"] for flavor in lab.api.get("compute", "/flavors")["flavors"]}
     assert flavors == {"lab.tiny", "lab.small"}
     images = lab.api.get("image", "/images?visibility=public")["images"]
@@ -127,7 +128,7 @@ def test_a_killed_host_is_down_and_comes_back_with_its_guests(broken_cloud: Clou
     with pytest.raises(LabError, match="does not run"):
         broken_cloud.guest(server).off()
     lab.until_host("cmp2", "down")
-    assert lab.host_states()["cmp1"] == "up"
+    lab.until_host("cmp1", "up")
     assert broken_cloud.show(server).status == "ACTIVE"
     lab.start_host("cmp2")
     assert lab.host_states()["cmp2"] == "up"
@@ -165,14 +166,14 @@ def test_repair_takes_back_what_a_test_forgot(broken_cloud: Cloud) -> None:
 SLEEPER = """
 import subprocess, sys, time
 subprocess.Popen(sys.argv[1:], start_new_session=True, stdout=subprocess.DEVNULL)
-time.sleep(60)
+time.sleep(600)
 """
 # Overwrites its environment, as all do that change the title they have in lists of processes.
 TITLED = """
 import ctypes, pathlib, time
 start, end = map(int, pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()[47:49])
 ctypes.memset(start, 0, end - start)
-time.sleep(60)
+time.sleep(600)
 """
 STARTER = """
 import os, sys
@@ -198,7 +199,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 @pytest.mark.parametrize(
     ("words", "count"),
     [
-        pytest.param([SLEEPER, "sleep", "60"], 2, id="with a child in another session"),
+        pytest.param([SLEEPER, "sleep", "600"], 2, id="with a child in another session"),
         pytest.param([TITLED], 1, id="without its environment"),
     ],
 )

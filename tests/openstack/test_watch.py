@@ -111,7 +111,7 @@ def test_a_reader_sees_what_would_be_done_and_nothing_is_ever_written(
         words = ["watch", "--cloud", "prod", "--clouds-file", str(file)]
         words += ["--state", str(tmp_path / "w.db")]
         running = Running(*words, "--interval", LOOK, "--json")
-        began = json.loads(running.line('"kind": "began"'))
+        began = json.loads(running.line('"kind": "began"', within_s=WITHIN_S))
         assert began["servers"] == 5
         assert began["roles"] == ["reader"]
         assert any("hosts: our credentials may not see hosts" in one for one in began["unseen"])

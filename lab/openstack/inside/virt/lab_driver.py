@@ -223,8 +223,9 @@ class LabDriver(Hypervisor):
         else:
             self.put(lever.name, state)
         self.remember()
-        lever.unlink(missing_ok=True)
         self.emit_event(event.LifecycleEvent(lever.name, told))
+        # Only now: what Nova makes of it must not come after whatever is asked for next.
+        lever.unlink(missing_ok=True)
 
     def obey(self, operation: str, server: Any) -> None:
         """Take long, then fail, as the levers say; and as its user wishes (`SLOWLY`)."""
