@@ -149,7 +149,7 @@ class Api:
         ]
 
     def ended(
-        self, asked: Answer | str, *, want: str | None = "SUCCEEDED", within_s: float = 30
+        self, asked: Answer | str, *, want: str | None = "SUCCEEDED", within_s: float = 120
     ) -> Any:
         """Wait for the end of an action and return it; its status has to be `want`."""
         action = wait_until(
@@ -160,13 +160,13 @@ class Api:
         assert want is None or action["status"] == want, action
         return action
 
-    def until(self, path: str, holds: Callable[[Any], Any], *, within_s: float = 30) -> Any:
+    def until(self, path: str, holds: Callable[[Any], Any], *, within_s: float = 60) -> Any:
         """GET again and again until `holds` of the one object inside."""
         return wait_until(
             lambda: next(iter(self.get(path).values())), holds, within_s=within_s, why=path
         )
 
-    def gone(self, path: str, *, within_s: float = 30) -> None:
+    def gone(self, path: str, *, within_s: float = 60) -> None:
         """Wait until the object in the path is no more."""
         wait_for(lambda: self.ask("GET", path).status == 404, within_s=within_s)
 
@@ -278,14 +278,15 @@ def serving(
                 *("--state-dir", str(state), "--database", database, *flags),
                 *(("--allow-local-process",) if local_process else ()),
             ],
-            env=environment(state, **env),
+            # It is never killed; a lease that ran out on a busy machine would be another story.
+            env=environment(state, **{"YAFFLE_ENGINE__LEASE": "120", **env}),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
         )
         server = Server(state, process, "", database)
         try:
-            server.root = wait_for(lambda: address(server), within_s=60)
+            server.root = wait_for(lambda: address(server), within_s=120)
             yield server
         finally:
             end(server)
@@ -309,7 +310,7 @@ def end(server: Server) -> None:
     """End the server and every process that it left."""
     server.process.send_signal(signal.SIGTERM)
     try:
-        server.process.wait(30)
+        server.process.wait(60)
     except subprocess.TimeoutExpired:
         server.process.kill()
         server.process.wait(10)
@@ -323,7 +324,7 @@ def end(server: Server) -> None:
                 continue
         return not left
 
-    wait_for(swept, within_s=30)
+    wait_for(swept)
 
 
 _numbers = itertools.count(1)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from tests.acceptance.rig import Answer, Api, Server, action_of, fresh
+from tests.waiting import wait_for
 
 KIND: Final = "yaffle.local.process"
 QUICK: Final = {"command": ["sleep", "100000"], "stop_timeout": 1}
-STUBBORN_S: Final = 3
-STUBBORN: Final = {
-    "command": [
-        *("sh", "-c"),
-        f"trap 'sleep {STUBBORN_S}; exit 0' TERM; while :; do sleep 100000 & wait; done",
-    ],
-    "stop_timeout": 20,
-}
-"""Takes its time to end when asked to: an operation that ends it holds its locks for that long."""
+STUBBORN: Final = (
+    "trap 'while ! test -e {}; do sleep 0.1; done; exit 0' TERM;"
+    " while :; do sleep 100000 & wait; done"
+)
+"""Does not end before a file is there: an operation that ends it holds its locks until then."""
 BROKEN: Final = {"command": ["/nonexistent/program"], "stop_timeout": 1}
 
 HEALTH: Final = {
@@ -93,10 +94,38 @@ class World:
         return self.shared["quick"]
 
     def stubborn(self) -> str:
-        """Return the id of the profile whose processes take their time to end."""
+        """Return the id of the profile whose processes do not end while they are held."""
         if "stubborn" not in self.shared:
-            self.shared["stubborn"] = self.profile(STUBBORN)["id"]
+            self.go.touch()
+            command = ["sh", "-c", STUBBORN.format(self.go)]
+            profile = self.profile({"command": command, "stop_timeout": 600})
+            self.shared["stubborn"] = profile["id"]
         return self.shared["stubborn"]
+
+    @property
+    def go(self) -> Path:
+        """The file that lets stubborn processes end."""
+        return self.server.state.parent / "go"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let no stubborn process end while the block lasts, however long that is."""
+        wait_for(self._trapped)
+        self.go.unlink()
+        try:
+            yield
+        finally:
+            self.go.touch()
+
+    def _trapped(self) -> bool:
+        """Whether all of them have come so far that SIGTERM does not simply end them."""
+        bit, place = 1 << (signal.SIGTERM - 1), str(self.go).encode()
+        told = []
+        for pid in self.server.living():
+            with suppress(OSError):
+                if place in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    told.append(Path(f"/proc/{pid}/status").read_text())
+        return all(int(text.partition("SigCgt:")[2].split()[0], 16) & bit for text in told)
 
     def policy(self, kind: str, properties: object = None, name: str | None = None) -> Any:
         """Make a policy and return it."""
