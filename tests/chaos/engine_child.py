@@ -27,7 +27,7 @@ from yaffle.errors import YaffleError
 from yaffle.model.incident import PauseKind, PauseScope
 from yaffle.policy import parse
 from yaffle.store.database import Store
-from yaffle.store.tables import actions, steps
+from yaffle.store.tables import actions, nodes, steps
 from yaffle.wiring import Service, run, service
 
 
@@ -172,7 +172,7 @@ def _serve(
         answer: tuple[str, object]
         try:
             done = asyncio.run_coroutine_threadsafe(_carry_out(svc, verb, args, named), loop)
-            answer = ("ok", done.result(20))
+            answer = ("ok", done.result(50))
         except YaffleError as error:
             answer = ("refused", f"{type(error).__name__}: {error}")
         except TimeoutError:
@@ -181,6 +181,25 @@ def _serve(
             pipe.send(answer)
         except OSError:
             return
+
+
+def _sleep_when_suspect(store: Any) -> None:
+    """Stop this process, once, with the commit that calls a node suspect."""
+    commit, awake = store.write, True
+
+    async def write(work: Callable[[Any], Any], **bounds: Any) -> Any:
+        nonlocal awake
+        result = await commit(work, **bounds)
+        if awake and await store.read(_any_suspect):
+            awake = False
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return result
+
+    store.write = write
+
+
+def _any_suspect(conn: Any) -> bool:
+    return conn.execute(select(nodes.c.id).where(nodes.c.health == "suspect")).first() is not None
 
 
 async def _carry_out(svc: Service, verb: str, args: list[Any], named: dict[str, Any]) -> object:
@@ -192,6 +211,8 @@ async def _carry_out(svc: Service, verb: str, args: list[Any], named: dict[str, 
         case "pause":
             kind, scope, target = args
             return await svc.commands.pause(PauseKind(kind), PauseScope(scope), target, **named)
+        case "sleep_when_suspect":
+            return _sleep_when_suspect(svc.store)
         case "prober":
             return svc.prober.stats.pid
         case "descriptors":

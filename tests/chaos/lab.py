@@ -21,11 +21,13 @@ from typing import Any
 import pytest
 from tests.chaos import engine_child
 from tests.chaos.diary import Diaries, Life, is_alive
+from tests.servers.process import stands_still
 from tests.waiting import wait_for
 
 MINUTES = float(os.environ.get("YAFFLE_CHAOS_MINUTES") or 0)
 long = pytest.mark.skipif(MINUTES == 0, reason="long: run by `make chaos MINUTES=1`")
 """For what is too slow for every run of all tests."""
+WAIT_S = 60.0
 WEBNODE = Path(__file__).with_name("webnode.py")
 _spawn = multiprocessing.get_context("forkserver")
 _spawn.set_forkserver_preload(["tests.chaos.engine_child", "yaffle.drivers.notifiers.webhook"])
@@ -131,7 +133,7 @@ class Lab:
         theirs.close()
         self.pipe = ours
         self.frozen = False
-        if not ours.poll(30) or ours.recv() != "up":
+        if not ours.poll(120) or ours.recv() != "up":
             raise AssertionError(f"the engine did not start:\n{self.log()[-3000:]}")
 
     @property
@@ -145,7 +147,7 @@ class Lab:
             self.process.kill()
             self.reap()
 
-    def reap(self, bound_s: float = 30) -> None:
+    def reap(self, bound_s: float = 120) -> None:
         """Wait for the engine's end."""
         self.process.join(bound_s)
         assert not self.process.is_alive(), "the engine has not ended"
@@ -159,15 +161,23 @@ class Lab:
             return
         self.thaw()
         self.pipe.send(("quit", [], {}))
-        self.process.join(30)
+        self.process.join(120)
         code = self.process.exitcode
         self.reap()
         died = doomed and code == -signal.SIGKILL
         assert code == 0 or died, f"the engine ended with {code}:\n{self.log()[-3000:]}"
 
     def freeze(self) -> None:
-        """SIGSTOP the engine."""
+        """SIGSTOP the engine; it stands still when this returns."""
         os.kill(self.process.pid, signal.SIGSTOP)
+        wait_for(lambda: stands_still(self.process.pid), every_s=0.01)
+        self.frozen = True
+
+    def falls_asleep(self, cause: Callable[[], object]) -> None:
+        """Let the engine stop itself with the commit that calls a node suspect, and not a look later."""
+        self.call("sleep_when_suspect")
+        cause()
+        wait_for(lambda: stands_still(self.process.pid), every_s=0.01)
         self.frozen = True
 
     def thaw(self) -> None:
@@ -182,7 +192,7 @@ class Lab:
             raise EngineGone(verb)
         try:
             self.pipe.send((verb, list(args), named))
-            if not self.pipe.poll(25):
+            if not self.pipe.poll(60):
                 raise EngineGone(f"{verb}: no answer")
             word, value = self.pipe.recv()
         except (EOFError, OSError) as error:
@@ -228,7 +238,7 @@ class Lab:
 
     def rows(self, sql: str, *values: object) -> list[sqlite3.Row]:
         """Read the database, whatever the engine is doing."""
-        with contextlib.closing(sqlite3.connect(self.state / "yaffle.db", timeout=10)) as conn:
+        with contextlib.closing(sqlite3.connect(self.state / "yaffle.db", timeout=60)) as conn:
             conn.row_factory = sqlite3.Row
             conn.execute("pragma query_only = on")
             return conn.execute(sql, values).fetchall()
@@ -282,7 +292,7 @@ class Lab:
         return "\n".join(reversed(lines))
 
     def wait(self, what: Callable[[], object], bound_s: float, why: str) -> None:
-        """Poll until `what` is true."""
+        """Poll until `what` is true; a busy machine has its time, whatever the bound."""
 
         def told() -> str:
             held = {
@@ -290,7 +300,7 @@ class Lab:
             }
             return f"{why}\n{json.dumps(held, indent=1)}\n{self.story()}\n{self.log()[-3000:]}"
 
-        wait_for(what, within_s=bound_s, why=told)
+        wait_for(what, within_s=max(bound_s, WAIT_S), why=told)
 
 
 def now_us() -> int:

@@ -171,7 +171,7 @@ class Operator:
         return f"{pid} {number.name}"
 
     def lock_database(self) -> None:
-        conn = sqlite3.connect(self.here.state / "yaffle.db", timeout=10, isolation_level=None)
+        conn = sqlite3.connect(self.here.state / "yaffle.db", timeout=60, isolation_level=None)
         try:
             conn.execute("begin immediate")
             time.sleep(self.rng.uniform(0.1, self.here.lease * 1.6))

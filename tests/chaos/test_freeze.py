@@ -18,13 +18,11 @@ def test_frozen_for_ten_leases_a_node_recovers_by_itself_nothing_is_done(
     before = last_us(here)
     pids = {name: here.pid(name) for name in here.nodes()}
     # One failing look is on record when the engine falls asleep: a second one would be a verdict.
-    here.signal("c-1", signal.SIGSTOP)
-    here.wait(lambda: here.nodes()["c-1"]["health"] == "suspect", 5, "one failing look")
-    here.freeze()
+    here.falls_asleep(lambda: here.signal("c-1", signal.SIGSTOP))
+    assert here.nodes()["c-1"]["health"] == "suspect"
     stopped_us = now_us()
     time.sleep(LEASE_S * 10)
-    here.signal("c-1", signal.SIGCONT)
-    time.sleep(0.3)  # the node answers again before the engine can ask
+    goes_on(here, "c-1")
     woken_us = now_us()
     here.thaw()
     here.wait(
@@ -63,12 +61,9 @@ def test_a_node_that_died_during_the_freeze_is_judged_by_fresh_looks_then_healed
 @long
 def test_a_freeze_shorter_than_a_lease_starts_the_counting_anew(make_lab: MakeLab) -> None:
     here = make_lab(document=policy(), lease=20.0)
-    here.signal("c-1", signal.SIGSTOP)
-    here.wait(lambda: here.nodes()["c-1"]["health"] == "suspect", 5, "one failing look")
-    here.freeze()
+    here.falls_asleep(lambda: here.signal("c-1", signal.SIGSTOP))
     time.sleep(2.0)  # longer than `engine.late`, a tenth of the lease
-    here.signal("c-1", signal.SIGCONT)
-    time.sleep(0.3)
+    goes_on(here, "c-1")
     here.thaw()
     here.wait(here.healthy, 10, "healthy without help")
     time.sleep(2.5)
@@ -76,6 +71,13 @@ def test_a_freeze_shorter_than_a_lease_starts_the_counting_anew(make_lab: MakeLa
     assert "session lost" not in here.log()
     assert "loop late" in here.log()
     close(here)
+
+
+def goes_on(here: Lab, name: str) -> None:
+    """Let a node go on, and wait until it does: it answers again before the engine can ask."""
+    since_us = now_us()
+    here.signal(name, signal.SIGCONT)
+    here.wait(lambda: here.lives(name)[-1].last_us > since_us, 10, "the node goes on")
 
 
 def last_us(here: Lab) -> int:

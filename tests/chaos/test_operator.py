@@ -20,9 +20,9 @@ SHORT_S = 12.0
 ROUND_S = 60.0
 NUMBERS = {"in_flight": 2, "attempts": 6, "fall": 2, "interval": 1}
 BUDGET = {"max_in_flight": 3, "burst": 8, "per_hour": 1800}
-HEAL_S = 60.0
+HEAL_S = 180.0
 """Detect, fence and every rung run into its timeout, plus the longest rest: `Arithmetic.total_s`
-says 50 s for this policy."""
+says 50 s for this policy, and a busy machine takes a multiple of that."""
 
 
 @pytest.mark.slow
@@ -64,7 +64,7 @@ def one_round(root: Path, rng: random.Random, receiver: Receiver, seed: int) -> 
         someone.calm()
         try:
             here.wait(here.healthy, HEAL_S, "everything is healed once it is calm")
-            here.wait(lambda: all_told(here), 60, "everything is told")
+            here.wait(lambda: all_told(here), 120, "everything is told")
             before = here.call("descriptors")
             history = History(
                 here=here,

@@ -133,10 +133,10 @@ class Fleet:
         self.api = Program("api", "api", self.root, settings, source=self.source)
         self.api.launch()
         self.http = httpx.Client(
-            base_url=f"http://127.0.0.1:{port}", timeout=20, trust_env=False,
+            base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False,
             headers={"OpenStack-API-Version": "clustering 1.14"},
         )  # fmt: skip
-        wait(self._api_answers, 60, "the API answers")
+        wait(self._api_answers, 120, "the API answers")
         for engine in self.engines.values():
             engine.ready()
 
@@ -201,7 +201,7 @@ class Fleet:
 
     def rows(self, sql: str, *values: object) -> Sequence[Row]:
         """Read the database, straight; raises one of ERRORS while it is away."""
-        reader = Reader(self.server, self.database, patience_s=10)
+        reader = Reader(self.server, self.database, patience_s=30)
         try:
             return reader.rows(sql, *values)
         finally:
@@ -298,7 +298,7 @@ class Fleet:
         for pid in self.diaries.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        wait(lambda: not any(map(is_alive, self.diaries.processes())), 10, "every node has ended")
+        wait(lambda: not any(map(is_alive, self.diaries.processes())), 60, "every node has ended")
 
 
 @contextlib.contextmanager
@@ -322,7 +322,7 @@ def answering(host: str, port: int) -> Iterator[None]:
             yield
         finally:
             ended.set()
-            thread.join(5)
+            thread.join(60)
 
 
 def as_spec(document: str) -> object:
@@ -367,5 +367,5 @@ def fleet(
         made.policy("hp", (document or policy()).replace(REFERENCE, made.reference))
         for name, size in (clusters or {"c": 3}).items():
             made.cluster(name, size, policy_name="hp")
-        made.wait(made.healthy, 60, "new clusters are healthy")
+        made.wait(made.healthy, 120, "new clusters are healthy")
         yield made

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from enum import StrEnum
 
-ANSWER_S = 10.0
+ANSWER_S = 60.0
 LINGER_0 = struct.pack("ii", 1, 0)
 
 

@@ -74,7 +74,7 @@ class Trouble:
 
     def step_seen(self, stage: str, phase: str, bound_s: float = 30.0) -> bool:
         """Wait until some recovery under way has come to that phase; False where it was missed."""
-        reader = Reader(self.fleet.server, self.fleet.database)
+        reader = Reader(self.fleet.server, self.fleet.database, patience_s=30)
         sql = (
             "select s.phase from steps s join actions a on a.id = s.action_id where a.end_us is null"
             " and a.action = 'NODE_RECOVER' and s.stage = %s"
@@ -105,7 +105,7 @@ def trouble(fleet: Fleet, document: str, *, healed_s: float = HEALED_S) -> Itera
     fleet.receiver.forged.clear()
     fleet.forget_falls()
     with observing(connect, fleet.diaries, fleet.workers) as observer:
-        fleet.wait(lambda: observer.looks and observer.looks[0].db_us, 30, "the observer looks on")
+        fleet.wait(lambda: observer.looks and observer.looks[0].db_us, 60, "the observer looks on")
         made = Trouble(fleet, observer)
         try:
             yield made

@@ -18,7 +18,7 @@ def program(tmp_path: Path, script: str) -> Program:
 def test_a_crash_is_noted(tmp_path: Path) -> None:
     crashed = program(tmp_path, "ulimit -c 0; kill -SEGV $$")
     assert crashed.process is not None
-    crashed.process.wait(10)
+    crashed.process.wait(60)
     assert crashed.end(signal.SIGTERM) == -signal.SIGSEGV
     assert [fall.endswith(", code -11") for fall in crashed.falls.values()] == [True]
 

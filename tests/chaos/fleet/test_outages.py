@@ -34,7 +34,7 @@ def test_away_in_the_middle_of_a_recovery(
     shared: Fleet, stage: str, phase: str, kind: str, node: str
 ) -> None:
     only(shared, kind)
-    before = len(shared.diaries.lives(node))
+    before, began_us = len(shared.diaries.lives(node)), now_us()
     with trouble(shared, DOCUMENT) as here:
         # Stopped, not killed: to look, and to ask it to end, take their time.
         shared.diaries.manner(node, "slow 1.5" if stage == "verify" else "")
@@ -43,7 +43,15 @@ def test_away_in_the_middle_of_a_recovery(
         here.outage(AWAY_S if stage == "delete" or MINUTES >= 10 else 0.5)
         shared.wait(lambda: len(shared.diaries.lives(node)) > before, 60, "made anew")
     shared.diaries.manner(node)
-    assert len(shared.diaries.lives(node)) == before + 1
+    # One process for each copy that was asked for: on a busy machine a node may fail once more.
+    made = shared.rows(
+        "select s.operation_id from steps s join actions a on a.id = s.action_id"
+        " join nodes n on n.id = a.node_id where n.name = %s and s.stage = 'create'"
+        " and a.action = 'NODE_RECOVER' and s.submitted_us > %s",
+        node,
+        began_us,
+    )
+    assert len(shared.diaries.lives(node)) == before + len(made)
     print(f"{stage} {phase}: {'hit' if was_hit else 'just missed'}")
 
 
@@ -74,7 +82,7 @@ def test_failed_over_to_an_older_state(shared: Fleet) -> None:
         shared.wait(lambda: len(shared.diaries.lives("m-1")) > 1, 60, "healed, and then forgotten")
         shared.wait(shared.healthy, 60, "healthy")
         here.back_in_time()
-        shared.wait(lambda: here.observer.looks[-1].stopped, 30, "a stop is set")
+        shared.wait(lambda: here.observer.looks[-1].stopped, 60, "a stop is set")
         shared.diaries.signal("m-2", signal.SIGKILL)
         until_us = now_us() + int((LEASE_S + 2) * 1e6)
         while now_us() < until_us:

@@ -18,7 +18,7 @@ def echo() -> Iterator[tuple[str, int]]:
         listener.settimeout(0.05)
 
         def answer(peer: socket.socket) -> None:
-            peer.settimeout(20)
+            peer.settimeout(60)
             try:
                 with peer:
                     while data := peer.recv(100):
@@ -41,9 +41,9 @@ def echo() -> Iterator[tuple[str, int]]:
         serving.start()
         yield listener.getsockname()
         ended.set()
-        serving.join(5)
+        serving.join(60)
         for thread in threads:
-            thread.join(5)
+            thread.join(60)
 
 
 @pytest.fixture
@@ -53,10 +53,10 @@ def net() -> Iterator[Network]:
 
 
 def dial(proxy: Proxy) -> socket.socket:
-    return socket.create_connection(proxy.address, timeout=20)
+    return socket.create_connection(proxy.address, timeout=60)
 
 
-def says(sock: socket.socket, text: bytes, within_s: float = 20) -> bytes | None:
+def says(sock: socket.socket, text: bytes, within_s: float = 60) -> bytes | None:
     """Return the echo, None where none comes."""
     sock.sendall(text)
     sock.settimeout(within_s)
@@ -65,7 +65,7 @@ def says(sock: socket.socket, text: bytes, within_s: float = 20) -> bytes | None
     except TimeoutError:
         return None
     finally:
-        sock.settimeout(20)
+        sock.settimeout(60)
 
 
 def test_open_passes(net: Network, echo: tuple[str, int]) -> None:
