@@ -8,6 +8,7 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 
 from lab.openstack.waiting import until
+from tests.given import given_clock
 from tests.openstack.heat.world import (
     CALL_S,
     CLOCK,
@@ -36,10 +37,10 @@ def test_every_promise_also_while_heat_hangs(broken_world: World) -> None:
 
     # Heat takes seconds to load what it needs for the first stack of its life.
     broken_world.stacks("", "POST", {"stack_name": "first", **spec(word=WORD)})
-    check = check_profile(
-        broken_world.profile, spec(word=WORD), clock=CLOCK, hang=hang, patience_s=PATIENCE_S
-    )
-    asyncio.run(check)
+    make, given = broken_world.profile, spec(word=WORD)
+    with given_clock() as clock:
+        check = check_profile(make, given, clock=clock, hang=hang, patience_s=PATIENCE_S)
+        asyncio.run(check)
 
 
 def test_only_the_member_that_failed_is_replaced_and_once(world: World) -> None:
@@ -121,7 +122,7 @@ def test_a_stack_is_made_once_whoever_asks_and_updated_and_adopted(world: World)
         known = replace(
             target, physical_id=done.physical_id or "", attributes=done.attributes or {}
         )
-        await check_update(world.profile, known, spec(word=WORD, more=WORD), clock=CLOCK)
+        await check_update(world.profile, known, spec(word=WORD, more=WORD), clock=clock)
         assert set(world.members(known)) == {"/word", "/more"}
 
         # A failed update of somebody's harms nothing, and nothing is done about it.
@@ -139,9 +140,10 @@ def test_a_stack_is_made_once_whoever_asks_and_updated_and_adopted(world: World)
         until("stray is there", lambda: found()["stack_status"] == "CREATE_COMPLETE", PATIENCE_S)
         assert stray["stack"]["id"] == found()["id"]
         one, two = world.target(spec(word=WORD)), world.target(spec(word=WORD))
-        await check_adopting(world.profile, "stray", one, two, clock=CLOCK)
+        await check_adopting(world.profile, "stray", one, two, clock=clock)
 
-    asyncio.run(scene())
+    with given_clock() as clock:
+        asyncio.run(scene())
 
 
 def test_a_stack_whose_guest_may_run_on_is_not_deleted_by_nova_forgetting_it(

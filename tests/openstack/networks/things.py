@@ -15,7 +15,7 @@ ASKED_FOR: Final = [
     pytest.mark.timeout(900),
 ]
 """Their packages take two minutes to install: these are tests of their own."""
-READY_S: Final = 60.0
+READY_S: Final = 180.0
 CIDR: Final = "10.7.0.0/24"
 
 

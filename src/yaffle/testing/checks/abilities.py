@@ -18,7 +18,7 @@ from yaffle.model.operations import (
     on_the_wire,
 )
 from yaffle.ports import Adopting, Describing
-from yaffle.testing.checks.timing import bounded, followed, new_id
+from yaffle.testing.checks.timing import DEADLINE_S, bounded, followed, new_id
 
 if TYPE_CHECKING:
     from yaffle.model.ids import OperationId
@@ -62,7 +62,7 @@ async def check_update(
     op = Operation(kind=OperationKind.UPDATE, target=new)
     late = await bounded(clock, "poll", lambda s: make().poll(op, operation_id=ident, deadline_s=s))
     assert late.state is ProgressState.DONE, f"a successor must be able to read its end: {late}"
-    reading = (await make().read([new], deadline_s=5.0))[0]
+    reading = (await make().read([new], deadline_s=DEADLINE_S))[0]
     assert reading.up is True, f"an updated node runs: {reading.detail}"
 
 
@@ -99,12 +99,14 @@ async def check_adopting(
     theirs = replace(other, physical_id=seen.physical_id)
     taken = await bounded(clock, "adopt", lambda s: profile.adopt(theirs, deadline_s=s))
     assert taken.state is REFUSED, "a thing has one owner"
-    assert (await make().read([known], deadline_s=5.0))[0].up is True, "it is read as any other"
+    assert (await make().read([known], deadline_s=DEADLINE_S))[0].up is True, (
+        "it is read as any other"
+    )
     second = await _do(make, OperationKind.CREATE, known, new_id(), clock, {})
     assert second.state is ProgressState.FAILED, "CREATE must refuse while the adopted copy runs"
     gone = await _do(make, OperationKind.DELETE, known, new_id(), clock, {})
     assert gone.state is ProgressState.DONE, f"what was adopted is deleted: {gone.detail}"
-    assert (await make().read([known], deadline_s=5.0))[0].up is not True
+    assert (await make().read([known], deadline_s=DEADLINE_S))[0].up is not True
 
 
 async def _inspected(profile: Adopting, identity: str, clock: Clock) -> Inspection:

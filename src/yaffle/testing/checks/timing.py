@@ -19,7 +19,8 @@ T = TypeVar("T")
 Hang = Callable[[], AbstractAsyncContextManager[object]]
 """While it is entered, the backend takes requests and never answers."""
 
-DEADLINE_S: Final = 5.0
+DEADLINE_S: Final = 20.0
+"""For answers that are to come: long enough for a backend on a busy machine."""
 SHORT_S: Final = 0.5
 SLACK_S: Final = 1.0
 
