@@ -112,12 +112,12 @@ class Terminal:
         for number in (signal.SIGTERM, signal.SIGKILL):
             try:
                 os.killpg(group, number)
-                self._process.wait(10)
+                self._process.wait(30)
             except ProcessLookupError:
                 break
             except subprocess.TimeoutExpired:
                 continue
-        self._process.wait(10)
+        self._process.wait(60)
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()

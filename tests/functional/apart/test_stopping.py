@@ -51,7 +51,7 @@ def test_what_is_ready_only_while_it_ends_says_nothing_and_ends_well(
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor,
     ):
         supervisor.bind(str(notify))
-        supervisor.settimeout(60)
+        supervisor.settimeout(120)
         fleet.migrate()
         listen = f"127.0.0.1:{free_port()}"
         with nobody_registers(url) as lock:
@@ -61,13 +61,13 @@ def test_what_is_ready_only_while_it_ends_says_nothing_and_ends_well(
             asked = threading.Thread(target=asking, args=(listen,))
             asked.start()
             # The engine's own statements wait too: only this one is the request's.
-            wait_for(lambda: waits(own_postgresql, "watches.lease_us"), within_s=30)
+            wait_for(lambda: waits(own_postgresql, "watches.lease_us"))
             member.signal(signal.SIGTERM)
             while "STOPPING=1" not in supervisor.recv(4096).decode():
                 pass
             # It waits for the request; meanwhile the engine registers after all.
             lock.rollback()
-        asked.join(30)
+        asked.join(60)
         assert member.end() == 0, member.text
         fleet.members.remove(member)
         assert "listening" not in member.text
@@ -75,8 +75,8 @@ def test_what_is_ready_only_while_it_ends_says_nothing_and_ends_well(
 
 def asking(listen: str) -> None:
     """Ask for what cannot be read yet, once somebody listens."""
-    wait_for(lambda: listens(listen), within_s=30)
-    httpx.get(f"http://{listen}/yaffle/v1/engines", timeout=30)
+    wait_for(lambda: listens(listen))
+    httpx.get(f"http://{listen}/yaffle/v1/engines", timeout=60)
 
 
 def listens(place: str) -> bool:

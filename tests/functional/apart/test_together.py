@@ -33,7 +33,9 @@ ORDERS = {
 
 def test_what_one_is_asked_for_another_does(server_url: str, tmp_path: Path) -> None:
     mark = f"apart-{uuid.uuid4().hex}"
-    with swept(mark), fleet_on(server_url, tmp_path / "state") as fleet:
+    # Nobody dies here; with the fleet's short lease a busy machine would say that somebody had.
+    patient = {"YAFFLE_ENGINE__LEASE": "60"}
+    with swept(mark), fleet_on(server_url, tmp_path / "state", **patient) as fleet:
         fleet.migrate()
         order = ORDERS["mariadb" if server_url.startswith("mariadb") else "postgresql"]
         started = [(role, fleet.start(role)) for role in order]
@@ -69,15 +71,16 @@ def _healthy(api: Running) -> list[dict[str, Any]]:
 def _started_at_once(one: Running, other: Running, node: str) -> None:
     """An action that one API wrote down begins on an engine in well under a second."""
     waits = []
-    for _ in range(5):
+    for _ in range(9):
         began = time.monotonic()
         ident = act(one, node, {"check": {}})
         wait_for(lambda: of_action(other, ident)["status"] == "SUCCEEDED", every_s=0.02)  # noqa: B023
         row = of_action(other, ident)
         waits.append((row["start_us"] - row["created_us"]) / 1e6)
         print(f"request to start {waits[-1]:.3f} s, to its end {time.monotonic() - began:.3f} s")
+    # A poll comes every eight seconds; of nine one or two may meet a machine that is busy otherwise.
     assert sorted(waits)[len(waits) // 2] < 0.5
-    assert max(waits) < 2.0
+    assert sorted(waits)[-3] < 2.0
 
 
 def _every_api_can_tell(api: Running, node: str, engines: list[Running]) -> None:
