@@ -138,7 +138,7 @@ class Booted:
                 stderr=log,
                 start_new_session=True,
             )
-        self._inner = until(self._first_child, within_s=10)
+        self._inner = until(self._first_child)
         until(self._answers)
 
     def _first_child(self) -> int | None:
@@ -151,7 +151,7 @@ class Booted:
         assert self._outer.poll() is None, self.log.read_text()
         return self.run("systemctl", "is-active", "multi-user.target").stdout.strip() == "active"
 
-    def run(self, *words: str, s: float = 60.0) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str, s: float = 100.0) -> subprocess.CompletedProcess[str]:
         """Run a command inside."""
         return subprocess.run(
             ["nsenter", "-t", str(self._inner), "-p", "-m", "-u", "-i", "-C", *words],
@@ -187,5 +187,5 @@ class Booted:
     def close(self) -> None:
         """End it, and with it everything that it started."""
         self._outer.send_signal(signal.SIGKILL)
-        self._outer.wait(20)
-        until(lambda: not Path(f"/proc/{self._inner}").exists(), within_s=20)
+        self._outer.wait(60)
+        until(lambda: not Path(f"/proc/{self._inner}").exists())

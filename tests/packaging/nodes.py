@@ -8,7 +8,7 @@ import signal
 import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.packaging.places import ROOT
@@ -70,6 +70,15 @@ def all_well(server: Serving, count: int = 2) -> bool:
     return list(healths(server).values()) == ["healthy"] * count
 
 
+def end_all(mark: str) -> bool:
+    """Kill every process that carries `mark`; return whether none was left."""
+    found = living(mark)
+    for pid in found:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return not found
+
+
 @contextmanager
 def cluster_of_two(server: Serving) -> Iterator[str]:
     """Make the cluster `web`, and have one of its nodes die and come back; kill what is left after."""
@@ -87,5 +96,8 @@ def cluster_of_two(server: Serving) -> Iterator[str]:
         until(lambda: all_well(server))
         yield mark
     finally:
-        for pid in living(mark):
-            os.kill(pid, signal.SIGKILL)
+        # The server first: it would heal them.
+        if server.process.poll() is None:
+            server.process.kill()
+            server.process.wait(60)
+        until(lambda: end_all(mark))

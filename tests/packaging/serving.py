@@ -90,7 +90,7 @@ class Serving:
 
     def metrics(self) -> str:
         """Return what it counts."""
-        return httpx.get(f"{self.url}/metrics", timeout=10, trust_env=False).text
+        return httpx.get(f"{self.url}/metrics", timeout=60, trust_env=False).text
 
     def cli(self, *words: str, given: str = "") -> Done:
         """Run a command that finds this server by its state directory."""
@@ -107,7 +107,7 @@ class Serving:
     def end(self, number: int = signal.SIGTERM) -> int:
         """End it and return its code."""
         self.process.send_signal(number)
-        return self.process.wait(45)
+        return self.process.wait(120)
 
     def __exit__(
         self,
@@ -117,7 +117,7 @@ class Serving:
     ) -> None:
         if self.process.poll() is None:
             self.process.kill()
-            self.process.wait(20)
+            self.process.wait(60)
 
 
 def yaffle(*words: str, folder: Path, **env: str) -> str:
@@ -127,7 +127,7 @@ def yaffle(*words: str, folder: Path, **env: str) -> str:
         env=environment(YAFFLE_STATE_DIR=str(folder / "state"), **env),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
     assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"

@@ -45,7 +45,7 @@ class Place:
         assert "example.org" not in text
         assert "/var/lib" not in text
         done = subprocess.run(
-            ["sh", "-e", "-c", text], capture_output=True, text=True, timeout=100, check=False
+            ["sh", "-e", "-c", text], capture_output=True, text=True, timeout=200, check=False
         )
         assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
 
@@ -91,7 +91,7 @@ def load(server: Serving) -> Iterator[list[int]]:
     spec = yaml.safe_load(POLICY)
 
     def write() -> None:
-        with httpx.Client(base_url=server.url, timeout=20, trust_env=False) as client:
+        with httpx.Client(base_url=server.url, timeout=60, trust_env=False) as client:
             while not over.is_set():
                 body = {"policy": {"name": f"p{len(statuses)}", "spec": spec}}
                 statuses.append(client.post("/v1/policies", json=body).status_code)
@@ -102,7 +102,7 @@ def load(server: Serving) -> Iterator[list[int]]:
         yield statuses
     finally:
         over.set()
-        thread.join(60)
+        thread.join(120)
 
 
 def unwell(server: Serving) -> dict[str, str]:
@@ -112,7 +112,7 @@ def unwell(server: Serving) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(500)
 def test_a_backup_under_load_is_restored_and_nothing_is_healed_by_it(
     place: Place, tmp_path: Path
 ) -> None:

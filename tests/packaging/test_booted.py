@@ -96,7 +96,7 @@ def active_again(host: Booted, old: str) -> bool:
     return "ActiveState=active" in found and f"MainPID={old}\n" not in found
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(500)
 def test_the_life_of_the_service(host: Booted) -> None:
     # Started: systemctl returns once it has said that it is ready.
     host.ok("systemctl", "start", "yaffle.service")
@@ -153,7 +153,7 @@ def test_the_life_of_the_service(host: Booted) -> None:
     host.ok("systemctl", "stop", "yaffle.service")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_a_wrong_setting_is_not_tried_again_and_again(host: Booted) -> None:
     host.ok("systemctl", "stop", "yaffle.service")
     host.ok("sh", "-c", "echo 'YAFFLE_ENGINE__LEASE=long' > /etc/yaffle/yaffle.env")
@@ -164,7 +164,7 @@ def test_a_wrong_setting_is_not_tried_again_and_again(host: Booted) -> None:
     host.ok("rm", "/etc/yaffle/yaffle.env")
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 def test_hardened_engines_and_apis_do_their_work(host: Booted, postgres_url: str) -> None:
     """Of one each, named by their ports: what they are forbidden is nothing that they need."""
     host.ok("systemctl", "stop", "yaffle.service")
@@ -181,23 +181,28 @@ def test_hardened_engines_and_apis_do_their_work(host: Booted, postgres_url: str
         said = json.loads(host.yaffle("doctor", "--json", state_dir=state))
         assert {c["name"] for c in said["checks"] if c["status"] == "fail"} == set()
         # A URL is really asked: the prober's sockets and limits are among what is let through.
-        metrics = httpx.get(f"http://127.0.0.1:{engine}/metrics", trust_env=False).text
-        assert 'yaffle_part_up{part="prober"} 1.0' in metrics
-        assert 'yaffle_part_up{part="engine"} 1.0' in metrics
+        for part in ("prober", "engine"):
+            until(lambda part=part: f'yaffle_part_up{{part="{part}"}} 1.0' in metrics(engine))
 
         # Frozen, it is ended by the watchdog and comes back.
-        old = host.show(units[0], "MainPID")
+        old, restarts = host.show(units[0], "MainPID"), int(host.show(units[0], "NRestarts"))
         host.ok("kill", "-STOP", old)
-        until(lambda: host.show(units[0], "NRestarts") == "1" and health(engine) == "pass")
+        until(lambda: int(host.show(units[0], "NRestarts")) > restarts and health(engine) == "pass")
     finally:
         host.run("systemctl", "stop", *units)
         host.run("rm", "/etc/yaffle/yaffle.env")
     assert [host.show(unit, "Result") for unit in units] == ["success"] * 2
 
 
+def metrics(port: int) -> str:
+    """Return what a process counts."""
+    return httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=60, trust_env=False).text
+
+
 def health(port: int) -> str:
     """Return what a process says of itself; empty while it does not answer."""
     try:
-        return str(httpx.get(f"http://127.0.0.1:{port}/health", trust_env=False).json()["status"])
+        answer = httpx.get(f"http://127.0.0.1:{port}/health", timeout=30, trust_env=False)
+        return str(answer.json()["status"])
     except (httpx.HTTPError, ValueError):
         return ""

@@ -155,7 +155,7 @@ def test_below_its_process_1_it_serves_stops_in_order_and_takes_its_nodes_along(
                 input=given,
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=200,
                 check=False,
             )
             assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
@@ -163,7 +163,7 @@ def test_below_its_process_1_it_serves_stops_in_order_and_takes_its_nodes_along(
 
         url = re.search(r'"url": ?"([^"]+)"', path.read_text())
         assert url
-        until(lambda: httpx.get(f"{url[1]}/health").status_code == 200)
+        until(lambda: httpx.get(f"{url[1]}/health", timeout=60).status_code == 200)
         # The health check, as it is in the file.
         probe = of("HEALTHCHECK")[0].args
         env["HEALTH_URL"] = f"{url[1]}/health"
@@ -180,10 +180,10 @@ def test_below_its_process_1_it_serves_stops_in_order_and_takes_its_nodes_along(
 
         # docker stop: SIGTERM to process 1. It ends in order, and what is left ends with it.
         os.kill(inner, signal.SIGTERM)
-        assert outer.wait(30) == 0
+        assert outer.wait(120) == 0
         until(lambda: living(mark) == set())
         assert '"event": "stopped"' in (tmp_path / "log").read_text()
     finally:
         outer.kill()
-        outer.wait(20)
+        outer.wait(60)
         log.close()

@@ -34,7 +34,7 @@ def psql(server: PostgreSQL, file: Path) -> None:
         env={**os.environ, "YAFFLE_PASSWORD": PASSWORD},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -93,6 +93,8 @@ def test_postgresql_as_packaged(prepared: PostgreSQL, tmp_path: Path) -> None:
         assert conn.execute("SELECT count(*) FROM counters").fetchone()
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             conn.execute("UPDATE counters SET value = 0")
+    # Those that were closed are still listed for a moment.
+    until(lambda: yaffle_connections(prepared) == 0)
     with Serving(tmp_path, env={"YAFFLE_DATABASE__URL": url}) as server:
         server.until_acting()
         assert yaffle_connections(prepared) <= 5
@@ -133,7 +135,7 @@ class Standby(Process):
     def turn(self) -> int:
         """Return the turn that it knows of."""
         with psycopg.connect(
-            host="127.0.0.1", port=self.port, user="postgres", dbname="yaffle", connect_timeout=5
+            host="127.0.0.1", port=self.port, user="postgres", dbname="yaffle", connect_timeout=30
         ) as conn:
             row = conn.execute("SELECT value FROM counters WHERE name = 'turn'").fetchone()
         assert row
@@ -178,7 +180,7 @@ def test_what_was_acknowledged_is_on_the_standby(prepared: PostgreSQL, tmp_path:
                 with pytest.raises(TimeoutError):
                     waiting.result(timeout=2)
                 standby.thaw()
-                row = waiting.result(timeout=30).fetchone()
+                row = waiting.result(timeout=60).fetchone()
             assert row
             acknowledged = row[0]
         prepared.kill()
@@ -279,7 +281,7 @@ def test_mariadb_knows_every_setting(galera: bool, tmp_path: Path) -> None:
         [found, f"--defaults-file={file}", "--user=mysql", "--help", "--verbose"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
     assert "unknown variable" not in done.stdout + done.stderr

@@ -7,13 +7,13 @@ import shutil
 import signal
 import ssl
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
 import pytest
+from tests.given import Given
 from tests.packaging.places import PACKAGING
 from tests.packaging.serving import Serving, until, yaffle
 from tests.servers.process import free_port
@@ -36,7 +36,7 @@ def certificate(folder: Path) -> Path:
         ],
         check=True,
         capture_output=True,
-        timeout=30,
+        timeout=60,
     )
     both.write_text(crt.read_text() + key.read_text())
     return both
@@ -103,7 +103,7 @@ def balanced(folder: Path, database: str) -> Iterator[Balanced]:
             yield found
         finally:
             proxy.kill()
-            proxy.wait(20)
+            proxy.wait(60)
 
 
 def answers(client: httpx.Client) -> int | None:
@@ -122,14 +122,14 @@ def test_haproxy_accepts_the_sample(tmp_path: Path) -> None:
         ["haproxy", "-c", "-f", str(config)],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr, done.stderr
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
 def test_one_of_two_dies_and_requests_go_on(postgres_url: str, tmp_path: Path) -> None:
     with balanced(tmp_path, postgres_url) as world, world.client() as client:
         # Who is not signed in is not let in, although every request comes from loopback.
@@ -153,14 +153,14 @@ def test_one_of_two_dies_and_requests_go_on(postgres_url: str, tmp_path: Path) -
         until(lambda: up(world) == 2)
         world.servers[1].process.send_signal(signal.SIGTERM)
         assert {client.get("/v1/clusters").status_code for _ in range(100)} == {200}
-        world.servers[1].process.wait(45)
+        world.servers[1].process.wait(120)
 
         # Frozen, it still takes connections: it is found by its health, and what waits is ended.
         world.servers[0].process.send_signal(signal.SIGSTOP)
-        began = time.monotonic()
-        with suppress(httpx.RemoteProtocolError):
-            assert client.get("/v1/clusters").status_code >= 500
-        assert time.monotonic() - began < 15
+        with Given() as time_given:
+            with suppress(httpx.RemoteProtocolError):
+                assert client.get("/v1/clusters").status_code >= 500
+            assert time_given.s < 15
         until(lambda: client.get("/v1/clusters").status_code == 503)
         away = client.get("/v1/clusters")
         assert away.json()["error"]["code"] == 503

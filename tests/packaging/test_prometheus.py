@@ -30,7 +30,7 @@ needs_promtool = pytest.mark.skipif(
 
 def promtool(*words: str, folder: Path = FOLDER) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["promtool", *words], cwd=folder, capture_output=True, text=True, timeout=100, check=False
+        ["promtool", *words], cwd=folder, capture_output=True, text=True, timeout=200, check=False
     )
 
 
@@ -101,7 +101,7 @@ def test_every_metric_and_label_of_the_rules_is_one_of_the_programs(tmp_path: Pa
     """A server that has just begun already shows every series that a rule waits for."""
     with Serving(tmp_path) as server:
         server.until_acting()
-        text = httpx.get(f"{server.url}/metrics", timeout=10).text
+        text = httpx.get(f"{server.url}/metrics", timeout=60).text
         missing = [
             (rule["alert"], name, label, value)
             for rule in RULES
