@@ -272,7 +272,7 @@ def test_delete(world: World, how: str) -> None:
         ("recover", {"check": True}, "NODE_RECOVER"),
         (
             "recover",
-            {"operation": "RECREATE", "check": False, "delete_timeout": 5, "force_recreate": True},
+            {"operation": "RECREATE", "check": False, "delete_timeout": 60, "force_recreate": True},
             "NODE_RECOVER",
         ),
     ],

@@ -216,8 +216,9 @@ def test_nodes(cloud: Any, world: World) -> None:
     cloud.update_node(node, name="renamed-by-sdk", tainted=True)
     assert wait_for(lambda: cloud.get_node(made.id).name == "renamed-by-sdk")
     assert cloud.get_node(made.id).tainted is True
+    kept = cloud.get_node(made.id)
     action = cloud.delete_node(node)
-    cloud.wait_for_delete(cloud.get_node(made.id) if cloud.find_node(made.id) else node, **NOW)
+    cloud.wait_for_delete(kept, **NOW)
     assert over(cloud, action).action == "NODE_DELETE"
 
 

@@ -13,7 +13,7 @@ from tests.acceptance.rig import Answer, Api, Server, action_of, fresh
 from tests.waiting import wait_for
 
 KIND: Final = "yaffle.local.process"
-QUICK: Final = {"command": ["sleep", "100000"], "stop_timeout": 1}
+QUICK: Final = {"command": ["sleep", "100000"], "stop_timeout": 20}
 STUBBORN: Final = (
     "trap 'while ! test -e {}; do sleep 0.1; done; exit 0' TERM;"
     " while :; do sleep 100000 & wait; done"

@@ -44,7 +44,7 @@ properties:
 """
 SLEEPER = {
     "command": ["python3", "-c", "import signal; signal.pause()", "{node_id}"],
-    "stop_timeout": 1,
+    "stop_timeout": 20,
 }
 """The node's id among the arguments lets a test find the process it wants to kill."""
 

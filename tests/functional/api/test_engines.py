@@ -20,14 +20,14 @@ def test_engines_and_what_they_watch(tmp_path: Path) -> None:
 
         def furnish(conn: Any) -> None:
             now_us = leases.now(conn)
-            for name, ago_s, ended in (("live", 1, None), ("lost", 60, None), ("gone", 60, 30)):
+            for name, ago_s, ended in (("live", 1, None), ("lost", 300, None), ("gone", 300, 30)):
                 conn.execute(
                     insert(tables.engines).values(
                         id=name,
                         host=name,
                         pid=7,
                         epoch=100,
-                        started_us=now_us - 90_000_000,
+                        started_us=now_us - 900_000_000,
                         seen_us=now_us - ago_s * 1_000_000,
                         stopped_us=None if ended is None else now_us - ended * 1_000_000,
                         schema=3,
@@ -35,9 +35,9 @@ def test_engines_and_what_they_watch(tmp_path: Path) -> None:
                     )
                 )
             me = EngineId("live")
-            found = holdings.overview(conn, lease_s=10).holdings
+            found = holdings.overview(conn, lease_s=100).holdings
             free = [h for h in found if h.free][:1]
-            holdings.take(conn, me, Epoch(100), free, lease_s=10)
+            holdings.take(conn, me, Epoch(100), free, lease_s=100)
             blindness.record(conn, EngineId("lost"), [ClusterId(found[0].cluster_id)])
 
         live.write(furnish)

@@ -240,7 +240,7 @@ def profile_document(mark: str) -> str:
             "properties": {
                 "command": [sys.executable, "-I", "-S", PAGE, "{nodename}", "{port}"],
                 "env": {"TEST_MARK": mark},
-                "stop_timeout": 3,
+                "stop_timeout": 20,
             },
         }
     )

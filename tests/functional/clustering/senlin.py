@@ -17,7 +17,7 @@ SLEEPER = {
     "version": "1.0",
     "properties": {
         "command": ["python3", "-c", "import signal; signal.pause()", "{node_id}"],
-        "stop_timeout": 1,
+        "stop_timeout": 20,
     },
 }
 
