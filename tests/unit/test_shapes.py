@@ -29,7 +29,7 @@ half_made, go_on = threading.Event(), threading.Event()
 def slowly():
     if not PREPARE and not half_made.is_set():
         half_made.set()
-        go_on.wait(20)
+        go_on.wait(60)
     return int
 
 @dataclasses.dataclass
@@ -48,8 +48,11 @@ if PREPARE:
 one = threading.Thread(target=read)
 one.start()
 if not PREPARE:
-    half_made.wait(20)
-threading.Timer(0.3, go_on.set).start()
+    half_made.wait(60)
+# Long after: it must not go on before the other one has come as far.
+later = threading.Timer(15, go_on.set)
+later.daemon = True
+later.start()
 read()
 one.join()
 """
@@ -86,5 +89,5 @@ def test_every_shape_that_is_read_was_made_ready(place: str) -> None:
 def test_two_threads_read_the_first_of_a_shape(prepare: bool, code: int) -> None:
     """Where the second one passes without being made ready, `yaffle.model.shapes` can go."""
     source = RACE.replace("PREPARE", str(prepare))
-    ended = subprocess.run([sys.executable, "-c", source], check=False, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", source], check=False, timeout=120)
     assert ended.returncode == code
