@@ -101,7 +101,7 @@ class Running:
     def text(self) -> str:
         return "\n".join(self.lines)
 
-    def line(self, part: str, *, within_s: float = 60.0) -> str:
+    def line(self, part: str, *, within_s: float = 120.0) -> str:
         """Wait for a line with `part` in it."""
 
         def look() -> str | None:
