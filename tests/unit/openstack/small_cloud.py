@@ -147,8 +147,8 @@ class SmallCloud:
                 self._ended(wrong="No valid host was found")
                 self.status = was
             elif "resize" in self.breaks:
-                self._ended(wrong="no room")
-                self.status = "ERROR"
+                # What went wrong is written after that it did.
+                self.status, self.left = "ERROR", lambda: self._ended(wrong="no room")
             else:
                 self._ended()
                 self.status, self.size = "VERIFY_RESIZE", wanted

@@ -92,10 +92,10 @@ def counted(cloud: SmallCloud) -> dict[str, int]:
 # --- the table -----------------------------------------------------------------------------------
 
 EVERY = [
-    Seen(status=s, idle=i, fits=f, resize=r, confirm=c, revert=v)
-    for s, i, f, r, c, v in product(
+    Seen(status=s, idle=i, fits=f, told=t, resize=r, confirm=c, revert=v)
+    for s, i, f, t, r, c, v in product(
         ("ACTIVE", "SHUTOFF", "VERIFY_RESIZE", "ERROR", "RESIZE"),
-        (True, False), (True, False), Stage, Stage, Stage,
+        (True, False), (True, False), (True, False), Stage, Stage, Stage,
     )
 ]  # fmt: skip
 
@@ -130,6 +130,12 @@ def test_nobody_goes_back_to_the_old_disk() -> None:
 def test_nothing_is_a_failure_while_something_is_done() -> None:
     busy = [row_of(seen).move for seen in EVERY if not seen.idle]
     assert set(busy) == {Move.WAIT}
+
+
+def test_a_failure_has_a_reason_or_its_act_is_over() -> None:
+    for seen in EVERY:
+        if seen.status == "ERROR" and row_of(seen).move is Move.FAILED:
+            assert seen.told or seen.resize is not Stage.OPEN
 
 
 # --- the flavor ----------------------------------------------------------------------------------

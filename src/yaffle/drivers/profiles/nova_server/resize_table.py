@@ -57,6 +57,8 @@ class Seen:
     idle: bool
     fits: bool
     """It has the flavor that it is to have."""
+    told: bool = False
+    """Nova says what went wrong with it."""
     resize: Stage = Stage.NONE
     """Ours."""
     confirm: Stage = Stage.NONE
@@ -75,6 +77,7 @@ class Row:
     status: str | None = None
     idle: bool | None = True
     fits: bool | None = None
+    told: bool | None = None
     resize: frozenset[Stage] | None = None
     confirm: frozenset[Stage] | None = None
     revert: frozenset[Stage] | None = None
@@ -85,6 +88,7 @@ class Row:
             self.status in (None, seen.status)
             and self.idle in (None, seen.idle)
             and self.fits in (None, seen.fits)
+            and self.told in (None, seen.told)
             and (self.resize is None or seen.resize in self.resize)
             and (self.confirm is None or seen.confirm in self.confirm)
             and (self.revert is None or seen.revert in self.revert)
@@ -106,6 +110,14 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     Row(move=Move.DONE, why="it has that flavor", fits=True, resize=_NONE),
     Row(move=Move.ASK, why="not asked for yet", resize=_NONE),
+    # A host writes ERROR first, then what went wrong, and that the act has ended at last.
+    Row(
+        move=Move.WAIT,
+        why="the resize has failed, and Nova has not said why yet",
+        status="ERROR",
+        told=False,
+        resize=_OPEN,
+    ),
     Row(move=Move.FAILED, why="the resize has failed", status="ERROR"),
     Row(
         move=Move.FAILED,

@@ -59,6 +59,7 @@ def stands(job: Job, server: Server, mark: Mark | None) -> Progress:
         status=server.status,
         idle=idle(server),
         fits=size.is_of(server),
+        told=server.fault is not None,
         resize=stage_of(record.resize),
         confirm=stage_of(record.confirm),
         revert=stage_of(record.revert),
