@@ -157,6 +157,41 @@ def test_forking_while_threads_write() -> None:
     """)
 
 
+@pytest.mark.parametrize("forgets", ["manager.reset()", "manager.unregister('db')"])
+def test_forked_while_a_thread_forgets_the_child_is_heard(forgets: str) -> None:
+    """At each step of it: a slot that was let go and not disowned would swallow all that it says."""
+    said = run(f"""
+        ping(True)
+        held, go = threading.Semaphore(0), threading.Semaphore(0)
+
+        class Held(dict):
+            def hold(self):
+                if threading.current_thread() is forgetting:
+                    held.release()
+                    go.acquire(timeout=120)
+            def values(self):
+                self.hold()
+                return super().values()
+            def __getitem__(self, key):
+                self.hold()
+                return super().__getitem__(key)
+            def __delitem__(self, key):
+                self.hold()
+                super().__delitem__(key)
+
+        manager._sources, manager._items = Held(manager._sources), Held(manager._items)
+        forgetting = threading.Thread(target=lambda: {forgets}, daemon=True)
+        forgetting.start()
+        while forgetting.is_alive():
+            if held.acquire(timeout=0.1):
+                said = in_child(lambda: (ping(True), ping(True), words(manager))[-1])
+                assert said == "[('db', 'pass')]", said
+                print("held")
+                go.release()
+    """)
+    assert said.count("held") >= 2, said
+
+
 def test_a_connection_of_the_parent_says_nothing_about_the_child() -> None:
     run("""
         from yaffle_health import Connection

@@ -230,9 +230,12 @@ class Manager:
         with self._lock:
             self._forget_before = None
             self._since = (self._now(), self._wall())
+            # Before they are let go, or a child that is forked in this moment has writers whose slots
+            # say they are its own, and are read by nobody.
+            _disown(self._sources)
             self._sources, self._items, dropped = {}, {}, self._sources
-            for source in dropped.values():
-                source.owner = FORGOTTEN
+            # A signal's handler may have added one meanwhile.
+            _disown(dropped)
             self._rules_changed()
 
     def reset_soon(self) -> None:
@@ -242,11 +245,12 @@ class Manager:
     def _drop(self, keys: Iterable[SourceKey]) -> None:
         for key in keys:
             # The writer sees that its slot has no owner any more, and asks for another.
-            dropped, item = self._sources.pop(key), self._items[key[:2]]
+            dropped, item = self._sources[key], self._items[key[:2]]
             dropped.owner = FORGOTTEN
             item.feed(tuple(source for source in item.sources if source is not dropped))
             if not item.sources:
                 del self._items[key[:2]]
+            del self._sources[key]
 
     def _forget_what_was_before(self) -> None:
         asked, self._forget_before = self._forget_before, None
@@ -389,3 +393,8 @@ class Manager:
         """Let every verdict be made again."""
         self._rules = Rules(self._ttl_s, self._since, self._groups, self._declared)
         self._state = object()
+
+
+def _disown(sources: Mapping[SourceKey, Source]) -> None:
+    for source in list(sources.values()):
+        source.owner = FORGOTTEN
