@@ -6,7 +6,9 @@ in doubt these patterns hide.
 
 Every pattern takes time in proportion to the text: what it has run over without success it does not
 run over again from the next letter, hence the possessive quantifiers (`*+`) and the patterns that
-match where there is nothing to hide, only to go on behind it.
+match where there is nothing to hide, only to go on behind it. A group is never possessive: before
+3.11.5 Python took more than such a group matches (gh-106052, gh-100061), and passwords were shown.
+What repeats a group stands where nothing behind it fails, or only once for each run of it.
 """
 
 from __future__ import annotations
@@ -35,9 +37,9 @@ _SHORT_PART: Final = r"(?:(?i:[_-](?:pass|psw|pw|auth))|(?<=[a-z0-9])(?:Pass|Psw
 _IS: Final = r"""(?:\\?["']? ?(?:,? ?\\?["']?value\\?["']?)? ?(?:=>?|:) ?)"""
 _BESIDE: Final = r"""(?:(?<!key) (?:is )?(?=\\?["'])|\()"""
 # The quotes of JSON within JSON have a backslash. A quoted value ends with its quote or with the text.
-_QUOTED: Final = r"""(?:\\?"(?:[^"\\]|\\.?)*+"?|\\?'(?:[^'\\]|\\.?)*+'?)"""
+_QUOTED: Final = r"""(?:\\?"(?:[^"\\]|\\.?)*"?|\\?'(?:[^'\\]|\\.?)*'?)"""
 # A bare one goes on over a comma or bracket within a word, unless the next thing is assigned to.
-_BARE: Final = r"""(?:[^\s,;&)\]}"']|[)\]}"'](?=\w)|[,;&](?=\w)(?![\w.-]*+(?:\\?["'])? ?[=:]))++"""
+_BARE: Final = r"""(?:[^\s,;&)\]}"']|[)\]}"'](?=\w)|[,;&](?=\w)(?![\w.-]*+(?:\\?["'])? ?[=:]))+"""
 _VALUE: Final = rf"(?:{_QUOTED}|{_BARE})"
 _HOST_AND_PORT: Final = r"""[^\s"'<>/@:]*+:(?:[0-9]{1,5}(?![^\s"'<>,;/)\]?:])|(?=\s)|$)"""
 
@@ -67,7 +69,7 @@ def _without_bare_login(word: re.Match[str]) -> str:
 
 
 def _without_quoted_login(word: re.Match[str]) -> str:
-    ends = list(re.finditer("%(?:25)*+40", word[0]))
+    ends = list(re.finditer("%(?:25)*40", word[0]))
     return f"{word[1]}{HIDDEN}{word[0][ends[-1].start() :]}" if ends else word[0]
 
 
@@ -95,16 +97,16 @@ def _patterns() -> tuple[tuple[re.Pattern[str], _Instead], ...]:
         (re.compile(r"\[(?:SQL|parameters):.*"), ""),
         (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY.*"), HIDDEN),
         # All up to the next address: each piece of the text is looked at for one address alone.
-        (re.compile(r"""://((?:(?!://)[^\s"'<>])*+)((?:(?!://).)*+)"""), _without_login),
+        (re.compile(r"""://((?:(?!://)[^\s"'<>])*)((?:(?!://).)*)"""), _without_login),
         # user:password@host without a scheme, as Go's drivers write it.
         (re.compile(r"(?<![\w.+-])([\w.+-]++:)(?!//)(\S++)"), _without_bare_login),
-        (re.compile(r"""(%(?:25)*+3A)[^\s"'<>&]++""", re.IGNORECASE), _without_quoted_login),
+        (re.compile(r"""(%(?:25)*3A)[^\s"'<>&]++""", re.IGNORECASE), _without_quoted_login),
         (re.compile(r"(?<!\S)((?:-u|--(?:proxy-)?user)[ =]?[^\s:]++:)\S++"), rf"\1{HIDDEN}"),
         (re.compile(r"(?<![\w-])(--?[A-Za-z][\w-]*+) (?!-)"), _as_assigned),
         (re.compile(r"(<[\w:.-]++[^<>]*+>)((?:<!\[CDATA\[)?[^<]*+)"), _without_content),
         (
             re.compile(
-                r"\b((?i:bearer|basic|digest)) (?=(?:[^\W0-9A-Z]|[.~+/-])*+[0-9A-Z=])[\w.~+/=-]{6,}+"
+                r"\b((?i:bearer|basic|digest)) (?=(?:[^\W0-9A-Z]|[.~+/-])*[0-9A-Z=])[\w.~+/=-]{6,}+"
             ),
             rf"\1 {HIDDEN}",
         ),
@@ -138,7 +140,7 @@ def _patterns() -> tuple[tuple[re.Pattern[str], _Instead], ...]:
             rf"\1{HIDDEN}",
         ),
         # Tokens that betray themselves: JSON web tokens, Keystone's Fernet tokens, cloud keys.
-        (re.compile(r"\beyJ[\w-]{8,}+(?:\.[\w-]*+)*+"), HIDDEN),
+        (re.compile(r"\beyJ[\w-]{8,}+(?:\.[\w-]*+)*"), HIDDEN),
         (re.compile(r"\bgAAAAA[\w-]{16,}+=*+"), HIDDEN),
         (re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"), HIDDEN),
         (re.compile(r"\b(?:gh[pousr]_|glpat-|xox[abprs]-|sk-)[\w-]{16,}+"), HIDDEN),
