@@ -10,6 +10,7 @@ from tests.unit.core.build import STATUS, memory, observation
 from yaffle.cli.watching import policy, report, telling
 from yaffle.cli.watching.groups import By, Rule, group_of, rule_of
 from yaffle.cli.watching.journal import About, Entry
+from yaffle.cli.watching.life import aside
 from yaffle.cli.watching.place import default
 from yaffle.cli.watching.roll import change
 from yaffle.cli.watching.teller import as_failed, wish_of
@@ -204,3 +205,12 @@ def test_what_a_look_that_failed_said_outlives_one_that_came_to_nothing() -> Non
 def test_a_state_is_a_file_of_its_own_for_each_cloud() -> None:
     assert str(default("a/b c", {"XDG_STATE_HOME": "/state"})) == "/state/yaffle/watch-a_b_c.db"
     assert default("x", {}).name == "watch-x.db"
+
+
+def test_what_is_no_line_of_the_watch_is_not_among_the_lines_that_a_program_reads(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    aside("yaffle: the disk is full", as_json=True)
+    assert capsys.readouterr() == ("", "yaffle: the disk is full\n")
+    aside("yaffle: the disk is full", as_json=False)
+    assert capsys.readouterr() == ("yaffle: the disk is full\n", "")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import sys
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -348,7 +349,7 @@ class _Life:
                 await teller.turn()
             except StoreUnavailable as error:
                 # The disk is full, or somebody copies the file: the engine waits for it, too.
-                print(clean(f"yaffle: {error}"), flush=True)
+                aside(f"yaffle: {error}", as_json=self._asked.as_json)
 
     async def _say(self, lines: Sequence[tuple[Line, About | None]]) -> None:
         """Keep lines, then print them."""
@@ -370,3 +371,8 @@ class _Life:
             return
         for line, at_us in calm(lines):
             print(clean(line.shown(at_us)), flush=True)
+
+
+def aside(words: str, *, as_json: bool) -> None:
+    """Say what is no line of the watch: beside its lines, where a program reads those."""
+    print(clean(words), file=sys.stderr if as_json else sys.stdout, flush=True)
