@@ -25,15 +25,17 @@ HOLDS = """
 import os, pathlib, sys, time
 
 def held(pid, number, real=os.kill):
-    while sys._getframe(1).f_code.co_name == "fail_one" and not pathlib.Path(GO).exists():
-        time.sleep(0.05)
+    if sys._getframe(1).f_code.co_name == "fail_one":
+        pathlib.Path(GO + "?").touch()
+        while not pathlib.Path(GO).exists():
+            time.sleep(0.05)
     real(pid, number)
 
 GO = os.environ.get("DEMO_GO")
 if GO:
     os.kill = held
 """
-"""Imported by each Python of a demo: its story kills no node until there is a file."""
+"""Imported by each Python of a demo: it asks by a file, and kills no node until there is another."""
 
 
 def held(folder: Path) -> tuple[Running, Path]:
@@ -73,7 +75,7 @@ def test_once_tells_the_story_of_a_real_healing_and_leaves_nothing() -> None:
 def test_once_fails_and_still_cleans_up_when_nobody_heals(tmp_path: Path) -> None:
     demo, go = held(tmp_path)
     folder = folder_of(demo.line("starting a server"))
-    demo.line("web-3: healthy")
+    wait_for(go.with_name("go?").exists)
     for pid in living(MARK + folder.name):
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
         if b"serve" in command.split(b"\0"):
