@@ -12,9 +12,11 @@ import os
 import signal
 import sqlite3
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,8 @@ WAIT_S = 60.0
 WEBNODE = Path(__file__).with_name("webnode.py")
 _spawn = multiprocessing.get_context("forkserver")
 _spawn.set_forkserver_preload(["tests.chaos.engine_child", "yaffle.drivers.notifiers.webhook"])
+_TURN = threading.Lock()
+"""Whoever starts an engine looks at those of all threads, and so does whoever asks whether one lives."""
 
 UNLIMITED = {"max_in_flight": 10, "burst": 1000, "per_hour": 1_000_000}
 
@@ -129,7 +133,8 @@ class Lab:
             args=(flags, str(self.root / "engine.log"), die_at, theirs),
             daemon=True,
         )
-        self.process.start()
+        with _TURN:
+            self.process.start()
         theirs.close()
         self.pipe = ours
         self.frozen = False
@@ -139,7 +144,8 @@ class Lab:
     @property
     def alive(self) -> bool:
         """Whether an engine process is there, frozen or not."""
-        return self.process is not None and self.process.is_alive()
+        with _TURN:
+            return self.process is not None and self.process.is_alive()
 
     def kill(self) -> None:
         """kill -9 the engine."""
@@ -149,9 +155,10 @@ class Lab:
 
     def reap(self, bound_s: float = 120) -> None:
         """Wait for the engine's end."""
-        self.process.join(bound_s)
-        assert not self.process.is_alive(), "the engine has not ended"
-        self.process.close()
+        wait([self.process.sentinel], bound_s)
+        with _TURN:
+            assert not self.process.is_alive(), "the engine has not ended"
+            self.process.close()
         self.process = None
         self.pipe.close()
 
@@ -161,8 +168,9 @@ class Lab:
             return
         self.thaw()
         self.pipe.send(("quit", [], {}))
-        self.process.join(120)
-        code = self.process.exitcode
+        wait([self.process.sentinel], 120)
+        with _TURN:
+            code = self.process.exitcode
         self.reap()
         died = doomed and code == -signal.SIGKILL
         assert code == 0 or died, f"the engine ended with {code}:\n{self.log()[-3000:]}"

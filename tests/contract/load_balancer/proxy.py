@@ -118,11 +118,22 @@ class Proxy:
 
     def status(self, pool: str, server: str) -> str:
         """Return the column `status` as anybody would cut it out."""
+        return self._cells(pool, server, 17)[0]
+
+    def passes(self, pool: str, *servers: str) -> bool:
+        """Whether each has passed a check: before its first one has ended HAProxy calls it UP, too."""
+        found = [self._cells(pool, server, 17, 36) for server in servers]
+        return all(
+            status == "UP" and check.removeprefix("* ") in {"L4OK", "L7OK"}
+            for status, check in found
+        )
+
+    def _cells(self, pool: str, server: str, *columns: int) -> Sequence[str]:
         for line in self.say(f"show stat {pool} 4 -1").splitlines():
             cells = line.split(",")
             if cells[1:2] == [server]:
-                return cells[17]
-        return ""
+                return [cells[column] for column in columns]
+        return [""] * len(columns)
 
     def freeze(self) -> None:
         """Stop it, and wait until each of its threads stands still: a busy machine takes its time."""

@@ -100,8 +100,7 @@ def proxy(servers: Sequence[Web]) -> Iterator[Proxy]:
     extra = f"    server bare 127.0.0.1:{servers[0].port}\n"
     other = "backend other\n    server web-1 127.0.0.1:1\n"
     with proxied(f"backend web\n    option httpchk\n{lines}{extra}{other}") as found:
-        until(lambda: found.status("web", "web-3") == "UP" and "L7OK" in found.say("show stat"))
-        until(lambda: ",INI," not in found.say("show stat web 4 -1"))
+        until(lambda: found.passes("web", "web-1", "web-2", "web-3"))
         yield found
 
 
@@ -468,7 +467,7 @@ def test_a_node_alone_finds_no_pool_of_its_own(servers: Sequence[Web]) -> None:
         (said,) = among(by_socket(proxy), here, here[2])
         assert said.startswith("LB-AMBIGUOUS: edge: 2 pools have the nodes' addresses: alien, web;")
     with proxied(text) as proxy:
-        until(lambda: proxy.status("web", "a") == "UP" and "L4OK" in proxy.say("show stat"))
+        until(lambda: proxy.passes("web", "a"))
         until(lambda: ",INI," not in proxy.say("show stat"))  # each has been checked
         which = by_socket(proxy)
         (said,) = among(which, here, here[0])
