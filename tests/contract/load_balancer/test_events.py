@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from tests.contract.load_balancer.proxy import HAVE, Proxy, Web, proxied, until, webs
 from tests.contract.load_balancer.test_haproxy import detector, mode, node
+from tests.given import Given
 
 from yaffle.drivers.detectors.load_balancer import LoadBalancerDetector
 from yaffle.drivers.detectors.load_balancer.ear import BURST, PACE_S, TURN, Ear
@@ -32,8 +33,8 @@ from yaffle.testing.clock import VirtualClock
 from yaffle.testing.loop import run_virtual
 
 INTERVAL_S = 600.0
-SOON_S = INTERVAL_S / 10
-"""HAProxy itself takes 0.3 s to be sure, and a busy machine some more."""
+SOON_S = 3.0
+"""Far below any interval, in time that we were given; HAProxy itself takes 0.3 s to be sure."""
 
 
 def free_udp_port() -> int:
@@ -122,14 +123,19 @@ def test_a_server_that_dies_is_looked_at_at_once(
             # Through a socket that only HAProxy may write to its own `fall` is enough. What it logs
             # before may bring a look so late that it is down already: that is not yet enough.
             enough = place.startswith("/")
-            await waited(lambda: enough in _fails(watch), SOON_S)
+            with Given() as time_given:
+                await waited(lambda: _fails(watch))
+                assert time_given.s < SOON_S
+            await waited(lambda: enough in _fails(watch))
             failed = [o for o in watch.told if o.outcome is Outcome.FAIL]
             assert {o.node_id for o in failed} == {"id-of-web-1"}
             assert all("server web-1 is DOWN" in o.detail for o in failed)
             assert enough or not any(_fails(watch))
 
             servers[0].status = 200
-            await waited(lambda: watch.told[-1].outcome is Outcome.PASS, SOON_S)
+            with Given() as time_given:
+                await waited(lambda: watch.told[-1].outcome is Outcome.PASS)
+                assert time_given.s < SOON_S
             assert not watch.told[-1].authoritative
             assert {o.node_id for o in watch.told} == {"id-of-web-1"}
             (ear,) = which.ears()
