@@ -24,6 +24,7 @@ from tests.functional.apart.fleet import (
     settled,
 )
 from tests.functional.cli.support import POLICY, Running, living, profile_document, swept, wait_for
+from tests.given import Given
 
 ORDERS = {
     "postgresql": ("engine", "api", "api", "engine"),
@@ -73,14 +74,16 @@ def _started_at_once(one: Running, other: Running, node: str) -> None:
     waits = []
     for _ in range(9):
         began = time.monotonic()
-        ident = act(one, node, {"check": {}})
-        wait_for(lambda: of_action(other, ident)["status"] == "SUCCEEDED", every_s=0.02)  # noqa: B023
+        with Given() as time_given:
+            ident = act(one, node, {"check": {}})
+            wait_for(lambda: of_action(other, ident)["status"] == "SUCCEEDED", every_s=0.02)  # noqa: B023
+            taken_away_s = time.monotonic() - began - time_given.s
         row = of_action(other, ident)
-        waits.append((row["start_us"] - row["created_us"]) / 1e6)
-        print(f"request to start {waits[-1]:.3f} s, to its end {time.monotonic() - began:.3f} s")
-    # A poll comes every eight seconds; of nine one or two may meet a machine that is busy otherwise.
+        waits.append((row["start_us"] - row["created_us"]) / 1e6 - taken_away_s)
+        print(f"request to start {waits[-1]:.3f} s, {taken_away_s:.3f} s were taken away")
+    # A poll comes every eight seconds.
     assert sorted(waits)[len(waits) // 2] < 0.5
-    assert sorted(waits)[-3] < 2.0
+    assert max(waits) < 2.0
 
 
 def _every_api_can_tell(api: Running, node: str, engines: list[Running]) -> None:
