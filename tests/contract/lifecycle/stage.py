@@ -157,6 +157,10 @@ class Seen:
     def of(self, number: int | str, code: str = "") -> list[Observation]:
         return [o for o in self.all if o.node_id == f"n{number}" and code in {"", o.code}]
 
+    def heard(self, number: int | str) -> list[Observation]:
+        """What an event has woken: the last word is soon that of the next interval."""
+        return [o for o in self.of(number) if o.authoritative]
+
     def codes(self, number: int | str) -> list[str]:
         return [o.code for o in self.of(number)]
 
@@ -246,9 +250,11 @@ async def watching(
 
 
 async def settled(lifecycle: LifecycleDetector, nodes: int = 1) -> None:
-    """Wait until it listens and has read every node since."""
+    """Wait until it listens and has read every node since; that many of them are up."""
     await until(lambda: lifecycle.listening, "it listens")
-    await until(lambda: lifecycle.vouched == nodes, "all nodes were read")
+    # Who is down was read before it listened as well, and the reading afterwards may be under way.
+    await until(lambda: lifecycle.behind == 0, "all nodes were read")
+    await until(lambda: lifecycle.vouched == nodes, f"{nodes} are up")
 
 
 async def ended() -> None:

@@ -101,7 +101,7 @@ def test_a_killed_broker_is_asked_around_and_listened_to_again(own_rabbitmq: Rab
                 assert any(set(call) == {"s0", "s1"} for call in backend.calls[calls:])
                 backend.states["s0"] = OFF
                 await nova.send(power_off("s0"))
-                await until(lambda: seen.last(0).authoritative, "and hears")
+                await until(lambda: seen.heard(0), "and hears")
 
     asyncio.run(main())
 
@@ -132,7 +132,7 @@ def test_a_frozen_broker_vouches_for_nobody(
             await until(lambda: lifecycle.vouched == 1, "and has read")
             backend.states["s0"] = OFF
             await nova.send(power_off("s0"))
-            await until(lambda: seen.last(0).authoritative, "and hears")
+            await until(lambda: seen.heard(0), "and hears")
 
     asyncio.run(main())
 
@@ -156,7 +156,7 @@ def test_a_queue_deleted_under_us_is_a_gap(rabbitmq: RabbitMQ) -> None:
             await settled(lifecycle)
             backend.states["s0"] = OFF
             await nova.send(power_off("s0"))
-            await until(lambda: seen.last(0).authoritative, "and it hears again")
+            await until(lambda: seen.heard(0), "and it hears again")
 
     asyncio.run(main())
 
@@ -176,7 +176,7 @@ def test_a_connection_that_is_cut_is_a_gap(rabbitmq: RabbitMQ) -> None:
                 await settled(lifecycle)
                 backend.states["s0"] = OFF
                 await other.send(power_off("s0"))
-                await until(lambda: seen.last(0).authoritative, "and it hears again")
+                await until(lambda: seen.heard(0), "and it hears again")
 
     asyncio.run(main())
 
@@ -334,7 +334,7 @@ def test_an_exchange_that_is_missing_is_waited_for(rabbitmq: RabbitMQ) -> None:
                 assert not seen.of(0, "EV-QUIET")
                 backend.states["s0"] = OFF
                 await nova.send(power_off("s0"))
-                await until(lambda: seen.last(0).authoritative, "what there is is heard")
+                await until(lambda: seen.heard(0), "what there is is heard")
                 async with sender(rabbitmq.url, name):
                     await until(lambda: lifecycle.listening, "it is found")
         assert sum("no such exchange" in e["event"] for e in logs) == 1
@@ -370,6 +370,6 @@ def test_narrow_permissions_suffice(rabbitmq: RabbitMQ) -> None:
         ):
             await settled(lifecycle)
             await nova.send(power_off("s0"))
-            await until(lambda: seen.last(0).authoritative, "it hears")
+            await until(lambda: seen.heard(0), "it hears")
 
     asyncio.run(main())

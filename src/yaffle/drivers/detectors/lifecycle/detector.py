@@ -95,6 +95,13 @@ class LifecycleDetector:
             watch.vouched(n) for watch in self._watches.values() for n in watch.nodes.values()
         )
 
+    @property
+    def behind(self) -> int:
+        """How many nodes were not read since the last gap in what is heard."""
+        return sum(
+            not watch.current(n) for watch in self._watches.values() for n in watch.nodes.values()
+        )
+
     # --- the port ------------------------------------------------------------------------------
 
     def watch(

@@ -187,8 +187,11 @@ class Watch:
 
     def vouched(self, node: Node) -> bool:
         """Whether silence means that the node is still up."""
-        ears = self._ears
-        return node.up and node.heard is None and ears.listening and node.era == ears.era
+        return node.up and node.heard is None and self.current(node)
+
+    def current(self, node: Node) -> bool:
+        """Whether we would have heard of whatever happened since the node was read."""
+        return self._ears.listening and node.era == self._ears.era
 
     def _quiet(self) -> Iterator[Observation]:
         """Yield what silence says; not at once after a reading, which must not count twice."""
@@ -248,8 +251,8 @@ class Watch:
         if memo is None or node.heard is not None or memo.cause.actor not in _ASKABLE:
             return None
         # Where we might not hear of a change, only time can tell that there may have been one.
-        hearing = self._ears.listening and node.era == self._ears.era
-        return memo if now_s - memo.at_s < (self._sweep_s() if hearing else MEMO_S) else None
+        holds_s = self._sweep_s() if self.current(node) else MEMO_S
+        return memo if now_s - memo.at_s < holds_s else None
 
     def take(self, ask: Ask, found: Found) -> Observation | None:
         """Apply what a node was found to be; None where that is overtaken."""
