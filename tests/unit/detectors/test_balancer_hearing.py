@@ -3,121 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.unit.detectors.balancer_stage import (
+    DOWN,
+    MAINT,
+    MODE,
+    NODES,
+    SOON_S,
+    UP,
+    WEB,
+    Edge,
+    Scene,
+    node,
+    place,
+    play,
+)
 
-from yaffle.clouds.settings import Section
 from yaffle.drivers.detectors.load_balancer import LoadBalancerDetector
 from yaffle.drivers.detectors.load_balancer import hearing as module
-from yaffle.drivers.detectors.load_balancer.answers import Answer, observed, said
 from yaffle.drivers.detectors.load_balancer.finding import indexed
-from yaffle.drivers.detectors.load_balancer.hearing import GAP_S, SERVERS_MAX, Hearing
-from yaffle.drivers.detectors.load_balancer.pool import Failed, Listed, Member, Pool
-from yaffle.drivers.detectors.load_balancer.settings import BalancerSettings
+from yaffle.drivers.detectors.load_balancer.hearing import GAP_S, LOOKS, OLD_S, SERVERS_MAX
+from yaffle.drivers.detectors.load_balancer.pool import Listed, Member
 from yaffle.model.health import Observation, Outcome
-from yaffle.model.ids import ModeKey, NodeId
-from yaffle.model.operations import Target
-from yaffle.model.policy import DetectionMode, ModeType
+from yaffle.model.policy import DetectionMode
 from yaffle.ports import DriverContext
 from yaffle.testing.clock import VirtualClock
 from yaffle.testing.loop import run_virtual
-
-MODE = DetectionMode(
-    key=ModeKey("0:LB_STATUS_POLLING"), type=ModeType.LB_STATUS_POLLING, options={"pool": "web"}
-)
-WEB = ("edge", "web")
-UP, DOWN, MAINT = "LB-UP", "LB-DOWN", "LB-MAINT"
-SOON_S = 0.4
-"""More than lines are gathered for, and less than the gap between two looks."""
-
-
-def node(name: str) -> Target:
-    return Target(
-        node_id=NodeId(name), name=name, physical_id=name, profile_type="made.up-1.0", spec={}
-    )
-
-
-NODES = [node("n1"), node("n2"), node("n3")]
-
-
-@dataclass
-class Edge:
-    """A balancer that says what it is told to; `Balancers` by duck typing."""
-
-    words: dict[str, str] = field(default_factory=lambda: {n.name: UP for n in NODES})
-    asked: list[str] = field(default_factory=list)
-    takes_s: float = 0.0
-    fault: str = ""
-
-    async def ask(
-        self, _balancer: object, pool: str, _within_s: float, *, early: bool = False
-    ) -> Answer:
-        self.asked.append(pool)
-        found: Pool = [
-            Member(name=name, address="", code=code, words=code)
-            for name, code in self.words.items()
-        ]
-        await asyncio.sleep(self.takes_s)
-        found = Failed(code=self.fault, why="broken") if self.fault else found
-        return Answer(place=f"edge/{pool}", noun="server", sources=[("a", found)])
-
-
-@dataclass
-class Scene:
-    """One watch of three nodes behind `edge/web`, polled once."""
-
-    edge: Edge
-    hearing: Hearing
-    told: list[Observation] = field(default_factory=list)
-
-    async def poll(self, targets: Sequence[Target] = NODES) -> None:
-        ticket = self.hearing.ticket()
-        answer = await self.edge.ask(None, "web", 1.0)
-        seen = [
-            observed(t, MODE, s, 1, 1) for t, s in zip(targets, said(targets, answer), strict=True)
-        ]
-        self.hearing.polled(ticket, WEB, answer, seen)
-
-    def watch(self, targets: Sequence[Target] = NODES) -> None:
-        self.hearing.listen("w", targets, MODE, 600.0, self.told.extend, WEB)
-
-    def hear(self, text: str, *, trusted: bool = True) -> None:
-        self.hearing.hear("edge", f"<129>{text}".encode(), trusted=trusted)
-
-    @property
-    def brief(self) -> list[tuple[str, str, bool]]:
-        return [(str(o.node_id), o.code, o.authoritative) for o in self.told]
-
-
-@contextmanager
-def place() -> Iterator[str]:
-    with tempfile.TemporaryDirectory(prefix="yaffle-ev-") as folder:
-        yield str(Path(folder) / "e")
-
-
-def play(body: Callable[[Scene], Awaitable[None]], edge: Edge | None = None) -> Scene:
-    """Run `body` with a watch that has been polled once."""
-    edge = edge or Edge()
-    with place() as path:
-        section = {"balancers": {"edge": {"type": "haproxy", "socket": "/no", "events": path}}}
-        configured = BalancerSettings.read(Section("x", section)).balancers
-        hearing = Hearing(configured, edge, VirtualClock())  # type: ignore[arg-type]
-        scene = Scene(edge, hearing)
-
-        async def run() -> None:
-            scene.watch()
-            await scene.poll()
-            edge.asked.clear()
-            await body(scene)
-            hearing.ignore("w")
-
-        run_virtual(run)
-    return scene
 
 
 def test_a_line_is_a_look_at_the_one_it_names() -> None:
@@ -234,6 +149,55 @@ def test_what_is_unknown_is_left_to_polls(word: str) -> None:
         await asyncio.sleep(SOON_S)
 
     assert play(body).brief == []
+
+
+def test_a_balancer_that_does_not_answer_is_asked_again() -> None:
+    async def body(scene: Scene) -> None:
+        scene.edge.words["n1"] = DOWN
+        scene.edge.fault = "LB-TIMEOUT"
+        scene.hear("Server web/n1 is DOWN. x")
+        await asyncio.sleep(SOON_S)
+        assert scene.brief == []
+        scene.edge.fault = ""
+        await asyncio.sleep(5 * GAP_S)
+
+    scene = play(body)
+    assert scene.brief == [("n1", DOWN, True)]
+    assert len(scene.edge.asked) == 2, "and not once more after that"
+
+
+def test_a_balancer_that_never_answers_is_left_to_polls() -> None:
+    async def body(scene: Scene) -> None:
+        scene.edge.fault = "LB-TIMEOUT"
+        for told in (1, 2):
+            scene.hear("Server web/n1 is DOWN. x")
+            await asyncio.sleep(10 * GAP_S)
+            assert len(scene.edge.asked) == told * LOOKS
+        assert not scene.hearing._in_vain
+
+    play(body)
+
+
+def test_a_pool_that_the_balancer_has_not_is_asked_for_once() -> None:
+    async def body(scene: Scene) -> None:
+        scene.edge.fault = "LB-NO-POOL"
+        scene.hear("Server web/n1 is DOWN. x")
+        await asyncio.sleep(5 * GAP_S)
+
+    assert play(body).edge.asked == ["web"]
+
+
+def test_an_old_line_is_not_enough_by_being_asked_about_again() -> None:
+    async def body(scene: Scene) -> None:
+        scene.edge.words["n1"] = DOWN
+        scene.edge.fault, scene.edge.takes_s = "LB-TIMEOUT", OLD_S - GAP_S / 2
+        scene.hearing.forget("w")
+        scene.hear("Server web/n1 is DOWN. x")
+        await asyncio.sleep(OLD_S)
+        scene.edge.fault, scene.edge.takes_s = "", 0.0
+        await asyncio.sleep(2 * GAP_S)
+
+    assert play(body).brief == [("n1", DOWN, False)]
 
 
 def test_after_blindness_an_old_line_is_not_enough_and_an_old_answer_is_none() -> None:

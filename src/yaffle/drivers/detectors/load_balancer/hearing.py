@@ -46,6 +46,8 @@ GATHER_S: Final = 0.05
 """How long the first line waits for company."""
 GAP_S: Final = 1.0
 """Between two early looks at one balancer."""
+LOOKS: Final = 3
+"""At a pool that something was heard of, until the balancer answers; then polls have to."""
 SERVERS_MAX: Final = 1000
 """Servers of one pool that wait for a look; of what is beyond, polls tell."""
 AGAIN_S: Final = 1.0
@@ -109,6 +111,8 @@ class Hearing:
         """The servers of each pool that is watched, as the last answer named them."""
         self._due: dict[Place, dict[str, bool]] = {}
         """Servers to look at, and whether a DOWN of theirs may be enough."""
+        self._in_vain: Counter[Place] = Counter()
+        """Looks in a row that nobody has answered."""
         self._under_way: set[str] = set()
         """Balancers that are being looked at."""
         self._bell = asyncio.Event()
@@ -179,6 +183,7 @@ class Hearing:
                 del self._by_place[one.place]
                 self._names.pop(one.place, None)
                 self._due.pop(one.place, None)
+                self._in_vain.pop(one.place, None)
         one.place = place
         if place is not None:
             self._by_place.setdefault(place, {})[id(one)] = one
@@ -250,10 +255,13 @@ class Hearing:
         self.counts["woke"] += 1
         standing = self._standings[balancer]
         standing.heard, standing.missed = standing.heard + 1, 0
+        self._want(place, line.server, enough=trusted and line.down)
+
+    def _want(self, place: Place, server: str, *, enough: bool) -> None:
         due = self._due.setdefault(place, {})
-        if line.server in due or len(due) < SERVERS_MAX:
+        if server in due or len(due) < SERVERS_MAX:
             # UP after DOWN takes nothing back: what it is now, the look will say.
-            due[line.server] = due.get(line.server, False) or (trusted and line.down)
+            due[server] = due.get(server, False) or enough
             self._bell.set()
 
     # --- what runs -----------------------------------------------------------------------------
@@ -312,18 +320,35 @@ class Hearing:
     async def _look(self, place: Place, servers: Mapping[str, bool]) -> None:
         """Look once at a pool, and be done no sooner than its balancer may be asked again."""
         try:
-            await self._look_now(place, servers)
+            began_s = self._clock.monotonic_s()
+            if await self._look_now(place, servers, began_s):
+                self._in_vain.pop(place, None)
+            else:
+                self._look_again(place, servers, began_s)
             await self._clock.sleep(GAP_S)
         finally:
             self._under_way.discard(place[0])
             if self._due:
                 self._bell.set()
 
-    async def _look_now(self, place: Place, servers: Mapping[str, bool]) -> None:
+    def _look_again(self, place: Place, servers: Mapping[str, bool], began_s: float) -> None:
+        """Let it be asked once more, behind the other pools: what was heard may still be so."""
+        listeners = self._by_place.get(place, {}).values()
+        self._in_vain[place] += 1
+        if not listeners or self._in_vain[place] == LOOKS:
+            del self._in_vain[place]
+            return
+        # A line that may have waited while we were blind is no firmer for waiting longer.
+        firm = all(began_s >= one.firm_s for one in listeners)
+        for server, enough in servers.items():
+            self._want(place, server, enough=enough and firm)
+
+    async def _look_now(self, place: Place, servers: Mapping[str, bool], began_s: float) -> bool:
+        """Tell what is news; return whether the balancer has answered, or nobody wants to know."""
         listeners = list(self._by_place.get(place, {}).values())
         if not listeners:
-            return
-        ticket, began_s = self.ticket(), self._clock.monotonic_s()
+            return True
+        ticket = self.ticket()
         within_s = min(status_check_s(one.interval_s) for one in listeners)
         balancer, pool = place
         answer = await self._balancers.ask(self._configured[balancer], pool, within_s, early=True)
@@ -339,6 +364,7 @@ class Hearing:
                 ]
                 if news:
                     one.sink(news)
+        return answer.names is not None or answer.is_no_pool
 
 
 def _places(balancers: Iterable[Balancer]) -> Iterator[tuple[Balancer, int]]:
