@@ -41,24 +41,15 @@ _AHEAD: Final = (
     .where(engines.c.stopped_us.is_(None), engines.c.seen_us > bindparam("now", type_=BigInteger))
     .limit(1)
 )
-_ALIVE: Final = select(
-    exists().where(
-        engines.c.id == bindparam("me"),
-        engines.c.epoch == bindparam("mine"),
-        engines.c.stopped_us.is_(None),
-        engines.c.seen_us > bindparam("since", type_=BigInteger),
-    )
+_GOOD: Final = (
+    (engines.c.id == bindparam("me"))
+    & (engines.c.epoch == bindparam("mine"))
+    & engines.c.stopped_us.is_(None)
+    & (engines.c.seen_us > bindparam("since", type_=BigInteger))
 )
-_SEEN: Final = (
-    update(engines)
-    .where(
-        engines.c.id == bindparam("me"),
-        engines.c.epoch == bindparam("mine"),
-        engines.c.stopped_us.is_(None),
-        engines.c.seen_us > bindparam("since", type_=BigInteger),
-    )
-    .values(seen_us=bindparam("now", type_=BigInteger))
-)
+"""When the lease of an engine is."""
+_ALIVE: Final = select(exists().where(_GOOD))
+_SEEN: Final = update(engines).where(_GOOD).values(seen_us=bindparam("now", type_=BigInteger))
 _KEEP_ACTIONS: Final = (
     update(actions)
     .where(

@@ -48,8 +48,8 @@ PLANTS = (
             ),
             Edit(
                 "store/leases.py",
-                '        engines.c.seen_us > bindparam("since", type_=BigInteger),\n    )\n    .values(',
-                '        engines.c.seen_us != bindparam("since", type_=BigInteger),\n    )\n    .values(',
+                '(engines.c.seen_us > bindparam("since", type_=BigInteger))',
+                '(engines.c.seen_us != bindparam("since", type_=BigInteger))',
             ),
             Edit(
                 "store/actions.py",
