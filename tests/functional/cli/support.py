@@ -258,16 +258,20 @@ def stubborn_document(mark: str) -> str:
 
 
 def deaf(mark: str) -> bool:
-    """Whether all of them have come to the line that makes them stubborn."""
+    """Whether all of them, and there are some, have come to the line that makes them stubborn."""
     bit = 1 << (signal.SIGTERM - 1)
     found = [Path(f"/proc/{pid}/status").read_text() for pid in living(mark)]
-    return all(int(text.partition("SigIgn:")[2].split()[0], 16) & bit for text in found)
+    return bool(found) and all(
+        int(text.partition("SigIgn:")[2].split()[0], 16) & bit for text in found
+    )
 
 
 def let_go(mark: str) -> None:
     """Kill those that are asked to go and do not; they carry `mark`."""
     for pid in living(mark):
-        os.kill(pid, signal.SIGKILL)
+        # One that had not come to be stubborn may go by itself, just now.
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 POLICY = """\

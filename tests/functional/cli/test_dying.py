@@ -102,4 +102,10 @@ def test_a_bug_inside_a_guarded_call_is_survived(tmp_path: Path) -> None:
         wait_for(lambda: living(mark))
         assert server.ok("status").code == 0
         assert running.process.poll() is None
+        # A node may be looked at, and live, a moment before what made the cluster has ended.
+        wait_for(lambda: status_of(server, "web") not in {"INIT", "CREATING"})
         server.ok("cluster", "delete", "web")
+
+
+def status_of(server: Server, cluster: str) -> str:
+    return str(server.ok("cluster", "show", cluster, "--json").json["cluster"]["status"])
