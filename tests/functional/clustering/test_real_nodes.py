@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.functional.api.live import SLEEPER, Live, pid_of, running
-from tests.waiting import wait_until
+from tests.waiting import wait_for, wait_until
 
 KIND = "yaffle.local.process"
 
@@ -81,6 +81,8 @@ def test_from_its_making_to_its_end(live: Live) -> None:
     assert not lives(second)
 
     os.kill(third, signal.SIGKILL)
+    # It has to be given a processor to die.
+    wait_for(lambda: not lives(third))
     assert followed(live, ask(live, "POST", "/nodes/n1/actions", {"check": {}}))
     gone = node(live)
     assert gone["status"] == "ERROR"
