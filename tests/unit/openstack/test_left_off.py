@@ -105,3 +105,36 @@ def test_where_somebody_was_faster_the_next_look_says(kind: str) -> None:
     world.nova.server = replace(running, status="ACTIVE", power_state=1)
     assert world.do(poll, kind).state is DONE
     assert world.nova.asked.count(act) == 1
+
+
+class EndsMeanwhile(LeavesOff):
+    """Shows what it rebuilt as running for a moment; it is off by the time that the act has ended."""
+
+    def do(self, ident: str, body: Mapping[str, Any], **more: object) -> Any:
+        answer = super().do(ident, body, **more)
+        self._shown(on=True)
+        return answer
+
+    def act(self, ident: str, request_id: str) -> Any:
+        found = super().act(ident, request_id)
+        self._shown(on="os-start" in self.asked)
+        return found
+
+    def _shown(self, *, on: bool) -> None:
+        assert self.server is not None
+        status, power = ("ACTIVE", 1) if on else ("SHUTOFF", 4)
+        self.server = replace(self.server, status=status, power_state=power)
+
+
+@pytest.mark.parametrize("kind", ["REBUILD", "UPDATE"])
+def test_what_was_seen_before_the_act_had_ended_says_not_how_it_was_left(kind: str) -> None:
+    submit, poll, _ = STEPS[kind]
+    world = world_of(kind)
+    world.nova = EndsMeanwhile(world.nova.server, hosts={"cmp1": DOWN})
+    world.do(submit, kind)
+    seen = world.do(poll, kind)
+    assert seen.state is ABSENT, seen
+    assert "to be switched on" in seen.detail
+    world.do(submit, kind)
+    assert world.do(poll, kind).state is DONE
+    assert world.nova.asked == ["rebuild", "os-start"]

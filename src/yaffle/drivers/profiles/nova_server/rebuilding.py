@@ -57,6 +57,11 @@ def look(job: Job, server: Server, mark: Mark | None, image: object) -> Progress
     if not sent.refused and (mark is not None or sent.sent is not None):
         act = find(sent, _VERB.act, server, mark)
         found = judge(_VERB, server, act, waited_s=sent.waited_s(mark))
+        if found.state is ProgressState.DONE:
+            # It was looked at before its act had ended. Of one that was off Nova shows for a moment
+            # that it runs, and only then switches it off again: what it is left as is seen now.
+            server = job.nova.show(server.id) or server
+            found = judge(_VERB, server, act, waited_s=sent.waited_s(mark))
     if found.state is ProgressState.ABSENT:
         return Todo(found.detail, lambda: _begin(job, server, image))
     return switched_on(job, server, found)
