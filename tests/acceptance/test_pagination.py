@@ -6,8 +6,9 @@ import itertools
 from typing import Any
 
 import pytest
-from tests.acceptance.rig import Api, fresh
+from tests.acceptance.rig import UNFINISHED, Api, fresh
 from tests.acceptance.world import World, spec_of
+from tests.waiting import wait_until
 
 SORTS: dict[str, list[str]] = {
     "profiles": ["type", "name", "created_at", "updated_at"],
@@ -35,6 +36,11 @@ def crowd(world: World) -> None:
         world.receiver(cluster, name=f"page-{len(world.receivers) % 2}")
     for _ in range(3):
         world.node()
+    # What other modules have made is being deleted: a list that changes has pages of two times.
+    busy = "&".join(f"status={status}" for status in sorted(UNFINISHED))
+    wait_until(
+        lambda: world.api.get(f"actions?{busy}")["actions"], lambda left: not left, within_s=120
+    )
 
 
 def ids(found: list[Any]) -> list[str]:
