@@ -85,6 +85,8 @@ class Waker:
         return taken
 
     async def _read(self, kind: str, batch: Sequence[Node]) -> None:
+        # What was heard since they were chosen is answered by this reading, and by no other.
+        self.drop(batch)
         asks = [node.watch.ask(node) for node in batch]
         deadline_s = min(status_check_s(node.watch.interval_s) for node in batch)
         try:
