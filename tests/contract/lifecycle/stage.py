@@ -14,6 +14,7 @@ from typing import Any
 import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractExchange
 from tests.servers.rabbitmq import RabbitMQ
+from tests.waiting import wait_until
 
 from yaffle.drivers.detectors.lifecycle import LifecycleDetector
 from yaffle.model.health import Observation
@@ -255,6 +256,18 @@ async def settled(lifecycle: LifecycleDetector, nodes: int = 1) -> None:
     # Who is down was read before it listened as well, and the reading afterwards may be under way.
     await until(lambda: lifecycle.behind == 0, "all nodes were read")
     await until(lambda: lifecycle.vouched == nodes, f"{nodes} are up")
+
+
+async def own_queue(rabbitmq: RabbitMQ) -> str:
+    """Return the name of our queue; the broker lists that of a test before for a moment still."""
+
+    def own() -> list[str]:
+        lines = rabbitmq.ctl("list_queues", "name").splitlines()
+        ours = [line.split()[0] for line in lines if line.startswith("yaffle.lifecycle.")]
+        return [name for name in ours if not name.endswith(".dropped")]
+
+    (name,) = await asyncio.to_thread(wait_until, own, lambda names: len(names) == 1)
+    return name
 
 
 async def ended() -> None:
