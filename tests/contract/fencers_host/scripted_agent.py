@@ -33,6 +33,8 @@ if "children" in plan:
         subprocess.Popen(words)
     time.sleep(0.2)
     (device / "has-children").touch()
+if plan.get("works"):
+    power.write_text("off")
 if "wait" in plan:
     time.sleep(plan["wait"])
 if "flood" in plan:
