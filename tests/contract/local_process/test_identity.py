@@ -74,7 +74,7 @@ def test_what_moved_to_another_session_is_found_and_killed(world: World, kind: s
 def test_what_outlives_its_parent_still_counts_as_a_copy(world: World) -> None:
     target = created(world, ESCAPE + "time.sleep(600)")
     os.kill(pid_of(world, target), signal.SIGKILL)
-    wait_for(lambda: not world.read(target).up)
+    wait_for(lambda: world.read(target).up is False)
     reading = world.read(target)
     assert (reading.exists, reading.up) == (True, False)
     assert world.run("CREATE", target).state is FAILED
