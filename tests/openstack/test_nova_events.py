@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.functional.cli.support import Server, wait_for
 from tests.openstack.cloud import Cloud
+from tests.openstack.hearing import until_heard
 from tests.openstack.test_nova_healing import HEAL_S, PROFILE, healthy, incidents, nodes, recovered
 
 POLICY = """
@@ -49,6 +50,7 @@ def yaffle(cloud: Cloud, tmp_path: Path) -> Iterator[Server]:
         server.ok("policy", "create", "care", "-", given=POLICY)
         server.ok("cluster", "create", "web", "--profile", "web", "--size", "2", "--policy", "care")
         wait_for(lambda: len(healthy(server)) == 2, within_s=HEAL_S)
+        until_heard(server)
         yield server
     finally:
         assert server.stop(signal.SIGTERM) == 0
