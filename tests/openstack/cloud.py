@@ -127,13 +127,16 @@ class Cloud:
     def until(
         self, server: str, status: str, power: int | None = None, within_s: float = BUILD_S
     ) -> Server:
-        """Wait until Nova says `status`, and the power state if one is named."""
+        """Wait until Nova says `status`, and the power state if one is named, and does no more to it.
+
+        Of what a host could not do Nova says ERROR first; only then does it let others act.
+        """
         seen = self.show(server)
 
         def true() -> bool:
             nonlocal seen
             seen = self.show(server)
-            return seen.status == status and power in {None, seen.power}
+            return seen.status == status and seen.task is None and power in {None, seen.power}
 
         try:
             until(f"server {server} is {status}, power {power}", true, within_s, poll_s=0.2)

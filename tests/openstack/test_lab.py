@@ -167,6 +167,7 @@ def test_repair_takes_back_what_a_test_forgot(broken_cloud: Cloud) -> None:
 SLEEPER = """
 import subprocess, sys, time
 subprocess.Popen(sys.argv[1:], start_new_session=True, stdout=subprocess.DEVNULL)
+print("as it is to be", flush=True)
 time.sleep(600)
 """
 # Overwrites its environment, as all do that change the title they have in lists of processes.
@@ -174,6 +175,7 @@ TITLED = """
 import ctypes, pathlib, time
 start, end = map(int, pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()[47:49])
 ctypes.memset(start, 0, end - start)
+print("as it is to be", flush=True)
 time.sleep(600)
 """
 STARTER = """
@@ -210,6 +212,8 @@ def test_what_a_killed_lab_left_behind_is_found_and_strangers_live(
     command = [sys.executable, "-c", STARTER, str(tmp_path), sys.executable, "-c", *words]
     subprocess.run(command, check=False, timeout=60)
     processes = Processes(tmp_path)
+    # One that is to be found without its environment has that at first.
+    until("it is as it is to be", lambda: "as it is" in processes.log_of("sleeper").read_text(), 60)
     until("all of it runs", lambda: len(processes.strays()) == count, 60)
     with sleeper() as stranger:
         # Another process got the number of one of ours.
