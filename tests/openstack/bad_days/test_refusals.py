@@ -124,7 +124,13 @@ class Ground:
 def _flavor(cloud: Cloud, *, vcpus: int) -> str:
     """Make a flavor that nobody else sees: what the lab has of its own is counted meanwhile."""
     api, name = cloud.lab.api, f"f-{secrets.token_hex(4)}"
-    words = {"name": name, "vcpus": vcpus, "ram": 64, "disk": 1, "os-flavor-access:is_public": False}
+    words = {
+        "name": name,
+        "vcpus": vcpus,
+        "ram": 64,
+        "disk": 1,
+        "os-flavor-access:is_public": False,
+    }
     ident = str(api.call("POST", "compute", "/flavors", {"flavor": words})["flavor"]["id"])
     access = {"addTenantAccess": {"tenant": cloud.credentials.project_id}}
     api.call("POST", "compute", f"/flavors/{ident}/action", access)
