@@ -7,12 +7,15 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 
 import pytest
 from tests.contract.prober import servers
 from tests.contract.prober.live import LiveProber, until
 from tests.contract.prober.servers import Server, answer, says
+
+from yaffle.ports.detector import UrlResult
 
 
 @pytest.fixture
@@ -53,19 +56,30 @@ def test_many_targets_run_evenly(prober: LiveProber) -> None:
         assert 0 < prober.stats.rss_bytes < 200e6
 
 
+@contextmanager
+def asked(
+    prober: LiveProber, number: int, **options: object
+) -> Iterator[tuple[UrlResult, list[float], Server]]:
+    """Ask one that fails until then; another one where the machine held the prober up meanwhile."""
+    while True:
+        behave, times = fails_until(number)
+        with Server(behave) as server:
+            (result,) = prober.probe_once([server.url], **options)
+            if result.code != "X-LATE":
+                yield result, times, server
+                return
+
+
 def test_retries_first_success_wins(prober: LiveProber) -> None:
-    behave, times = fails_until(3)
-    with Server(behave) as server:
-        result = prober.probe(server.url, retry_limit=3, retry_interval_s=0.2)
+    with asked(prober, 3, retry_limit=3, retry_interval_s=0.2) as (result, times, _):
         assert result.code == "L7-OK"
         assert "attempt 3 of 3" in result.detail
         assert [b - a > 0.15 for a, b in pairwise(times)] == [True, True]
 
 
 def test_retry_limit_counts_all_attempts(prober: LiveProber) -> None:
-    behave, times = fails_until(3)
-    with Server(behave) as server:
-        assert prober.probe(server.url, retry_limit=2, retry_interval_s=0.05).code == "L7-STATUS"
+    with asked(prober, 3, retry_limit=2, retry_interval_s=0.05) as (result, times, server):
+        assert result.code == "L7-STATUS"
         assert len(times) == 2
         assert prober.probe(server.url, retry_limit=1).code == "L7-OK"
 
@@ -131,11 +145,17 @@ def test_new_connection_by_default_and_kept_on_request(prober: LiveProber) -> No
     with Server(servers.keeps(requests)) as server:
         prober.schedule("kept", {"k": server.url}, interval_s=0.1, keep_alive=True)
         until(lambda: requests[0] >= 5)
-        assert server.connections == 1
+
+        def lost() -> int:
+            # Held up in the middle of a check, the prober gives up its connection as well, and says so.
+            return sum(one.code == "X-LATE" for one in prober.seen("k"))
+
+        until(lambda: server.connections <= 1 + lost())
+        before = server.connections
         # A kept connection that the server closed says nothing about the node.
         for sock in list(server._open):
             sock.shutdown(socket.SHUT_RDWR)
-        until(lambda: server.connections >= 2)
+        until(lambda: server.connections > before)
         until(lambda: len(prober.seen("k")) >= 8)
     assert {one.code for one in prober.seen("k")[:8]} - {"X-LATE"} == {"L7-OK"}
 

@@ -59,12 +59,17 @@ def finish(loop: Loop, owner: Owner) -> tuple[str, str]:
     return owner.ended[0]
 
 
-def ask(loop: Loop, url: str) -> str:
-    """Return the code of one check; one that the machine kept us from making says nothing."""
+def ask(loop: Loop, url: str, lost: list[str] | None = None) -> str:
+    """Return the code of one check; one that the machine kept us from making says nothing.
+
+    It is noted in `lost`: it may have had a connection, or none.
+    """
     for _ in range(20):
         code = finish(loop, begin(loop, url)[1])[0]
         if code != "X-LATE":
             return code
+        if lost is not None:
+            lost.append(code)
     return code
 
 
@@ -76,6 +81,7 @@ def free(loop: Loop, family: int = socket.AF_INET) -> list[socket.SocketType]:
 def test_one_socket_many_connections(loop: Loop, host: str) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     ports: list[int] = []
+    lost: list[str] = []
 
     def behave(sock: socket.socket) -> None:
         ports.append(sock.getpeername()[1])
@@ -84,9 +90,9 @@ def test_one_socket_many_connections(loop: Loop, host: str) -> None:
 
     with Server(behave, host) as server:
         for _ in range(20):
-            assert ask(loop, server.url) == "L7-OK"
+            assert ask(loop, server.url, lost) == "L7-OK"
             assert len(free(loop, family)) == 1
-        assert server.connections == 20
+        assert 20 <= server.connections <= 20 + len(lost)
     assert len(set(ports)) > 1
 
 
