@@ -29,6 +29,8 @@ class FakeCloud:
     """Every trust that was asked for and made."""
     deletes: threading.Event = field(default_factory=threading.Event)
     """Until it is set, whoever wants a trust deleted waits."""
+    together: threading.Barrier | None = None
+    """Whoever wants a trust made waits for as many others who do."""
     deleted: list[tuple[str, str]] = field(default_factory=list)
     """(User, trust) of each that somebody was let delete."""
     by_itself: list[str] = field(default_factory=list)
@@ -224,7 +226,9 @@ def _handler(cloud: FakeCloud) -> type[BaseHTTPRequestHandler]:
             elif path.startswith("/v3/"):
                 asked = json.loads(given) if given else None
                 if self.command == "DELETE":
-                    cloud.deletes.wait(10)
+                    cloud.deletes.wait(60)
+                if self.command == "POST" and cloud.together is not None:
+                    cloud.together.wait(60)
                 status, document = cloud.keystone(
                     self.command, path.removeprefix("/v3"), token, asked
                 )

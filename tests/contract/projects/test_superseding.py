@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -150,6 +151,7 @@ def test_of_two_that_were_made_at_once_one_is_deleted_though_nobody_refused_it(
     async def scene(house: House) -> None:
         here, there = house.process(), house.process()
         # Each asks Keystone before the other has written down what it has.
+        house.cloud.together = threading.Barrier(2)
         await asyncio.gather(here.ensured(house.known()), there.ensured(house.known()))
         ((_, newest),) = await house.held()
         (old,) = set(house.cloud.trusts) - {newest}
