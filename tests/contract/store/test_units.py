@@ -149,7 +149,8 @@ def test_what_has_begun_when_the_caller_gives_up_may_still_happen_and_the_rest_d
 
     async def scenario() -> None:
         async with store_at(tmp_path / "y.db") as store:
-            slow = asyncio.ensure_future(store.write(stuck, timeout_s=1.0))
+            # So much that it has begun by then, however long it is held up.
+            slow = asyncio.ensure_future(store.write(stuck, timeout_s=4.0))
             assert await asyncio.to_thread(entered.wait, 60)
             with pytest.raises(StoreUnavailable, match="was not begun"):
                 await store.write(put("late"), timeout_s=0.1)
