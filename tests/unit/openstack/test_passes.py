@@ -93,6 +93,8 @@ def test_who_asks_while_a_pass_runs_gets_one_that_began_later() -> None:
     with ThreadPoolExecutor(5) as threads:
         first = threads.submit(one.take, cloud)  # type: ignore[arg-type]
         assert cloud.begun.wait(60.0)
+        # Its own question for the time that it has.
+        assert cloud.waiting.acquire(timeout=60.0)
         later = [threads.submit(one.take, cloud) for _ in range(4)]  # type: ignore[arg-type]
         assert all(cloud.waiting.acquire(timeout=60.0) for _ in later)
         cloud.status, cloud.hold = "SHUTOFF", None
