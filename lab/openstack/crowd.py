@@ -85,6 +85,8 @@ def add(plan: Plan, host: str, model: str, copies: Sequence[Copy]) -> None:
 
     They are as if they had been made one after another, the last one just now.
     """
+    # First: of a server without a guest Nova would write down, once and for all, that it has no power.
+    _change_guests(plan, host, {"here": {copy.id: (copy.name, RUNNING) for copy in copies}})
     for database, tables in MADE_UP.items():
         with _crowd(plan, database, copies) as cursor:
             for table, own in tables.items():
@@ -92,12 +94,12 @@ def add(plan: Plan, host: str, model: str, copies: Sequence[Copy]) -> None:
                     _copy(cursor, table, own, model)
             if database == "nova":
                 _describe(cursor, copies)
-    guests = {copy.id: (copy.name, RUNNING) for copy in copies}
-    _change_guests(plan, host, {"here": guests})
 
 
 def move(plan: Plan, idents: Sequence[str], host: str, model: str) -> None:
     """Have servers be where the server `model` is, on `host`: as if each had been migrated live."""
+    # Where Nova believes them to be they are at all times.
+    _change_guests(plan, host, {"here": dict.fromkeys(idents, ("moved", RUNNING))})
     seat = "SELECT host, node, compute_id, launched_on FROM instances WHERE uuid = %s"
     provider = "SELECT resource_provider_id FROM allocations WHERE consumer_id = %s LIMIT 1"
     with connected(plan, "nova") as connection:
@@ -113,9 +115,8 @@ def move(plan: Plan, idents: Sequence[str], host: str, model: str) -> None:
             " WHERE consumer_id = ANY(%s)",
             (model, list(idents)),
         )
-    for other in plan.hosts:
+    for other in set(plan.hosts) - {host}:
         _change_guests(plan, other, {"gone": list(idents)})
-    _change_guests(plan, host, {"here": dict.fromkeys(idents, ("moved", RUNNING))})
 
 
 def remove(plan: Plan, idents: Sequence[str]) -> None:
