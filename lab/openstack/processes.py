@@ -125,9 +125,15 @@ class Processes:
 
     def freeze(self, name: str) -> None:
         """Let it hang: what is connected stays connected, and nothing answers; returns when it does."""
-        self.signal(name, signal.SIGSTOP)
-        # A busy machine takes its time until the last thread has noticed.
-        _until(self.family(name), _still, STILL_S, "told to stand still, and still at work")
+        told = set[psutil.Process]()
+        # Who was begun while we looked was not told: but who stands still begins nobody.
+        while new := set(self.family(name)) - told:
+            _send(list(new), signal.SIGSTOP)
+            # A busy machine takes its time until the last thread has noticed.
+            _until(list(new), _still, STILL_S, "told to stand still, and still at work")
+            told |= new
+        if not told:
+            raise LabError(f"{name} does not run")
 
     def thaw(self, name: str) -> None:
         """Let it go on."""
