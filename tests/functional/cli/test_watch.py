@@ -177,15 +177,17 @@ def test_a_cloud_that_is_away_is_waited_for_and_judged_by_nobody(
     running.line("cloud prod answers again")
     running.line("cloud prod: 1 server in 1 group")
     wait_for(lambda: watch.report()["health"] == {"healthy": 1})
+    # Where answers take long it may be away once more than it was made to be.
+    before = running.text.count("does not answer")
     cloud.status = 500
-    wait_for(lambda: running.text.count("does not answer") == 2)
+    wait_for(lambda: running.text.count("does not answer") > before)
     wait_for(lambda: watch.report()["health"] == {"unknown": 1})
     cloud.status = 0
     wait_for(lambda: watch.report()["health"] == {"healthy": 1})
     running.signal(signal.SIGINT)
     assert running.end() == 0
     assert "would have" not in running.text
-    assert watch.report()["away"] == 2
+    assert watch.report()["away"] == running.text.count("does not answer") >= 2
 
 
 @pytest.mark.parametrize(
