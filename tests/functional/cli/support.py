@@ -105,8 +105,10 @@ class Running:
         """Wait for a line with `part` in it."""
 
         def look() -> str | None:
+            # Asked before: its last line may come, and its end, while we look.
+            alive = self._reader.is_alive()
             found = next((line for line in self.lines if part in line), None)
-            assert found or self._reader.is_alive(), f"ended without {part!r}:\n{self.text}"
+            assert found or alive, f"ended without {part!r}:\n{self.text}"
             return found
 
         return str(wait_for(look, within_s=within_s))
