@@ -27,6 +27,12 @@ BLOCKS = {
 }
 
 
+def helper_of(pid: int) -> int:
+    """Wait until a host has one helper; what starts it has the same name, until it has ended."""
+    (found,) = until(lambda: helpers_of(pid), lambda found: len(found) == 1)
+    return found
+
+
 @pytest.mark.parametrize("kind", ["eventlet", "gevent"])
 def test_in_a_patched_program(kind: str, tmp_path: Path) -> None:
     first = EVENTLET if kind == "eventlet" else GEVENT
@@ -39,7 +45,7 @@ def test_in_a_patched_program(kind: str, tmp_path: Path) -> None:
         os.kill(helper, signal.SIGKILL)
         eventually(lambda: helpers_of(host.process.pid) not in ([], [helper]))
         assert host.ask().status == 503
-        (helper,) = helpers_of(host.process.pid)
+        helper = helper_of(host.process.pid)
         # The hub stands still; the thread of the kernel's goes on, and says so.
         host.tell(BLOCKS[kind])
         for _ in range(20):
@@ -68,7 +74,7 @@ CONF = """
 bind = "127.0.0.1:{port}"
 workers = 2
 worker_class = "{kind}"
-graceful_timeout = 2
+graceful_timeout = 30
 control_socket_disable = True
 
 def post_worker_init(worker):
@@ -103,8 +109,7 @@ def test_in_gunicorn(kind: str, preload: bool, tmp_path: Path) -> None:
 
         workers = settled()
         # A helper answers before it has said whose it is.
-        helpers = {pid: until(lambda: helpers_of(pid), bool) for pid in workers}  # noqa: B023
-        assert [len(each) for each in helpers.values()] == [1, 1]
+        helpers = {pid: [helper_of(pid)] for pid in workers}
         until(lambda: len(helpers_of(process.pid)), lambda count: count == preload)
         sick = int(ask_shop(port, "/bad")[1])
         (well,) = workers - {sick}
@@ -125,8 +130,7 @@ def test_in_gunicorn(kind: str, preload: bool, tmp_path: Path) -> None:
         (new,) = settled(without=sick) - {well}
         eventually(lambda: not lives(helpers[sick][0]), "it is gone with its worker")
         assert helpers_of(well) == helpers[well]
-        assert len(until(lambda: helpers_of(new), bool)) == 1
-        left = [*helpers_of(process.pid), *helpers_of(well), *helpers_of(new)]
+        left = [*helpers_of(process.pid), *helpers_of(well), helper_of(new)]
         process.terminate()
         assert process.wait(60) == 0
         eventually(lambda: not any(map(lives, left)))
@@ -166,12 +170,7 @@ def test_in_uwsgi(lazy: list[str], tmp_path: Path) -> None:
 
         workers = until(served, lambda found: len(found) == 2)
         assert workers == children(process.pid)
-        helpers = [
-            helper
-            for pid in workers
-            for helper in until(lambda: helpers_of(pid), bool)  # noqa: B023
-        ]
-        assert len(helpers) == 2
+        helpers = [helper_of(pid) for pid in workers]
         sick = int(ask_shop(port, "/bad")[1])
         until(
             lambda: view(Target(path=f"{tmp_path}/run/{sick}.sock")).status,
@@ -251,8 +250,7 @@ def fork():
             eventually(lambda: Path(at.path).is_socket())
             eventually(lambda: b"the child's own" in ask(at).body)
             assert ask(own).status == 200
-            (first,) = until(lambda: helpers_of(host.process.pid), bool)
-            (second,) = until(lambda: helpers_of(child), bool)
+            first, second = helper_of(host.process.pid), helper_of(child)
             host.process.kill()
             eventually(lambda: not lives(first))
             assert ask(at).status == 503
@@ -268,7 +266,7 @@ def test_where_the_host_is_init_its_helper_is_reaped(tmp_path: Path) -> None:
     with hosting(tmp_path, first=adopt) as host:
         assert host.ask().status == 200
         helper = host.helper
-        assert parent_of(helper) == host.process.pid
+        eventually(lambda: parent_of(helper) == host.process.pid)
         os.kill(helper, signal.SIGKILL)
         eventually(lambda: helpers_of(host.process.pid) not in ([], [helper]))
         eventually(lambda: not Path(f"/proc/{helper}").exists(), "a zombie is left")
@@ -308,7 +306,7 @@ sys.stdin.readline()
             try:
                 assert host.stdout.readline() == "began\n"
                 assert ask(Unix(str(path))).status == 200
-                (helper,) = until(lambda: helpers_of(host.pid), bool)
+                helper = helper_of(host.pid)
                 host.stdin.write("\n")
                 host.stdin.flush()
                 assert host.stdout.readline() == "closed\n"

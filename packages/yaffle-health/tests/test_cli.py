@@ -283,7 +283,9 @@ def _command(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_watch_speaks_when_something_changes(endpoint: Changing) -> None:
-    with _command("watch", "--interval", "0.05", str(endpoint.path)) as process:
+    # Patient: who is asked and merely held up has changed nothing.
+    arguments = ["watch", "--interval", "0.05", "--timeout", "60", str(endpoint.path)]
+    with _command(*arguments) as process:
         assert process.stdout is not None
         assert " pass  unix://" in process.stdout.readline()
         endpoint.word = "fail"

@@ -122,6 +122,13 @@ backend head
 """
 
 
+def listens(place: Unix) -> bool:
+    """Whether somebody is there: the file comes before that."""
+    with contextlib.suppress(OSError), connected(place):
+        return True
+    return False
+
+
 @contextlib.contextmanager
 def haproxy(endpoint: Endpoint, folder: Path) -> Iterator[Unix]:
     """HAProxy that checks the endpoint in four ways; where it can be asked about them."""
@@ -129,9 +136,9 @@ def haproxy(endpoint: Endpoint, folder: Path) -> Iterator[Unix]:
     config.write_text(HAPROXY.format(folder=folder, port=port_of(endpoint), path=path_of(endpoint)))
     with subprocess.Popen(["haproxy", "-q", "-db", "-f", str(config)]) as running:
         try:
-            admin = folder / "admin.sock"
-            eventually(lambda: admin.is_socket() or running.poll() is not None)
-            yield Unix(str(admin))
+            admin = Unix(str(folder / "admin.sock"))
+            eventually(lambda: listens(admin) or running.poll() is not None)
+            yield admin
         finally:
             running.kill()
 

@@ -168,11 +168,13 @@ def test_the_gathered_view_is_an_endpoint_of_its_own(tmp_path: Path) -> None:
     place = tmp_path / "run" / "workers"
     with (
         serve_worker(manager, place),
-        gather(place, uri=f"unix://{tmp_path}/all.sock", expected=1, description="all") as view,
+        gather(
+            place, uri=f"unix://{tmp_path}/all.sock", expected=1, description="all", timeout_s=30
+        ) as view,
     ):
         assert place.stat().st_mode & 0o777 == 0o700
         assert [str(a) for a in view.addresses] == [f"unix://{tmp_path}/all.sock"]
-        reading = read(Target(path=f"{tmp_path}/all.sock"), timeout_s=5)
+        reading = read(Target(path=f"{tmp_path}/all.sock"), timeout_s=60)
     assert (reading.status, reading.disagreements) == (Status.WARN, ())
     assert reading.health is not None
     assert reading.health.service.description == "all"

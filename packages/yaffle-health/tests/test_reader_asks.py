@@ -72,11 +72,16 @@ def test_a_peer_that_drips_does_not_hold_us(tmp_path: Path) -> None:
         while not stop.wait(0.02):
             connection.sendall(b"x")
 
-    with peers.listening(tmp_path / "s", drip), Given() as given:
-        began = time.monotonic()
-        reading = read(Target(path=str(tmp_path / "s")), timeout_s=0.4)
-        assert time.monotonic() - began > 0.3
-        assert given.s < 2
+    with peers.listening(tmp_path / "s", drip):
+        # The peer may be held up for longer than that: it is given more.
+        for timeout_s in (0.4, 4.0, 30.0):
+            with Given() as given:
+                began = time.monotonic()
+                reading = read(Target(path=str(tmp_path / "s")), timeout_s=timeout_s)
+                assert time.monotonic() - began > timeout_s * 3 / 4
+                assert given.s < timeout_s + 1.6
+            if "bytes of an answer" in (reading.why or ""):
+                break
     stop.set()
     assert (reading.status, reading.problem) == (None, Problem.TIMEOUT)
     assert reading.why is not None
