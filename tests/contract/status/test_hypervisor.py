@@ -103,7 +103,8 @@ def test_answers_go_to_their_nodes() -> None:
     ids=["error", "away", "hangs", "miscounts", "no hosts"],
 )
 def test_no_answer_is_unknown(profile: object, code: str, says: str) -> None:
-    (seen,) = check(profile, deadline_s=0.2)
+    # Who answers may be held up before that: only silence needs little time.
+    (seen,) = check(profile, deadline_s=0.2 if code == "HV-TIMEOUT" else 60.0)
     assert (seen.code, seen.outcome, seen.answered) == (code, Outcome.UNKNOWN, False)
     assert says in seen.detail
 
