@@ -175,7 +175,8 @@ async def _ask_everybody(cloud: Cloud, folder: Path) -> None:
     assert begun.state is ProgressState.RUNNING, begun
     followed = await mistral.poll("heal", target("x"), **asked)
     assert followed.state is ProgressState.RUNNING, followed
-    balancer = {"type": "octavia", "cloud": "lab", "clouds_file": str(folder / "clouds.yaml")}
+    file = str(folder / "clouds.yaml")
+    balancer = {"type": "octavia", "cloud": "lab", "clouds_file": file, "timeout": CALL_S}
     settings = {"balancers": {"lb": balancer}}
     detector = LoadBalancerDetector(
         DriverContext(clock=SystemClock(), state_dir=folder, settings=settings)

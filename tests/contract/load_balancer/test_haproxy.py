@@ -57,7 +57,9 @@ def node(name: str, **attributes: object) -> Target:
 
 
 def detector(**balancers: dict[str, object]) -> LoadBalancerDetector:
-    settings = {"balancers": {name: {"type": "haproxy", **b} for name, b in balancers.items()}}
+    # Patient: who looks says how long it may take, where the test is about that.
+    made = {name: {"type": "haproxy", "timeout": 60, **b} for name, b in balancers.items()}
+    settings = {"balancers": made}
     return LoadBalancerDetector(
         DriverContext(clock=SystemClock(), state_dir=Path(), settings=settings)
     )
