@@ -69,9 +69,12 @@ CINDER: Final = Extra(
 
 @contextmanager
 def slow(plan: Plan, operation: str, seconds: float) -> Iterator[None]:
-    """Let `delete_volume` or `terminate_connection` take long for a while."""
+    """Let `delete_volume` or `terminate_connection` take so long at most, and no longer than here."""
     lever = plan.data / NAME / "slow" / operation
-    lever.write_text(f"{seconds:g}")
+    # In one step: it may be looked for at any moment.
+    draft = lever.with_suffix(".new")
+    draft.write_text(f"{seconds:g}")
+    draft.replace(lever)
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
 """Cinder's volumes as empty files: made, attached and deleted, and nothing is ever written to them.
 
 What Cinder has told a host of a volume, and not taken back, is written down in `ID.hosts`. While there
-is a file `slow/OPERATION` in its `state_path`, the operation takes as many seconds as that says.
+is a file `slow/OPERATION` in its `state_path`, the operation takes as many seconds as that says at most.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from cinder.volume import driver  # type: ignore[import-not-found,unused-ignore]
 from oslo_config import cfg  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
 ROOM_GB = 100_000
+LOOK_S = 0.2
 
 
 class Files(driver.VolumeDriver):  # type: ignore[misc,unused-ignore]
@@ -103,8 +104,10 @@ class Files(driver.VolumeDriver):  # type: ignore[misc,unused-ignore]
         self._hosts(volume).write_text(json.dumps(sorted(left)))
 
     def _be_slow(self, operation: str) -> None:
+        began_s, lever = time.monotonic(), self._folder.parent / "slow" / operation
         with contextlib.suppress(FileNotFoundError):
-            time.sleep(float((self._folder.parent / "slow" / operation).read_text()))
+            while (left_s := began_s + float(lever.read_text()) - time.monotonic()) > 0:
+                time.sleep(min(LOOK_S, left_s))
 
     def _hosts(self, volume: Any) -> Path:
         return self._folder / f"{volume.id}.hosts"

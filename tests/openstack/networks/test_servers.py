@@ -9,7 +9,7 @@ from typing import Any
 from lab.openstack import cinder
 from tests.openstack.cloud import Cloud
 from tests.openstack.networks.things import ASKED_FOR, Things, addresses, disk, root
-from tests.openstack.nova.world import World
+from tests.openstack.nova.world import PATIENCE_S, World
 
 from yaffle.model.operations import ProgressState, Target
 
@@ -180,10 +180,11 @@ def test_the_room_of_a_volume_that_is_deleted_slowly_is_there_for_the_next_try(
         target = await world.made(networks="auto", image=None, block_device_mapping_v2=devices)
         target = await recreated(world, target)
         (old,) = things.volumes()
-        with cinder.slow(world.cloud.lab.plan, "delete_volume", SLOW_S):
+        # Until the next server was refused, however slowly that is.
+        with cinder.slow(world.cloud.lab.plan, "delete_volume", PATIENCE_S):
             assert (await world.do("KILL", target)).state is DONE
             refused = await world.do("CREATE", target)
-            things.gone(old["id"])
+        things.gone(old["id"])
         assert refused.state is FAILED
         assert "VolumeLimitExceeded" in refused.detail, refused.detail
         failed = replace(target, physical_id=refused.physical_id or "")
