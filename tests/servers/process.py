@@ -25,7 +25,7 @@ STOP_S = 60.0
 # Below those that the kernel gives to whoever connects: it would give one away before its server has
 # come to listen. Outside those of Yaffle's nodes, of fleets (30000) and of labs (10000), too. Processes
 # that test side by side begin elsewhere, and none gives one out twice.
-_FREE = range(3_000, 10_000)
+_FREE = [port for port in range(3_000, 10_000) if port != 8777]
 _BEGIN = os.getpid() * 1009 % len(_FREE)
 _PORTS = itertools.cycle([*_FREE[_BEGIN:], *_FREE[:_BEGIN]])
 

@@ -72,6 +72,27 @@ def end_all(
     return (False, sorted(left)) if has_children(program) else (True, [])
 
 
+def end_below(pid: int, since: str) -> None:
+    """Kill what lives below a runner that gets no turn to do so itself; its parent does this.
+
+    `since` is what `started` said of it. As long as it lives, frozen or not, it is the subreaper of all
+    of them, so that nothing escapes by letting go of its own parent.
+    """
+    killed: set[int] = set()
+    # What was just forking when it was killed has a child that the next look finds.
+    while alive := descendants(pid) - killed:
+        if started(pid) != since:
+            return  # the number may be somebody else's by now
+        _signal_all(alive, signal.SIGKILL)
+        killed |= alive
+
+
+def started(pid: int) -> str:
+    """Return what tells a process from a later one of the same number; empty when it is gone."""
+    fields = stat(pid)
+    return fields[19] if len(fields) > 19 and fields[0] != "Z" else ""
+
+
 def has_children(program: subprocess.Popen[bytes]) -> bool:
     """Reap orphans; False is the kernel's word that no descendant is left."""
     while True:
@@ -87,13 +108,13 @@ def has_children(program: subprocess.Popen[bytes]) -> bool:
             os.waitpid(found.si_pid, os.WNOHANG)
 
 
-def descendants() -> set[int]:
-    """Return what lives below this process."""
+def descendants(of: int | None = None) -> set[int]:
+    """Return what lives below a process; below this one where none is named."""
     parents: dict[int, list[int]] | None = None
     if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
         parents = _everybody()
     found: set[int] = set()
-    todo = [os.getpid()]
+    todo = [os.getpid() if of is None else of]
     while todo:
         pid = todo.pop()
         new = set(_children(pid) if parents is None else parents.get(pid, [])) - found

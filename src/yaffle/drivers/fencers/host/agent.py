@@ -17,6 +17,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from yaffle.clouds.offspring import end_below, started
+
 OUTPUT_MAX: Final = 8_192
 """Bytes kept of each of the agent's streams."""
 KILLING_S: Final = 2.5
@@ -107,10 +109,11 @@ async def run_agent(agent: Path, text: str, hidden: Iterable[str], *, within_s: 
         )
     except OSError as error:
         return _lost(f"could not be started: {error.strerror}")
+    since = started(runner.pid)
     try:
         answer = await _told(runner, request, within_s + KILLING_S)
     finally:
-        await _let_go(runner)
+        await _let_go(runner, since)
     return _ran(answer, tuple(hidden))
 
 
@@ -129,7 +132,7 @@ async def _told(
         return b""
 
 
-async def _let_go(runner: asyncio.subprocess.Process) -> None:
+async def _let_go(runner: asyncio.subprocess.Process, since: str) -> None:
     """Close the pipe, at which the runner kills what is left, and see it end."""
     if runner.stdin is not None:
         runner.stdin.close()
@@ -137,7 +140,9 @@ async def _let_go(runner: asyncio.subprocess.Process) -> None:
         async with asyncio.timeout(_LET_GO_S):
             await runner.wait()
     except (TimeoutError, asyncio.CancelledError) as error:
-        # The agent dies with its parent (PDEATHSIG).
+        # It gets no turn. The agent would die with it (PDEATHSIG), but not what the agent has started:
+        # a late "off" would hit whoever runs on the host by then.
+        end_below(runner.pid, since)
         runner.kill()
         await runner.wait()
         if isinstance(error, asyncio.CancelledError):
