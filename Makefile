@@ -17,7 +17,7 @@ export PYTHON
 # What is run from here is compiled once and not by each of the many processes that a test starts.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs sim sim-days chaos bench lab-openstack lab-openstack-down test-openstack test-tempest test-octavia test-mistral test-networks bad-days coverage-core test-deps lock clean venv-run venv-dev
+.PHONY: help run test held-up check docs sim sim-days chaos bench lab-openstack lab-openstack-down test-openstack test-tempest test-octavia test-mistral test-networks bad-days coverage-core test-deps lock clean venv-run venv-dev
 
 help:  ## show this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -27,6 +27,10 @@ run: venv-run  ## see it work: a small cluster on this machine, one failure, one
 
 test: venv-dev test-deps  ## all tests, three files at a time (ARGS='-k lease -x' goes to pytest; ARGS='-n 0' one at a time)
 	@$(PYTEST) -n 3 --dist loadfile $(ARGS)
+
+held-up: venv-dev test-deps  ## tests while every process is held up at random: finds those that are racy (ARGS='tests/contract'; SHARE=0.05 RATE=1 SEED=N)
+	@$(BIN)/python tests/held_up/run.py $(if $(SHARE),--share $(SHARE)) $(if $(RATE),--rate $(RATE)) $(if $(SEED),--seed $(SEED)) \
+		-- -n 3 --dist loadfile $(ARGS)
 
 check: venv-dev  ## style, types, architecture, spelling and docs; says everything that is wrong, not only the first (DOCS=tested: they were)
 	@failed=; \
