@@ -72,17 +72,18 @@ def end_all(
     return (False, sorted(left)) if has_children(program) else (True, [])
 
 
-def end_below(pid: int, since: str) -> None:
+def end_below(pid: int, since: str, *, within_s: float) -> None:
     """Kill what lives below a runner that gets no turn to do so itself; its parent does this.
 
     `since` is what `started` said of it. As long as it lives, frozen or not, it is the subreaper of all
     of them, so that nothing escapes by letting go of its own parent.
     """
     killed: set[int] = set()
+    until_s = now_s() + within_s
     # What was just forking when it was killed has a child that the next look finds.
     while alive := descendants(pid) - killed:
-        if started(pid) != since:
-            return  # the number may be somebody else's by now
+        if started(pid) != since or now_s() > until_s:
+            return  # the number may be somebody else's by now, or it forks faster than we look
         _signal_all(alive, signal.SIGKILL)
         killed |= alive
 

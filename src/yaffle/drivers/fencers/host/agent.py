@@ -24,6 +24,8 @@ OUTPUT_MAX: Final = 8_192
 KILLING_S: Final = 2.5
 """What the runner may take beyond the deadline to prove that the agent is gone."""
 _LET_GO_S: Final = 1.5
+_KILL_S: Final = 0.5
+"""Usually a few milliseconds; the loop stands still for as long."""
 _ANSWER_MAX: Final = 262_144
 _LINE_MAX: Final = 200
 _RUNNER: Final = Path(__file__).with_name("runner.py")
@@ -142,7 +144,7 @@ async def _let_go(runner: asyncio.subprocess.Process, since: str) -> None:
     except (TimeoutError, asyncio.CancelledError) as error:
         # It gets no turn. The agent would die with it (PDEATHSIG), but not what the agent has started:
         # a late "off" would hit whoever runs on the host by then.
-        end_below(runner.pid, since)
+        end_below(runner.pid, since, within_s=_KILL_S)
         runner.kill()
         await runner.wait()
         if isinstance(error, asyncio.CancelledError):
