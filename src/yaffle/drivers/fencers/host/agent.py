@@ -12,6 +12,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -145,7 +146,9 @@ async def _let_go(runner: asyncio.subprocess.Process, since: str) -> None:
         # It gets no turn. The agent would die with it (PDEATHSIG), but not what the agent has started:
         # a late "off" would hit whoever runs on the host by then.
         end_below(runner.pid, since, within_s=_KILL_S)
-        runner.kill()
+        with suppress(ProcessLookupError):
+            # It has ended at the last moment.
+            runner.kill()
         await runner.wait()
         if isinstance(error, asyncio.CancelledError):
             raise
