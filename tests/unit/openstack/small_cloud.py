@@ -47,6 +47,10 @@ class SmallCloud:
     """Requests that are carried out, and whose answer is lost."""
     breaks: set[str] = field(default_factory=set)
     """Acts that a host fails to carry out."""
+    errs: set[str] = field(default_factory=set)
+    """Acts that a host fails to carry out, and that leave the server in ERROR."""
+    fault: dict[str, Any] | None = None
+    """What went wrong with it last; shown while it is in ERROR."""
     forbids: set[str] = field(default_factory=set)
     hides_acts: bool = False
     user_id: str = US
@@ -168,11 +172,18 @@ class SmallCloud:
 
     def _confirmed(self) -> None:
         if "confirmResize" in self.breaks:
-            # Seen of Nova itself: ERROR. That it goes on waiting is left to a person.
             self._ended(wrong="disk is busy")
+            return
+        if "confirmResize" in self.errs:
+            # Nova shows no task, and what went wrong the last time, until it has written down why.
+            self.status, self.left = "ERROR", lambda: self._failed("disk is busy")
             return
         self._ended()
         self.status = self.power
+
+    def _failed(self, why: str) -> None:
+        self.fault = {"message": why, "code": 500, "created": f"{self._now()}Z"}
+        self._ended(wrong=why)
 
     def _reverted(self) -> None:
         self._ended()
@@ -233,6 +244,7 @@ class SmallCloud:
         act = {
             "action": action, "request_id": f"r-{len(self.acts)}", "user_id": self.user_id,
             "message": None, "events": [{"event": event, "result": None}],
+            "start_time": f"{self._now()}.000000",
         }  # fmt: skip
         self.acts.insert(0, act)
         self._moved()
@@ -245,6 +257,9 @@ class SmallCloud:
 
     def _moved(self) -> None:
         self.stamp += 1
+
+    def _now(self) -> str:
+        return f"2026-01-01T00:{self.stamp // 60:02}:{self.stamp % 60:02}"
 
     def _only(self, statuses: set[str], what: str) -> None:
         if self.status not in statuses or self.task is not None:
@@ -276,6 +291,7 @@ class SmallCloud:
             "id": SERVER, "status": self.status, "name": self.name, "updated": f"T{self.stamp}",
             "OS-EXT-STS:task_state": self.task, "OS-EXT-STS:power_state": 1,
             "metadata": self.metadata, "image": {"id": self.image},
+            **({"fault": self.fault} if self.fault and self.status == "ERROR" else {}),
             "flavor": {"original_name": has["name"], **{k: has[k] for k in ("vcpus", "ram", "disk")}},
         }  # fmt: skip
 

@@ -114,8 +114,16 @@ def test_every_cure_undoes_an_event_that_is_read_and_can_be_asked_for(event: str
     assert not OPERATIONS[CURES[event]].params
 
 
-def test_what_happened_behind_novas_back_has_no_cheap_cure() -> None:
-    assert all(row_of(server("ACTIVE", power)).event == "" for power in (0, 3, 4, 6, 7))
+def test_what_nova_leaves_at_that_has_no_cheap_cure() -> None:
+    """It goes on calling such a server ACTIVE, and refuses to start or unpause it."""
+    assert all(row_of(server("ACTIVE", power)).event == "" for power in (0, 3))
+
+
+def test_what_nova_is_about_to_stop_is_off() -> None:
+    """Its power state is written first, and read by whoever is woken in that moment."""
+    for power in (4, 6, 7):
+        seen = row_of(server("ACTIVE", power))
+        assert (seen.event, seen.up) == (row_of(server("SHUTOFF", 4)).event, False)
 
 
 def test_words_that_nobody_knows_are_unknown() -> None:

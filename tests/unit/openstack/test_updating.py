@@ -135,7 +135,7 @@ def test_nothing_is_a_failure_while_something_is_done() -> None:
 def test_a_failure_has_a_reason_or_its_act_is_over() -> None:
     for seen in EVERY:
         if seen.status == "ERROR" and row_of(seen).move is Move.FAILED:
-            assert seen.told or seen.resize is not Stage.OPEN
+            assert seen.told or not seen.open
 
 
 # --- the flavor ----------------------------------------------------------------------------------
@@ -333,6 +333,28 @@ def test_a_host_that_fails_says_why() -> None:
     done = World(cloud, {}, flavor="small").to_its_end()
     assert done.state is FAILED
     assert "no room" in done.detail
+
+
+def test_what_went_wrong_before_is_not_why_it_goes_wrong_now() -> None:
+    """Nova shows the old fault of a server that has just failed again, and no task."""
+    before = {"message": "no room", "code": 500, "created": "2025-12-31T23:59:59Z"}
+    cloud = SmallCloud(errs={"confirmResize"}, fault=before)
+    world = World(cloud, {}, flavor="small")
+    world.call(updating.submit)
+    cloud.tick()
+    world.call(updating.submit)
+    cloud.tick()
+    assert cloud.status == "ERROR"
+    for _ in range(2):
+        early = world.call(updating.poll)
+        assert early.state is RUNNING
+        assert "has not said why yet" in early.detail
+        world.clock.at_s += 1
+    cloud.tick()
+    done = world.call(updating.poll)
+    assert done.state is FAILED
+    assert "disk is busy" in done.detail
+    assert "no room" not in done.detail
 
 
 def test_a_resize_that_could_not_be_followed_is_not_begun() -> None:

@@ -31,6 +31,8 @@ CROWD = 100
 """So many guests are a crowd, see `lab/openstack/crowd.py`; a host cannot be started with one."""
 SLOWLY = "simulated_wait_time"
 """Seconds, in a server's metadata: Senlin's own tests of what is locked meanwhile count on it."""
+SECOND_LOOK = "second_look"
+"""Of Nova at a guest that is off: it has a name of its own among the levers."""
 LEVERS: dict[str, tuple[int | None, int]] = {
     "off": (power_state.SHUTDOWN, event.EVENT_LIFECYCLE_STOPPED),
     "on": (power_state.RUNNING, event.EVENT_LIFECYCLE_STARTED),
@@ -175,6 +177,16 @@ class LabDriver(Hypervisor):
         except FileNotFoundError:
             return {}
         return guests
+
+    def get_info(self, instance: Any, use_cache: bool = True) -> Any:
+        """Look at a guest: twice before Nova stops its server, and the second look may take long.
+
+        By then Nova has written the power state, and goes on calling the server ACTIVE.
+        """
+        found = super().get_info(instance, use_cache)
+        if found.state == instance.power_state != power_state.RUNNING:
+            self.obey(SECOND_LOOK, instance)
+        return found
 
     def remember(self) -> None:
         """Write down which guests there are."""

@@ -10,6 +10,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
     message: str = ""
     code: int = 0
+    created: str = ""
 
     def __str__(self) -> str:
         return self.message or f"fault {self.code}"

@@ -2,7 +2,8 @@
 
 Three words say how a server is: its status, what is being done to it (task_state) and what the
 hypervisor saw last (power_state). A guest that was wiped from its host keeps the status ACTIVE: only
-the power state tells (0, after the next look of Nova's own, some seconds later).
+the power state tells (0, after the next look of Nova's own, some seconds later). Of one that has gone
+off Nova writes the power state first, and then stops the server: SHUTOFF.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from yaffle.clouds.openstack.servers.documents import Listed
 
-NO_POWER: Final = frozenset({0, 4, 6, 7})
-"""nostate, shutdown, crashed, suspended."""
+NO_GUEST: Final = 0
+"""nostate: Nova leaves it at that, for the hypervisor may just be starting."""
+OFF: Final = frozenset({4, 6, 7})
+"""shutdown, crashed, suspended: for Nova a reason to stop the server."""
 RUNNING: Final = 1
 PAUSED: Final = 3
+ABOUT_TO_STOP: Final = "ACTIVE but off"
 HARMLESS: Final = frozenset(
     {
         "image_backup",
@@ -79,7 +83,15 @@ ROWS: Final[tuple[Row, ...]] = (
         False,
         "its host has no running guest for it",
         word="ACTIVE with no power",
-        power=frozenset(NO_POWER),
+        power=frozenset({NO_GUEST}),
+    ),
+    _row(
+        "ACTIVE",
+        False,
+        "its guest is off, and Nova is about to stop it",
+        word=ABOUT_TO_STOP,
+        power=OFF,
+        event="POWER_OFF",
     ),
     _row("RESCUE", None, "somebody rescues it"),
     _row("SHELVED SHELVED_OFFLOADED", None, "it was put away on purpose"),
@@ -100,6 +112,11 @@ def row_of(server: Listed) -> Row:
             continue
         return row
     return UNKNOWN
+
+
+def about_to_stop(server: Listed) -> bool:
+    """Whether its guest is off, and Nova, which still calls it ACTIVE, refuses to start it."""
+    return row_of(server).word == ABOUT_TO_STOP
 
 
 def words_of(server: Listed) -> str:

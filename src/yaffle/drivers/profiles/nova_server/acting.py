@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from yaffle.clouds.openstack import CloudUnavailable
 from yaffle.clouds.openstack.servers.asking import READ
 from yaffle.clouds.openstack.servers.documents import Action
-from yaffle.clouds.openstack.servers.mapping import words_of
+from yaffle.clouds.openstack.servers.mapping import about_to_stop, words_of
 from yaffle.drivers.profiles.nova_server.freeing import for_verb
 from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
@@ -54,9 +54,11 @@ def ask(job: Job, server: Server, body: Mapping[str, object], *, version: str = 
         with job.sending(server.id, host=server.host or ""):
             answer = job.nova.do(server.id, body, version=version, trace=job.trace)
     except Conflict as error:
-        if idle(server):
-            raise
-        return for_verb(job, server, error)
+        if not idle(server):
+            return for_verb(job, server, error)
+        if about_to_stop(server) and not server.locked:
+            return running(f"later, once Nova has written down that it is off: {error}")
+        raise
     job.accepted(server.id, answer.request_id)
     return running(f"{job.op.kind} accepted ({answer.request_id})")
 

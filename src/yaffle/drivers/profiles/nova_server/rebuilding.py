@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from yaffle.clouds.openstack.owner import owner_marks
 from yaffle.clouds.openstack.servers.asking import READ
-from yaffle.clouds.openstack.servers.mapping import words_of
+from yaffle.clouds.openstack.servers.mapping import about_to_stop, words_of
 from yaffle.drivers.profiles.nova_server.acting import ask, find, newest, own
 from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
@@ -108,7 +108,8 @@ def _part(job: Job) -> Job:
 
 def switched_on(job: Job, server: Server, found: Progress) -> Progress | Todo:
     """Have switched on what has to run and was left off: the last step of what is else DONE."""
-    if found.state is not ProgressState.DONE or server.status != "SHUTOFF":
+    off = server.status == "SHUTOFF" or about_to_stop(server)
+    if found.state is not ProgressState.DONE or not off:
         return found
     return Todo(f"over, and to be switched on; {words_of(server)}", lambda: _start(job, server))
 

@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Final
 from yaffle.drivers.profiles.nova_server.judging import over, wrong_with
 
 if TYPE_CHECKING:
-    from yaffle.clouds.openstack.servers.documents import Action
+    from yaffle.clouds.openstack.servers.documents import Action, Fault
 
 RESIZE: Final = "resize"
 CONFIRM: Final = "confirmResize"
 REVERT: Final = "revertResize"
 VERIFY: Final = "VERIFY_RESIZE"
+_SECONDS: Final = len("2026-01-01T00:00:00")
+"""Of a stamp of Nova's; what follows differs from document to document."""
 
 
 class Stage(StrEnum):
@@ -58,13 +60,18 @@ class Seen:
     fits: bool
     """It has the flavor that it is to have."""
     told: bool = False
-    """Nova says what went wrong with it."""
+    """Nova says what went wrong with it in the act that was begun last."""
     resize: Stage = Stage.NONE
     """Ours."""
     confirm: Stage = Stage.NONE
     """Whoever asked for it: Nova itself does, where an operator has set a time for that."""
     revert: Stage = Stage.NONE
     """Somebody else's, always."""
+
+    @property
+    def open(self) -> bool:
+        """Whether one of them is under way."""
+        return Stage.OPEN in (self.resize, self.confirm, self.revert)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +85,7 @@ class Row:
     idle: bool | None = True
     fits: bool | None = None
     told: bool | None = None
+    open: bool | None = None
     resize: frozenset[Stage] | None = None
     confirm: frozenset[Stage] | None = None
     revert: frozenset[Stage] | None = None
@@ -89,6 +97,7 @@ class Row:
             and self.idle in (None, seen.idle)
             and self.fits in (None, seen.fits)
             and self.told in (None, seen.told)
+            and self.open in (None, seen.open)
             and (self.resize is None or seen.resize in self.resize)
             and (self.confirm is None or seen.confirm in self.confirm)
             and (self.revert is None or seen.revert in self.revert)
@@ -116,7 +125,7 @@ ROWS: Final[tuple[Row, ...]] = (
         why="the resize has failed, and Nova has not said why yet",
         status="ERROR",
         told=False,
-        resize=_OPEN,
+        open=True,
     ),
     Row(move=Move.FAILED, why="the resize has failed", status="ERROR"),
     Row(
@@ -155,6 +164,15 @@ class Record:
     resize: Action | None = None
     confirm: Action | None = None
     revert: Action | None = None
+
+    def explained_by(self, fault: Fault | None) -> bool:
+        """Whether a fault is of the act that was begun last: an older one says nothing of that.
+
+        Nova keeps what went wrong with a server, and shows it again when the next act goes wrong,
+        until it has written down why that did.
+        """
+        begun = (act.start_time for act in (self.resize, self.confirm, self.revert) if act)
+        return fault is not None and fault.created[:_SECONDS] >= max(begun, default="")[:_SECONDS]
 
 
 def record_of(acts: Sequence[Action], before: str, user_id: str) -> Record:

@@ -59,7 +59,7 @@ def stands(job: Job, server: Server, mark: Mark | None) -> Progress:
         status=server.status,
         idle=idle(server),
         fits=size.is_of(server),
-        told=server.fault is not None,
+        told=record.explained_by(server.fault),
         resize=stage_of(record.resize),
         confirm=stage_of(record.confirm),
         revert=stage_of(record.revert),
@@ -183,6 +183,7 @@ def _failed(job: Job, server: Server, record: Record, row: Row) -> Progress:
         return running(f"something is changing: {words_of(again or server)}")
     asked = (record.resize, record.confirm, record.revert)
     reasons = [_told(job, server, act.request_id) for act in asked if act and act.request_id]
-    said = "; ".join([*filter(None, reasons), words_of(server)])
+    # Which may know by now why it failed: that is written before its act ends.
+    said = "; ".join([*filter(None, reasons), words_of(again)])
     told = f"{job.op.kind}: flavor: {row.why}: {said}"
     return failed(f"{told}: {_for_a_person(server)}" if server.status == VERIFY else told)

@@ -183,4 +183,4 @@ OPERATIONS: Final[Mapping[str, OperationSpec]] = MappingProxyType(
 CURES: Final[Mapping[str, str]] = MappingProxyType(
     {"POWER_OFF": "START", "PAUSE": "UNPAUSE", "SUSPEND": "RESUME", "SOFT_DELETE": "RESTORE"}
 )
-"""The cheapest cure of each event; what was done behind Nova's back has none, for Nova refuses it."""
+"""The cheapest cure of each event; what Nova never hears of has none, for Nova refuses it."""
