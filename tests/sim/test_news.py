@@ -274,3 +274,45 @@ def test_pruning_keeps_up_with_more_than_one_batch() -> None:
         assert not await s.store.read(lambda c: c.execute(select(pauses_table.c.id)).all())
 
     lonely(story)
+
+
+# --- explained -----------------------------------------------------------------------------------
+
+
+def goes_blind_when_one_is_sick(s: Stage) -> None:
+    """Let the engine miss something between a verdict and its being written down."""
+    engine = s.living[0].engine
+    (watch,) = engine.watches.values()
+    take = watch.beliefs.take
+
+    def and_misses_something(*seen: Any) -> bool:
+        changed = take(*seen)
+        if watch.beliefs.sick:
+            watch.beliefs.take = take  # type: ignore[method-assign]
+            engine.blind("late loop")
+        return changed
+
+    watch.beliefs.take = and_misses_something  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["healed", "held"])
+def test_what_was_seen_before_we_were_blind_is_explained_by_what_is_seen_next(
+    stopped: bool,
+) -> None:
+    async def story(s: Stage) -> None:
+        if stopped:
+            await stop(s)
+        goes_blind_when_one_is_sick(s)
+        s.world.hang(s.node_ids()[0])
+        await s.clock.sleep(60)
+        opened, *_, last = s.notifier.received
+        assert opened.body["cause"] == "unexplained", "nothing that was seen before counts"
+        rows = await s.store.read(
+            lambda c: incidents.listed(c, open_only=False, node_id=None, limit=9)
+        )
+        assert [(i.cause, i.state) for i in rows] == [
+            ("hanging", "held" if stopped else "recovered")
+        ]
+        assert stopped or last.body["cause"] == "hanging"
+
+    play(story, actions=REBOOT, retry=ONE_TRY)

@@ -238,7 +238,8 @@ class Desk:
         if decision.until_us is not None:
             known = self.wake_us
             self.wake_us = decision.until_us if known is None else min(known, decision.until_us)
-        key = ("hold", *bucket(decision))
+        # What it is held for may be known by now, see `news.explained`.
+        key = ("hold", *bucket(decision), node.problem != problems.UNEXPLAINED.code)
         if self.inputs.told.get(decision.node_id) == key:
             return
         self.written += 1
@@ -251,6 +252,8 @@ class Desk:
         outage = self._outage(node) if anew or incident is not None else None
         if anew:
             incident = self._reopen(row, outage)
+        elif incident is not None:
+            incident = news.explained(self.conn, incident, self.inputs.memories[row.id])
         record = self._record(node, seen, buckets)
         self._store(decision, incident.id if incident else None, record)
         waiting = self.locks.get(row.id)

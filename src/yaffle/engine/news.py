@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from yaffle.core import problems
@@ -218,6 +219,20 @@ def _append(
     )
 
 
+def explained(conn: Connection, incident: IncidentRow, memory: NodeMemory) -> IncidentRow:
+    """Return a node's incident with its cause, where that was not known when it was opened.
+
+    A node that was found unhealthy just before we were blind is so still, and all that was seen of it
+    is forgotten; what is seen next explains it.
+    """
+    cause = problems.diagnose(memory).code
+    unknown = problems.UNEXPLAINED.code
+    if incident.cause != unknown or cause == unknown:
+        return incident
+    incidents.set_values(conn, incident.id, cause=cause)
+    return replace(incident, cause=cause)
+
+
 def open_incident(
     kit: Kit,
     conn: Connection,
@@ -235,7 +250,7 @@ def open_incident(
     """
     present = incidents.open_of(conn, node.id)
     if present is not None:
-        return present
+        return explained(conn, present, memory)
     reason = problems.explain(memory)
     incidents.add(
         conn,
