@@ -38,8 +38,8 @@ def main() -> int:
     print(f"held up: share {asked.share:g}, rate {asked.rate:g}, seed {seed}", flush=True)
     env = {
         **os.environ,
-        "YAFFLE_HELD_UP": str(asked.share),
-        "YAFFLE_HELD_UP_SEED": seed,
+        "HELD_UP_SHARE": str(asked.share),
+        "HELD_UP_SEED": seed,
         "PYTHONPATH": os.pathsep.join(filter(None, (str(SITE), os.environ.get("PYTHONPATH")))),
     }
     with subprocess.Popen([sys.executable, "-m", "pytest", *asked.pytest], env=env) as tests:

@@ -74,7 +74,7 @@ def test_any_process_may_be_stopped_and_goes_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("module", ["asyncio", "threading"])
 def test_nothing_is_imported_for_it(module: str) -> None:
     code = f"import sys; print({module!r} in sys.modules)"
-    env = {**os.environ, "PYTHONPATH": str(SITE), "YAFFLE_HELD_UP": "0.5"}
+    env = {**os.environ, "PYTHONPATH": str(SITE), "HELD_UP_SHARE": "0.5"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
     )

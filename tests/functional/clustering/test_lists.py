@@ -6,9 +6,10 @@ import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.functional.api.live import running
+from tests.functional.api.live import Live, running
 from tests.functional.clustering.rows import BORN_US, add_nodes
 from tests.functional.clustering.senlin import Senlin
 
@@ -165,6 +166,38 @@ def test_levels_have_names(many: Senlin) -> None:
     assert all(e["timestamp"].endswith("+00:00") for e in told)
 
 
+TRIES = 10
+"""On a busy machine it is our own turns that are missing, of this thread or the other."""
+
+
+def streamed(live: Live) -> tuple[list[Any], int]:
+    """Return a long list, and how many others were answered while it came."""
+    answered, coming, ended = 0, threading.Event(), threading.Event()
+
+    def others() -> None:
+        nonlocal answered
+        with live.client() as client:
+            coming.wait(60)
+            while not ended.wait(0.02):
+                client.get("/v1/build-info").raise_for_status()
+                # Not the last one, which may have waited for the end.
+                answered += not ended.is_set()
+
+    thread = threading.Thread(target=others)
+    thread.start()
+    try:
+        with live.client() as client, client.stream("GET", "/v1/nodes") as answer:
+            assert answer.headers["Transfer-Encoding"] == "chunked"
+            assert answer.headers["OpenStack-API-Version"] == "clustering 1.14"
+            coming.set()
+            answer.read()
+    finally:
+        ended.set()
+        coming.set()
+        thread.join()
+    return answer.json()["nodes"], answered
+
+
 def test_a_long_list_is_streamed_and_hurts_nobody(tmp_path: Path) -> None:
     """More than one reading of keys, and others are answered while it comes."""
     with running(tmp_path / "yaffle") as live:
@@ -172,32 +205,11 @@ def test_a_long_list_is_streamed_and_hurts_nobody(tmp_path: Path) -> None:
         profile = senlin.profile("p")
         count = 21_000
         add_nodes(senlin, profile, [{}] * count)
-        answered, coming, ended = 0, threading.Event(), threading.Event()
-
-        def others() -> None:
-            nonlocal answered
-            with live.client() as client:
-                coming.wait(60)
-                while not ended.wait(0.02):
-                    client.get("/v1/build-info").raise_for_status()
-                    # Not the last one, which may have waited for the end.
-                    answered += not ended.is_set()
-
-        thread = threading.Thread(target=others)
-        thread.start()
-        try:
-            with live.client() as client, client.stream("GET", "/v1/nodes") as answer:
-                assert answer.headers["Transfer-Encoding"] == "chunked"
-                assert answer.headers["OpenStack-API-Version"] == "clustering 1.14"
-                coming.set()
-                answer.read()
-        finally:
-            ended.set()
-            coming.set()
-            thread.join()
-        found = answer.json()["nodes"]
-        assert [n["name"] for n in found] == [f"row-{place}" for place in range(count)]
-        print(answered, "others were answered meanwhile")
-        assert answered >= 3
+        for _ in range(TRIES):
+            found, answered = streamed(live)
+            assert [n["name"] for n in found] == [f"row-{place}" for place in range(count)]
+            if answered >= 3:
+                break
+        assert answered >= 3, "others were answered meanwhile"
         most = senlin.call("GET", f"/nodes?limit={count - 500}")["nodes"]
         assert [n["id"] for n in most] == [n["id"] for n in found][: count - 500]

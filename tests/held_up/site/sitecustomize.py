@@ -16,7 +16,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-SHARE = float(os.environ.get("YAFFLE_HELD_UP") or 0)
+SHARE = float(os.environ.get("HELD_UP_SHARE") or 0)
 """Of all turns, how many are held up."""
 SHORT_S, LONG_S = (0.005, 0.12), (0.3, 1.5)
 LONG = 0.04
@@ -29,7 +29,7 @@ class Account:
     """What this process has lost lately: one of many turns must get on all the same."""
 
     def __init__(self) -> None:
-        self._rng = random.Random(f"{os.environ.get('YAFFLE_HELD_UP_SEED')} {os.getpid()}")
+        self._rng = random.Random(f"{os.environ.get('HELD_UP_SEED')} {os.getpid()}")
         self._sleep = time.sleep
         self._since_s, self._lost_s = time.monotonic(), 0.0
 
