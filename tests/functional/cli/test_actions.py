@@ -53,14 +53,17 @@ def test_without_waiting_the_action_is_named_and_can_be_followed(shop: Server, s
     assert shop.ok("action", "wait", ident).out == (
         f"action {ident[:8]}: CLUSTER_CREATE succeeded\n"
     )
+    wait_for(lambda: deaf(slow))
     said = shop.ok("cluster", "delete", "later", "--no-wait").out
     found = re.fullmatch(
         r"cluster later is being deleted; follow it: yaffle (action wait \w+)\n", said
     )
     assert found, said
+    waiting = Running(*found[1].split(), env={"YAFFLE_STATE_DIR": str(shop.state_dir)})
+    waiting.line("0 of 2 parts done")
     let_go(slow)
-    waited = shop.ok(*found[1].split())
-    assert re.search(r"action \w+: \d of 2 parts done", waited.err), waited
+    assert waiting.end() == 0
+    assert re.search(r"action \w+: \d of 2 parts done", waiting.text), waiting.text
     assert shop.cli("cluster", "show", "later").code == 3
 
 
