@@ -316,3 +316,24 @@ def test_what_was_seen_before_we_were_blind_is_explained_by_what_is_seen_next(
         assert stopped or last.body["cause"] == "hanging"
 
     play(story, actions=REBOOT, retry=ONE_TRY)
+
+
+def test_a_held_node_that_answers_now_and_then_is_held_once() -> None:
+    """What is wrong with it is known and unknown in turn; that is nothing to write down."""
+
+    async def story(s: Stage) -> None:
+        await stop(s)
+        victim = s.node_ids()[0]
+        s.world.hang(victim)
+        await s.clock.sleep(60)
+        before = await s.store.read(lambda c: len(incidents.decisions_of(c, victim, 99)))
+        for _ in range(10):
+            s.world.revive(victim)
+            await s.clock.sleep(6)
+            s.world.hang(victim)
+            await s.clock.sleep(6)
+        assert (await states(s)) == ["held"], "it has never been well for long enough"
+        after = await s.store.read(lambda c: len(incidents.decisions_of(c, victim, 99)))
+        assert (before, after) == (1, 1)
+
+    play(story, actions=REBOOT, retry=ONE_TRY, rise=4)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from yaffle.core import problems, retry
 from yaffle.core.hosts import Fault, is_lost, judge
-from yaffle.core.planner import bucket
+from yaffle.core.planner import HOST_LOST, bucket
 from yaffle.core.recording import Past, stored
 from yaffle.engine import hints, news, spending, targets
 from yaffle.engine.naming import names_of, recover_action
@@ -142,6 +142,7 @@ class Desk:
             now_us=self.now_us,
             parent=outage.id if outage else None,
         )
+        incident = self._explain(node, incident) or incident
         hopeless = is_lost(node.host) or bool(node.left_out)
         action_id, ladder = self._action(row, decision, incident.id, hopeless=hopeless)
         state = retry.started(targets.retry_of(row), self.inputs.policy.recovery.retry, self.now_us)
@@ -238,13 +239,15 @@ class Desk:
         if decision.until_us is not None:
             known = self.wake_us
             self.wake_us = decision.until_us if known is None else min(known, decision.until_us)
-        # What it is held for may be known by now, see `news.explained`.
-        key = ("hold", *bucket(decision), node.problem != problems.UNEXPLAINED.code)
-        if self.inputs.told.get(decision.node_id) == key:
+        key = ("hold", *bucket(decision))
+        if (told := self.inputs.told.get(decision.node_id, ()))[:-1] == key:
+            if not told[-1] and self._cause(node):
+                self._explain(node, incidents.open_of(self.conn, decision.node_id))
+                self.told[decision.node_id] = (*key, True)
             return
         self.written += 1
         row = self.rows[decision.node_id]
-        self.told[decision.node_id] = key
+        self.told[decision.node_id] = (*key, bool(self._cause(node)))
         self.kit.metrics.holds.labels(reason.value).inc()
         incident = incidents.open_of(self.conn, row.id)
         anew = incident is None and row.exhausted_us is None and self._is_sick(row)
@@ -252,8 +255,8 @@ class Desk:
         outage = self._outage(node) if anew or incident is not None else None
         if anew:
             incident = self._reopen(row, outage)
-        elif incident is not None:
-            incident = news.explained(self.conn, incident, self.inputs.memories[row.id])
+        else:
+            incident = self._explain(node, incident)
         record = self._record(node, seen, buckets)
         self._store(decision, incident.id if incident else None, record)
         waiting = self.locks.get(row.id)
@@ -288,6 +291,15 @@ class Desk:
                 hold_reason=reason.value,
                 hold_numbers=dict(decision.numbers),
             )
+
+    def _cause(self, node: NodeView) -> str:
+        """Return what is wrong with a node; empty where that is not known, or a person says so."""
+        known = not node.marked and node.problem != problems.UNEXPLAINED.code
+        return HOST_LOST if is_lost(node.host) else node.problem if known else ""
+
+    def _explain(self, node: NodeView, incident: IncidentRow | None) -> IncidentRow | None:
+        cause = self._cause(node)
+        return news.explained(self.conn, incident, cause) if incident and cause else incident
 
     def _is_sick(self, row: NodeRow) -> bool:
         return self.inputs.memories[row.id].health is Health.UNHEALTHY

@@ -219,15 +219,13 @@ def _append(
     )
 
 
-def explained(conn: Connection, incident: IncidentRow, memory: NodeMemory) -> IncidentRow:
+def explained(conn: Connection, incident: IncidentRow, cause: str) -> IncidentRow:
     """Return a node's incident with its cause, where that was not known when it was opened.
 
     A node that was found unhealthy just before we were blind is so still, and all that was seen of it
     is forgotten; what is seen next explains it.
     """
-    cause = problems.diagnose(memory).code
-    unknown = problems.UNEXPLAINED.code
-    if incident.cause != unknown or cause == unknown:
+    if incident.cause != problems.UNEXPLAINED.code:
         return incident
     incidents.set_values(conn, incident.id, cause=cause)
     return replace(incident, cause=cause)
@@ -250,7 +248,7 @@ def open_incident(
     """
     present = incidents.open_of(conn, node.id)
     if present is not None:
-        return explained(conn, present, memory)
+        return present
     reason = problems.explain(memory)
     incidents.add(
         conn,

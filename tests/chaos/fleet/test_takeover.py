@@ -12,7 +12,7 @@ from tests.chaos.fleet.lab import Fleet
 from tests.chaos.fleet.proxy import Mode
 from tests.chaos.fleet.scenario import trouble
 from tests.chaos.fleet.space import missing
-from tests.chaos.lab import MINUTES, long
+from tests.chaos.lab import MINUTES, long, now_us
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 HEALED_S = 60.0
@@ -124,14 +124,15 @@ def test_its_disk_is_full(shared: Fleet) -> None:
     # Others of these tests have killed it before.
     before = len(shared.diaries.lives("k-1"))
     with trouble(shared, DOCUMENT):
+        began_us = now_us()
         victim.fill_disk()
         shared.diaries.signal("k-1", signal.SIGKILL)
 
         def tried() -> bool:
             """By another one, or by the one that can write nothing and says so: whoever is first."""
-            said = "select 1 as one from steps where detail like %s"
+            said = "select 1 as one from steps where intent_us > %s and detail like %s"
             healed = len(shared.diaries.lives("k-1")) > before
-            return healed or bool(shared.rows(said, "%cannot work in%"))
+            return healed or bool(shared.rows(said, began_us, "%cannot work in%"))
 
         shared.wait(tried, HEALED_S, "tried")
         time.sleep(3.0)

@@ -11,6 +11,7 @@ from tests.unit.openstack.standing import US, Nova, World, of
 
 from yaffle.clouds.openstack.servers.documents import Action, Event
 from yaffle.drivers.profiles.nova_server import acting, rebuilding
+from yaffle.drivers.profiles.nova_server.job import SETTLE_S
 from yaffle.errors import Conflict
 from yaffle.model.operations import ProgressState
 
@@ -24,9 +25,11 @@ class Strict(Nova):
 
     def do(self, ident: str, body: Mapping[str, Any], **more: object) -> Any:
         assert self.server is not None
-        if "os-start" in body and self.server.status != "SHUTOFF":
+        if "os-start" in body and (self.server.locked or self.server.status != "SHUTOFF"):
             self.asked.append("os-start, refused")
-            raise Conflict(f"Cannot 'start' while it is in vm_state {self.server.status.lower()}")
+            state = self.server.status.lower()
+            why = "is locked" if self.server.locked else f"while it is in vm_state {state}"
+            raise Conflict(f"Cannot 'start' instance s {why}")
         answer = super().do(ident, body, **more)
         (what,) = body
         assert self.record is not None
@@ -67,6 +70,19 @@ def test_what_is_refused_for_another_reason_is_refused() -> None:
     assert locked.do(acting.submit, "START").state is FAILED
     wiped = World(Strict(of(None, "ACTIVE", 0)))
     assert wiped.do(acting.submit, "START").state is FAILED
+
+
+def test_what_nova_does_not_stop_is_not_waited_for_long() -> None:
+    """Its host has died in between, say: there are other rungs."""
+    world = World(Strict(of(None, "ACTIVE", SHUTDOWN)))
+    looks = 0
+    while (early := world.do(acting.submit, "START")).state is RUNNING and looks < SETTLE_S:
+        looks += 1
+        world.clock.at_s += 2
+    assert early.state is FAILED
+    assert looks == SETTLE_S / 2
+    taken = World(Strict(of("image_uploading", "ACTIVE", SHUTDOWN)))
+    assert taken.do(acting.submit, "START").state is FAILED, "Nova leaves it as it is meanwhile"
 
 
 def test_what_a_rebuild_leaves_off_is_switched_on_all_the_same() -> None:

@@ -14,7 +14,7 @@ from yaffle.clouds.openstack.servers.tasks import Tasks
 from yaffle.core.readings import classify
 from yaffle.drivers.profiles.nova_server import updating
 from yaffle.drivers.profiles.nova_server.connecting import changeable
-from yaffle.drivers.profiles.nova_server.job import Job, of_error
+from yaffle.drivers.profiles.nova_server.job import SETTLE_S, Job, of_error
 from yaffle.drivers.profiles.nova_server.nova import Nova
 from yaffle.drivers.profiles.nova_server.reading import read
 from yaffle.drivers.profiles.nova_server.resize_table import ROWS, Move, Seen, Stage, row_of
@@ -355,6 +355,22 @@ def test_what_went_wrong_before_is_not_why_it_goes_wrong_now() -> None:
     assert done.state is FAILED
     assert "disk is busy" in done.detail
     assert "no room" not in done.detail
+
+
+def test_a_reason_that_never_comes_is_not_waited_for() -> None:
+    """The host has died before it could say why: the act never ends."""
+    cloud = SmallCloud(errs={"confirmResize"})
+    world = World(cloud, {}, flavor="small")
+    world.call(updating.submit)
+    cloud.tick()
+    world.call(updating.submit)
+    cloud.tick()
+    looks = 0
+    while (done := world.call(updating.poll)).state is RUNNING and looks < SETTLE_S:
+        looks += 1
+        world.clock.at_s += 2
+    assert done.state is FAILED
+    assert looks == SETTLE_S / 2
 
 
 def test_a_resize_that_could_not_be_followed_is_not_begun() -> None:

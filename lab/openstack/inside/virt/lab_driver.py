@@ -164,6 +164,7 @@ class LabDriver(Hypervisor):
         self._folder = Path(conf.CONF.state_path)
         self._guests = self._folder / "guests.json"
         self._writing = threading.Lock()
+        self._looking: set[str] = set()
         for levers in ("ctl", "fail", "slow"):
             (self._folder / levers).mkdir(parents=True, exist_ok=True)
         for uuid, (name, state) in self._remembered().items():
@@ -185,7 +186,14 @@ class LabDriver(Hypervisor):
         """
         found = super().get_info(instance, use_cache)
         if found.state == instance.power_state != power_state.RUNNING:
-            self.obey(SECOND_LOOK, instance)
+            if instance.uuid in self._looking:
+                # Or it would be stopped twice, and perhaps after somebody has started it.
+                raise Forced(operation=SECOND_LOOK)
+            self._looking.add(instance.uuid)
+            try:
+                self.obey(SECOND_LOOK, instance)
+            finally:
+                self._looking.discard(instance.uuid)
         return found
 
     def remember(self) -> None:

@@ -21,8 +21,9 @@ from yaffle.drivers.profiles.nova_server.job import (
 )
 from yaffle.drivers.profiles.nova_server.judging import act_after, judge
 from yaffle.drivers.profiles.nova_server.marks import MARKABLE, Mark
-from yaffle.drivers.profiles.nova_server.verbs import VERBS, Verb, idle, overrules
+from yaffle.drivers.profiles.nova_server.verbs import START, VERBS, Verb, idle, overrules
 from yaffle.errors import Conflict
+from yaffle.model.ids import OperationId
 from yaffle.model.operations import Progress, ProgressState
 
 if TYPE_CHECKING:
@@ -56,11 +57,24 @@ def ask(job: Job, server: Server, body: Mapping[str, object], *, version: str = 
     except Conflict as error:
         if not idle(server):
             return for_verb(job, server, error)
-        if about_to_stop(server) and not server.locked:
+        if job.op.kind == START and _for_a_moment(job, server, error):
             return running(f"later, once Nova has written down that it is off: {error}")
         raise
     job.accepted(server.id, answer.request_id)
     return running(f"{job.op.kind} accepted ({answer.request_id})")
+
+
+def _for_a_moment(job: Job, server: Server, error: Conflict) -> bool:
+    """Whether a start is refused only because Nova has not stopped the server of a guest that is off.
+
+    Mostly that follows within milliseconds. It may not follow for minutes: where the host has died in
+    between, or an image is being taken. Then it is time for the next rung.
+    """
+    if server.task_state is not None or not about_to_stop(server) or "vm_state" not in str(error):
+        return False
+    now_s = job.clock.monotonic_s()
+    asked = OperationId(f"{job.operation_id} too early")
+    return now_s - job.memory.trying(asked, now_s) < SETTLE_S
 
 
 def poll(job: Job) -> Progress:

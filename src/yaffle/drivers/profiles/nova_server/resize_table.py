@@ -60,7 +60,7 @@ class Seen:
     fits: bool
     """It has the flavor that it is to have."""
     told: bool = False
-    """Nova says what went wrong with it in the act that was begun last."""
+    """Nova says what went wrong with it in the act that was begun last, or has not for long."""
     resize: Stage = Stage.NONE
     """Ours."""
     confirm: Stage = Stage.NONE

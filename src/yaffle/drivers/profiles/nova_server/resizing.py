@@ -31,6 +31,7 @@ from yaffle.drivers.profiles.nova_server.resize_table import (
 )
 from yaffle.drivers.profiles.nova_server.verbs import idle
 from yaffle.errors import BadRequest, Conflict, Forbidden, YaffleError
+from yaffle.model.ids import OperationId
 
 if TYPE_CHECKING:
     from yaffle.clouds.openstack.servers.documents import Action
@@ -59,7 +60,7 @@ def stands(job: Job, server: Server, mark: Mark | None) -> Progress:
         status=server.status,
         idle=idle(server),
         fits=size.is_of(server),
-        told=record.explained_by(server.fault),
+        told=record.explained_by(server.fault) or _never_told(job, server),
         resize=stage_of(record.resize),
         confirm=stage_of(record.confirm),
         revert=stage_of(record.revert),
@@ -169,6 +170,15 @@ def _for_a_person(server: Server) -> str:
     return (
         f"a person has to confirm or revert it (openstack server resize confirm|revert {server.id})"
     )
+
+
+def _never_told(job: Job, server: Server) -> bool:
+    """Whether Nova has not said for long why a server is in ERROR: its host may have died over that."""
+    if server.status != "ERROR":
+        return False
+    now_s = job.clock.monotonic_s()
+    asked = OperationId(f"{job.operation_id} why")
+    return now_s - job.memory.trying(asked, now_s) >= SETTLE_S
 
 
 def _told(job: Job, server: Server, request_id: str) -> str:

@@ -18,6 +18,7 @@ CREATE, DELETE, UPDATE = "CREATE", "DELETE", "UPDATE"
 EVACUATE: Final = "EVACUATE"
 REBUILD: Final = "REBUILD"
 SNAPSHOT: Final = "SNAPSHOT"
+START: Final = "START"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +91,7 @@ def _rescue(params: Mapping[str, object]) -> Mapping[str, object]:
 VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
     {
         "REBOOT": Verb(act="reboot", body=_reboot, reached=runs, by_state=False),
-        "START": Verb(act="start", body=_plain("os-start"), reached=runs),
+        START: Verb(act="start", body=_plain("os-start"), reached=runs),
         "STOP": Verb(act="stop", body=_plain("os-stop"), reached=_is("SHUTOFF")),
         "PAUSE": Verb(act="pause", body=_plain("pause"), reached=_is("PAUSED")),
         "UNPAUSE": Verb(act="unpause", body=_plain("unpause"), reached=runs),
@@ -167,7 +168,7 @@ OPERATIONS: Final[Mapping[str, OperationSpec]] = MappingProxyType(
         "RESUME": _spec("Let a suspended guest go on."),
         "LOCK": _spec("Keep everybody but administrators from changing it."),
         "UNLOCK": _spec("Let its owner change it again."),
-        "START": _spec("Switch it on."),
+        START: _spec("Switch it on."),
         "STOP": _spec("Switch it off; the node stays, off."),
         "RESCUE": _spec(
             "Boot it from a rescue image, its own disk beside.",
@@ -181,6 +182,6 @@ OPERATIONS: Final[Mapping[str, OperationSpec]] = MappingProxyType(
     }
 )
 CURES: Final[Mapping[str, str]] = MappingProxyType(
-    {"POWER_OFF": "START", "PAUSE": "UNPAUSE", "SUSPEND": "RESUME", "SOFT_DELETE": "RESTORE"}
+    {"POWER_OFF": START, "PAUSE": "UNPAUSE", "SUSPEND": "RESUME", "SOFT_DELETE": "RESTORE"}
 )
 """The cheapest cure of each event; what Nova never hears of has none, for Nova refuses it."""
