@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from yaffle.clouds.cancelling import cancellable
 from yaffle.engine.caretaker import Caretaker
 from yaffle.engine.executor import Executor
 from yaffle.engine.holdings import Holdings
@@ -49,7 +50,7 @@ class Engine:
             session = await Session.begin(self._kit)
             self.session = session
             try:
-                await self._live(session)
+                await cancellable(self._live(session))
             except* LeaseLost as lost:
                 self._kit.metrics.sessions_lost.inc()
                 log.warning("session lost", reason=str(next(leaves(lost))))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from yaffle.clouds.cancelling import cancellable
 from yaffle.core.addresses import AddressRules
 from yaffle.errors import ProberUnavailable
 from yaffle.ports.clock import SteeredClock
@@ -256,15 +257,18 @@ class ProberClient:
         self._writer = writer
         why = ""
         try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._read(reader))
-                tasks.create_task(self._send_changes(writer))
-                tasks.create_task(self._ping(writer))
+            await cancellable(self._talk(reader, writer))
         except* _ChildLost as errors:
             why = str(errors.exceptions[0])
         except* OSError:
             why = "the prober died"
         return why
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._read(reader))
+            tasks.create_task(self._send_changes(writer))
+            tasks.create_task(self._ping(writer))
 
     def _child_gone(self) -> None:
         self._writer = None
