@@ -83,7 +83,8 @@ def test_what_the_work_comes_to_is_passed_on() -> None:
         asyncio.run(cancellable(fails()))
 
 
-def test_who_is_cancelled_waits_for_what_it_has_begun() -> None:
+@pytest.mark.parametrize("times", [1, 3])
+def test_who_is_cancelled_waits_for_what_it_has_begun(times: int) -> None:
     async def scene() -> list[str]:
         said: list[str] = []
 
@@ -96,7 +97,10 @@ def test_who_is_cancelled_waits_for_what_it_has_begun() -> None:
 
         task = asyncio.create_task(cancellable(work()))
         await asyncio.sleep(0.01)
-        task.cancel()
+        for _ in range(times):
+            task.cancel()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
         await asyncio.wait([task], timeout=BOUND_S)
         assert task.cancelled()
         return said

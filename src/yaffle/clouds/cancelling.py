@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -22,8 +23,10 @@ async def cancellable(work: Coroutine[object, object, T]) -> T:
         await asyncio.wait([inner])
     except asyncio.CancelledError:
         inner.cancel()
-        # The group below ends its tasks, as it would have here.
-        await asyncio.wait([inner])
+        while not inner.done():
+            # As a group does: what was begun is seen to its end, however often that is asked for.
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([inner])
         if not inner.cancelled():
             # Looked at, or it would be told as one that nobody has seen.
             inner.exception()

@@ -240,10 +240,7 @@ class Desk:
             known = self.wake_us
             self.wake_us = decision.until_us if known is None else min(known, decision.until_us)
         key = ("hold", *bucket(decision))
-        if (told := self.inputs.told.get(decision.node_id, ()))[:-1] == key:
-            if not told[-1] and self._cause(node):
-                self._explain(node, incidents.open_of(self.conn, decision.node_id))
-                self.told[decision.node_id] = (*key, True)
+        if self._is_held(node, key):
             return
         self.written += 1
         row = self.rows[decision.node_id]
@@ -291,6 +288,16 @@ class Desk:
                 hold_reason=reason.value,
                 hold_numbers=dict(decision.numbers),
             )
+
+    def _is_held(self, node: NodeView, key: tuple[str, ...]) -> bool:
+        """Whether the same hold is stored already; what it is for may be known only by now."""
+        told = self.inputs.told.get(node.node_id, ())
+        if told[:-1] != key:
+            return False
+        if not told[-1] and self._cause(node):
+            self._explain(node, incidents.open_of(self.conn, node.node_id))
+            self.told[node.node_id] = (*key, True)
+        return True
 
     def _cause(self, node: NodeView) -> str:
         """Return what is wrong with a node; empty where that is not known, or a person says so."""
