@@ -50,8 +50,9 @@ def incidents() -> str:
         "`held` until the old copies of what was moved off it are proved gone\n"
         "([what to do](../runbook/host-quarantined.md)).",
         "## The message",
-        'A webhook gets `{"id", "topic", "at", "attempt", "data"}`. `id` stays the same on every\n'
-        "attempt. `at` is ISO 8601, UTC. The fields of `data`:",
+        'A webhook gets `{"id", "topic", "at", "attempt", "sequence", "data"}`. `id` stays the same on\n'
+        "every attempt, `sequence` rises within an incident. `at` is ISO 8601, UTC. "
+        "The fields of `data`:",
         table(("field", "type"), _body_fields()),
         "`hold_reason` and `hold_numbers` are there when the change is about a hold. How to check the\n"
         "signature: [Receive webhooks](../howto/receive-webhooks.md).",

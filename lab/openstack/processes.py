@@ -26,6 +26,7 @@ STILL_S: Final = 60.0
 KILL_S: Final = 60.0
 """A busy machine may be writing what a process still owes the disk."""
 POLL_S: Final = 0.05
+CLEAR_LOOKS: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,12 +168,16 @@ class Processes:
 
     def kill_all(self) -> int:
         """Kill everything of this lab, also what no record knows; return how many there were."""
-        killed = 0
+        killed, clear = 0, 0
         self.kill(*self.names())
-        while strays := self.strays():
+        # Who is in the middle of an exec carries no mark at that moment, so one clear look is not enough.
+        while clear < CLEAR_LOOKS:
+            strays = self.strays()
             killed += len(strays)
             _send(strays, signal.SIGKILL)
             _gone(strays, KILL_S)
+            clear = 0 if strays else clear + 1
+            time.sleep(POLL_S)
         return killed
 
     def strays(self) -> list[psutil.Process]:

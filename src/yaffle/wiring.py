@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
-from yaffle.core.addresses import LINK_LOCAL, AddressRules
+from yaffle.config.private import writer_fault
+from yaffle.core.addresses import DENIED, AddressRules
 from yaffle.core.budgets import BudgetLimit
 from yaffle.drivers.detectors.backend import HypervisorDetector, StatusDetector
 from yaffle.drivers.detectors.lifecycle import Unheard
@@ -286,14 +287,17 @@ def address_rules(settings: Settings) -> AddressRules:
     denied = settings.network.deny
     return AddressRules(
         allow=networks(settings.network.allow),
-        deny=LINK_LOCAL if denied is None else networks(denied),
+        deny=DENIED if denied is None else networks(denied),
     )
 
 
 def made_dir(path: Path) -> Path:
-    """Create the state directory, private to us; raise ConfigError when that fails."""
+    """Create the state directory, private to us; raise ConfigError where it is not."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fault = writer_fault(path, path.stat())
     except OSError as error:
         raise ConfigError(f"state_dir = {path}: {error.strerror}") from None
+    if fault is not None:
+        raise ConfigError(f"state_dir = {path}: {fault}")
     return path

@@ -18,6 +18,12 @@ def hook(world: World) -> Any:
     return world.receiver(cluster, params={"count": 1})
 
 
+@pytest.fixture
+def open_hook(world: World) -> Any:
+    """One that leaves to its callers by how many."""
+    return world.receiver(world.cluster(0, max_size=5)["id"])
+
+
 def trigger(world: World, hook: Any, query: str, body: Any = None, **how: Any) -> Answer:
     given = () if body is None else (body,)
     how.setdefault("version", None)
@@ -52,11 +58,16 @@ def test_the_url_as_it_was_given(world: World, hook: Any) -> None:
     ],
 )
 def test_inputs(
-    world: World, hook: Any, query: str, body: Any, version: str | None, wanted: int
+    world: World, open_hook: Any, query: str, body: Any, version: str | None, wanted: int
 ) -> None:
-    answer = trigger(world, hook, query, body, want=202, version=version)
+    answer = trigger(world, open_hook, query, body, want=202, version=version)
     world.api.ended(answer)
-    assert desired(world, hook) == wanted
+    assert desired(world, open_hook) == wanted
+
+
+def test_what_the_receiver_says_is_final(world: World, hook: Any) -> None:
+    world.api.ended(trigger(world, hook, "?V=2", {"count": 3}, want=202))
+    assert desired(world, hook) == 1
 
 
 @pytest.mark.parametrize("query", ["", "?count=1", "?v=2"])
@@ -80,12 +91,12 @@ def test_bodies_that_are_no_inputs(world: World, hook: Any, content: bytes) -> N
 
 
 @pytest.mark.parametrize("inputs", [{"count": -1}, {"count": "x"}, {"count": 0}, {"count": 99}])
-def test_inputs_that_make_no_sense(world: World, hook: Any, inputs: Any) -> None:
-    answer = trigger(world, hook, "?V=2", inputs)
+def test_inputs_that_make_no_sense(world: World, open_hook: Any, inputs: Any) -> None:
+    answer = trigger(world, open_hook, "?V=2", inputs)
     assert answer.status in {400, 202}, answer
     if answer.status == 202:
         world.api.ended(answer, want="FAILED")
-    assert desired(world, hook) == 0
+    assert desired(world, open_hook) == 0
 
 
 def test_a_prefix_or_a_name_is_not_the_secret(world: World, hook: Any) -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
@@ -124,6 +125,8 @@ def test_a_backup_under_load_is_restored_and_nothing_is_healed_by_it(
         with load(server) as statuses:
             until(lambda: len(statuses) > 10)
             place.follow("backup")
+            [copy] = tmp_path.glob("backup-*")
+            assert stat.S_IMODE(copy.stat().st_mode) == 0o600
             until(lambda: len(statuses) > 20)
         assert set(statuses) == {201}
 

@@ -14,7 +14,7 @@ from tests.sim.test_rules import play
 from yaffle.model.incident import PauseKind, PauseScope
 from yaffle.model.operations import Promise, Target
 from yaffle.store import catalog, debris, incidents
-from yaffle.store.tables import clusters, decisions, steps
+from yaffle.store.tables import clusters, decisions, proofs, steps
 from yaffle.store.tables import debris as debris_table
 from yaffle.testing import Fault, Rule, run_virtual
 
@@ -297,6 +297,21 @@ def test_remains_are_not_swept_while_an_operator_says_stop(kind: PauseKind) -> N
         assert len(s.world.alive(victim)) == 1
 
     play(story, size=3, **CONSENT)
+
+
+def test_consent_reaches_a_backend_that_makes_no_second_copy_unasked() -> None:
+    async def story(s: Stage) -> None:
+        old = await leave_behind(s)
+        victim = s.node_ids()[0]
+        await s.until(s.all_well, 120, "another copy was made")
+        assert old in {c.physical_id for c in s.world.alive(victim)}
+        query = select(proofs.c.physical_id).where(proofs.c.waived)
+        assert await s.store.read(lambda c: set(c.execute(query).scalars())) == {old}
+        s.plan.rules.clear()
+        await s.clock.sleep(60)
+        assert [c.physical_id != old for c in s.world.alive(victim)] == [True]
+
+    play(story, size=3, careful=True, **CONSENT)
 
 
 def test_the_sweeper_spares_the_present_copy_and_goes_on_with_the_others() -> None:

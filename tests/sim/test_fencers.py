@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from sqlalchemy import select
 from tests.sim.stage import Stage, policy, stage
 
-from yaffle.model.operations import FenceResult, FenceVerdict
+from yaffle.model.operations import FenceResult, FenceVerdict, Operation, PoweredOff
 from yaffle.store.tables import proofs, steps
 from yaffle.testing import run_virtual
 
 BOTH = ["COMPUTE", "HOST"]
+OFF = PoweredOff(host="cmp1", reported="12:00")
 REBUILT = [{"name": "RECREATE", "timeout": 60}]
 
 
@@ -36,6 +39,76 @@ class Saying:
             return result
         verdict = FenceVerdict.REFUSED if self.answer == "refuses" else FenceVerdict.UNKNOWN
         return FenceResult(verdict=verdict, detail=f"it {self.answer}")
+
+
+class Switch(Saying):
+    """A fencer that says which host it has read back as off."""
+
+    async def fence(self, target: Any, *, operation_id: Any, deadline_s: float) -> FenceResult:
+        done = await super().fence(target, operation_id=operation_id, deadline_s=deadline_s)
+        return replace(done, off=OFF) if done.proof else done
+
+
+class Hearing:
+    """A profile, and what was submitted to it."""
+
+    def __init__(self, inside: Any) -> None:
+        self._inside = inside
+        self.heard: list[Operation] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inside, name)
+
+    async def submit(self, op: Operation, **more: Any) -> Any:
+        self.heard.append(op)
+        return await self._inside.submit(op, **more)
+
+
+def test_what_a_rung_has_proved_off_is_told_to_its_deletion_and_creation() -> None:
+    async def story() -> None:
+        async with stage(5) as s:
+            s.start()
+            drivers: Any = s.lives[0].kit.drivers
+            drivers.fencers["COMPUTE"] = Switch(drivers.fencers["COMPUTE"], "proves")
+            await s.build(2, policy(actions=REBUILT))
+            (kind,) = drivers.profiles
+            drivers.profiles[kind] = profile = Hearing(drivers.profiles[kind])
+            s.world.kill(s.node_ids()[0])
+            await s.clock.sleep(10)
+            await s.until(s.all_well, 120, "healed")
+            assert [(op.kind, op.off) for op in profile.heard] == [("DELETE", OFF), ("CREATE", OFF)]
+
+    run_virtual(story, seed=5, wall_s=60)
+
+
+class Slow(Saying):
+    """A fencer that says how much time it was given: of what is cut short one learns nothing."""
+
+    async def fence(self, target: Any, *, operation_id: Any, deadline_s: float) -> FenceResult:
+        self.asked += 1
+        await asyncio.sleep(deadline_s * 0.9)
+        why = "the switch says on" if deadline_s >= 3 else "no time to ask"
+        return FenceResult(verdict=FenceVerdict.UNKNOWN, detail=why)
+
+
+def test_a_try_that_was_cut_short_does_not_push_out_the_reason() -> None:
+    async def story() -> None:
+        async with stage(5) as s:
+            s.start()
+            fencers: Any = s.lives[0].kit.drivers.fencers
+            fencers["COMPUTE"] = slow = Slow(fencers["COMPUTE"], "")
+            await s.build(2, policy(actions=REBUILT))
+            s.world.kill(s.node_ids()[0])
+            query = select(steps.c.detail).where(steps.c.result == "unproved")
+
+            async def unproved() -> Any:
+                return await s.store.read(lambda c: c.execute(query).scalars().first())
+
+            await s.until(unproved, 120, "the fence is not proved")
+            assert slow.asked > 1
+            assert "the switch says on" in await unproved()
+
+    run_virtual(story, seed=5, wall_s=60)
 
 
 async def healed(s: Stage, compute: str, host: str) -> tuple[Saying, Saying]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,6 +33,21 @@ class Receiver:
         return Delivery.ACCEPTED, ""
 
 
+class Moody:
+    """Refuses one message in five for now, by chance."""
+
+    def __init__(self, s: Stage) -> None:
+        self._rng, self.refused = random.Random(7), 0
+        self.got: list[Any] = []
+
+    async def send(self, message: Any, *, deadline_s: float) -> tuple[Delivery, str]:
+        if self._rng.random() < 0.2:
+            self.refused += 1
+            return Delivery.RETRY, "503"
+        self.got.append(message)
+        return Delivery.ACCEPTED, ""
+
+
 def forever(*pauses: float | None) -> Iterator[float | None]:
     while True:
         yield from pauses
@@ -46,10 +62,10 @@ def install(s: Stage, name: str, *pauses: float | None) -> Receiver:
 
 async def write(s: Stage, messages: list[tuple[str, str]]) -> None:
     """Leave messages in the outbox: receiver and incident of each."""
-    about = events.Subject(otype="NODE", oid="x", oname="x", cluster_id="", node_id=None)
 
     def work(conn: Any) -> None:
         for number, (name, incident) in enumerate(messages):
+            about = events.Subject(otype="NODE", oid="x", incident_id=incident)
             body = {"incident": incident, "number": number}
             events.append(
                 conn, about, at_us=s.clock.now_us(), action="A", status="s", reason="", data={},
@@ -92,5 +108,20 @@ def test_messages_of_one_incident_arrive_in_order() -> None:
             numbers = [m.body["number"] for _, m in slow.got if m.body["incident"] == incident]
             assert numbers == sorted(numbers)
         assert slow.got[9][0] - slow.got[0][0] < 5, "incidents do not wait for each other"
+
+    lonely(story)
+
+
+def test_the_last_word_of_an_incident_is_its_last_word_though_a_fifth_is_refused() -> None:
+    async def story(s: Stage) -> None:
+        drivers: Any = s.living[0].kit.drivers
+        drivers.notifiers["moody"] = moody = Moody(s)
+        await write(s, [("moody", f"i{n % 40}") for n in range(160)])
+        await s.clock.sleep(600)
+        assert moody.refused > 20
+        for n in range(40):
+            heard = [m for m in moody.got if m.body["incident"] == f"i{n}"]
+            assert [m.body["number"] for m in heard] == [n, n + 40, n + 80, n + 120]
+            assert [m.sequence for m in heard] == sorted(m.sequence for m in heard)
 
     lonely(story)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from yaffle.core.addresses import AddressRules, refusal
+from yaffle.core.addresses import METADATA, AddressRules, refusal
 
 DEFAULT = AddressRules()
 
@@ -71,13 +73,63 @@ def test_what_is_never_an_address_of_a_node_cannot_be_allowed() -> None:
     assert refusal(rules, "::")
 
 
-@pytest.mark.parametrize(
-    "spelling",
-    [
-        pytest.param("::ffff:169.254.169.254", id="mapped"),
-        pytest.param("64:ff9b::a9fe:a9fe", id="nat64"),
-        pytest.param("2002:a9fe:a9fe::1", id="6to4"),
-    ],
-)
-def test_no_other_spelling_reaches_the_metadata_service(spelling: str) -> None:
-    assert refusal(AddressRules(), spelling) is not None
+def nat64(prefix: str, bits: int, v4: int) -> ipaddress.IPv6Address:
+    """Return RFC 6052's address: the four octets from `bits` on, leaving out octet 8."""
+    octets = bytearray(ipaddress.IPv6Address(prefix).packed)
+    places = [i for i in range(bits // 8, 16) if i != 8][:4]
+    for place, octet in zip(places, v4.to_bytes(4, "big"), strict=True):
+        octets[place] = octet
+    return ipaddress.IPv6Address(bytes(octets))
+
+
+V6 = ipaddress.IPv6Address
+SPELLINGS: dict[str, Callable[[int], ipaddress.IPv6Address]] = {
+    "mapped": lambda v4: V6(0xFFFF << 32 | v4),
+    "compatible": V6,
+    "translated": lambda v4: V6(0xFFFF << 48 | v4),
+    "nat64": lambda v4: nat64("64:ff9b::", 96, v4),
+    "local nat64 /48": lambda v4: nat64("64:ff9b:1::", 48, v4),
+    "local nat64 /48, a suffix": lambda v4: nat64("64:ff9b:1::5", 48, v4),
+    "local nat64 /56": lambda v4: nat64("64:ff9b:1:700::", 56, v4),
+    "local nat64 /64": lambda v4: nat64("64:ff9b:1:7::", 64, v4),
+    "local nat64 /96": lambda v4: nat64("64:ff9b:1:7::", 96, v4),
+    "6to4": lambda v4: V6(0x2002 << 112 | v4 << 80 | 1),
+    "teredo, its server": lambda v4: V6(0x20010000 << 96 | v4 << 64 | 0x3FFFF00FF),
+    "teredo, its client": lambda v4: V6(0x20010000 << 96 | 0xC0000201 << 64 | v4 ^ 0xFFFFFFFF),
+    "isatap": lambda v4: V6(0x20010DB8 << 96 | 0x5EFE << 32 | v4),
+    "isatap, universal": lambda v4: V6(0x20010DB8 << 96 | 0x02005EFE << 32 | v4),
+}
+
+
+@pytest.mark.parametrize("address", METADATA)
+def test_no_metadata_address_is_reached_by_default(address: str) -> None:
+    assert refusal(DEFAULT, address)
+
+
+@pytest.mark.parametrize("spelled", SPELLINGS.values(), ids=SPELLINGS)
+@pytest.mark.parametrize("address", [a for a in METADATA if ":" not in a])
+def test_no_other_spelling_reaches_a_metadata_service(
+    address: str, spelled: Callable[[int], ipaddress.IPv6Address]
+) -> None:
+    assert refusal(DEFAULT, str(spelled(int(ipaddress.IPv4Address(address)))))
+
+
+@pytest.mark.parametrize("spelled", SPELLINGS.values(), ids=SPELLINGS)
+def test_other_addresses_are_allowed_in_every_spelling(
+    spelled: Callable[[int], ipaddress.IPv6Address],
+) -> None:
+    assert refusal(DEFAULT, str(spelled(int(ipaddress.IPv4Address("10.0.0.5"))))) is None
+
+
+def test_what_only_carries_an_allowed_address_is_not_allowed() -> None:
+    rules = AddressRules(allow=networks("10.0.0.0/8"))
+    inner = int(ipaddress.IPv4Address("10.0.0.5"))
+    allowed = {
+        name for name, spell in SPELLINGS.items() if refusal(rules, str(spell(inner))) is None
+    }
+    assert allowed == {"mapped", "nat64"}
+
+
+def test_the_page_shows_the_table() -> None:
+    page = (Path(__file__).resolve().parents[2] / "SECURITY.md").read_text()
+    assert [a for a in METADATA if f"`{a}`" not in page] == []

@@ -34,7 +34,13 @@ DESCRIPTION = "Watches, decides safely, heals, and can say why. Errors have one 
 def create_app(parts: Parts) -> ASGIApp:
     """Return the application; raise ConfigError where it would be open to strangers."""
     identity = read_identity(parts.server, SystemClock())
-    gate = Gate(build(parts), server=parts.server, identity=identity, trusts=parts.trusts)
+    gate = Gate(
+        build(parts),
+        server=parts.server,
+        identity=identity,
+        trusts=parts.trusts,
+        tenancy=parts.tenancy,
+    )
     return Door(gate)
 
 

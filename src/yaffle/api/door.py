@@ -6,6 +6,7 @@ Here too ends what nobody expected: the caller gets a 500 with the id, the log g
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -13,9 +14,12 @@ from starlette.datastructures import MutableHeaders
 
 from yaffle.api.envelope import refusal
 from yaffle.api.masking import masked_path
+from yaffle.engine.clock import SystemClock
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from yaffle.api.audit import Audit
 
 log = structlog.get_logger()
 
@@ -28,6 +32,32 @@ HEADERS: Final = {
 CONTENT: Final = "default-src 'none'; frame-ancestors 'none'"
 """What pages may do that say nothing else: nothing."""
 CACHE: Final = "no-store"
+REFUSED: Final = frozenset({400, 401, 403, 404, 405, 408, 413, 415, 421, 429, 503})
+
+
+STRANGERS_MAX: Final = 20
+"""Lines a second about refusals of those whom nobody knows; the rest of them is counted."""
+
+
+class Strangers:
+    """Bounds the lines of the log that anybody at all can have written."""
+
+    def __init__(self, clock_s: Callable[[], float]) -> None:
+        self._clock_s = clock_s
+        self._second = 0
+        self._told = 0
+        self._left_out = 0
+
+    def admit(self) -> bool:
+        """Whether there is room for one more line; says first how many have been left out."""
+        second = int(self._clock_s())
+        if second != self._second:
+            if self._left_out:
+                log.warning("refusals not logged", count=self._left_out)
+            self._second, self._told, self._left_out = second, 0, 0
+        self._told += 1
+        self._left_out += self._told > STRANGERS_MAX
+        return self._told <= STRANGERS_MAX
 
 
 class Door:
@@ -35,6 +65,9 @@ class Door:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self.audit: Audit | None = None
+        """Known only once the state directory is ours."""
+        self._strangers = Strangers(SystemClock().monotonic_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; anything but HTTP is turned away."""
@@ -43,17 +76,24 @@ class Door:
             return
         if scope["type"] != "http":
             return
-        await _Visit(scope, send).serve(self._app, receive)
+        visit = _Visit(scope, send, self._strangers)
+        try:
+            await visit.serve(self._app, receive)
+        finally:
+            # Also where its caller did not wait for the answer: what was asked for may be done.
+            if self.audit is not None:
+                self.audit.visited(scope, visit.status)
 
 
 class _Visit:
     """One request on its way through."""
 
-    def __init__(self, scope: Scope, send: Send) -> None:
+    def __init__(self, scope: Scope, send: Send, strangers: Strangers) -> None:
+        self._strangers = strangers
         self._scope = scope
         self._send = send
         self._ident = f"req-{uuid.uuid4()}"
-        self._status = 0
+        self.status = 0
         scope["yaffle.request_id"] = self._ident
 
     async def serve(self, app: ASGIApp, receive: Receive) -> None:
@@ -63,17 +103,20 @@ class _Visit:
                 await app(self._scope, receive, self._answer)
             except Exception:  # the one door: nothing of ours leaves by it, and all is logged
                 # Starlette has answered most of them (`envelope`) and raises them again for servers.
-                if not self._status:
+                if not self.status:
                     log.exception("request failed")
                     await self._sorry(receive)
             # Programs poll; what changes something, or fails, is worth a line in any log.
-            quiet = self._scope["method"] in {"GET", "HEAD"} and self._status < 400
+            quiet = self._scope["method"] in {"GET", "HEAD"} and self.status < 400
+            user = str(self._scope.get("yaffle.user") or "")
+            if self.status in REFUSED and not user and not self._strangers.admit():
+                return
             (log.debug if quiet else log.info)(
                 "request",
                 method=self._scope["method"],
                 path=masked_path(self._scope["path"]),
-                status=self._status,
-                user=self._scope.get("yaffle.user") or "",
+                status=self.status,
+                user=user,
             )
 
     async def _sorry(self, receive: Receive) -> None:
@@ -86,7 +129,7 @@ class _Visit:
 
     async def _answer(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self._status = message["status"]
+            self.status = message["status"]
             headers = MutableHeaders(scope=message)
             headers["X-Request-Id"] = self._ident
             headers["X-Openstack-Request-Id"] = self._ident

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastapi import FastAPI
 from starlette.requests import Request
+from starlette.responses import PlainTextResponse
 
 from yaffle import __version__
 from yaffle.api import envelope
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from yaffle.api.audit import Audit
     from yaffle.api.parts import Parts
     from yaffle.config import ServerSettings
     from yaffle.ports import Clock
@@ -50,9 +52,14 @@ class Entrance:
         """Serve one request."""
         await self._app(scope, receive, send)
 
+    def record(self, audit: Audit) -> None:
+        """From now on changes and refusals are written down."""
+        self._app.audit = audit
+
     def admit(self, parts: Parts) -> None:
         """From now on the whole API is behind the gate."""
         self._gate.trusts = parts.trusts
+        self._gate.tenancy = parts.tenancy
         self._inside = build(parts)
 
     def admit_probes(self, told: system.Told) -> None:
@@ -63,8 +70,12 @@ class Entrance:
         await self._inside(scope, receive, send)
 
     async def _wait(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] == "/health" and scope["method"] in {"GET", "HEAD"}:
+        path = scope["path"] if scope["method"] in {"GET", "HEAD"} else ""
+        if path in system.READY:
             await self._unwell(scope)(scope, receive, send)
+            return
+        if path == system.LIVE:
+            await PlainTextResponse("ok\n")(scope, receive, send)
             return
         away = Refused(
             503,

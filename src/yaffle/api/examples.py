@@ -17,6 +17,8 @@ ARITHMETIC: Final[Example] = {
     "fence_s": 24.0,
     "recover_s": 611.0,
     "total_s": 689.5,
+    "fall": 3,
+    "confirmed": False,
     "lines": ["detect + prepare + fence + recover <= 689.5 s"],
 }
 POLICY: Final[Example] = {
@@ -169,6 +171,7 @@ ACTION: Final[Example] = {
     "action": "NODE_RECOVER",
     "cluster_id": CLUSTER["id"],
     "node_id": NODE["id"],
+    "node": "web-1",
     "incident_id": INCIDENT["id"],
     "cause": "Health Policy",
     "status": "SUCCEEDED",
@@ -181,6 +184,8 @@ ACTION: Final[Example] = {
     "start_at": "2026-10-14T17:46:40.000000Z",
     "end_us": 1_792_000_000_000_000,
     "end_at": "2026-10-14T17:46:40.000000Z",
+    "expires_us": None,
+    "expires_at": None,
 }
 PAUSE: Final[Example] = {
     "id": "3f0f7d0c-7a3e-4d0c-8a7a-6f6f1c6c8b0a",

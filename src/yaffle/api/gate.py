@@ -11,9 +11,9 @@ import asyncio
 import ipaddress
 from typing import TYPE_CHECKING, Final
 
-from starlette.exceptions import HTTPException
-
+from yaffle.api.callers import share_of
 from yaffle.api.identity.port import Given, Known
+from yaffle.api.lanes import Lanes, Lent, is_urgent
 from yaffle.api.refusing import Refused, answer, is_clustering
 from yaffle.api.rights import NOBODY, OPEN, Needs, needed
 from yaffle.config import is_loopback, split_address
@@ -23,14 +23,18 @@ from yaffle.model.rights import Right, need
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from yaffle.api.connection import Connection
     from yaffle.api.identity import Identity
     from yaffle.api.identity.keystone.trusting import Trusts
     from yaffle.config import ServerSettings
+    from yaffle.engine.tenancy import Tenancy
 
 CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 FOREIGN_SITES: Final = frozenset({"cross-site", "same-site"})
 BODY_S: Final = 30.0
 """A body that takes longer than this to arrive is not worth a connection."""
+BODIES_MAX: Final = 64 * 1024 * 1024
+AGAIN: Final = (("Retry-After", "1"),)
 PLAIN: Final[tuple[list[str], ...]] = ([], ["text/plain"])
 """Media types that clients of the clustering API send beside JSON's: none, and this."""
 WORD_MAX: Final = 255
@@ -50,12 +54,18 @@ class Gate:
         server: ServerSettings,
         identity: Identity,
         trusts: Trusts | None = None,
+        tenancy: Tenancy | None = None,
     ) -> None:
         self._app = app
         self._identity = identity
         self.trusts = trusts
         """Known only once the database is open, where users' leave is written down."""
+        self.tenancy = tenancy
+        """Known only once the drivers are there; until then there is nothing behind this gate."""
         self._max_body = server.max_body
+        self._lanes = Lanes()
+        self._held = 0
+        """Bytes of bodies that have arrived and are not dealt with."""
         self._names = {_plain(name) for name in server.allowed_hosts}
         self._names.add(_plain(split_address(server.listen)[0]))
 
@@ -63,6 +73,7 @@ class Gate:
         """Let a request through or say why not."""
         headers = _Headers(scope)
         try:
+            _reserve(scope)
             self._host(scope, headers)
             _site(headers)
             needs = needed(scope["method"], scope["path"])
@@ -72,14 +83,33 @@ class Gate:
                 # are called by whatever an alarm system or a shell sends.
                 _media(scope, headers)
             self._announced(scope, headers)
-            await self._trusted(known, needs)
+            await self._admitted(known, needs)
+            # Whole before anything is done for it: who sends slowly holds a connection, and no more.
+            body = await self._body(scope, receive)
         except Refused as no:
             await answer(scope, no)(scope, receive, send)
             return
         scope["yaffle.who"] = known.who
         scope["yaffle.needs"] = needs
-        bounded = _Bounded(receive, self._max_body, _too_much(scope))
-        await self._app(scope, bounded.receive, send)
+        try:
+            await self._inside(scope, body, send)
+        finally:
+            self._held -= len(body)
+
+    async def _inside(self, scope: Scope, body: _Body, send: Send) -> None:
+        """Serve who has been let in, when there is a place."""
+        lane, caller = self._lanes.of(scope["path"]), _caller(scope)
+        try:
+            await lane.enter(caller)
+        except DependencyError as busy:
+            no = Refused(busy.status, str(busy), headers=AGAIN)
+            await answer(scope, no)(scope, body.receive, send)
+            return
+        try:
+            lent = Lent(lane, caller, _connection(scope), send)
+            await self._app(scope, body.receive, lent.send)
+        finally:
+            lane.leave(caller)
 
     def _host(self, scope: Scope, headers: _Headers) -> None:
         given = headers.all("host")
@@ -110,7 +140,8 @@ class Gate:
                 " server.users_file)",
                 headers=[("WWW-Authenticate", c) for c in self._identity.challenges],
             )
-        # Before it is refused, so that the log can name who tried.
+        # Before it is refused, so that the logs can name who tried.
+        scope["yaffle.asked_by"] = known.who
         scope["yaffle.user"] = known.who.user if known.proved else ""
         try:
             for right in sorted(needs or ()):
@@ -119,12 +150,15 @@ class Gate:
             raise Refused(no.status, str(no), hint=no.hint) from None
         return known
 
-    async def _trusted(self, known: Known, needs: Needs | None) -> None:
-        """Have whoever changes something let us act for them, where that takes their consent."""
-        if self.trusts is None or not known.token or Right.WRITE not in (needs or ()):
-            return
+    async def _admitted(self, known: Known, needs: Needs | None) -> None:
+        """Refuse projects that are not served; have who changes something let us act for them."""
+        trusted = known.token and Right.WRITE in (needs or ())
         try:
-            await self.trusts.ensured(known)
+            # Whatever the route: one that is new must not be a way around it.
+            if self.tenancy is not None and needs != OPEN:
+                await self.tenancy.admit(known.who)
+            if self.trusts is not None and trusted:
+                await self.trusts.ensured(known)
         except (Forbidden, DependencyError) as no:
             retry = [("Retry-After", "1")] if isinstance(no, DependencyError) else []
             raise Refused(no.status, str(no), hint=no.hint, headers=retry) from None
@@ -133,6 +167,27 @@ class Gate:
         for length in headers.all("content-length"):
             if length.isdigit() and int(length[:20]) > self._max_body:
                 raise Refused(_too_much(scope), _too_large(self._max_body))
+
+    async def _body(self, scope: Scope, receive: Receive) -> _Body:
+        """Return the body once it is there: within its size, and within `BODY_S` as a whole."""
+        data = bytearray()
+        try:
+            async with asyncio.timeout(BODY_S):
+                more = True
+                while more:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        raise Refused(400, "the body ended too soon")
+                    data += message.get("body", b"")
+                    if len(data) > self._max_body:
+                        raise Refused(_too_much(scope), _too_large(self._max_body))
+                    more = message.get("more_body", False)
+        except TimeoutError:
+            raise Refused(408, f"the body did not arrive within {BODY_S:g} s") from None
+        if self._held + len(data) > BODIES_MAX:
+            raise Refused(503, "too many large bodies at once", headers=AGAIN)
+        self._held += len(data)
+        return _Body(bytes(data), receive)
 
 
 class _Headers:
@@ -189,30 +244,42 @@ def _is_no_page(headers: _Headers) -> bool:
     return not (headers.all("origin") or headers.all("sec-fetch-site"))
 
 
-class _Bounded:
-    """Receives a body of bounded size in bounded time."""
+class _Body:
+    """A body that has arrived, received by the application in one piece."""
 
-    def __init__(self, receive: Receive, most: int, status: int) -> None:
+    def __init__(self, data: bytes, receive: Receive) -> None:
+        self._data = data
         self._receive = receive
-        self._most = most
-        self._status = status
-        self._seen = 0
-        self._over = False
+        self._given = False
+
+    def __len__(self) -> int:
+        """Return its size in bytes."""
+        return len(self._data)
 
     async def receive(self) -> Message:
-        """Return the next message; raises HTTPException when the body is too much or too slow."""
-        if self._over:
+        """Return the body, then whatever happens next."""
+        if self._given:
             return await self._receive()
-        try:
-            async with asyncio.timeout(BODY_S):
-                message = await self._receive()
-        except TimeoutError:
-            raise HTTPException(408, f"the body did not arrive within {BODY_S:g} s") from None
-        self._seen += len(message.get("body", b""))
-        self._over = not message.get("more_body", False)
-        if self._seen > self._most:
-            raise HTTPException(self._status, _too_large(self._most), {"Connection": "close"})
-        return message
+        self._given = True
+        return {"type": "http.request", "body": self._data, "more_body": False}
+
+
+def _caller(scope: Scope) -> str:
+    """Return whose share of the server a request uses."""
+    client = scope.get("client")
+    return share_of(str(client[0])) if client else ""
+
+
+def _connection(scope: Scope) -> Connection | None:
+    found: Connection | None = scope.get("state", {}).get("yaffle.connection")
+    return found
+
+
+def _reserve(scope: Scope) -> None:
+    """Keep the last places for what must be answered at any time."""
+    connection = _connection(scope)
+    if connection is not None and connection.narrow and not is_urgent(scope["path"]):
+        raise Refused(503, "too many connections at once; try again in a second", headers=AGAIN)
 
 
 def _too_much(scope: Scope) -> int:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from yaffle.api.doctor import Doctor
 from yaffle.api.identity.keystone.trusting import trusts_of
+from yaffle.api.identity.owners import Owners
 from yaffle.api.vitals import Vitals
 from yaffle.engine.queries import Queries
+from yaffle.engine.tenancy import Tenancy
 from yaffle.engine.why import Why
 
 if TYPE_CHECKING:
@@ -41,6 +43,10 @@ class Parts:
     """Named in `GET /yaffle/v1`, so that tools on this machine find what belongs to the server."""
     trusts: Trusts | None = None
     """How users let us act for them; None where nothing is done with their credentials."""
+    tenancy: Tenancy | None = None
+    """Whose requests are served; None where Keystone tells nobody's project: everybody's."""
+    owners: Owners | None = None
+    """Whether those who made webhooks are still somebody here; None: nobody asks."""
     public_url: str | None = None
     """How callers of webhooks reach this server; None where each request's own root is right."""
 
@@ -59,7 +65,11 @@ def parts_of(
 
     From now on `vitals` say what those parts know; without, they begin here.
     """
-    doctor = Doctor(kit=kit, settings=settings, engine=engine, prober=prober, ticker=ticker)
+    trusts = trusts_of(settings, kit.store, kit.clock)
+    owners = Owners(settings.server, kit.clock, trusts)
+    doctor = Doctor(
+        kit=kit, settings=settings, engine=engine, prober=prober, ticker=ticker, owners=owners
+    )
     vitals = vitals or Vitals(description="yaffle", host=kit.host)
     vitals.look = doctor.vital
     return Parts(
@@ -71,6 +81,8 @@ def parts_of(
         vitals=vitals,
         server=settings.server,
         state_dir=settings.state_dir,
-        trusts=trusts_of(settings, kit.store, kit.clock),
+        trusts=trusts,
+        owners=owners,
+        tenancy=None if settings.server.keystone is None else Tenancy(kit.drivers),
         public_url=settings.receivers.public_url,
     )

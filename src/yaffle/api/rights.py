@@ -109,6 +109,8 @@ TABLE: Final[Mapping[str, Mapping[str, Needs]]] = MappingProxyType(
         "/versions": {"GET": OPEN},
         # Probes ask it every second and tell nobody anything.
         "/health": {"GET": OPEN},
+        "/livez": {"GET": OPEN},
+        "/readyz": {"GET": OPEN},
         "/metrics": {"GET": ADMIN},
         "/openapi.json": {"GET": OPEN},
         "/docs": {"GET": OPEN},

@@ -6,13 +6,19 @@ import asyncio
 import contextlib
 import errno
 import socket
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+import ssl
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, cast
 
 import structlog
 import uvicorn
 
-from yaffle.config import split_address
+from yaffle.api.callers import Proxies
+from yaffle.api.connection import Connection, Deadlines
+from yaffle.api.lanes import Turnstile
+from yaffle.api.listener import Listener
+from yaffle.api.room import Limits, Room, files_max
+from yaffle.config import ServerSettings, is_loopback, split_address
 from yaffle.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,7 +27,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 BACKLOG: Final = 512
-CONNECTIONS_MAX: Final = 1024
+FREED: Final = 16
+"""Connections that end where the process has run out of descriptors."""
 STOP_S: Final = 3.0
 """Requests under way get this long to end; nothing of ours takes longer but a slow database."""
 HEADERS_MAX: Final = 64 * 1024
@@ -62,40 +69,88 @@ def address_of(sock: socket.socket) -> str:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to whoever runs the whole process."""
+    """Leaves signals to whoever runs the whole process, and accepting to `Listener`."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        sock: socket.socket,
+        room: Room,
+        tls: Callable[[], ssl.SSLContext] | None,
+        deadlines: Deadlines,
+    ) -> None:
+        super().__init__(config)
+        self._deadlines = deadlines
+        self._sock = sock
+        self._room = room
+        self._tls = tls
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Capture nothing."""
         yield
 
-
-async def serve(app: ASGIApp, sock: socket.socket) -> None:
-    """Serve until cancelled; then requests under way may end, for `STOP_S` at most."""
-    server = _Server(
-        uvicorn.Config(
-            app,
-            # h11 bounds the size of headers; the C parser does not.
-            http="h11",
-            h11_max_incomplete_event_size=HEADERS_MAX,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            limit_concurrency=CONNECTIONS_MAX,
-            backlog=BACKLOG,
-            timeout_keep_alive=15,
-            timeout_graceful_shutdown=int(STOP_S),
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen."""
+        await self.lifespan.startup()
+        listener = Listener(
+            self._sock,
+            self._connection,
+            exhausted=lambda: self._room.make_room(FREED),
+            tls=self._tls,
         )
+        # What uvicorn does with them at the end is what a listener can do: close, and wait for that.
+        self.servers = [cast("asyncio.Server", listener)]
+        self.started = True
+
+    def _connection(self) -> Connection:
+        return Connection(
+            self.config,
+            self.server_state,
+            asyncio.get_running_loop(),
+            room=self._room,
+            deadlines=self._deadlines,
+        )
+
+
+async def serve(
+    app: ASGIApp,
+    sock: socket.socket,
+    settings: ServerSettings | None = None,
+    *,
+    tls: Callable[[], ssl.SSLContext] | None = None,
+    deadlines: Deadlines | None = None,
+) -> None:
+    """Serve until cancelled; then requests under way may end, for `STOP_S` at most."""
+    settings = settings or ServerSettings()
+    deadlines = deadlines or Deadlines()
+    limits = Limits.within(settings.connections, settings.connections_of_peer, files_max())
+    proxies = Proxies(settings.trusted_proxies)
+    room = Room(limits, shares=lambda peer: is_loopback(peer) or peer in proxies)
+    config = uvicorn.Config(
+        Turnstile(app, proxies),
+        # On purpose: h11 bounds the size of headers, which the C parser does not, and `framing` makes
+        # it refuse what can be read in two ways.
+        http="h11",
+        h11_max_incomplete_event_size=HEADERS_MAX,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=int(deadlines.idle_s),
+        timeout_graceful_shutdown=int(STOP_S),
     )
+    server = _Server(config, sock, room, tls, deadlines)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(server.serve(sockets=[sock]), name="http")
+        keeping = group.create_task(room.keep(), name="room")
         try:
             # `wait` lets a cancellation through to us without cancelling the server.
             await asyncio.wait([running])
         finally:
             server.should_exit = True
             await asyncio.wait([running], timeout=STOP_S + 2)
+            keeping.cancel()
             sock.close()

@@ -21,6 +21,8 @@ class Card:
     url: str
     pid: int
     token_file: str | None = None
+    certificate: str | None = None
+    """Which the server shows: a command of this machine believes it, whatever name stands in it."""
 
 
 def state_dir() -> Path:
@@ -45,7 +47,10 @@ def read(folder: Path) -> Card | None:
     try:
         found = json.loads((folder / NAME).read_bytes())
         card = Card(
-            url=str(found["url"]), pid=int(found["pid"]), token_file=found.get("token_file")
+            url=str(found["url"]),
+            pid=int(found["pid"]),
+            token_file=found.get("token_file"),
+            certificate=found.get("certificate"),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None

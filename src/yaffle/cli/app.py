@@ -12,6 +12,7 @@ import typer.main
 from yaffle import __version__
 from yaffle.cli import (
     actions,
+    audit,
     bindings,
     care,
     clusters,
@@ -86,6 +87,7 @@ app.command("doctor")(doctor.doctor)
 app.add_typer(services.app, name="service")
 client(app, "engines")(engines.engines)
 app.add_typer(users.app, name="user")
+app.add_typer(audit.app, name="audit")
 app.add_typer(openstack.app, name="openstack")
 app.add_typer(credentials.app, name="credential")
 app.add_typer(imports.app, name="import")

@@ -353,7 +353,8 @@ def _secret(file: Path | None) -> str:
     if file is not None:
         from yaffle.clouds.settings import read_secret
 
-        secret = read_secret(file, "--secret-file").decode("utf-8", "replace").partition("\n")[0]
+        content = read_secret(file, "--secret-file", anybodys=True)
+        secret = content.decode("utf-8", "replace").partition("\n")[0]
     elif sys.stdin.isatty():
         secret = str(typer.prompt("Secret", hide_input=True))
     else:

@@ -11,7 +11,7 @@ from yaffle.cli.client import Api, Refused, Row, inner, items, rows
 from yaffle.cli.command import client, group, working
 from yaffle.cli.following import Work
 from yaffle.cli.nodes import Node, app
-from yaffle.cli.output import Output, shown
+from yaffle.cli.output import Output, moment, short, shown
 from yaffle.cli.waiting import Held, WorkFailed
 
 mark_app = group("A person's word on a node; no check erases it.")
@@ -45,6 +45,13 @@ def recover(
             "--force-recreate", help="Build anew although the old copy may live; it is recorded."
         ),
     ] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Also if it has to wait, and the node is well by then; else that is looked at first.",
+        ),
+    ] = False,
 ) -> None:
     """Recover a node now: what a person asks for overrides the storm brake and cool-downs."""
     data: Row = {
@@ -53,6 +60,7 @@ def recover(
         "check": check or None,
         "delete_timeout": delete_timeout,
         "force_recreate": force_recreate or None,
+        "force": force or None,
     }
     started = work.api.v1.act("nodes", node, "recover", data)
     if work.no_wait:
@@ -81,20 +89,22 @@ class Beside:
         ident = str(action.get("target"))
         try:
             if action.get("status") in {"WAITING", "READY"}:
-                return self._waiting(ident)
+                return self._waiting(ident, action)
             return self._step(ident)
         except Refused as error:
             if error.status == 404:
                 return ""
             raise
 
-    def _waiting(self, ident: str) -> str:
+    def _waiting(self, ident: str, action: Row) -> str:
         why = inner(self._api.get("nodes", ident, "why"), "why")
         held = str(inner(why, "held").get("reason") or "")
         if held and self._patience.over:
+            until = moment(inner(why, "doing").get("expires_at"))
             raise Held(
-                f"node {self._node}: held ({held}); the request waits for its end,"
-                f" see `yaffle why {self._node}`"
+                f"node {self._node}: held ({held}); the request waits until {until} at the longest,"
+                f" see `yaffle why {self._node}`; take it back:"
+                f" `yaffle action cancel {short(action.get('id'))}`"
             )
         return f"waiting{f': {held}' if held else ''}"
 

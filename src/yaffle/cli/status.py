@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from yaffle.cli.client import Api, inner, items, rows
+from yaffle.cli.client import Api, Row, inner, items, rows
 from yaffle.cli.clusters import health_counts, hold_counts
 from yaffle.cli.nodes import NODE_COLUMNS, needs_human
-from yaffle.cli.output import Output
+from yaffle.cli.output import Output, clock_time, short
 
 
 def status(api: Api, output: Output) -> None:
@@ -17,6 +17,10 @@ def status(api: Api, output: Output) -> None:
     told, total = rows(answer, "nodes"), answer.get("total")
     open_now = rows(api.get("incidents", open="true", limit=1000), "incidents")
     pauses = rows(api.get("maintenance"), "maintenance")
+    waiting = [
+        {**row, "cancel": f"yaffle action cancel {short(row.get('id'))}"}
+        for row in rows(api.get("actions", waiting="true", limit=1000), "actions")
+    ]
     unwell = [
         n
         for n in told
@@ -29,6 +33,7 @@ def status(api: Api, output: Output) -> None:
         "clusters": clusters,
         "nodes": {"total": total, "unwell": unwell},
         "open_incidents": open_now,
+        "waiting_requests": waiting,
     }
     stops = [row for row in items(stop, "stops") if row.get("in_force")]
     output.facts(
@@ -47,9 +52,20 @@ def status(api: Api, output: Output) -> None:
             ),
             ("nodes", total),
             ("open incidents", len(open_now)),
+            *((f"recovery of {row.get('node')} waits", _waits(row)) for row in waiting),
             *((f"{n.get('name')} needs a human", needs_human(n)) for n in unwell if needs_human(n)),
         ],
     )
     if not output.as_json and unwell:
         print()
         output.table(data, unwell, NODE_COLUMNS, empty="")
+
+
+def _waits(request: Row) -> str:
+    """Return `held: stopped, asked for by ann; ends at …; take it back: yaffle action cancel …`."""
+    why = request.get("status_reason") or "not begun yet"
+    until = clock_time(request.get("expires_us")).partition(".")[0]
+    return (
+        f"{why}, asked for by {request.get('by') or 'somebody'}; ends at {until};"
+        f" take it back: {request['cancel']}"
+    )

@@ -18,6 +18,8 @@ from yaffle.cli.output import note
 from yaffle.errors import ConfigError, DependencyError, YaffleError
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 Row = Mapping[str, object]
@@ -86,6 +88,7 @@ class Wire:
             base_url=self.url,
             headers=headers,
             timeout=TIMEOUT_S,
+            verify=_trust(self.url, card.certificate if card is not None else None),
             # A proxy for the world is no way to one's own machine.
             trust_env=urlsplit(self.url).hostname not in _LOOPBACK,
         )
@@ -162,7 +165,7 @@ class Wire:
         except httpx.TransportError as error:
             raise ServerAway(
                 f"server {self.url}: {str(error) or type(error).__name__}; start it with `yaffle serve`,"
-                " or name another with --server URL or YAFFLE_SERVER"
+                f" or name another with --server URL or YAFFLE_SERVER{_tls_advice(error)}"
             ) from None
         return Answer(body=self._read(answer), location=answer.headers.get("location", ""))
 
@@ -223,6 +226,47 @@ def _refused(status: int, fault: Row, again_s: float | None) -> Refused:
         kind=str(fault.get("type") or ""),
         again_s=again_s,
     )
+
+
+def _tls_advice(error: Exception) -> str:
+    if "CERTIFICATE_VERIFY_FAILED" not in str(error):
+        return ""
+    return "; YAFFLE_CA_FILE names the authority that its certificate is judged by"
+
+
+def _trust(url: str, of_card: str | None) -> ssl.SSLContext | bool:
+    """Return whom we believe to be the server: who an authority says, or the one of this machine."""
+    if not url.startswith("https:"):
+        return True
+    import ssl
+
+    authorities = os.environ.get("YAFFLE_CA_FILE") or None
+    mine, key = os.environ.get("YAFFLE_CLIENT_CERTIFICATE"), os.environ.get("YAFFLE_CLIENT_KEY")
+    try:
+        context = ssl.create_default_context(cafile=authorities)
+        if of_card is not None and authorities is None:
+            # The very certificate that the running server shows, from the file that it names in a
+            # folder of ours: no name has to fit, and nobody else has its key.
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname = False
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+            context.load_verify_locations(cadata=_first(Path(of_card)))
+        if mine:
+            context.load_cert_chain(mine, key or None, password=lambda: "")
+    except (OSError, ValueError) as error:
+        named = ", ".join(filter(None, (authorities or of_card, mine, key)))
+        raise ConfigError(
+            f"server {url}: {getattr(error, 'strerror', None) or error} ({named}); YAFFLE_CA_FILE,"
+            " YAFFLE_CLIENT_CERTIFICATE and YAFFLE_CLIENT_KEY name PEM files"
+        ) from None
+    return context
+
+
+def _first(path: Path) -> str:
+    """Return the first certificate of a file: that of the server itself."""
+    end = "-----END CERTIFICATE-----"
+    first, found, _ = path.read_text(encoding="ascii", errors="replace").partition(end)
+    return first + found
 
 
 def _checked(server: str) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_network
 from pathlib import Path
@@ -26,6 +27,7 @@ from yaffle.ports.context import DriverContext
 
 BODY_MAX: Final = 65_536
 _ADDRESSES_MAX: Final = 8
+_CAUSES_MAX: Final = 8
 _DEFAULT_HEADERS: Final = {"User-Agent": "yaffle", "Accept-Encoding": "identity"}
 
 
@@ -46,6 +48,8 @@ class NoAnswer:
 
     sent: bool
     detail: str
+    refused: bool = False
+    """The connection was refused, or is not allowed: proof that nothing was asked of anybody."""
 
 
 class RefusedAddress(OSError):
@@ -81,7 +85,8 @@ class HttpSession:
             stage = "no whole answer" if progress.sent else "no connection"
             return NoAnswer(sent=progress.sent, detail=f"{stage} within {deadline_s:g} s")
         except (OSError, httpcore.NetworkError, httpcore.TimeoutException) as error:
-            return NoAnswer(sent=progress.sent, detail=_reason(error))
+            refused = not progress.sent and _is_refused(error)
+            return NoAnswer(sent=progress.sent, detail=_reason(error), refused=refused)
         except (httpcore.ProtocolError, httpcore.UnsupportedProtocol) as error:
             return NoAnswer(sent=progress.sent, detail=f"not valid HTTP: {_reason(error)}")
 
@@ -183,9 +188,31 @@ async def _read(response: httpcore.Response, longest: int) -> Answer:
     )
 
 
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error and what it came from, the outermost first."""
+    found: BaseException | None = error
+    for _ in range(_CAUSES_MAX):
+        if found is None:
+            return
+        yield found
+        found = found.__cause__ or found.__context__
+
+
+def _system(error: OSError) -> str:
+    """Return `Connection refused` also where a library says in its own words what it tried."""
+    known = error.errno if isinstance(error, ConnectionError) else None
+    return os.strerror(known) if known else str(error.strerror)
+
+
+def _is_refused(error: Exception) -> bool:
+    return any(isinstance(e, (ConnectionRefusedError, RefusedAddress)) for e in _causes(error))
+
+
 def _reason(error: Exception) -> str:
-    cause = error.__cause__ or error.__context__
-    return one_line(str(error) or str(cause or "") or type(error).__name__)
+    """Return what the system said, where it said anything, and not what was made of it."""
+    said = [_system(e) for e in _causes(error) if isinstance(e, OSError) and e.strerror]
+    told = [str(e) for e in _causes(error) if str(e)]
+    return one_line(next(iter((*reversed(said), *told)), type(error).__name__))
 
 
 def one_line(text: str, limit: int = 200) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from yaffle.config.private import owner_fault
 from yaffle.errors import ConfigError, DependencyError
 
 if TYPE_CHECKING:
@@ -98,10 +99,13 @@ class KeyFile:
     def _text(self) -> str:
         try:
             with self._path.open("rb") as file:
-                if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
+                found = os.fstat(file.fileno())
+                if stat.S_IMODE(found.st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
                     raise ConfigError(
                         f"{self._setting} = {self._path}: others may use it; chmod 600 {self._path}"
                     )
+                if fault := owner_fault(self._path, found):
+                    raise ConfigError(f"{self._setting} = {self._path}: {fault}")
                 return file.read(FILE_MAX).decode("ascii")
         except OSError as error:
             raise ConfigError(f"{self._setting} = {self._path}: {error.strerror}") from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from yaffle.config.address import OFF, is_loopback, split_address
 from yaffle.config.loading import load
 from yaffle.config.sections import (
+    AuditSettings,
     BudgetSettings,
     BudgetsSettings,
     DatabaseSettings,
@@ -27,6 +28,7 @@ from yaffle.config.settings import Settings
 
 __all__ = [
     "OFF",
+    "AuditSettings",
     "BudgetSettings",
     "BudgetsSettings",
     "DatabaseSettings",

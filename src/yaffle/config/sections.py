@@ -8,9 +8,9 @@ from __future__ import annotations
 import ipaddress
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from yaffle.config.address import OFF, split_address
 from yaffle.model.rights import GRANTED
@@ -89,17 +89,67 @@ class ServerSettings(Section):
         default=None,
         description="Tokens of OpenStack's Keystone are accepted as well; needs `yaffle[openstack]`.",
     )
+    tls_certificate: Path | None = Field(
+        default=None,
+        description="The server's certificate and those that lead to its authority (PEM); with"
+        " `tls_key` the server speaks HTTPS and nothing else. Both are read again when they change.",
+    )
+    tls_key: Path | None = Field(
+        default=None, description="Its key (PEM, without a password); a file nobody else can read."
+    )
+    tls_client_ca: Path | None = Field(
+        default=None,
+        description="Authorities (PEM): only clients with a certificate of theirs are spoken to.",
+    )
+    tls_by_proxy: bool = Field(
+        default=False,
+        description="A proxy in front speaks TLS, and nobody else reaches this address. Without this"
+        " and without `tls_certificate`, `users_file` is refused off loopback: passwords would"
+        " travel in the clear.",
+    )
     allowed_hosts: tuple[str, ...] = Field(
         default=(),
         description="Host names accepted in the Host header, besides loopback and `listen`.",
     )
     max_body: int = Field(default=1_048_576, gt=0, description="Largest request body (bytes).")
+    connections: int = Field(
+        default=1024,
+        gt=0,
+        description="Connections at once; never more than half of the process's descriptors. Whoever"
+        " has been silent for longest makes room for others.",
+    )
+    connections_of_peer: int = Field(
+        default=128,
+        gt=0,
+        description="Connections at once from one address (IPv6: from one /64). Loopback and trusted"
+        " proxies have no such share.",
+    )
+    trusted_proxies: tuple[str, ...] = Field(
+        default=(),
+        description="Addresses or networks of proxies whose `X-Forwarded-For` says who asks: shares,"
+        " logs and the back-off of sign-ins then count by caller, not by proxy.",
+    )
 
     @field_validator("listen")
     @classmethod
     def _host_and_port(cls, value: str) -> str:
         split_address(value)
         return value
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for one in value:
+            ipaddress.ip_network(one, strict=False)
+        return value
+
+    @model_validator(mode="after")
+    def _pair(self) -> Self:  # noqa: N804 - a validator of the whole, not of the class
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("tls_certificate and tls_key come together")
+        if self.tls_client_ca is not None and self.tls_certificate is None:
+            raise ValueError("tls_client_ca needs tls_certificate and tls_key")
+        return self
 
 
 class DatabaseSettings(Section):
@@ -191,7 +241,9 @@ class NetworkSettings(Section):
         default=(), description="CIDRs; empty allows what is not denied."
     )
     deny: tuple[str, ...] | None = Field(
-        default=None, description="CIDRs; default: link-local, where metadata services live."
+        default=None,
+        description="CIDRs; default: link-local, and the metadata services of clouds (SECURITY.md)."
+        " A list of yours replaces these.",
     )
 
     @field_validator("allow", "deny")
@@ -283,6 +335,19 @@ class HealthcheckSettings(Section):
         except BadOption as error:
             raise ValueError(str(error)) from None
         return value
+
+
+class AuditSettings(Section):
+    """Who changed what and who was refused: lines in the state directory, each sealed by the next."""
+
+    files: int = Field(
+        default=16, ge=0, description="How many files are kept, the oldest go; 0: no audit log."
+    )
+    file_size: int = Field(
+        default=16_777_216,
+        ge=4096,
+        description="A file that would grow larger is followed (bytes).",
+    )
 
 
 class LogSettings(Section):

@@ -15,6 +15,7 @@ from pydantic_settings import (
 )
 
 from yaffle.config.sections import (
+    AuditSettings,
     BudgetsSettings,
     CredentialsSettings,
     DatabaseSettings,
@@ -58,6 +59,7 @@ class Settings(BaseSettings):
     retention: RetentionSettings = RetentionSettings()
     healthcheck: HealthcheckSettings = HealthcheckSettings()
     log: LogSettings = LogSettings()
+    audit: AuditSettings = AuditSettings()
     notifiers: dict[str, dict[str, Any]] = Field(
         default_factory=lambda: {"log": {"type": "log"}},
         description="Name → {type = …, and that driver's own settings}.",

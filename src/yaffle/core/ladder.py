@@ -51,7 +51,7 @@ class Result(StrEnum):
     SICK = "sick"
     HEALTHY = "healthy"
     UNCLEAR = "unclear"
-    """Looking again gave no answer: not a licence to act."""
+    """No answer, or that it is to be left alone: no licence to act, now or by the next rung."""
     DONE = "done"
     FAILED = "failed"
     PROVED = "proved"
@@ -103,6 +103,9 @@ TABLE: Final[Mapping[tuple[Stage, Result], Move]] = {
     (_S.FENCE, _R.PROVED): Onward.NEXT_STAGE,
     (_S.FENCE, _R.WAIVED): Onward.NEXT_STAGE,
     (_S.FENCE, _R.UNPROVED): Onward.NEXT_RUNG,
+    # That nobody could be asked, or that somebody keeps it from being touched, is no failure of the
+    # rung: the next one would be a stronger act for no better reason.
+    **{(s, _R.UNCLEAR): End.ABANDONED for s in (_S.FENCE, _S.DELETE, _S.CREATE, _S.ACT)},
     (_S.DELETE, _R.PROVED): Onward.NEXT_STAGE,
     (_S.DELETE, _R.WAIVED): Onward.NEXT_STAGE,
     (_S.DELETE, _R.LEFT_BEHIND): Onward.NEXT_STAGE,

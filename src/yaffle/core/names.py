@@ -31,6 +31,8 @@ def fault(fmt: str) -> str | None:
         return f"{KEY}: a '$' that begins none of $<n>I, $<n>R and $<n>r"
     if not _PLAIN.fullmatch(plain):
         return f"{KEY}: a name has letters, digits, '.', '_', '-' and '~' only"
+    if _DIRECTIVE.sub(lambda found: "x" * min(1, _longest(*found.groups())), fmt)[:1] == "-":
+        return f"{KEY}: a name that begins with '-' would be an option to every command"
     longest = len(plain) + sum(_longest(width, kind) for width, kind in _DIRECTIVE.findall(fmt))
     if longest > NAME_MAX:
         return f"{KEY}: names of up to {longest} characters; at most {NAME_MAX} are possible"
@@ -47,7 +49,9 @@ def render(fmt: str, *, index: int, pick: Callable[[int], int]) -> str:
         text = "".join(_characters(int(width or RANDOM_LENGTH), pick))
         return text.lower() if kind == "r" else text
 
-    return _DIRECTIVE.sub(filled, fmt or DEFAULT)
+    name = _DIRECTIVE.sub(filled, fmt or DEFAULT)
+    # A format that was stored before such names were refused, or was imported.
+    return f"n{name}" if name.startswith("-") else name
 
 
 def _characters(length: int, pick: Callable[[int], int]) -> Iterator[str]:

@@ -46,6 +46,7 @@ OUTCOMES: Final[Mapping[str, Row]] = MappingProxyType(
             _row("ST-GONE", _F, "a", "gone", "The backend does not know the node any more."),
             _row("ST-FROZEN", _F, "a", "frozen", "The node exists but is stopped or frozen."),
             _row("ST-STUCK", _F, "a", "stuck", "What the backend does to the node moves no more."),
+            _row("ST-LOCKED", _W, "a", "locked", "Not running, and locked: it is left alone."),
             _row("ST-UNCLEAR", _U, "", "unclear", "The backend could not tell how the node is."),
             _row("ST-ERROR", _U, "", "backend error", "The backend failed to answer us."),
             _row("ST-TIMEOUT", _U, "", "backend timeout", "The backend did not answer in time."),

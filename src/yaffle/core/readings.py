@@ -24,6 +24,9 @@ _FROZEN: Final = ("frozen", "paused", "suspended")
 def classify(reading: Reading) -> Seen:
     """Return the row that a reading means."""
     word = reading.backend_status
+    if reading.kept and (reading.stuck or reading.up is False):
+        detail = f"{reading.detail}; {reading.kept}" if reading.detail else reading.kept
+        return "ST-LOCKED", f"{word}: {detail}", word
     if reading.stuck:
         code = "ST-STUCK"
     elif reading.up is None:

@@ -1,8 +1,9 @@
 """What a receiver may start, and with which words: one row per action; tests and documents read it.
 
 A receiver that can only fail is a trap that opens at night, so what it was given is judged when it
-is made. What the caller of a webhook sends is judged again, after unknown words have been dropped:
-alarm systems post their own report, and only the words that the action knows are meant for us.
+is made. Who calls a webhook has nothing but its URL. What its creator has given is final; of what is
+sent only the words in `callers` count, the other words of the action are refused, and words that the
+action does not know are dropped: alarm systems post their own report.
 """
 
 from __future__ import annotations
@@ -125,16 +126,22 @@ class Startable:
     verb: str = ""
     """The word of `cluster_act`; empty for the other routes."""
     takes: Mapping[str, Takes]
+    callers: frozenset[str] = frozenset()
+    """What the caller of a webhook may say where its creator has not: how much, and never what."""
 
 
-def _act(verb: str, **takes: Takes) -> Startable:
-    return Startable(route=Route.ACT, verb=verb, takes=MappingProxyType(takes))
+def _act(verb: str, callers: frozenset[str] = frozenset(), **takes: Takes) -> Startable:
+    return Startable(route=Route.ACT, verb=verb, callers=callers, takes=MappingProxyType(takes))
+
+
+HOW_MANY: Final = frozenset({"count"})
+"""By how many nodes: bounded by the cluster's sizes and by its scaling policies."""
 
 
 ACTIONS: Final[Mapping[str, Startable]] = MappingProxyType(
     {
-        "CLUSTER_SCALE_OUT": _act("scale_out", count=COUNT),
-        "CLUSTER_SCALE_IN": _act("scale_in", count=COUNT),
+        "CLUSTER_SCALE_OUT": _act("scale_out", HOW_MANY, count=COUNT),
+        "CLUSTER_SCALE_IN": _act("scale_in", HOW_MANY, count=COUNT),
         "CLUSTER_RESIZE": _act(
             "resize",
             adjustment_type=ADJUSTMENT,
@@ -204,6 +211,26 @@ def inputs(action: str, params: Params) -> tuple[dict[str, object], tuple[str, .
         except ValueError:
             wrong.append(f"params.{key}: {_shown(value)} is not {kind.words}")
     return found, tuple(wrong)
+
+
+def called(action: str, pinned: Params, sent: Params) -> tuple[dict[str, object], tuple[str, ...]]:
+    """Return the inputs of an action that the caller of a webhook starts, and what is wrong with them.
+
+    What is pinned stays as it is, whatever is sent for it.
+    """
+    open_words = ACTIONS[action].callers
+    own = {key: value for key, value in pinned.items() if value is not None}
+    further = {
+        key: value
+        for key, value in sent.items()
+        if key in ACTIONS[action].takes and key not in own and value is not None
+    }
+    refused = [
+        f"params.{key}: the caller of a webhook cannot set it; whoever owns the receiver can"
+        for key in sorted(further.keys() - open_words)
+    ]
+    found, wrong = inputs(action, {**further, **own})
+    return found, (*refused, *(() if refused else wrong))
 
 
 def _shown(value: object) -> str:

@@ -22,6 +22,7 @@ from yaffle.core.view import ClusterView, NodeView
 from yaffle.engine import outages, targets
 from yaffle.engine.desk import Desk, Inputs
 from yaffle.engine.jobs.table import disturbs
+from yaffle.engine.requests import REQUEST_S, expires_us
 from yaffle.engine.saving import outdated
 from yaffle.engine.scene import policy_of, watched_rows
 from yaffle.errors import StaleEpoch
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
     from yaffle.engine.kit import Kit
     from yaffle.engine.session import Session
     from yaffle.store.records import ActionRow, NodeRow
-
-REQUEST_S = 900
-"""A person's request that could not be admitted for so long is dropped, and says so."""
 
 WRITTEN_MAX = 50
 """Decisions that one transaction writes; a thousand would keep the lease from being renewed."""
@@ -133,7 +131,8 @@ def _as_of_now(
 def _expire_requests(conn: Connection, locks: dict[NodeId, ActionRow], now_us: int) -> None:
     """End requests that were held too long: what was asked for an hour ago may be wrong now."""
     for node_id, lock in list(locks.items()):
-        if lock.status == actions.WAITING and now_us - lock.created_us > REQUEST_S * 1_000_000:
+        until_us = expires_us(lock)
+        if until_us is not None and now_us > until_us:
             actions.end(
                 conn,
                 lock.id,

@@ -13,7 +13,7 @@ from yaffle.core import problems, retry
 from yaffle.core.hosts import Fault, is_lost, judge
 from yaffle.core.planner import HOST_LOST, bucket
 from yaffle.core.recording import Past, stored
-from yaffle.engine import hints, news, spending, targets
+from yaffle.engine import hints, news, requests, spending, targets
 from yaffle.engine.naming import names_of, recover_action
 from yaffle.engine.outages import NO_HOSTS, Counts, Outages
 from yaffle.engine.scene import in_place_names
@@ -240,6 +240,7 @@ class Desk:
             known = self.wake_us
             self.wake_us = decision.until_us if known is None else min(known, decision.until_us)
         key = ("hold", *bucket(decision))
+        self._say_held(decision)
         if self._is_held(node, key):
             return
         self.written += 1
@@ -256,11 +257,6 @@ class Desk:
             incident = self._explain(node, incident)
         record = self._record(node, seen, buckets)
         self._store(decision, incident.id if incident else None, record)
-        waiting = self.locks.get(row.id)
-        if waiting is not None and waiting.status == actions.WAITING:
-            actions.set_values(
-                self.conn, waiting.id, self.now_us, status_reason=f"held: {reason.value}"
-            )
         if incident is None:
             return
         if reason is HoldReason.NEEDS_HUMAN:
@@ -288,6 +284,13 @@ class Desk:
                 hold_reason=reason.value,
                 hold_numbers=dict(decision.numbers),
             )
+
+    def _say_held(self, decision: Hold) -> None:
+        """Write into a request that waits what holds it, also where that held the node before it."""
+        waiting = self.locks.get(decision.node_id)
+        if waiting is not None and (values := requests.held(waiting, decision.reason)):
+            self.written += 1
+            actions.set_values(self.conn, waiting.id, self.now_us, **values)
 
     def _is_held(self, node: NodeView, key: tuple[str, ...]) -> bool:
         """Whether the same hold is stored already; what it is for may be known only by now."""

@@ -13,6 +13,7 @@ from yaffle.engine import errands_ended, news, quarantine, recoveries_ended
 from yaffle.engine.jobs import capacity
 from yaffle.engine.jobs.stopping import returned
 from yaffle.engine.recoveries_ended import SUCCEEDED, touched
+from yaffle.engine.requests import NOT_BEGUN
 from yaffle.engine.saving import refresh_cluster
 from yaffle.model.health import NodeStatus
 from yaffle.model.ids import IncidentId
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from yaffle.engine.step import Outcome, Step
     from yaffle.store.records import ActionRow, NodeRow, StepRow
 
+COMPLETED = "Action completed successfully."
 DELETE_AGAIN_S = 5.0
 DELETE_AGAIN_MAX_S = float(actions.PUT_OFF_MAX_S)
 
@@ -65,7 +67,8 @@ def write_step(kit: Kit, conn: Connection, step: Step, outcome: Outcome) -> None
             incident_id=step.action.incident_id or "",
             action_id=step.action.id,
             node_id=step.node.id,
-            physical_id=step.node.physical_id,
+            # Not the node's: the step may have found another copy, and it is that one's end.
+            physical_id=step.target.physical_id,
             proof=outcome.proof,
             waived=outcome.result is Result.WAIVED,
         )
@@ -171,7 +174,7 @@ def end(
         action.id,
         now_us,
         status=actions.CANCELLED if how is End.SUPERSEDED else status,
-        reason="Action completed successfully." if how in SUCCEEDED else reason,
+        reason=COMPLETED if how in SUCCEEDED and not last.startswith(NOT_BEGUN) else reason,
         outputs={"end": how.value},
     )
     if how is End.SUPERSEDED or (how not in SUCCEEDED and action.action != "NODE_DELETE"):

@@ -8,6 +8,7 @@ each time, so this loop does not care whether it began the walk or inherited it.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import structlog
@@ -235,8 +236,9 @@ class Walk:
 
     def _begin(self, conn: Connection) -> None:
         action = actions.guard(conn, self.ticket)
+        now_us = self._kit.clock.now_us()
+        self._action = replace(self._action, start_us=action.start_us or now_us)
         if action.start_us is None:
-            now_us = self._kit.clock.now_us()
             actions.set_values(conn, action.id, now_us, start_us=now_us)
             errands.settle(self._kit, conn, action, now_us)
             endings.started(self._kit, conn, action, now_us)

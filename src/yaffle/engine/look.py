@@ -56,10 +56,14 @@ class Sight:
         return "; ".join(f"{o.detail}" for o in self.observations)
 
     @property
+    def failing(self) -> Sequence[Observation]:
+        """What speaks against the node."""
+        return [o for o in self.observations if o.outcome is Outcome.FAIL]
+
+    @property
     def answered(self) -> bool:
         """Whether an answer bears out what it came to; without, it may be our own fault."""
-        against = [o for o in self.observations if o.outcome is Outcome.FAIL]
-        return any(o.answered for o in against or self.observations)
+        return any(o.answered for o in self.failing or self.observations)
 
     @property
     def backend_status(self) -> str:

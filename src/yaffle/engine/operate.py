@@ -15,13 +15,20 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from yaffle.core.ladder import Result, Stage
+from yaffle.core.telling import more_telling
 from yaffle.engine.calls import Failure, ask_driver
 from yaffle.engine.naming import names_of
 from yaffle.engine.step import Refused, Step, patiently, superseded
 from yaffle.errors import InvalidSpec
 from yaffle.model.bounds import POLL_MAX_S, RESEND_MAX_S
 from yaffle.model.home import homeless
-from yaffle.model.operations import Operation, Progress, ProgressState, Promise
+from yaffle.model.operations import (
+    Operation,
+    PoweredOff,
+    Progress,
+    ProgressState,
+    Promise,
+)
 from yaffle.policy.templates import fill
 from yaffle.store import catalog, journal
 
@@ -36,12 +43,26 @@ POLL_S: Final = 0.2
 Call = Callable[[float], Awaitable[Progress]]
 
 
-async def operate(step: Step, kind: str, params: Mapping[str, object]) -> Progress:
-    """Carry out one operation of the profile to its end."""
+async def operate(
+    step: Step,
+    kind: str,
+    params: Mapping[str, object],
+    *,
+    off: PoweredOff | None = None,
+    waived: frozenset[str] = frozenset(),
+) -> Progress:
+    """Carry out one operation of the profile to its end; `off` and `waived` are what it may go by."""
     profile = step.kit.drivers.profiles.get(step.target.profile_type)
     if profile is None:
         return Progress(state=ProgressState.FAILED, detail=missing(step))
-    op = Operation(kind=kind, target=step.target, params=params, timeout_s=step.left_s())
+    op = Operation(
+        kind=kind,
+        target=step.target,
+        params=params,
+        timeout_s=step.left_s(),
+        off=off,
+        waived=waived,
+    )
     ident = step.row.operation_id
     if kind not in profile.operations:
         return Progress(
@@ -106,11 +127,11 @@ async def _carry_out(step: Step, *, submit: Call, poll: Call, repeatable: bool) 
             # That says nothing about the operation; its deadline bounds our patience.
             continue
         if answer.state is not ProgressState.ABSENT:
-            done, patience = answer, _Patience()
+            done, patience = more_telling(done, answer), _Patience()
         elif not repeatable:
             done = UNTRACED
         elif patience.over(step.kit.clock.monotonic_s()):
-            done = await _resent(step, submit)
+            done = more_telling(done, await _resent(step, submit))
     return done
 
 
@@ -203,7 +224,7 @@ async def _again(step: Step, submit: Call) -> Progress:
     answer = await _call(step, submit)
     if answer is None:
         # Whether it arrived is unknown: the target will tell.
-        return Progress(state=ProgressState.RUNNING, detail="submitted, no answer yet")
+        return Progress(state=ProgressState.RUNNING, detail="submitted, no answer yet", untold=True)
     return UNTRACED if answer.state is ProgressState.ABSENT else answer
 
 

@@ -31,25 +31,21 @@ PER_NOTIFIER_MAX: Final = 8
 SEND_S: Final = 15.0
 
 
-def lane_of(due: Due) -> tuple[str, str]:
-    """Return the receiver and what the message is about: within these the order is kept."""
-    return due.notifier, str(due.message.body.get("incident", due.message.id))
-
-
 class Postman:
     """Delivers due messages, bounded in number; recovery never waits for it."""
 
     def __init__(self, kit: Kit, session: Session) -> None:
         self._kit = kit
         self._session = session
-        self._carried: dict[int, tuple[str, str]] = {}
+        self._carried: dict[int, str] = {}
+        """The receiver of each message that is on its way."""
 
     async def run(self) -> None:
         """Deliver for as long as the session lasts."""
         async with asyncio.TaskGroup() as group:
             while True:
                 for due in await self._due():
-                    self._carried[due.seq] = lane_of(due)
+                    self._carried[due.seq] = due.notifier
                     group.create_task(self._deliver(due), name=f"message {due.seq}")
                 await self._kit.signals.outbox.wait(self._kit.settings.poll)
 
@@ -58,7 +54,7 @@ class Postman:
             return ()
         now_us = self._kit.clock.now_us()
         carried = tuple(self._carried)
-        hands = Counter(notifier for notifier, _ in self._carried.values())
+        hands = Counter(self._carried.values())
 
         def work(conn: Connection) -> list[Due]:
             # Asked one by one: a receiver that is away keeps thousands of messages, and must not
@@ -76,22 +72,10 @@ class Postman:
             # One carries for all: two would send everything twice, and overtake each other.
             if not await is_ours(self._kit, self._session, Duty.OUTBOX):
                 return ()
-            found = await self._kit.store.read(work)
+            return await self._kit.store.read(work)
         except StoreUnavailable as error:
             log.warning("cannot read the outbox", error=str(error))
             return ()
-        return self._in_turn(found)
-
-    def _in_turn(self, found: Sequence[Due]) -> Sequence[Due]:
-        """Choose one message at a time per receiver and incident, so that they do not overtake."""
-        busy = set(self._carried.values())
-        chosen: list[Due] = []
-        for due in found:
-            lane = lane_of(due)
-            if lane not in busy:
-                busy.add(lane)
-                chosen.append(due)
-        return chosen
 
     async def _deliver(self, due: Due) -> None:
         try:

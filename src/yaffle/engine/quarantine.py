@@ -34,13 +34,14 @@ from yaffle.core.quarantine import (
 )
 from yaffle.engine import news
 from yaffle.engine.calls import Failure, ask_driver
+from yaffle.engine.grounds import was_off
 from yaffle.model.ids import NodeId
 from yaffle.model.incident import IncidentState
 from yaffle.model.operations import EMPTY, OldCopy, Target, Vacated
 from yaffle.model.policy import ActionKind
 from yaffle.model.shapes import prepared
 from yaffle.ports import Vacating
-from yaffle.store import incidents, journal
+from yaffle.store import incidents
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -114,7 +115,7 @@ def enter(kit: Kit, conn: Connection, step: Step, outcome: Outcome, now_us: int)
     driver: object = kit.drivers.profiles.get(step.target.profile_type)
     if not (how and host and physical_id and isinstance(driver, Vacating)):
         return
-    off = _was_off(conn, step)
+    off = was_off(conn, step)
     if how == RECREATED and not off:
         return  # its deletion was proved by the host itself, or goes on where remains are swept
     new = Copy(
@@ -138,17 +139,6 @@ def _left_by(step: Step, outcome: Outcome) -> str:
         return MOVED if moved or (outcome.result is Result.FAILED and outcome.left_host) else ""
     anew = rung.name == RECREATED and stage is Stage.CREATE and outcome.result is Result.DONE
     return RECREATED if anew else ""
-
-
-def _was_off(conn: Connection, step: Step) -> bool:
-    """Whether a power switch has proved in this very rung that the host was off."""
-    return any(
-        past.rung == step.place.rung
-        and past.stage == Stage.FENCE
-        and past.result == Result.PROVED
-        and past.data.get("power") is True
-        for past in journal.of_action(conn, step.action.id)
-    )
 
 
 def _add(

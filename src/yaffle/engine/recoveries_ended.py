@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from yaffle.core import retry
+from yaffle.core.heeding import OBJECTION
 from yaffle.core.ladder import End, Result, Stage
 from yaffle.engine import news, spending
 from yaffle.engine.errands_ended import resting
@@ -43,7 +44,7 @@ def ended(
     detail = past[-1].detail if past else ""
     state = retry_of(node)
     how = _truly(how, past)
-    if how in UNTOUCHED and not any(map(touched, past)):
+    if how in UNTOUCHED and not any(map(tried, past)):
         state = retry.refunded(state, now_us)
         spending.give_back(kit, conn, node, snapshot.recovery.limits.domain, now_us)
     if how in SUCCEEDED and action.inputs.get("by"):
@@ -158,6 +159,11 @@ def touched(step: StepRow) -> bool:
     """Whether the step may have changed the target: one that was refused at once has not."""
     refused = step.result in {Result.HALTED, Result.SUPERSEDED} or bool(step.data.get(WITHHELD))
     return step.stage in TOUCHING and (step.submitted_us is not None or not refused)
+
+
+def tried(step: StepRow) -> bool:
+    """Whether the step was a try: what could not be asked for, or must not be, was none."""
+    return touched(step) and not step.data.get(OBJECTION)
 
 
 def _end_incident(

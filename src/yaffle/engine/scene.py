@@ -20,7 +20,7 @@ from yaffle.store.records import ClusterRow, NodeRow
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from yaffle.engine.kit import Kit
+    from yaffle.engine.kit import Drivers, Kit
     from yaffle.engine.session import Session
     from yaffle.model.ids import ClusterId, NodeId
     from yaffle.model.operations import Target
@@ -95,9 +95,9 @@ def in_place_names(kit: Kit) -> frozenset[str]:
     return frozenset({n for n, safe in specs if safe} - {n for n, safe in specs if not safe})
 
 
-def _declared(kit: Kit, action: RecoveryAction) -> bool:
+def declared_in_place(drivers: Drivers, action: RecoveryAction) -> bool:
     """Whether the operator declared this workflow unable to make a copy; a policy cannot."""
-    driver = kit.drivers.workflows.get(action.kind)
+    driver = drivers.workflows.get(action.kind)
     try:
         return driver is not None and driver.in_place(action.name) is True
     except Exception:
@@ -110,7 +110,10 @@ def _in_place(kit: Kit, policy: HealthPolicy) -> HealthPolicy:
     """Let the profiles' declarations, not the document, say which rungs need no fence."""
     known = in_place_names(kit)
     rungs = tuple(
-        replace(a, in_place=a.name in known if a.kind == "BUILTIN" else _declared(kit, a))
+        replace(
+            a,
+            in_place=a.name in known if a.kind == "BUILTIN" else declared_in_place(kit.drivers, a),
+        )
         for a in policy.recovery.actions
     )
     return replace(policy, recovery=replace(policy.recovery, actions=rungs))

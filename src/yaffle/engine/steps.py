@@ -8,21 +8,27 @@ target (`poll` by operation id), never repeated blindly (DESIGN §1.5).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from yaffle.core.heeding import OBJECTION, Objection
 from yaffle.core.hosts import place_of
 from yaffle.core.ladder import Result, Stage, loses_disk
 from yaffle.core.quarantine import MOVED
+from yaffle.core.telling import tells
 from yaffle.core.verdict import Vote
 from yaffle.engine.adoption import adopted, knowing
 from yaffle.engine.calls import Failure, ask_driver
+from yaffle.engine.grounds import noted, off_of, waived_of
+from yaffle.engine.heeding import hindered, left_alone
 from yaffle.engine.keeping import booted, booting, keep
 from yaffle.engine.look import look
 from yaffle.engine.operate import missing, operate, workflow
 from yaffle.engine.prospects import withheld
 from yaffle.engine.quarantine import bars
+from yaffle.engine.requests import NOT_BEGUN, waited_for
 from yaffle.engine.step import (
     Outcome,
     Refused,
@@ -37,6 +43,7 @@ from yaffle.model.operations import (
     EMPTY,
     FenceResult,
     FenceVerdict,
+    Hindrance,
     Progress,
     ProgressState,
     Promise,
@@ -47,6 +54,7 @@ from yaffle.ports import Discerning
 from yaffle.store import journal
 
 if TYPE_CHECKING:
+    from yaffle.engine.look import Sight
     from yaffle.engine.snapshot import Snapshot
     from yaffle.model.policy import RecoveryAction
     from yaffle.ports import Fencer
@@ -86,28 +94,33 @@ async def run(step: Step) -> Outcome:
 
 
 async def _look(step: Step) -> Outcome:
-    """Look again under the lock; a mark or a person's request outweighs a healthy look."""
-    insisted = step.node.mark_reason is not None or step.snapshot.force
+    """Look again under the lock; a mark or a person's request outweighs a healthy look.
+
+    Not a request that had to wait: it spoke of the node as it was.
+    """
+    late = waited_for(step.action) if step.snapshot.force else ""
+    insisted = step.node.mark_reason is not None or (step.snapshot.force and not late)
     detail = ""
     for _ in range(LOOK_TRIES):
         sight = await look(step.kit, step.target, step.snapshot.detection)
         detail = sight.detail
         if insisted and not step.place.completed:
             why = "marked unhealthy" if step.node.mark_reason is not None else "requested"
-            return Outcome(result=Result.SICK, detail=f"{why}; {detail}")
+            return await _sick(step, sight, f"{why}; {detail}", insisted=True)
         match sight.vote:
             case Vote.FAIL if not sight.answered and await cannot_see(step):
                 await step.kit.clock.sleep(LOOK_PAUSE_S)
             case Vote.FAIL:
-                return Outcome(
-                    result=Result.SICK,
-                    detail=detail,
-                    data={"backend_status": sight.backend_status, "gone": sight.gone},
-                )
+                found = await _sick(step, sight, detail, insisted=insisted)
+                if found.data.get(OBJECTION) != Objection.UNASKED.value:
+                    return found
+                detail = found.detail
+                await step.kit.clock.sleep(LOOK_PAUSE_S)
             case Vote.PASS:
+                unneeded = f"{NOT_BEGUN}: {late}; " if late and not step.place.acted else ""
                 return Outcome(
                     result=Result.HEALTHY,
-                    detail=detail,
+                    detail=unneeded + detail,
                     data={"backend_status": sight.backend_status},
                 )
             case Vote.UNKNOWN | Vote.PENDING if not step.node.physical_id:
@@ -116,6 +129,14 @@ async def _look(step: Step) -> Outcome:
             case Vote.UNKNOWN | Vote.PENDING:
                 await step.kit.clock.sleep(LOOK_PAUSE_S)
     return Outcome(result=Result.UNCLEAR, detail=f"could not look again: {detail}")
+
+
+async def _sick(step: Step, sight: Sight, detail: str, *, insisted: bool) -> Outcome:
+    """Return the look's end for a node that is sick, unless it is to be left alone all the same."""
+    if left := await left_alone(step, sight, detail, insisted=insisted):
+        return left
+    data = {} if insisted else {"backend_status": sight.backend_status, "gone": sight.gone}
+    return Outcome(result=Result.SICK, detail=detail, data=data)
 
 
 async def _verify(step: Step) -> Outcome:
@@ -190,18 +211,22 @@ async def _fence(step: Step) -> Outcome:
         names = ", ".join(step.snapshot.recovery.fencing) or "none"
         why = f"no fencer for this node (the policy names: {names})"
         return _unproved(step, "; ".join([why, *said]))
+    hindrance = Hindrance.NONE
     for place, (kind, fencer) in enumerate(fencers):
         until_s = step.left_s() * (len(fencers) - place - 1) / (len(fencers) - place)
         done = await _fenced(step, fencer, until_s)
         if isinstance(done, Outcome):
             return done
-        said.append(f"{kind}: {done}" if len(fencers) > 1 or said else done)
-    return _unproved(step, "; ".join(said))
+        why, hindrance = done
+        said.append(f"{kind}: {why}" if len(fencers) > 1 or said else why)
+        if hindrance is Hindrance.BARRED:
+            break
+    return _unproved(step, "; ".join(said), hindrance)
 
 
-async def _fenced(step: Step, fencer: Fencer, until_s: float) -> Outcome | str:
+async def _fenced(step: Step, fencer: Fencer, until_s: float) -> Outcome | tuple[str, Hindrance]:
     """Fence until it is proved, refused, or but `until_s` of the step is left; else say why not."""
-    detail = "not tried"
+    detail, told, hindrance = "not tried", (False, 0.0), Hindrance.NONE
     began_s = step.left_s()
     while step.left_s() > until_s:
         await ask_leave(step)
@@ -215,16 +240,18 @@ async def _fenced(step: Step, fencer: Fencer, until_s: float) -> Outcome | str:
             within_s=call_s + step.session.grace_s(),
             what="the fencer",
         )
-        detail = done.why if isinstance(done, Failure) else str(done.detail)
+        said = done.why if isinstance(done, Failure) else str(done.detail)
+        if tells(now := (isinstance(done, FenceResult), call_s), told):
+            detail, told = said, now
         if isinstance(done, FenceResult):
+            hindrance = done.hindrance
             if done.verdict is FenceVerdict.CONFIRMED and isinstance(done.proof, Proof):
-                # A host that was off has none of its guests left, should it ever be on again.
-                power = {"power": True} if Promise.CONFIRMS_POWER in fencer.promises else {}
-                return Outcome(result=Result.PROVED, detail=detail, data=power, proof=done.proof)
+                data = noted(fencer, done)
+                return Outcome(result=Result.PROVED, detail=said, data=data, proof=done.proof)
             if done.verdict is FenceVerdict.REFUSED:
-                return f"refused: {detail}"
+                return f"refused: {said}", hindrance
         await step.kit.clock.sleep(1.0)
-    return f"not proved within {began_s - until_s:.0f} s: {detail}"
+    return f"not proved within {began_s - until_s:.0f} s: {detail}", hindrance
 
 
 def _fencers(step: Step) -> tuple[list[tuple[str, Fencer]], list[str]]:
@@ -245,10 +272,14 @@ def _fencers(step: Step) -> tuple[list[tuple[str, Fencer]], list[str]]:
     return found, said
 
 
-def _unproved(step: Step, why: str) -> Outcome:
-    """No proof: only the operator's written consent goes on from here, and it is recorded."""
-    if not step.snapshot.recovery.node_force_recreate:
-        return Outcome(result=Result.UNPROVED, detail=why)
+def _unproved(step: Step, why: str, hindrance: Hindrance = Hindrance.NONE) -> Outcome:
+    """No proof: only the operator's written consent goes on from here, and it is recorded.
+
+    It is about what cannot be proved, and not about what somebody has locked.
+    """
+    waived = step.snapshot.recovery.node_force_recreate and hindrance is not Hindrance.BARRED
+    if not waived:
+        return hindered(step, why, hindrance) or Outcome(result=Result.UNPROVED, detail=why)
     return Outcome(
         result=Result.WAIVED,
         detail=f"proof waived by policy (node_force_recreate): {why}",
@@ -273,7 +304,7 @@ async def _delete(step: Step) -> Outcome:
         return kept
     profile = step.kit.drivers.profiles.get(step.target.profile_type)
     confirms = profile is not None and Promise.CONFIRMS_DELETE in profile.promises
-    done = await operate(step, "DELETE", EMPTY)
+    done = await operate(step, "DELETE", EMPTY, off=await off_of(step))
     if done.state is ProgressState.DONE and confirms:
         proof = Proof(
             method="delete-confirmed",
@@ -286,10 +317,10 @@ async def _delete(step: Step) -> Outcome:
         # Nothing is started afterwards, so the backend's word is enough.
         return Outcome(result=Result.PROVED, detail=done.detail)
     why = f"deletion not confirmed: {done.detail}"
-    if step.place.proved and not stray:
+    if step.place.proved and not stray and done.hindrance is not Hindrance.BARRED:
         return Outcome(result=Result.LEFT_BEHIND, detail=why, debris=True)
     # What was fenced before is not a copy that is only now known.
-    return _unproved(step, why)
+    return _unproved(step, why, done.hindrance)
 
 
 def _recreates(step: Step) -> bool:
@@ -306,8 +337,9 @@ async def _remade(step: Step) -> Outcome | None:
 
 
 async def _create(step: Step) -> Outcome:
-    done = await operate(step, "CREATE", booting(step, EMPTY))
-    return booted(step, _acted(done, "created"))
+    off, waived = await off_of(step), await waived_of(step)
+    done = await operate(step, "CREATE", booting(step, EMPTY), off=off, waived=waived)
+    return booted(step, _acted(step, done, "created"))
 
 
 async def _act(step: Step) -> Outcome:
@@ -321,8 +353,8 @@ async def _act(step: Step) -> Outcome:
             return kept
     if rung.kind is ActionKind.BUILTIN:
         done = await operate(step, rung.name, booting(step, rung.params))
-        return booted(step, _acted(done, rung.name.lower()))
-    return _acted(await workflow(step), rung.name)
+        return booted(step, _acted(step, done, rung.name.lower()))
+    return _acted(step, await workflow(step), rung.name)
 
 
 async def _barred(step: Step) -> str:
@@ -335,7 +367,7 @@ async def _barred(step: Step) -> str:
     return f"{step.rung.name}: {why}: nothing was moved there" if why else ""
 
 
-def _acted(done: Progress, what: str) -> Outcome:
+def _acted(step: Step, done: Progress, what: str) -> Outcome:
     match done.state:
         case ProgressState.DONE:
             return Outcome(
@@ -348,9 +380,9 @@ def _acted(done: Progress, what: str) -> Outcome:
             )
         case ProgressState.FAILED | ProgressState.RUNNING | ProgressState.ABSENT:
             # A copy that was half made is ours to remove: forgotten, it would bar every later one.
-            return Outcome(
-                result=Result.FAILED,
-                detail=done.detail,
+            unclear = hindered(step, done.detail, done.hindrance)
+            return replace(
+                unclear or Outcome(result=Result.FAILED, detail=done.detail),
                 physical_id=done.physical_id,
                 left_host=done.left_host,
             )

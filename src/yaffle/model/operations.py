@@ -48,6 +48,16 @@ class OperationKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PoweredOff:
+    """A machine that a power switch has read back as off: no guest of it runs, until it reports again."""
+
+    host: str
+    """The backend's name of it."""
+    reported: str = ""
+    """When it had reported last before that, in the backend's words; empty where nobody told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """One verb on one target."""
 
@@ -56,6 +66,11 @@ class Operation:
     target: Target
     params: Mapping[str, object] = field(default_factory=lambda: EMPTY)
     timeout_s: float = 600.0
+    off: PoweredOff | None = None
+    """What a fence of this very rung has proved: DELETE and CREATE may go by it."""
+    waived: frozenset[str] = frozenset()
+    """Physical ids of old copies beside which CREATE may start another one, though nothing proves their
+    end: an operator has consented to it (`node_force_recreate`), and that is on record."""
 
 
 class ProgressState(StrEnum):
@@ -69,6 +84,16 @@ class ProgressState(StrEnum):
     was superseded, or is to be submitted again."""
 
 
+class Hindrance(StrEnum):
+    """Why an answer says nothing of whether an act can help: no reason to try a stronger one."""
+
+    NONE = ""
+    UNASKED = "unasked"
+    """The backend gave no usable answer: it is away, fails, or is too slow."""
+    BARRED = "barred"
+    """Somebody has seen to it that the target is left alone; nothing was done."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """Answer of `submit` and `poll`."""
@@ -80,10 +105,14 @@ class Progress:
     """Set when the operation made a new copy."""
     attributes: Mapping[str, object] | None = None
     """Set when the operation changed them; replaces the stored ones."""
+    hindrance: Hindrance = Hindrance.NONE
+    """With RUNNING and FAILED: nothing is said of the operation; it could not, or must not, be asked."""
     method: str = ""
     """With DONE, how the profile did and proved it: a fencer's proof says so."""
     left_host: str = ""
     """The machine that the copy was, or may have been, moved off."""
+    untold: bool = False
+    """With RUNNING: the backend gave no usable answer, so that what it said before tells more."""
 
 
 class Outlook(StrEnum):
@@ -125,6 +154,10 @@ class Reading:
     that was asked for, such facts as may change while it runs: the host that it is on."""
     stuck: bool = False
     """What the backend is doing to it moves no more: a failure, whatever `up` is."""
+    asked: bool = True
+    """False: the backend gave no usable answer, so that the rest says nothing."""
+    kept: str = ""
+    """Why nobody may touch it, and how that is taken back: it is locked; empty where it is not."""
     age_us: int = 0
     """How long before it was asked for this was asked of the backend: of a list that was made for
     somebody else. What it says may be as old as that, and nothing newer is proved by it."""
@@ -139,6 +172,9 @@ class Actor(StrEnum):
     NOBODY = "nobody"
     """It happened; nobody asked for it."""
     UNKNOWN = "unknown"
+    """The backend was asked: it keeps no record of that, or shows it to others only."""
+    UNASKED = "unasked"
+    """The backend could not be asked, or not in time: a reason to ask again, and never to act."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +184,9 @@ class Cause:
     actor: Actor
     detail: str
     """One line: what was asked, by whom, when, under which request id."""
+    keeps: bool = True
+    """Whether somebody who wished it so wants to have the copy again as it is. False of a deletion, and
+    of a state that no request leads to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +204,8 @@ class HostReading:
     """Somebody, or a fencer, has told the backend that the machine is dead."""
     enabled: bool = True
     """Whether new nodes may be placed there; says nothing about its health."""
+    reported: str = ""
+    """When it reported last, in the backend's words: it lives while that changes; may be empty."""
 
 
 class OldCopy(StrEnum):
@@ -223,6 +264,10 @@ class FenceResult:
     verdict: FenceVerdict
     detail: str
     proof: Proof | None = None
+    off: PoweredOff | None = None
+    """With a proof: the machine that was read back as off."""
+    hindrance: Hindrance = Hindrance.NONE
+    """With any other verdict, as `Progress.hindrance`."""
 
 
 class Promise(StrEnum):
@@ -318,6 +363,18 @@ class Inspection:
     attributes: Mapping[str, object] = field(default_factory=lambda: EMPTY)
     owner: str = ""
     """With REFUSED: the id of the node whose mark it bears, where it bears one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActsIn:
+    """In which project of a cloud a driver acts, and so whose servers and whose quota it uses."""
+
+    per_project: bool = False
+    """In each node's own project, with a credential of that project."""
+    project: str = ""
+    """Else the one project of its one credential, by its id; empty while that is not known."""
+    detail: str = ""
+    """Why it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,6 +68,11 @@ class Who:
         return Right.ADMIN in self.rights
 
     @property
+    def by_keystone(self) -> bool:
+        """Whether the project is one of the cloud's own, by its id: Keystone tells its domain, too."""
+        return bool(self.domain)
+
+    @property
     def scope(self) -> str | None:
         """The project whose objects they see; None for all of them."""
         return None if self.is_admin else self.project

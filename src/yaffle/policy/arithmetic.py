@@ -74,6 +74,10 @@ class Arithmetic:
     prepare_s: float
     fence_s: float
     recover_s: float
+    fall: int
+    """How many failed looks in a row make a node unhealthy."""
+    confirmed: bool
+    """Whether a failed look at the status is repeated at once before it counts."""
 
     @property
     def total_s(self) -> float | None:
@@ -90,11 +94,19 @@ class Arithmetic:
         return (
             self._sum(),
             f"detect <= {_shown(self.detect_s)} ({self.conditional}: {by_mode}; {by_all})",
+            self._fall(),
             f"prepare <= {_shown(self.prepare_s)} ({_shown(DECIDE_S)} to decide; {looking})",
             f"fence <= {_shown(self.fence_s)}, recover <= {_shown(self.recover_s)}",
             f"a new or changed node is left alone for up to {_shown(self.grace_s)} first",
             "brakes, budgets, further tries and our own outages come on top: `yaffle why NODE` tells",
         )
+
+    def _fall(self) -> str:
+        looks = (
+            "1 failed look makes" if self.fall == 1 else f"{self.fall} failed looks in a row make"
+        )
+        again = "; one at the status is repeated at once before it counts" if self.confirmed else ""
+        return f"fall {self.fall}: {looks} a node unhealthy{again}"
 
     def _sum(self) -> str:
         parts = "detect + prepare + fence + recover"
@@ -115,6 +127,8 @@ class Arithmetic:
             "fence_s": self.fence_s,
             "recover_s": self.recover_s,
             "total_s": self.total_s,
+            "fall": self.fall,
+            "confirmed": self.confirmed,
         }
 
 
@@ -140,6 +154,8 @@ def arithmetic(policy: HealthPolicy) -> Arithmetic:
         prepare_s=_prepare_s(detection, recovery),
         fence_s=sum(_fence_s(action, recovery) for action in recovery.actions),
         recover_s=sum(_act_s(action, detection) for action in recovery.actions),
+        fall=detection.fall,
+        confirmed=detection.confirm_status,
     )
 
 

@@ -32,6 +32,7 @@ from yaffle.ports.profile import (
     Hosted,
     Listing,
     Profile,
+    Sharing,
     Tracing,
     Vacating,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "Notifier",
     "Profile",
     "Remembering",
+    "Sharing",
     "Sink",
     "SteeredClock",
     "StreamingDetector",

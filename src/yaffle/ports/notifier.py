@@ -19,6 +19,8 @@ class Message:
     at_us: int
     body: Mapping[str, object]
     attempt: int
+    sequence: int
+    """Rises with each message about an incident, so that a late repeat is told from what is new."""
 
 
 class Notifier(Protocol):

@@ -7,6 +7,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import (
+    ActsIn,
     Cause,
     HostReading,
     Inspection,
@@ -52,7 +53,8 @@ class Profile(Protocol):
         """Start the operation and leave `operation_id` on the target; return without waiting.
 
         The same id submitted again acts once, if the profile promises DEDUPLICATES. CREATE refuses
-        (FAILED) while an older copy of the node may still run. DELETE of what is not there is DONE.
+        (FAILED) while an older copy of the node may still run, but for those in `op.waived` and
+        those that `op.off` proves to be off. DELETE of what is not there is DONE.
         """
         ...
 
@@ -102,6 +104,18 @@ class Adopting(Protocol):
         then on reading, deleting and every other operation knows the node's copy, as one that
         CREATE had made.
         """
+        ...
+
+
+@runtime_checkable
+class Sharing(Protocol):
+    """What a driver may offer besides: it may act in one project of a cloud, whoever asks.
+
+    What a profile then tells of a thing has `project_id` among the attributes: whose it is there.
+    """
+
+    async def acts_in(self, *, deadline_s: float) -> ActsIn:
+        """Say in which project all is done, or that it is each node's own; never a guess."""
         ...
 
 
@@ -165,8 +179,10 @@ class Tracing(Protocol):
     async def cause(self, target: Target, *, deadline_s: float) -> Cause:
         """Say who brought the node into the state it is in now; reads only.
 
-        USER only when a request of somebody's, and nothing after it, explains that state: what a
-        user has stopped is not a failure (seed 1; initiator and request id, never a guess).
+        UNKNOWN where the backend answers that it keeps no such record, or shows it to others only.
+        That it does not answer is another thing: UNASKED, or a TimeoutError or YaffleError. USER only
+        when a request of somebody's, and nothing after it, explains that state: what a user has
+        stopped is not a failure (seed 1; initiator and request id, never a guess).
         """
         ...
 

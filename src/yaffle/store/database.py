@@ -7,12 +7,14 @@ across a wait; it may be run again as a whole, so it touches nothing but the dat
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 
+from yaffle.config.private import writer_fault
 from yaffle.errors import ConfigError, StoreUnavailable
 from yaffle.store import dialects, migrate
 from yaffle.store.lock import FileLock
@@ -195,7 +197,24 @@ def prepare_server(url: str, *, clock: Clock) -> Place:
     return place
 
 
+def _refuse_others(path: Path) -> None:
+    """Raise ConfigError where somebody else could put a database of theirs in the place of ours."""
+    if path.is_symlink():
+        raise ConfigError(
+            f"database.url: {path} is a symbolic link, so its -wal and .lock would lie beside the"
+            f" link; name the file itself: sqlite:///{path.resolve()}"
+        )
+    for each, sticky in ((path.parent, True), (path, False)):
+        with contextlib.suppress(FileNotFoundError):
+            if fault := writer_fault(each, each.stat(), sticky=sticky):
+                raise ConfigError(f"database.url: {each}: {fault}")
+
+
 def _claim(path: Path, *, with_engine_lock: bool) -> FileLock | None:
+    try:
+        _refuse_others(path)
+    except OSError as error:
+        raise StoreUnavailable(f"database {path}: {error.strerror}") from error
     if not with_engine_lock:
         if not path.exists():
             raise ConfigError(f"database.url: there is no database at {path}; start Yaffle once")
@@ -203,7 +222,8 @@ def _claim(path: Path, *, with_engine_lock: bool) -> FileLock | None:
     lock = FileLock(path).acquire()
     try:
         # 0600 before SQLite sees it: its WAL takes over the rights, and specs may hold secrets.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        os.close(os.open(path, flags, 0o600))
     except OSError as error:
         lock.release()
         raise StoreUnavailable(

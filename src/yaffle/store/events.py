@@ -89,6 +89,7 @@ def append(  # noqa: PLR0913 - an event has that many parts
             {
                 "id": str(uuid.uuid4()),
                 "event_seq": seq,
+                "incident_id": subject.incident_id,
                 "notifier": notifier,
                 "topic": topic,
                 "body": dict(body),

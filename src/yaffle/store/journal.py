@@ -50,6 +50,9 @@ _SET: Final = update(steps).where(_MINE)
 _INSERT: Final = insert(steps)
 _PROOF: Final = select(proofs.c.id).where(proofs.c.id == bindparam("ident"))
 _INSERT_PROOF: Final = insert(proofs)
+_WAIVED: Final = select(proofs.c.physical_id, proofs.c.action_id).where(
+    proofs.c.node_id == bindparam("node"), proofs.c.waived.is_(True)
+)
 
 
 def of_action(conn: Connection, action_id: ActionId) -> Sequence[StepRow]:
@@ -170,3 +173,12 @@ def add_proof(
             "waived": waived,
         },
     )
+
+
+def waived(conn: Connection, action_id: ActionId, node_id: str) -> frozenset[str]:
+    """Return the copies of a node that an operator wants no proof of; none unless this action says so."""
+    found = conn.execute(_WAIVED, {"node": node_id}).all()
+    if all(row.action_id != action_id for row in found):
+        return frozenset()
+    # Those of before too: the try that failed may have left a copy, and that one lies beside the first.
+    return frozenset(row.physical_id for row in found if row.physical_id)

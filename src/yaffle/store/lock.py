@@ -25,7 +25,7 @@ class FileLock:
     def acquire(self) -> Self:
         """Take the lock now; raise Conflict with the holder's pid if somebody has it."""
         try:
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise StoreUnavailable(
                 f"lock {self.path}: {error.strerror}: check that its folder exists and is writable"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import BigInteger, bindparam, func, select, true, update
+from sqlalchemy import BigInteger, bindparam, exists, func, select, true, update
 
 from yaffle.ports.notifier import Message
 from yaffle.store.tables import outbox
@@ -56,6 +56,20 @@ _NOTIFIERS: Final = (
     .order_by(outbox.c.notifier)
 )
 
+_before: Final = outbox.alias("before")
+_OVERTAKES: Final = exists(
+    select(_before.c.seq).where(
+        _before.c.notifier == outbox.c.notifier,
+        _before.c.incident_id == outbox.c.incident_id,
+        _before.c.state == OutboxState.PENDING,
+        _before.c.seq < outbox.c.seq,
+    )
+)
+"""Whether an earlier message of the same incident still waits for the same receiver.
+
+A pager that hears "recovered" and then "opened", which it had refused at first, rings for ever.
+"""
+
 
 def notifiers(conn: Connection, *, now_us: int) -> Sequence[str]:
     """Return the notifiers for which something is due, by name."""
@@ -72,7 +86,8 @@ def due(
 ) -> tuple[Due, ...]:
     """Return pending messages whose time has come, the oldest news first.
 
-    `skip` names those that the caller is carrying right now; `notifier` chooses one receiver's.
+    A message waits until its receiver has accepted the earlier ones of its incident, or they are
+    parked. `skip` names those that the caller is carrying right now; `notifier` chooses one receiver's.
     """
     mine = true() if notifier is None else outbox.c.notifier == notifier
     rows = conn.execute(
@@ -82,6 +97,7 @@ def due(
             outbox.c.state == OutboxState.PENDING,
             outbox.c.next_us <= now_us,
             outbox.c.seq.not_in(skip),
+            ~_OVERTAKES,
         )
         .order_by(outbox.c.seq)
         .limit(limit)
@@ -96,6 +112,7 @@ def due(
                 at_us=row.created_us,
                 body=row.body,
                 attempt=row.attempts + 1,
+                sequence=row.seq,
             ),
         )
         for row in rows

@@ -300,6 +300,7 @@ class ScriptedProfile:
             due_s=arrives_s + takes_s,
             fate=fate,
             refuse_known=self._careful,
+            waived=op.waived,
             spec={**op.target.spec, **{k: v for k, v in op.params.items() if k == "image"}},
         )
         if op.kind == "CREATE" and not late_s and (older := self.world.in_the_way(job)):

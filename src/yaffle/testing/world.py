@@ -60,6 +60,8 @@ class Job:
     due_s: float
     fate: Fate
     refuse_known: bool
+    waived: frozenset[str] = frozenset()
+    """Copies beside which a CREATE may start another one, by an operator's word."""
     spec: Mapping[str, object] = field(default_factory=lambda: EMPTY)
     state: ProgressState = ProgressState.RUNNING
     detail: str = ""
@@ -227,6 +229,8 @@ class World:
         """Return a copy that forbids a CREATE."""
         for copy in self.copies[job.node_id]:
             known = copy.physical_id == job.physical_id
+            if copy.physical_id in job.waived:
+                continue
             if copy.stopped_s is None and (job.refuse_known or not known):
                 return copy
         return None

@@ -38,7 +38,9 @@ class Cloud:
         for target in targets:
             # By the physical id: where the node is now, whatever was noted of it.
             host = target.physical_id.partition("@")[2]
-            told = self.told.get(host, HostReading(name=host, up=False, detail="no heartbeat"))
+            told = self.told.get(
+                host, HostReading(name=host, up=False, detail="no heartbeat", reported="12:00")
+            )
             if isinstance(told, Exception):
                 raise told
             found.append(told)
@@ -86,7 +88,7 @@ class Rack:
     def device(self) -> dict[str, object]:
         return {
             "agent": str(self.agent),
-            "hosts": {"cmp1": "7", "cmp2": ""},
+            "hosts": {"cmp1": "7", "cmp2": "8"},
             "options": {"device": str(self.folder), "username": "admin", **self.options},
             "password_file": str(self.folder / "password"),
             **self.settings,

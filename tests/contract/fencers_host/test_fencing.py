@@ -18,9 +18,9 @@ from tests.contract.fencers_host.rack import (
 )
 from tests.given import given_clock
 
-from yaffle.errors import DependencyError
+from yaffle.errors import ConfigError, DependencyError
 from yaffle.model.ids import OperationId
-from yaffle.model.operations import FenceVerdict, HostReading
+from yaffle.model.operations import FenceVerdict, HostReading, PoweredOff
 from yaffle.testing import check_fencer
 
 CONFIRMED, REFUSED, UNKNOWN = FenceVerdict.CONFIRMED, FenceVerdict.REFUSED, FenceVerdict.UNKNOWN
@@ -34,6 +34,7 @@ def test_a_fence_is_proved_by_status(rack: Rack) -> None:
     assert result.proof is not None
     assert result.proof.method == "fence_scripted off+status"
     assert "device rack1, host cmp1, plug 7" in result.proof.evidence
+    assert result.off == PoweredOff(host="cmp1", reported="12:00")
     assert "status said off at 20" in result.proof.evidence
     assert result.proof.by == f"{socket.gethostname()}/{os.getpid()}"
 
@@ -57,9 +58,20 @@ def test_the_kit_finds_nothing(rack: Rack) -> None:
         asyncio.run(check_fencer(rack.fencer(), node(), runs, clock=clock))
 
 
-def test_a_host_without_plug_gets_none(rack: Rack) -> None:
-    assert rack.fence(node("cmp2")).verdict is CONFIRMED
+def test_the_only_host_of_a_device_needs_no_plug(rack: Rack) -> None:
+    rack.settings["hosts"] = ["cmp2"]
+    rack.options["ip"] = "10.0.0.12"
+    result = rack.fence(node("cmp2"))
+    assert result.proof is not None, result
     assert "plug" not in rack.seen["options"]  # type: ignore[operator]
+    assert "device rack1, host cmp2, ip 10.0.0.12: " in result.proof.evidence
+
+
+def test_one_hosts_off_is_believed_of_no_other(rack: Rack) -> None:
+    rack.settings["hosts"] = ["cmp1", "cmp2"]
+    with pytest.raises(ConfigError, match="asked the same of cmp1 and of cmp2"):
+        rack.fencer()
+    assert rack.calls == []
 
 
 def test_a_host_may_have_options_of_its_own(rack: Rack) -> None:

@@ -26,7 +26,9 @@ def driver(tmp_path: Path, deny: tuple[str, ...] | None = None, **settings: obje
 
 
 def send(of: LifecycleHookNotifier, body: dict[str, object]) -> tuple[Delivery, str]:
-    message = Message(id="m-1", topic="node.termination", at_us=START_US, body=body, attempt=1)
+    message = Message(
+        id="m-1", topic="node.termination", at_us=START_US, body=body, attempt=1, sequence=1
+    )
     return asyncio.run(of.send(message, deadline_s=60))
 
 

@@ -27,7 +27,9 @@ from yaffle.ports.notifier import Message
 )
 def test_one_line_a_message(tmp_path: Path, topic: str, level: str) -> None:
     driver = LogNotifier(DriverContext(clock=SetClock(), state_dir=tmp_path))
-    message = Message(id="1", topic=topic, at_us=7, body={"event": "x", "node": "n"}, attempt=2)
+    message = Message(
+        id="1", topic=topic, at_us=7, body={"event": "x", "node": "n"}, attempt=2, sequence=2
+    )
     with structlog.testing.capture_logs() as logs:
         assert asyncio.run(driver.send(message, deadline_s=1))[0] is Delivery.ACCEPTED
     assert logs == [

@@ -24,7 +24,12 @@ from yaffle.ports.notifier import Message
 
 SECRET = "a-secret-of-the-receiver"
 NEWS = Message(
-    id="6f0c-1", topic="incident.opened", at_us=START_US + 5, body={"node": "n1"}, attempt=3
+    id="6f0c-1",
+    topic="incident.opened",
+    at_us=START_US + 5,
+    body={"node": "n1"},
+    attempt=3,
+    sequence=7,
 )
 
 
@@ -66,6 +71,7 @@ def test_one_message_as_documented(tmp_path: Path) -> None:
         "topic": "incident.opened",
         "at": "2027-01-15T08:00:00.000005Z",
         "attempt": 3,
+        "sequence": 7,
         "data": {"node": "n1"},
     }
     assert seen.headers["Idempotency-Key"] == "6f0c-1"
@@ -321,9 +327,9 @@ def test_the_secret_may_come_from_a_file_or_the_environment(
 @pytest.mark.parametrize(
     "message",
     [
-        Message(id="a.b", topic="t", at_us=0, body={}, attempt=1),
-        Message(id="a", topic="t", at_us=0, body={"x": object()}, attempt=1),
-        Message(id="a", topic="t", at_us=0, body={"x": float("nan")}, attempt=1),
+        Message(id="a.b", topic="t", at_us=0, body={}, attempt=1, sequence=1),
+        Message(id="a", topic="t", at_us=0, body={"x": object()}, attempt=1, sequence=1),
+        Message(id="a", topic="t", at_us=0, body={"x": float("nan")}, attempt=1, sequence=1),
     ],
 )
 def test_what_cannot_be_sent_is_refused_not_raised(tmp_path: Path, message: Message) -> None:

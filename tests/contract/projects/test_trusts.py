@@ -153,3 +153,21 @@ def test_there_is_nothing_to_make_where_nobody_acts_for_projects(
         assert trusts_of(settings, house.store, house.clock) is None
 
     play(scene)
+
+
+def test_what_acts_in_a_users_name_ends_when_keystone_refuses_their_trust(
+    play: Callable[[Scene], None],
+) -> None:
+    async def scene(house: House) -> None:
+        ann, bob = house.known(), house.known("bob")
+        assert "no credential" in await house.trusts.gone(ann.who)
+        await house.trusts.ensured(bob)
+        # Of Ann nothing is known, and her project can be acted for.
+        assert await house.trusts.gone(ann.who) == ""
+        await house.trusts.ensured(ann)
+        assert await house.trusts.gone(ann.who) == ""
+        await house.refused()
+        assert "Keystone refuses the trust" in await house.trusts.gone(ann.who)
+        assert await house.trusts.gone(bob.who) == "", "that is another one's"
+
+    play(scene)

@@ -75,11 +75,13 @@ def put(key: str, *, size: int = 0) -> Callable[[Connection], str]:
     return work
 
 
-def tell(conn: Connection, oid: str, *, at_us: int = 1, reason: str = "", topics: int = 1) -> int:
+def tell(
+    conn: Connection, oid: str, *, at_us: int = 1, reason: str = "", topics: int = 1, **about: str
+) -> int:
     """Append an event with its news."""
     return events.append(
         conn,
-        events.Subject(otype="node", oid=oid),
+        events.Subject(otype="node", oid=oid, **about),
         at_us=at_us,
         reason=reason,
         notify=[("log", f"topic.{number}", {"oid": oid}) for number in range(topics)],

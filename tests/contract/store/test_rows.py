@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import func, insert, select, update
 from tests.contract.store.support import HandClock, count, place, tell
 
 from yaffle.store import counters, outbox, prune, tables
@@ -81,6 +81,51 @@ def test_parked_news_waits_for_a_person(unit):
     assert due(unit, 20) == [("topic.1", 1), ("topic.2", 1)]
     assert unit(lambda c: outbox.redeliver(c, now_us=30)) == 1
     assert len(due(unit, 30)) == 3
+
+
+def test_news_waits_for_the_earlier_of_its_incident(unit):
+    for incident in ("i", "i", "j"):
+        unit(lambda c, incident=incident: tell(c, "n", at_us=0, incident_id=incident))
+    unit(lambda c: tell(c, "n", at_us=0))
+
+    def waiting(now_us: int) -> list[int]:
+        return [each.seq for each in unit(lambda c: outbox.due(c, now_us=now_us, limit=9))]
+
+    assert waiting(0) == [1, 3, 4]
+    assert waiting(0) == [1, 3, 4], "asking changes nothing"
+    unit(lambda c: outbox.failed(c, 1, now_us=0, error="503", chance=0.5))
+    assert waiting(0) == [3, 4], "the first of an incident rests, and so does what came after"
+    assert waiting(500_000) == [1, 3, 4]
+    unit(lambda c: outbox.accepted(c, 1, now_us=500_000))
+    assert waiting(500_000) == [2, 3, 4]
+
+
+def test_what_was_set_aside_holds_nothing_up(unit):
+    for _ in range(2):
+        unit(lambda c: tell(c, "n", at_us=0, incident_id="i"))
+    unit(lambda c: outbox.parked(c, 1, now_us=0, error="410"))
+    (later,) = unit(lambda c: outbox.due(c, now_us=0, limit=9))
+    assert (later.seq, later.message.sequence) == (2, 2)
+    # Sent again by hand it is late, and its number tells.
+    unit(lambda c: outbox.accepted(c, 2, now_us=1))
+    unit(lambda c: outbox.redeliver(c, now_us=2))
+    (again,) = unit(lambda c: outbox.due(c, now_us=2, limit=9))
+    assert again.message.sequence < later.message.sequence
+
+
+def test_another_receiver_is_not_kept_waiting(unit):
+    for name in ("log", "pager", "log"):
+        unit(lambda c: tell(c, "n", at_us=0, incident_id="i"))
+        unit(
+            lambda c, name=name: c.execute(
+                update(tables.outbox)
+                .where(
+                    tables.outbox.c.seq == select(func.max(tables.outbox.c.seq)).scalar_subquery()
+                )
+                .values(notifier=name)
+            )
+        )
+    assert [each.seq for each in unit(lambda c: outbox.due(c, now_us=0, limit=9))] == [1, 2]
 
 
 def test_a_receiver_that_is_back_gets_soon_what_it_has_missed(unit):

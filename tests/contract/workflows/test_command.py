@@ -497,6 +497,32 @@ def test_secrets_are_in_no_argument_list_no_job_file_and_no_log(tmp_path: Path) 
     assert "from-a-policy" not in told
 
 
+@pytest.mark.parametrize("output", [4096, 256])
+def test_what_a_program_says_of_its_secret_is_masked(tmp_path: Path, output: int) -> None:
+    """Also where the end that is kept begins in the middle of it, and where it has several lines."""
+    secret = f"-----BEGIN-----\n{'hunter2-' * 8}\n-----END-----"
+    (tmp_path / "secret").write_text(secret)
+    side = Side(
+        tmp_path,
+        """
+        import os, sys
+        token = os.environ["TOKEN"]
+        middle = token.splitlines()[1]
+        print(token)
+        print(f"curl --header {middle} refused", file=sys.stderr)
+        # The last 256 bytes begin some way into the secret.
+        print(middle + "." * (256 - 1 - 20))
+        sys.exit(f"cannot use {middle}: refused")
+        """,
+        {"env_files": {"TOKEN": str(tmp_path / "secret")}, "max_output": output},
+    )
+    done = side.run()
+    assert done == Progress(state=FAILED, detail="exit 1: cannot use ***: refused")
+    told = "".join(p.read_text() for p in side.job.rglob("*") if p.is_file())
+    assert "hunter2" not in told
+    assert "***" in side.output()["stdout"]
+
+
 def test_a_missing_secret_file_starts_nothing(tmp_path: Path) -> None:
     side = Side(tmp_path, "", {"env_files": {"TOKEN": str(tmp_path / "missing")}})
     progress = side.submit()

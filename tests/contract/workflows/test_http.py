@@ -26,6 +26,7 @@ from yaffle.ports.context import DriverContext
 
 SECRET = "a-secret-of-the-service"
 OP = OperationId("op-1")
+NOBODY = "http://127.0.0.1:1/"
 RUNNING, DONE, FAILED, ABSENT = (
     ProgressState.RUNNING,
     ProgressState.DONE,
@@ -118,7 +119,10 @@ def test_one_request_as_documented(tmp_path: Path) -> None:
         pytest.param(say(400), FAILED, id="400"),
         pytest.param(say(409), FAILED, id="409-first"),
         pytest.param(say(429), RUNNING, id="429"),
-        pytest.param(say(500), RUNNING, id="500"),
+        pytest.param(say(500), FAILED, id="500"),
+        pytest.param(say(501), FAILED, id="501"),
+        *(pytest.param(say(n), RUNNING, id=f"{n}-of-a-gateway") for n in (502, 503, 504)),
+        pytest.param(say(503, b'{"status": "failed"}'), FAILED, id="503-failed"),
         pytest.param(reset, RUNNING, id="reset"),
         pytest.param(raw(b"nonsense\r\n"), RUNNING, id="not-http"),
         pytest.param(raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"), RUNNING, id="cut"),
@@ -157,7 +161,7 @@ def test_a_location_of_another_origin_gets_no_signed_question(tmp_path: Path) ->
         assert "poll_url" in progress.detail
 
 
-@pytest.mark.parametrize("lost", [reset, say(500), say(504)])
+@pytest.mark.parametrize("lost", [reset, say(503), say(504)])
 def test_a_lost_answer_is_repeated_to_the_byte_with_the_same_key(
     tmp_path: Path, lost: Manner
 ) -> None:
@@ -186,6 +190,57 @@ def test_a_post_that_never_arrived_is_repeated_when_the_service_says_so(tmp_path
     assert asked(there) == ["POST /run", "GET /jobs/op-1", "POST /run"]
 
 
+@pytest.mark.parametrize("key", ["detail", "reason"])
+def test_what_the_service_says_of_its_failure_is_what_is_told(tmp_path: Path, key: str) -> None:
+    told = json.dumps({"status": "failed", key: "no spare host\nleft"}).encode()
+    with receiver(say(202, Location="/jobs/7"), say(200, told), say(500, told)) as there:
+        engine = side(tmp_path / "asked", there)
+        engine.submit()
+        assert engine.poll() == Progress(state=FAILED, detail="200: no spare host left")
+        again = side(tmp_path / "sent", there)
+        assert again.submit() == Progress(state=FAILED, detail="500: no spare host left")
+        assert (
+            again.poll()
+            == again.submit()
+            == Progress(state=FAILED, detail="500: no spare host left")
+        )
+    assert asked(there) == ["POST /run", "GET /jobs/7", "POST /run"]
+
+
+def test_a_plain_answer_is_told_as_it_was_said(tmp_path: Path) -> None:
+    plain = {"Content-Type": "text/plain; charset=utf-8"}
+    with receiver(say(500, b"disk full\n", **plain), say(500, b"<h1>Oops</h1>")) as there:
+        assert side(tmp_path / "one", there).submit().detail == "500: disk full"
+        assert side(tmp_path / "two", there).submit().detail == "500"
+
+
+def test_a_refused_connection_ends_it_at_once_and_says_so(tmp_path: Path) -> None:
+    """Nobody listens, so that nothing can have been begun: there is nothing to wait for."""
+    with receiver() as there:
+        engine = side(tmp_path, there)
+        engine.endpoint["url"] = NOBODY
+        done = engine.submit()
+    assert done == Progress(state=FAILED, detail="nothing was begun: Connection refused")
+    assert engine.poll() == done
+
+
+@pytest.mark.parametrize("lost", [reset, say(503)])
+@pytest.mark.parametrize("after", ["refused", "500"])
+def test_what_may_have_begun_is_not_ended_by_a_later_refusal(
+    tmp_path: Path, lost: Manner, after: str
+) -> None:
+    """The first request may have arrived: that the service fails now says nothing of that."""
+    with receiver(lost, *[say(500)] * (after == "500"), say(200)) as there:
+        engine = side(tmp_path, there)
+        assert engine.submit().state is RUNNING
+        good = engine.endpoint["url"]
+        if after == "refused":
+            engine.endpoint["url"] = NOBODY
+        assert engine.poll().state is RUNNING
+        engine.endpoint["url"] = good
+        assert engine.poll().state is DONE
+
+
 def test_a_service_that_does_not_deduplicate_is_never_sent_it_twice(tmp_path: Path) -> None:
     with receiver(reset, say(200)) as there:
         engine = side(tmp_path, there, deduplicates=False)
@@ -202,8 +257,9 @@ def test_what_was_surely_not_sent_is_sent_later_even_there(tmp_path: Path) -> No
     with receiver(say(429), say(200)) as there:
         engine = side(tmp_path, there, deduplicates=False)
         good = engine.endpoint["url"]
-        engine.endpoint["url"] = "http://127.0.0.1:1/"
-        assert engine.submit().state is RUNNING
+        engine.endpoint["url"] = "http://no-such-host.invalid/"
+        lost = engine.submit()
+        assert (lost.state, lost.detail.startswith("not sent yet: ")) == (RUNNING, True), lost
         engine.endpoint["url"] = good
         assert [engine.poll().state, engine.poll().state] == [RUNNING, DONE]
     assert len(there.seen) == 2
@@ -278,10 +334,9 @@ def test_a_denied_address_gets_nothing(tmp_path: Path) -> None:
         engine = side(tmp_path, there)
         engine.deny = ("127.0.0.0/8",)
         progress = engine.submit()
-        assert progress.state is RUNNING
-        assert "address refused" in progress.detail
-        engine.clock.us += 61_000_000
-        assert engine.poll().state is FAILED
+        assert progress.state is FAILED
+        assert progress.detail.startswith("nothing was begun: address refused")
+        assert engine.poll() == progress
     assert there.seen == []
 
 
@@ -324,11 +379,13 @@ def test_damaged_and_unwritable_records_are_not_guessed_at(tmp_path: Path) -> No
 
 
 def test_secrets_are_seen_by_the_service_alone(tmp_path: Path) -> None:
-    with receiver(say(500, SECRET.encode())) as there, structlog.testing.capture_logs() as logs:
-        engine = side(tmp_path, there, headers={"Authorization": "token-of-the-service"})
+    said = json.dumps({"detail": f"{SECRET}, Bearer token-of-the-service"}).encode()
+    plain = say(500, SECRET.encode(), **{"Content-Type": "text/plain"})
+    with receiver(say(429, said), plain) as there, structlog.testing.capture_logs() as logs:
+        engine = side(tmp_path, there, headers={"Authorization": "Bearer token-of-the-service"})
         told = f"{engine.submit()} {engine.poll()} {engine.driver()._settings!r} {logs}"
     told += "".join(path.read_text() for path in tmp_path.rglob("*.json"))
-    assert there.seen[0].headers["Authorization"] == "token-of-the-service"
+    assert there.seen[0].headers["Authorization"] == "Bearer token-of-the-service"
     for hidden in (SECRET, "token-of-the-service", "spec-is-not-sent"):
         assert hidden not in told
 

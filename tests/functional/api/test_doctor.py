@@ -41,6 +41,10 @@ def test_no_engine_is_a_failure_that_health_tells_too(ailing: Live) -> None:
         assert body["status"] == "fail"
         assert body["checks"]["prober"]["status"] == "warn"
         assert "no session" in body["checks"]["engine"]["output"]
+        ready = client.get("/readyz")
+        assert (ready.status_code, ready.json()["status"]) == (503, "fail")
+        live = client.get("/livez")
+        assert (live.status_code, live.text) == (200, "ok\n"), "it answers, however ill"
         head = client.head("/health")
         assert (head.status_code, head.content) == (503, b"")
 
@@ -65,6 +69,11 @@ def test_a_state_directory_open_to_others(ailing: Live) -> None:
     found = checks(ailing)["state directory"]
     assert found["status"] == "warn"
     assert "chmod 700" in found["advice"]
+    path.chmod(0o777)
+    found = checks(ailing)["state directory"]
+    path.chmod(0o700)
+    assert found["status"] == "fail"
+    assert "others may write it" in found["advice"]
 
 
 def test_the_database_away_is_a_finding_not_an_error(ailing: Live) -> None:

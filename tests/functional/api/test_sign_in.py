@@ -107,7 +107,7 @@ def test_headers_beyond_the_bound_end_the_connection(both: Live) -> None:
     assert status in {400, 431}
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v1/", "/health"])
+@pytest.mark.parametrize("path", ["/", "/v1", "/v1/", "/health", "/livez", "/readyz"])
 def test_what_is_told_to_anybody(both: Live, path: str) -> None:
     assert get(both, {}, path).status_code in {200, 300, 503}
     assert get(both, basic("mara", "wrong"), path).status_code in {200, 300, 503}
@@ -171,8 +171,8 @@ def test_guessing_delays_nobody_who_is_known(dear: Live, monkeypatch: pytest.Mon
         return get(dear, basic("mara", f"guess {number}")).status_code
 
     monkeypatch.setattr(passwords.Hash, "fits", slow)
-    with ThreadPoolExecutor(12) as pool:
-        guesses = [pool.submit(guess, number) for number in range(12)]
+    with ThreadPoolExecutor(80) as pool:
+        guesses = [pool.submit(guess, number) for number in range(80)]
         try:
             # Those for whom there is no room are told so at once.
             wait_for(lambda: 503 in {one.result() for one in guesses if one.done()})
@@ -184,6 +184,35 @@ def test_guessing_delays_nobody_who_is_known(dear: Live, monkeypatch: pytest.Mon
             tried.set()
         # Nobody is let in.
         assert {one.result() for one in guesses} == {401, 503}
+
+
+@pytest.mark.parametrize("name", ["mara", "nobody {}"], ids=["one-name", "names-of-nobody"])
+def test_who_was_not_known_yet_gets_in_beside_thirty_who_guess(tmp_path: Path, name: str) -> None:
+    words = {f"user{number}": f"correct horse {number}" for number in range(8)}
+    known = users_file(tmp_path, mara="correct horse", **words)
+    over = threading.Event()
+
+    def guess(number: int) -> set[int]:
+        found, count = set(), 0
+        while not over.is_set():
+            count += 1
+            said = basic(name.format(f"{number}-{count}"), f"guess {number} {count}")
+            found.add(get(live, said).status_code)
+        return found
+
+    with (
+        running(tmp_path / "state", server={"users_file": known}) as live,
+        ThreadPoolExecutor(30) as pool,
+    ):
+        guesses = [pool.submit(guess, number) for number in range(30)]
+        try:
+            # All from one address, and none of them known: nobody can tell them from those who guess.
+            answers = [get(live, basic(user, word)).status_code for user, word in words.items()]
+            assert answers == [200] * len(words)
+            assert get(live, MARA).status_code == 200
+        finally:
+            over.set()
+        assert set().union(*(one.result() for one in guesses)) <= {401, 503}
 
 
 def test_the_same_credentials_at_once_are_tried_once(tmp_path: Path) -> None:
@@ -265,7 +294,7 @@ def test_users_files_that_are_refused(tmp_path: Path, text: str, mode: int, said
 
 
 def test_an_open_address_may_have_users_alone(tmp_path: Path) -> None:
-    server = ServerSettings(listen="0.0.0.0:0", users_file=users_file(tmp_path))
+    server = ServerSettings(listen="0.0.0.0:0", users_file=users_file(tmp_path), tls_by_proxy=True)
     assert read_identity(server, SystemClock()).challenges
 
 

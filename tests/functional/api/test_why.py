@@ -203,6 +203,21 @@ def test_sources_that_disagree_are_told_one_by_one() -> None:
     assert "Check 0:down: down, 2.0 s ago: 200 OK (L7-OK)." in lines
 
 
+def test_a_source_that_warns_is_not_said_to_disagree() -> None:
+    drained = {**mode("up"), "mode": "1:LB_STATUS_POLLING", "code": "LB-DRAIN", "detail": "DRAIN"}
+    text = " ".join(answer(node={"gray": True}, modes=(mode("up"), drained)).lines())
+    warned = (
+        "One of its checks warns (gray). 1:LB_STATUS_POLLING: Well, but it takes no new sessions."
+    )
+    assert warned in text
+    assert "disagree" not in text
+    both = (mode("up"), {**mode("down"), "code": "L7-BAD"}, drained)
+    text = " ".join(answer(node={"gray": True}, modes=both).lines())
+    assert "Its sources disagree (gray)" in text
+    text = " ".join(answer(node={"gray": True}).lines())
+    assert "Its sources disagree, or one of them warns (gray)" in text
+
+
 def test_a_source_that_was_never_heard_of_is_told() -> None:
     lines = answer(modes=(mode("up"), mode("unknown", None))).lines()
     assert "Check 0:unknown: unknown, it has not been heard of." in lines

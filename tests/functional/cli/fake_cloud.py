@@ -36,6 +36,8 @@ class FakeCloud:
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     status: int = 0
     """Answered to all that Nova is asked; 0: it works."""
+    keystone_away: bool = False
+    """Nobody is given a token."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, name: str, **more: Any) -> str:
@@ -99,6 +101,8 @@ class FakeCloud:
             links = [{"rel": "self", "href": f"http://127.0.0.1:{self.port}/v3/"}]
             return 200, {"version": {"id": "v3.14", "status": "stable", "links": links}}
         if path == "/v3/auth/tokens":
+            if self.keystone_away:
+                return 503, {"error": {"message": "down for maintenance", "code": 503}}
             return 201, self._token()
         if self.status:
             return self.status, {"error": {"message": "out of order", "code": self.status}}

@@ -135,10 +135,28 @@ def test_a_recovery_held_by_the_stop_is_a_conflict_that_says_so(shop: Server) ->
         assert (held.code, "held (stopped)" in held.err) == (4, True), held
         again = shop.cli("node", "recover", "web-2")
         assert (again.code, "holds it; wait for its end" in again.err) == (4, True), again
+        _cancels_as_told(shop, held.err)
     finally:
         assert shop.ok("stop", "--lift").out == "the stop is lifted\n"
     assert shop.ok("stop", "--lift").out == "there was no stop\n"
     wait_for(lambda: shop.ok("node", "show", "web-2", "--json").json["watch"]["action"] is None)
+
+
+def _cancels_as_told(shop: Server, said: str) -> None:
+    """Whoever asked, and whoever looks, is told until when it waits and what takes it back."""
+    (request,) = shop.ok("status", "--json").json["waiting_requests"]
+    told = (request["node"], request["status_reason"], request["by"] != "")
+    assert told == ("web-2", "held: stopped", True)
+    assert request["expires_us"] - request["created_us"] == 900_000_000
+    command = request["cancel"]
+    why = shop.ok("why", "web-2").out
+    for text in (said, shop.ok("status").out, why):
+        assert command in text, text
+    assert "recovery of web-2 waits" in shop.ok("status").out
+    assert command.startswith("yaffle action cancel ")
+    assert shop.ok(*command.split()[1:]).out.endswith(" cancelled\n")
+    assert shop.ok("status", "--json").json["waiting_requests"] == []
+    assert "waits" not in shop.ok("status").out
 
 
 def test_stop_wants_exactly_one_wish_and_a_reason(shop: Server) -> None:

@@ -222,8 +222,8 @@ def test_a_time_that_is_over_before_the_cloud_answers_is_no_success(
 def test_a_policy_of_ones_own_only_observes_whatever_it_says(
     cloud: FakeCloud, watch: Watch, tmp_path: Path
 ) -> None:
-    server = cloud.add("web-1")
-    cloud.turn(server, "SHUTOFF", 4, act="stop", by=OWNER)
+    cloud.turn(cloud.add("web-1"), "SHUTOFF", 4)
+    cloud.turn(cloud.add("web-2"), "SHUTOFF", 4, act="stop", by=OWNER)
     policy = tmp_path / "mine.yaml"
     policy.write_text(
         "type: senlin.policy.health\nversion: '1.3'\nproperties:\n"
@@ -232,11 +232,14 @@ def test_a_policy_of_ones_own_only_observes_whatever_it_says(
         "  recovery: {mode: recover, actions: [{name: REBUILD}]}\n"
     )
     running = watch.start("--policy", str(policy))
-    # Polling alone asks nobody who wanted that.
-    line = running.line("Yaffle would have tried REBUILD")
+    # Polling too asks who wanted that, and begins with what costs least.
+    line = running.line("Yaffle would have tried")
     assert "web-1 (shop) has been SHUTOFF for" in line
+    assert "START" in line
     running.signal(signal.SIGINT)
     running.end()
+    tried = [line for line in running.lines if "would have tried" in line]
+    assert all("web-1" in line for line in tried), "what its owner stopped is left alone"
     assert cloud.writes == []
 
 

@@ -33,7 +33,7 @@ def document(root: str) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("path", ["/", "/versions", "/v2/clusters", "/v2", "/nosuch"])
+@pytest.mark.parametrize("path", ["/", "/versions", "/v2/clusters", "/v2", "/v1.2"])
 def test_the_versions_are_a_multiple_choice(senlin: Senlin, path: str) -> None:
     status, body, _ = get(senlin, path)
     assert status == 300
@@ -71,8 +71,14 @@ def test_an_unknown_version_depends_on_what_is_accepted(
     assert get(senlin, "/v2/clusters", Accept=accept)[0] == status
 
 
-@pytest.mark.parametrize("path", ["/yaffle/nowhere", "/health/x", "/docs/x", "/metrics/x"])
-def test_our_own_places_are_no_versions(senlin: Senlin, path: str) -> None:
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/yaffle/nowhere", "/health/x", "/docs/x", "/metrics/x"),
+        *("/healthz", "/livez/", "/ui", "/favicon.ico", "/v", "/v1x", "/version", "/x/v2"),
+    ],
+)
+def test_what_is_no_version_is_not_there(senlin: Senlin, path: str) -> None:
     status, body, _ = get(senlin, path)
     assert status == 404
     assert isinstance(body, dict)

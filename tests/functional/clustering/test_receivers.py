@@ -16,7 +16,9 @@ from structlog.testing import capture_logs
 from tests.functional.api.live import running
 from tests.functional.clustering.senlin import SLEEPER, Senlin
 
+from yaffle.engine.commands.desk import named
 from yaffle.engine.commands.receivers import acting
+from yaffle.errors import InvalidSpec
 from yaffle.model.rights import LOCAL, Right
 from yaffle.store import receivers
 from yaffle.store.records import ReceiverRow
@@ -192,27 +194,52 @@ def test_the_url_is_all_that_is_needed(senlin: Senlin, create: Create) -> None:
 
 
 BODIES: list[Any] = [
-    pytest.param(1, {"params": {"number": 5}}, 5, id="v1-wrapped"),
-    pytest.param(1, {"number": 5}, 1, id="v1-bare-is-no-input"),
-    pytest.param(2, {"number": 5}, 5, id="v2-bare"),
-    pytest.param(9, {"number": 5}, 5, id="v9"),
-    pytest.param(2, {"alarm_id": "x", "current": "alarm"}, 1, id="an-alarm-s-report"),
-    pytest.param(2, None, 1, id="nothing"),
+    pytest.param(1, {"params": {"count": 5}}, 5, id="v1-wrapped"),
+    pytest.param(1, {"count": 5}, None, id="v1-bare-is-no-input"),
+    pytest.param(2, {"count": 5}, 5, id="v2-bare"),
+    pytest.param(9, {"count": 5}, 5, id="v9"),
+    pytest.param(2, {"alarm_id": "x", "current": "alarm"}, None, id="an-alarm-s-report"),
+    pytest.param(2, None, None, id="nothing"),
 ]
 
 
+def started_with(senlin: Senlin, url: str, body: object) -> Any:
+    """Return the inputs with which a call of the URL has started an action."""
+    answer = post(senlin, url, body)
+    assert answer.status_code == 202, answer.text
+    with senlin.live.service.store.engine.connect() as conn:
+        query = "select inputs from actions where id = ?"
+        found = conn.exec_driver_sql(query, (answer.json()["action"],))
+        return json.loads(found.scalar_one())
+
+
 @pytest.mark.parametrize(("version", "body", "wanted"), BODIES)
-def test_what_is_posted_goes_over_what_was_stored(
-    senlin: Senlin, create: Create, version: int, body: object, wanted: int
+@pytest.mark.parametrize("pinned", [None, 2])
+def test_a_caller_says_how_many_where_the_receiver_does_not(
+    senlin: Senlin, create: Create, version: int, body: object, wanted: object, pinned: int | None
 ) -> None:
     cluster = empty_cluster(senlin, "sized")
-    stored = {"adjustment_type": "EXACT_CAPACITY", "number": 1, "max_size": 9}
-    made = create(cluster_id=cluster, action="CLUSTER_RESIZE", params=stored)
-    url = f"/v1/webhooks/{made['id']}/trigger?V={version}&number=7"
-    action = post(senlin, url, body).json()["action"]
-    with senlin.live.service.store.engine.connect() as conn:
-        found = conn.exec_driver_sql("select inputs from actions where id = ?", (action,))
-        assert json.loads(found.scalar_one()) == stored | {"number": wanted}
+    params = {} if pinned is None else {"count": pinned}
+    made = create(cluster_id=cluster, action="CLUSTER_SCALE_OUT", params=params)
+    url = f"/v1/webhooks/{made['id']}/trigger?V={version}&count=7"
+    count = wanted if pinned is None else pinned
+    found = started_with(senlin, url, body)
+    assert {k: v for k, v in found.items() if k == "count"} == (
+        {} if count is None else {"count": count}
+    )
+    senlin.live.drop("cluster", cluster)
+
+
+def test_what_is_pinned_stays_and_nothing_is_added(senlin: Senlin, create: Create) -> None:
+    cluster = empty_cluster(senlin, "pinned")
+    made = create(cluster_id=cluster, action="CLUSTER_UPDATE", params={"name": "as-it-was-meant"})
+    url = made["channel"]["alarm_url"]
+    started_with(senlin, url, {"name": "mine-now"})
+    assert senlin.live.call("GET", f"/clusters/{cluster}")["cluster"]["name"] == "as-it-was-meant"
+    for more in ({"timeout": 1}, {"profile_id": "x"}, {"metadata": {"a": "b"}}):
+        answer = post(senlin, url, more)
+        assert answer.status_code == 400, answer.text
+        assert f"params.{next(iter(more))}: the caller of a webhook" in answer.text
     senlin.live.drop("cluster", cluster)
 
 
@@ -319,6 +346,20 @@ def test_guesses_run_dry_and_webhooks_in_use_do_not(strict: Senlin) -> None:
     assert post(strict, f"/v1/webhooks/{ident}/trigger?V=2").status_code == 202
 
 
+def test_a_webhook_that_no_process_has_seen_work_is_no_guess(tmp_path: Path) -> None:
+    limits = {"burst": 2, "per_minute": 0.5}
+    with running(tmp_path / "yaffle", receivers=limits) as live:
+        senlin = Senlin(live=live)
+        cluster = empty_cluster(senlin, "web")
+        body = {"name": "r", "type": "webhook", "cluster_id": cluster, "action": "CLUSTER_CHECK"}
+        ident = senlin.call("POST", "/receivers", {"receiver": body}, want=201)["receiver"]["id"]
+    with running(tmp_path / "yaffle", receivers=limits) as live:
+        senlin = Senlin(live=live)
+        guesses = [f"/v1/webhooks/{uuid.uuid4()}/trigger?V=2" for _ in range(5)]
+        assert [post(senlin, url).status_code for url in guesses] == [404, 404, 429, 429, 429]
+        assert post(senlin, f"/v1/webhooks/{ident}/trigger?V=2").status_code == 202
+
+
 def test_a_cluster_takes_its_receivers_with_it(senlin: Senlin, create: Create) -> None:
     cluster = empty_cluster(senlin, "short-lived")
     made = create(cluster_id=cluster)
@@ -364,8 +405,10 @@ def test_receivers_stay_in_their_project(people: dict[str, Senlin]) -> None:
     mara, otto, lena, root = (people[name] for name in ("mara", "otto", "lena", "root"))
     cluster = empty_cluster(people["boss"], "red-web")
     body = {"name": "r", "type": "webhook", "cluster_id": cluster, "action": "CLUSTER_CHECK"}
-    kind, _ = otto.refused("POST", "/receivers", {"receiver": body}, want=403)
-    assert kind == "Forbidden"
+    unknown = {**body, "cluster_id": "0" * 8 + cluster[8:]}
+    told = [otto.refused("POST", "/receivers", {"receiver": b}, want=400) for b in (body, unknown)]
+    # That there is such a cluster is told to nobody else.
+    assert told[0] == tuple(word.replace(unknown["cluster_id"], cluster) for word in told[1])
     otto.refused("POST", "/receivers", {"receiver": {**body, "cluster_id": "red-web"}}, want=400)
     lena.refused("POST", "/receivers", {"receiver": body}, want=403)
     made = root.call("POST", "/receivers", {"receiver": body}, want=201)["receiver"]
@@ -383,3 +426,25 @@ def test_receivers_stay_in_their_project(people: dict[str, Senlin]) -> None:
     assert started.status_code == 202
     action = mara.live.call("GET", "/actions?limit=1")["actions"][0]
     assert action["id"] == started.json()["action"]
+
+
+@pytest.mark.parametrize("name", ["-n", "--force"])
+def test_no_name_is_an_option_of_a_command(senlin: Senlin, cluster: str, name: str) -> None:
+    profile = senlin.call("GET", "/profiles", want=200)["profiles"][0]["id"]
+    bodies = {
+        "/nodes": {"node": {"name": name, "profile_id": profile}},
+        "/clusters": {"cluster": {"name": name, "profile_id": profile}},
+        "/receivers": {
+            "receiver": {
+                "name": name, "type": "webhook", "cluster_id": cluster, "action": "CLUSTER_CHECK",
+            }
+        },
+    }  # fmt: skip
+    for path, body in bodies.items():
+        senlin.refused("POST", path, body)
+    senlin.refused("PATCH", f"/clusters/{cluster}", {"cluster": {"name": name}})
+    config = {"node.name.format": f"{name}-$I"}
+    senlin.refused("PATCH", f"/clusters/{cluster}", {"cluster": {"config": config}})
+    # Whoever comes by another way than this API meets what makes objects.
+    with pytest.raises(InvalidSpec, match="no dash in front"):
+        named(name)

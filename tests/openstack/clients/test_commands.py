@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from lab.openstack import Lab
 from tests.openstack.clients import environment
 from tests.openstack.clients.step import Shell, Step
 from tests.openstack.clients.story import CANCELLED, STORY
@@ -40,20 +39,17 @@ SLOW_S: Final = 600.0
 
 
 @pytest.fixture
-def shell(lab: Lab, cloud: Cloud, tmp_path: Path) -> Iterator[Shell]:
-    """`openstack` of a member of a project that is not the one in which the servers are."""
-    who = lab.project()
+def shell(cloud: Cloud, tmp_path: Path) -> Iterator[Shell]:
+    """`openstack` of a member of the project whose credential Yaffle acts with."""
+    who = cloud.credentials
     for name, text in (("web", SERVER), ("db", SERVER), ("care", CARE)):
         (tmp_path / f"{name}.yaml").write_text(text)
-    try:
-        with serving_cloud(cloud, tmp_path, f"clients-{who.project}") as (_, region):
-            shell = Shell(region.clouds_yaml(who, tmp_path), who.cloud, tmp_path)
-            try:
-                yield shell
-            finally:
-                shell.close()
-    finally:
-        lab.remove_project(who)
+    with serving_cloud(cloud, tmp_path, f"clients-{who.project}") as (_, region):
+        shell = Shell(region.clouds_yaml(who, tmp_path), who.cloud, tmp_path)
+        try:
+            yield shell
+        finally:
+            shell.close()
 
 
 def test_every_command_does_what_it_says(shell: Shell, cloud: Cloud) -> None:

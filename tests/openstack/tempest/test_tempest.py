@@ -42,16 +42,13 @@ pytestmark = pytest.mark.timeout((WHOLE_S if WHOLE else FEW_S) + LAB_S)
 def tempest(lab: Lab, heat: str, cloud: Cloud, tmp_path: Path) -> Iterator[Path]:
     """The folder with tempest's configuration, of a member and of an administrator."""
     assert heat  # some of its nodes are stacks
-    who = lab.project()
-    try:
-        with (
-            plugin.provided(cloud),
-            serving_cloud(cloud, tmp_path, f"tempest-{who.project}") as (_, region),
-        ):
-            plugin.configure(lab.plan, region, who, tmp_path)
-            yield tmp_path
-    finally:
-        lab.remove_project(who)
+    who = cloud.credentials
+    with (
+        plugin.provided(cloud),
+        serving_cloud(cloud, tmp_path, f"tempest-{who.project}") as (_, region),
+    ):
+        plugin.configure(lab.plan, region, who, tmp_path)
+        yield tmp_path
 
 
 def test_senlins_own_tests_end_as_expected(tempest: Path) -> None:

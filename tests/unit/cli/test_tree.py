@@ -37,6 +37,7 @@ WANTED = {
     *(f"outbox {w}" for w in ("list", "redeliver")),
     *(f"user {w}" for w in ("add", "list", "remove", "passwd")),
     "import senlin",
+    "audit verify",
     *(f"db {w}" for w in ("prune", "migrate", "check")),
 }  # fmt: skip
 LOCAL = {"serve", "engine", "api", "demo"}

@@ -397,3 +397,14 @@ def test_a_dump_of_no_known_shape_is_refused(dump: object, why: str) -> None:
 def test_what_has_to_be_looked_up_is_named() -> None:
     items = [read(Kind(name), row) for name, rows in document().items() for row in rows]
     assert ids([i for i in items if not isinstance(i, Unreadable)]) == {P, Q, C, N, B, R}
+
+
+@pytest.mark.parametrize("make", [profile, policy, cluster, node])
+def test_a_name_that_would_be_an_option_is_not_imported(make: Any) -> None:
+    kind = {
+        profile: Kind.PROFILE, policy: Kind.POLICY, cluster: Kind.CLUSTER, node: Kind.NODE,
+    }[make]  # fmt: skip
+    found = read(kind, make(name="--force"))
+    assert isinstance(found, Unreadable)
+    assert "is no usable name" in str(found)
+    assert not isinstance(read(kind, make(name="a--force")), Unreadable)

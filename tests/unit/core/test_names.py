@@ -58,6 +58,16 @@ def test_a_random_string_begins_with_a_letter() -> None:
             "node.name.format: a name has letters, digits, '.', '_', '-' and '~' only",
             id="line-end",
         ),
+        pytest.param(
+            "-$I",
+            "node.name.format: a name that begins with '-' would be an option to every command",
+            id="option",
+        ),
+        pytest.param(
+            "$0R-$I",
+            "node.name.format: a name that begins with '-' would be an option to every command",
+            id="option-behind-nothing",
+        ),
         pytest.param("$0R", "node.name.format: every name would be empty", id="empty"),
         pytest.param(
             "$250R-$I",
@@ -81,6 +91,11 @@ def test_a_format_without_fault_makes_a_usable_name(fmt: str, index: int) -> Non
         name = render(fmt, index=index, pick=lambda n: n - 1)
         assert 1 <= len(name) <= 255
         assert "$" not in name
+        assert not name.startswith("-")
+
+
+def test_a_format_that_was_stored_before_makes_no_option_either() -> None:
+    assert render("-$1I", index=3, pick=lambda n: n - 1) == "n-3"
 
 
 def test_the_default_has_no_fault() -> None:

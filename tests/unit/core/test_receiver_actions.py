@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from yaffle.api.clustering.verbs import CLUSTER_VERBS
-from yaffle.core.receiver_actions import ACTIONS, Route, faults, inputs, inputs_of
+from yaffle.core.receiver_actions import ACTIONS, Route, called, faults, inputs, inputs_of
 
 SENLIN = {
     "ADD_NODES", "ATTACH_POLICY", "CHECK", "DELETE", "DEL_NODES", "DETACH_POLICY", "OPERATION",
@@ -80,6 +80,21 @@ def test_a_receiver_that_can_only_fail_is_refused(
 
 def test_a_count_of_null_is_no_count() -> None:
     assert list(faults("CLUSTER_SCALE_OUT", {"count": None})) == []
+
+
+@pytest.mark.parametrize("action", sorted(ACTIONS))
+def test_a_caller_says_how_many_and_nothing_else(action: str) -> None:
+    nodes = NODES.get(action, ["n1"])
+    for key in ACTIONS[action].takes:
+        value = GOOD.get(key, nodes)
+        found, wrong = called(action, {}, {key: value})
+        if key == "count":
+            assert (found, wrong) == ({key: value}, ())
+        else:
+            assert [text.partition(":")[0] for text in wrong] == [f"params.{key}"]
+        # What is pinned stays, even where a caller may speak, and whatever they say.
+        assert called(action, {key: value}, {key: object()}) == ({key: value}, ())
+    assert called(action, {}, {"severity": "low", "count": None}) == ({}, ())
 
 
 def test_foreign_words_and_null_are_dropped() -> None:

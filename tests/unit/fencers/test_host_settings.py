@@ -80,6 +80,37 @@ def test_one_device_switches_a_host() -> None:
         HostSettings.read(Section("drivers.HOST", {"devices": two}))
 
 
+@pytest.mark.parametrize(
+    "hosts",
+    [
+        pytest.param(["cmp1", "cmp2"], id="a list"),
+        pytest.param({"cmp1": "", "cmp2": ""}, id="no plugs"),
+        pytest.param({"cmp1": "3", "cmp2": "3"}, id="one plug for two"),
+        pytest.param({"cmp1": {"username": "a"}, "cmp2": {"username": "b"}}, id="who asks"),
+    ],
+)
+def test_the_agent_is_asked_something_else_of_each_host(hosts: object) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(hosts=hosts)
+    said = str(caught.value)
+    assert "devices.rack1.hosts: the agent would be asked the same of cmp1 and of cmp2" in said
+    assert '`hosts = {cmp1 = "PLUG", cmp2 = "PLUG"}`' in said
+
+
+def test_two_devices_that_are_one_are_refused_too() -> None:
+    strip = {**GOOD, "options": {"ip": "10.0.0.9"}}
+    devices = {"a": strip, "b": {**strip, "hosts": ["cmp2"]}}
+    with pytest.raises(ConfigError, match=r"devices.b.hosts: .* the same of cmp1 and of cmp2"):
+        HostSettings.read(Section("drivers.HOST", {"devices": devices}))
+    devices["b"] = {**devices["b"], "options": {"ip": "10.0.0.10"}}
+    HostSettings.read(Section("drivers.HOST", {"devices": devices}))
+
+
+def test_hosts_are_told_apart_by_a_plug_or_an_address() -> None:
+    own = {"cmp1": {"ip": "10.0.0.11"}, "cmp2": {"ip": "10.0.0.12"}, "cmp3": "3", "cmp4": "4"}
+    assert read(hosts=own).by_host().keys() == own.keys()
+
+
 def test_an_agent_is_found_by_its_name() -> None:
     found = read(agent="/bin/../bin/true").devices["rack1"]
     assert found.agent == Path("/bin/../bin/true")

@@ -20,7 +20,7 @@ from tests.contract.lifecycle.stage import (
     targets,
 )
 
-from yaffle.drivers.detectors.lifecycle.reading import CAUSES
+from yaffle.clouds.tracing import CAUSES
 from yaffle.errors import DependencyError
 from yaffle.model.health import Hint, Observation, Outcome
 from yaffle.model.operations import Actor, Cause, Reading
@@ -30,6 +30,8 @@ USER = Cause(actor=Actor.USER, detail="stop, by ada, at 03:00, req-1")
 NOBODY = Cause(actor=Actor.NOBODY, detail="no request since 02:00")
 OURS = Cause(actor=Actor.OURSELVES, detail="stop, req-2")
 UNKNOWN = Cause(actor=Actor.UNKNOWN, detail="the record may not be read (403)")
+
+UNASKED = Cause(actor=Actor.UNASKED, detail="could not be found out (500)")
 
 
 def check(backend: Traced, nodes: int = 1, deadline_s: float = 10.0) -> Sequence[Observation]:
@@ -47,6 +49,7 @@ def check(backend: Traced, nodes: int = 1, deadline_s: float = 10.0) -> Sequence
         pytest.param(OURS, "EV-OWN-WILL", Outcome.WARN, "our own work", id="ourselves"),
         pytest.param(NOBODY, "ST-DOWN", Outcome.FAIL, "no request", id="nobody"),
         pytest.param(UNKNOWN, "ST-DOWN", Outcome.FAIL, "403", id="unknown"),
+        pytest.param(UNASKED, "ST-UNCLEAR", Outcome.UNKNOWN, "500", id="unasked"),
         pytest.param(OSError("cut"), "ST-UNCLEAR", Outcome.UNKNOWN, "cut", id="away"),
         pytest.param(DependencyError("503"), "ST-UNCLEAR", Outcome.UNKNOWN, "503", id="error"),
         pytest.param(ValueError("x"), "X-BUG", Outcome.UNKNOWN, "ValueError", id="bug"),

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from yaffle.clouds.openstack.memory import Memory
+from yaffle.clouds.openstack.servers.census import Snapshot, gathered
 from yaffle.clouds.openstack.servers.documents import Action, Event, Service
 from yaffle.clouds.openstack.servers.tasks import Bounds, Tasks
 from yaffle.drivers.profiles.nova_server.documents import Server
@@ -58,7 +59,11 @@ class Nova:
 
     def force_down(self, service: Service) -> None:
         self.asked.append("force down")
-        self.hosts = {service.host: replace(service, forced_down=True)}
+        if not self.admin:
+            raise Forbidden("Policy doesn't allow os_compute_api:os-services:update (HTTP 403)")
+        # It stamps what an administrator changes as it does what reports.
+        stamp = f"{service.updated_at}, forced down"
+        self.hosts = {service.host: replace(service, forced_down=True, updated_at=stamp)}
 
     def mark(self, ident: str, metadata: Mapping[str, str]) -> None:
         assert self.server is not None
@@ -77,12 +82,21 @@ class Nova:
             self.server = replace(self.server, task_state="deleting")
         else:
             ended = Event(event="compute_terminate_instance", result="Success", host="cmp1")
-            nowhere = self.server.host_status == ""
+            service = (self.hosts or {}).get(self.server.host or "")
+            forced = service is not None and service.forced_down
+            nowhere = forced or self.server.host_status == ""
             events = [] if nowhere else [ended]
             assert self.record is not None
             self.record.insert(0, Action(action="delete", request_id="r-d", events=events))
             self.server = None
         return type("Answer", (), {"request_id": "r-d"})
+
+    def flavor_id(self, given: str) -> str:
+        return given
+
+    def create(self, body: Mapping[str, Any], **_: object) -> str:
+        self.asked.append("create")
+        return "new"
 
     def do(self, ident: str, body: Mapping[str, Any], **_: object) -> Any:
         assert self.server is not None
@@ -123,6 +137,13 @@ def of(task: str | None, status: str = "ACTIVE", power: int = 1) -> Server:
     return Server(id="s", status=status, task_state=task, power_state=power, updated="T1")
 
 
+class Census:
+    """A list that lacks the server: what is known of it is asked for by its id."""
+
+    def take(self, nova: Nova, **_: object) -> Snapshot:
+        return gathered({}, "")
+
+
 class World:
     """One driver and one node of it."""
 
@@ -149,10 +170,11 @@ class World:
         """Another engine goes on, which knows what the server bears."""
         self.memory = Memory()
 
-    def do(self, step: Callable[[Job], Progress], kind: str) -> Progress:
+    def do(self, step: Callable[[Job], Progress], kind: str, **words: Any) -> Progress:
         job = Job(
-            op=Operation(kind=kind, target=self.target), operation_id=OperationId("o"),
-            nova=self.nova, census=None, memory=self.memory, tasks=self.tasks,  # type: ignore[arg-type]
+            op=Operation(kind=kind, target=self.target, **words),
+            operation_id=OperationId(f"o {kind}" if words else "o"),
+            nova=self.nova, census=Census(), memory=self.memory, tasks=self.tasks,  # type: ignore[arg-type]
             clock=self.clock, facts={},  # type: ignore[arg-type]
         )  # fmt: skip
         try:

@@ -41,9 +41,9 @@ def asker(**more: Any) -> Asker:
     return found
 
 
-def inspected(by: Asker, **overrides: object) -> Inspection:
+def inspected(by: Asker, *, project: str | None = "p", **overrides: object) -> Inspection:
     nova = Nova(by.cloud)  # type: ignore[arg-type]
-    return inspect(nova, "old", overrides=overrides, snapshot=False, where={})
+    return inspect(nova, "old", overrides=overrides, snapshot=False, where={}, project=project)
 
 
 def networks(by: Asker) -> object:
@@ -205,3 +205,23 @@ def test_an_image_is_booted_where_no_other_disk_is() -> None:
 
 def by_image() -> dict[str, object]:
     return {"flavor": "small", "image": "debian", "networks": "none"}
+
+
+@pytest.mark.parametrize(
+    ("tenant", "project", "there"),
+    [
+        pytest.param("p", "p", True, id="own"),
+        pytest.param("q", "p", False, id="shown-to-an-administrator"),
+        pytest.param("q", None, True, id="all-projects"),
+        pytest.param("q", "", False, id="of-no-project-we-know"),
+        pytest.param("", "p", False, id="nobody-says-whose"),
+    ],
+)
+def test_a_server_of_another_project_is_none(tenant: str, project: str | None, there: bool) -> None:
+    marked = {"cluster_node_id": "n-1"}
+    seen = inspected(asker(tenant_id=tenant), project=project)
+    refused = inspected(asker(tenant_id=tenant, metadata=marked), project=project)
+    states = (seen.state, refused.state)
+    found, absent = (InspectionState.FOUND, InspectionState.REFUSED), (InspectionState.ABSENT,) * 2
+    assert states == (found if there else absent)
+    assert refused.owner == ("n-1" if there else "")

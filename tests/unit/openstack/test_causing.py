@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from yaffle.clouds.openstack.servers.causing import BESIDE, EXPLAINS
+from yaffle.clouds.openstack.servers.causing import BESIDE, EXPLAINS, untold
 from yaffle.clouds.openstack.servers.documents import Action
 from yaffle.clouds.openstack.servers.mapping import ABOUT_TO_STOP, ROWS
-from yaffle.drivers.profiles.nova_server.causing import traced
+from yaffle.drivers.profiles.nova_server.causing import traced, unasked
 from yaffle.drivers.profiles.nova_server.documents import Server
 from yaffle.drivers.profiles.nova_server.marks import Mark
 from yaffle.drivers.profiles.nova_server.verbs import CURES
@@ -82,11 +83,27 @@ MADE = ("create", ALICE)
         pytest.param(None, acts(("delete", ALICE), MADE), Actor.USER, id="deleted by a user"),
         pytest.param(None, acts(("delete", US), MADE), Actor.UNKNOWN, id="deleted as us"),
         pytest.param(None, acts(MADE), Actor.NOBODY, id="gone without a trace"),
-        pytest.param(server("SHUTOFF"), [], Actor.NOBODY, id="no record"),
+        pytest.param(server("SHUTOFF"), [], Actor.UNKNOWN, id="an empty record"),
     ],
 )
 def test_who_it_was(seen: Server | None, listed: list[Action], who: Actor) -> None:
     assert traced(seen, listed, us=US, sent=lambda _: False).actor is who
+
+
+@pytest.mark.parametrize(
+    ("seen", "keeps"),
+    [
+        pytest.param(server("SHUTOFF"), True, id="off"),
+        pytest.param(server("SOFT_DELETED"), True, id="it can be restored"),
+        pytest.param(server("SHELVED_OFFLOADED"), True, id="put away"),
+        pytest.param(server("ERROR"), False, id="no request leads there"),
+        pytest.param(replace(server("ACTIVE"), task_state="deleting"), False, id="being deleted"),
+        pytest.param(None, False, id="deleted"),
+    ],
+)
+def test_whether_whoever_wished_it_wants_to_have_it_again(seen: Server | None, keeps: bool) -> None:
+    assert untold(seen, "why").keeps is keeps
+    assert unasked("why").actor is Actor.UNASKED
 
 
 def test_a_deletion_that_this_process_sent_is_our_own() -> None:

@@ -97,11 +97,17 @@ def test_lines_for_people() -> None:
             "detect <= 12.6 s (ANY_FAILED: 0:NODE_STATUS_POLLING 12.6 s, 1:NODE_STATUS_POLL_URL"
             " 8.6 s; 8.6 s when every mode sees the failure)"
         ),
+        "fall 3: 3 failed looks in a row make a node unhealthy",
         "prepare <= 21 s (5 s to decide; looking again before each action, 16 s)",
         "fence <= 24 s, recover <= 612 s",
         "a new or changed node is left alone for up to 60 s first",
         "brakes, budgets, further tries and our own outages come on top: `yaffle why NODE` tells",
     )
+    older = accepted(document("1.2")).arithmetic.lines()
+    assert (
+        "fall 1: 1 failed look makes a node unhealthy; one at the status is repeated at once before"
+        " it counts"
+    ) in older
     assert "not bounded" in accepted(document(modes=[EVENTS])).arithmetic.lines()[0]
 
 

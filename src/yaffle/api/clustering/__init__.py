@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from starlette.responses import HTMLResponse
 from starlette.routing import Route as HttpRoute
 
 from yaffle.api.clustering import discovery, document, page
 from yaffle.api.clustering.routes import ROUTES
 from yaffle.api.clustering.table import http_route
-from yaffle.api.reply import Reply
+from yaffle.api.fixed import Fixed
+from yaffle.api.reply import encode
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
-    from starlette.requests import Request
-    from starlette.responses import Response
 
     from yaffle.api.parts import Parts
 
@@ -39,14 +37,15 @@ def mount(app: FastAPI, parts: Parts) -> None:
 def _described(app: FastAPI) -> list[HttpRoute]:
     """Return what tells about the API: for programs, and for people."""
 
-    async def show_document(_: Request) -> Response:
-        return Reply(document.whole(app.openapi()))
+    def told() -> bytes:
+        return encode(document.whole(app.openapi()))
 
-    async def show_page(_: Request) -> Response:
-        text = page.page(document.whole(app.openapi()))
-        return HTMLResponse(text, headers={"Content-Security-Policy": page.POLICY})
+    def shown() -> bytes:
+        return page.page(document.whole(app.openapi())).encode()
 
+    for_programs = Fixed(told, media="application/json")
+    for_people = Fixed(shown, media="text/html", headers={"Content-Security-Policy": page.POLICY})
     return [
-        HttpRoute("/openapi.json", show_document, methods=["GET"]),
-        HttpRoute("/docs", show_page, methods=["GET"]),
+        HttpRoute("/openapi.json", for_programs.answer, methods=["GET"]),
+        HttpRoute("/docs", for_people.answer, methods=["GET"]),
     ]

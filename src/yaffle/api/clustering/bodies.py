@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 Schema = Mapping[str, Any]
 
-NAME_PATTERN: Final = "^[A-Za-z0-9\u4e00-\u9fa5._~-]*$"
+_FIRST: Final = "A-Za-z0-9\u4e00-\u9fa5._~"
+NAME_PATTERN: Final = f"^([{_FIRST}][{_FIRST}-]*)?$"
+"""No dash in front: names stand in command lines, and in advice that is pasted into them."""
 NUMBER_PATTERN: Final = "^-?[0-9]{1,18}$"
 BOOLEAN_PATTERN: Final = "^([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])$"
 DEPTH_MAX: Final = 50

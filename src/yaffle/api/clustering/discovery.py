@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from starlette.requests import Request
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 HELP: Final = "https://docs.openstack.org/api-ref/clustering"
 MEDIA: Final = "application/vnd.openstack.clustering-"
-OURS: Final = frozenset({"yaffle", "health", "metrics", "openapi.json", "docs"})
-"""First parts of paths that are no versions of the clustering API."""
+_VERSION: Final = re.compile(r"/v\d+(\.\d+)?(/|$)")
+"""Paths of versions of the clustering API. A probe's mistyped path is none: it is to fail."""
 METHODS: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
@@ -46,10 +47,6 @@ def version_document(root: str) -> dict[str, object]:
         "min_version": str(microversion.OLDEST),
         "max_version": str(microversion.NEWEST),
     }
-
-
-def _first(path: str) -> str:
-    return path.lstrip("/").partition("/")[0]
 
 
 def documents() -> list[HttpRoute]:
@@ -92,15 +89,14 @@ def nowhere() -> list[HttpRoute]:
 
 
 class Elsewhere:
-    """Answers for paths that no route knows: other first parts would be other versions."""
+    """Answers for versions of the clustering API that there are not."""
 
     def __init__(self, otherwise: ASGIApp) -> None:
         self._otherwise = otherwise
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Tell which versions there are, or that there is nothing."""
-        path = str(scope["path"])
-        if scope["type"] != "http" or _first(path) in OURS:
+        if scope["type"] != "http" or not _VERSION.match(str(scope["path"])):
             await self._otherwise(scope, receive, send)
             return
         request = Request(scope)

@@ -28,8 +28,8 @@ Below `{PREFIX}` is the clustering API, Senlin's v1: microversions {OLDEST} to {
 alone, incidents, maintenance, marks.
 
 Lists are complete unless `limit` is given; page by page, `marker` is the id of the last one seen.
-What takes time is answered with 202 and `Location: …/v1/actions/ID`. There are no ETags: conditional
-requests are not implemented, and the last change wins.
+What takes time is answered with 202 and `Location: …/v1/actions/ID`. Objects have no ETags: conditional
+requests are not implemented for them, and the last change wins.
 """
 COMPONENTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "Profile": objects.PROFILE,

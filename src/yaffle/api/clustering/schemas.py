@@ -22,7 +22,7 @@ NAME: Final[Schema] = {
     "minLength": 1,
     "maxLength": 255,
     "pattern": NAME_PATTERN,
-    "description": "1 to 255 letters, digits, CJK ideographs or `. _ ~ -`.",
+    "description": "1 to 255 letters, digits, CJK ideographs or `. _ ~ -`, the first no `-`.",
 }
 IDENTITY: Final[Schema] = {
     "type": "string",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LEVELS: Final = {"CRITICAL": 50, "ERROR": 40, "WARNING": 30, "INFO": 20, "DEBUG": 10}
 SHOWN_DATA: Final = frozenset({"health"})
 """Of an action's data, what is for people: the recovery that was merged (seed 1)."""
-HIDDEN: Final = frozenset({"by", "snapshot", "was", "how", "tries", "capacity"})
+HIDDEN: Final = frozenset({"by", "snapshot", "was", "how", "tries", "capacity", "held"})
 """Keys of an action's inputs that nobody gave."""
 WORDS: Final = {"timeout_s": "timeout"}
 """Keys of inputs that the engine calls otherwise than those who gave them."""

@@ -117,6 +117,7 @@ NODE_VERBS: Final[Mapping[str, Verb]] = {
             check=BOOLEAN,
             delete_timeout=number(0, "Seconds to wait for the old copy to be gone."),
             force_recreate=BOOLEAN,
+            force=BOOLEAN,
             **dict.fromkeys(HINTS, HINT),
         ),
         text="Recover the node.",

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Final
 from yaffle.api.doctor import disk, fleet, stored
 from yaffle.api.doctor.facts import Facts, gather, names_of, unseen_of
 from yaffle.api.doctor.fleet import Fleet
-from yaffle.api.doctor.process import Process, state_dir
+from yaffle.api.doctor.process import Process, certificates, state_dir
 from yaffle.api.doctor.report import Check, Report, Status, judged
-from yaffle.errors import StoreUnavailable
+from yaffle.errors import StoreUnavailable, YaffleError
 from yaffle.ports import SteeredClock
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from yaffle.api.identity.owners import Owners
     from yaffle.config import Settings
     from yaffle.engine.engine import Engine
     from yaffle.engine.kit import Kit
@@ -56,10 +57,12 @@ class Doctor:
         engine: Engine | None = None,
         prober: Callable[[], ProberStats] | None = None,
         ticker: Ticker | None = None,
+        owners: Owners | None = None,
     ) -> None:
         self._kit = kit
         self._engine = engine
         self._settings = settings
+        self._owners = owners
         self._process = Process(
             kit=kit, settings=settings, engine=engine, prober=prober, ticker=ticker
         )
@@ -74,6 +77,7 @@ class Doctor:
         causes = [c for c in (room, *found) if c.status is Status.FAIL]
         checks = [*found, room, *self._process.checks(causes)]
         checks.append(await asyncio.to_thread(state_dir, folder))
+        checks += await asyncio.to_thread(lambda: list(certificates(self._settings.server)))
         checks += [*self._process.access(), self._process.notifiers()]
         return Report(checks=checks, engines=engines)
 
@@ -117,6 +121,7 @@ class Doctor:
                 seen.fleet, host_us=asked_us - apart_us + int(read_s * 5e5), took_s=read_s
             ),
             *stored.checks_of(seen.facts),
+            await self._receivers(seen.facts),
             judged(
                 "never seen",
                 seen.unseen_count > 0,
@@ -126,6 +131,24 @@ class Doctor:
             ),
         ]
         return checks, seen.fleet.as_json()
+
+    async def _receivers(self, facts: Facts) -> Check:
+        """Return whether every webhook still has a cluster, and an owner in whose name it acts."""
+        orphans: list[str] = []
+        try:
+            for name, who, has_cluster in facts.receivers:
+                gone = "" if self._owners is None else await self._owners.gone(who)
+                if not has_cluster or gone:
+                    orphans.append(f"{name} ({gone or 'its cluster is gone'})")
+        except YaffleError as error:
+            return judged("receivers", True, f"owners cannot be asked: {error}", "Ask again later.")
+        return judged(
+            "receivers",
+            bool(orphans),
+            f"{len(facts.receivers)}; {len(orphans)} whose owner or cluster is gone"
+            f"{stored.listed(orphans)}",
+            "Their URLs are refused: `yaffle receiver delete`, and make others if they are needed.",
+        )
 
     def _snapshot(self, conn: Connection, unseen: Sequence[str] | None) -> _Stored:
         most = stored.NAMES_MAX + 1

@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from yaffle.api.doctor.report import Check, Status, judged
+from yaffle.api.tls import read_certificates
 from yaffle.config import is_loopback, split_address
+from yaffle.config.private import writer_fault
+from yaffle.errors import ConfigError
 from yaffle.ports import Eared
 from yaffle.ports.clock import SteeredClock
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from yaffle.config import Settings
+    from yaffle.config import ServerSettings, Settings
     from yaffle.engine.engine import Engine
     from yaffle.engine.kit import Kit
     from yaffle.engine.ticker import Ticker
@@ -164,11 +167,27 @@ def _machine_us(clock: Clock) -> int:
     return clock.now_us() - (clock.offset_us() if isinstance(clock, SteeredClock) else 0)
 
 
+def certificates(server: ServerSettings) -> Iterator[Check]:
+    """Yield whether the files of the server's certificate could be used now; asks the disk."""
+    name = "tls"
+    try:
+        known = read_certificates(server)
+    except ConfigError as error:
+        advice = (
+            "What was read before stays in use until the files make sense; no restart is needed."
+        )
+        yield Check(name=name, status=Status.WARN, detail=str(error), advice=advice)
+        return
+    if known is not None:
+        yield Check(name=name, status=Status.OK, detail=f"certificate {server.tls_certificate}")
+
+
 def state_dir(path: Path) -> Check:
     """Return whether the state directory is there, and private; asks the disk."""
     name = "state directory"
     try:
-        mode = path.stat().st_mode
+        found = path.stat()
+        fault = writer_fault(path, found)
     except OSError as error:
         return Check(
             name=name,
@@ -176,6 +195,9 @@ def state_dir(path: Path) -> Check:
             detail=f"{path}: {error.strerror}",
             advice="It holds the records of local nodes: bring it back and restart.",
         )
+    if fault is not None:
+        return Check(name=name, status=Status.FAIL, detail=str(path), advice=fault)
+    mode = found.st_mode
     return judged(
         name,
         bool(mode & (stat.S_IRWXG | stat.S_IRWXO)),

@@ -69,7 +69,21 @@ def read_identity(server: ServerSettings, clock: Clock) -> Identity:
             " server.token_file or server.users_file to a file of those who may ask, or"
             " server.keystone, or listen on 127.0.0.1"
         )
+    _refuse_clear_passwords(server)
     return Identity(active or [Anyone()])
+
+
+def _refuse_clear_passwords(server: ServerSettings) -> None:
+    """Raise ConfigError where people's passwords would cross a network unencrypted."""
+    near = is_loopback(split_address(server.listen)[0])
+    if server.users_file is None or near or server.tls_certificate or server.tls_by_proxy:
+        return
+    raise ConfigError(
+        f"server.listen = {server.listen!r} can be reached from elsewhere, and without TLS the"
+        " passwords of server.users_file could be read on the way: set server.tls_certificate and"
+        " server.tls_key, or server.tls_by_proxy = true where a proxy in front speaks TLS and nobody"
+        " else gets here, or listen on 127.0.0.1"
+    )
 
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import structlog
 
+from yaffle.api.callers import share_of
 from yaffle.api.identity import users
-from yaffle.api.identity.memory import Memory, Turns
+from yaffle.api.identity.memory import Memory, Source, Turns
 from yaffle.api.identity.port import HEADER_MAX, Given, Known
 from yaffle.api.identity.private_file import Watched
 from yaffle.api.identity.users import Users
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 PARALLEL: Final = max(1, (os.cpu_count() or 1) // 2)
+KNOWN_S: Final = 3600.0
+"""Who was right is believed for so long, unless the file changes: guessing cannot keep them out."""
+NAME_MAX: Final = 255
 
 
 class BasicUsers:
@@ -43,7 +47,7 @@ class BasicUsers:
             return Users(users.parsed(path, text))
 
         self._file = Watched(path, parse, setting=users.SETTING, clock=clock)
-        self._memory = Memory(clock)
+        self._memory = Memory(clock, keep_s=KNOWN_S)
         self._turns = Turns(PARALLEL)
 
     async def who(self, given: Given) -> Known | None:
@@ -54,17 +58,21 @@ class BasicUsers:
         present = await self._file.fresh()
         self._memory.belongs_to(present)
         key = self._memory.key(given.authorization)
+        source = Source(share_of(given.peer), said[0][:NAME_MAX])
         found, who = self._memory.get(key)
         while not found:
             # Whoever asks the same at the same time is answered by the same scrypt.
-            if await self._turns.first(key, given.peer):
+            if await self._turns.first(key, source):
                 try:
-                    who = await self._turns.run(lambda: asyncio.to_thread(present.who_of, *said))
+                    who = await self._turns.run(
+                        source, lambda: asyncio.to_thread(present.who_of, *said)
+                    )
+                    self._turns.judged(source, good=who is not None)
                     if who is None:
-                        log.warning("password refused", user=said[0][:255], peer=given.peer)
+                        log.warning("password refused", user=source.name, peer=given.peer)
                     self._memory.put(present, key, who)
                 finally:
-                    self._turns.done(key, given.peer)
+                    self._turns.done(key, source)
                 break
             found, who = self._memory.get(key)
         return None if who is None else Known(who=who)

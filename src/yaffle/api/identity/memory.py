@@ -11,8 +11,10 @@ import hmac
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from yaffle.api.lanes import FairQueue
 from yaffle.errors import DependencyError
 
 if TYPE_CHECKING:
@@ -20,25 +22,44 @@ if TYPE_CHECKING:
     from yaffle.ports import Clock
 
 AnswerT = TypeVar("AnswerT")
+KeyT = TypeVar("KeyT")
+ValueT = TypeVar("ValueT")
 
 REMEMBER_S: Final = 60.0
 REFUSE_S: Final = 5.0
 """A client that polls with an old password costs one scrypt in this time, too."""
 REMEMBERED_MAX: Final = 4096
-WAIT_S: Final = 10.0
-WAITING_MAX: Final = 32
-WAITING_OF_PEER_MAX: Final = 8
+WAIT_S: Final = 30.0
+"""Long enough for the turn of a network whose places are all taken by somebody who guesses."""
+WAITING_MAX: Final = 512
+WAITING_OF_NETWORK_MAX: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Who asks to be known: the name that is said, and the network that it comes from."""
+
+    network: str
+    name: str = ""
 
 
 class Turns:
-    """Bounded: in how many are asked for, in how many wait, and in how many of those one peer has."""
+    """Few are asked for at once, networks take turns, and who failed lately waits for who did not.
+
+    Nobody is locked out: a guess delays the next one of that name from that network, and what has
+    never failed goes first, whoever guesses beside it.
+    """
 
     def __init__(self, parallel: int) -> None:
-        self._running = asyncio.Semaphore(parallel)
+        self._free = parallel
         self._asked: dict[bytes, asyncio.Event] = {}
-        self._of_peer: Counter[str] = Counter()
+        self._of_network: Counter[str] = Counter()
+        self._fresh: FairQueue[asyncio.Future[None]] = FairQueue()
+        self._failed: FairQueue[asyncio.Future[None]] = FairQueue()
+        self._failures: dict[Source, None] = {}
+        self._turn = 0
 
-    async def first(self, key: bytes, peer: str) -> bool:
+    async def first(self, key: bytes, source: Source) -> bool:
         """Take a place for these credentials; False after somebody else's was done."""
         present = self._asked.get(key)
         if present is not None:
@@ -48,35 +69,71 @@ class Turns:
             except TimeoutError:
                 raise _busy() from None
             return False
-        if len(self._asked) >= WAITING_MAX or self._of_peer[peer] >= WAITING_OF_PEER_MAX:
+        of_network = self._of_network[source.network]
+        if len(self._asked) >= WAITING_MAX or of_network >= WAITING_OF_NETWORK_MAX:
             raise _busy()
         self._asked[key] = asyncio.Event()
-        self._of_peer[peer] += 1
+        self._of_network[source.network] += 1
         return True
 
-    async def run(self, ask: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
+    async def run(self, source: Source, ask: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
         """Ask when it is our turn."""
-        try:
-            async with asyncio.timeout(WAIT_S):
-                await self._running.acquire()
-        except TimeoutError:
-            raise _busy() from None
+        await self._take(source)
         try:
             return await ask()
         finally:
-            self._running.release()
+            self._free += 1
+            self._next()
 
-    def done(self, key: bytes, peer: str) -> None:
+    def judged(self, source: Source, *, good: bool) -> None:
+        """Note whether what came from there was right."""
+        self._failures.pop(source, None)
+        if not good:
+            make_room(self._failures)
+            self._failures[source] = None
+
+    def done(self, key: bytes, source: Source) -> None:
         """Give the place back."""
         self._asked.pop(key).set()
-        self._of_peer -= Counter({peer: 1})
+        self._of_network -= Counter({source.network: 1})
+
+    async def _take(self, source: Source) -> None:
+        queue = self._failed if source in self._failures else self._fresh
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.push(source.network, place)
+        self._next()
+        try:
+            async with asyncio.timeout(WAIT_S):
+                await place
+        except BaseException as error:
+            if place.done() and not place.cancelled():
+                self._free += 1
+            queue.remove(source.network, place)
+            self._next()
+            if isinstance(error, TimeoutError):
+                raise _busy() from None
+            raise
+
+    def _next(self) -> None:
+        while self._free:
+            # Every fourth turn is theirs who failed: a typing error must not keep anybody out for good.
+            self._turn = (self._turn + 1) % 4
+            first, then = (self._fresh, self._failed) if self._turn else (self._failed, self._fresh)
+            found = first.pop() or then.pop()
+            if found is None:
+                return
+            if not found[1].done():
+                self._free -= 1
+                found[1].set_result(None)
 
 
 class Memory:
     """Who was known a moment ago, by a keyed digest: the credentials themselves are not kept."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, keep_s: float = REMEMBER_S) -> None:
+        """`keep_s`: for how long without being asked somebody stays known, at most."""
         self._clock = clock
+        self._keep_s = keep_s
         self._secret = secrets.token_bytes(32)
         self._of: object = None
         self._known: dict[bytes, tuple[float, Who]] = {}
@@ -102,7 +159,7 @@ class Memory:
         return now_s < self._refused.get(key, 0.0), None
 
     def put(
-        self, present: object, key: bytes, who: Who | None, *, keep_s: float = REMEMBER_S
+        self, present: object, key: bytes, who: Who | None, *, keep_s: float | None = None
     ) -> None:
         """Remember for `keep_s` at most, unless what it rests on has changed meanwhile."""
         if present is not self._of:
@@ -110,14 +167,16 @@ class Memory:
         now_s = self._clock.monotonic_s()
         # Apart: a flood of wrong passwords must not push out those who are known.
         if who is None:
-            _make_room(self._refused)
+            make_room(self._refused)
             self._refused[key] = now_s + REFUSE_S
         else:
-            _make_room(self._known)
-            self._known[key] = (now_s + min(keep_s, REMEMBER_S), who)
+            make_room(self._known)
+            kept_s = self._keep_s if keep_s is None else min(keep_s, self._keep_s)
+            self._known[key] = (now_s + kept_s, who)
 
 
-def _make_room(memory: dict[bytes, float] | dict[bytes, tuple[float, Who]]) -> None:
+def make_room(memory: dict[KeyT, ValueT]) -> None:
+    """Forget the oldest for one more."""
     while len(memory) >= REMEMBERED_MAX:
         del memory[next(iter(memory))]
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import structlog
 
+from yaffle.config.private import owner_fault
 from yaffle.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -91,11 +92,19 @@ class Watched(Generic[T]):
 
 
 def read_private(path: Path, setting: str) -> str:
-    """Return the text of a private file; raise ConfigError naming the setting and the fault."""
-    return _read(path, setting)[1]
+    """Return the text of a private file; raise ConfigError naming the setting and the fault.
+
+    It may be another user's: root changes it for a server that is not root.
+    """
+    return _read(path, setting, owned=False)[1]
 
 
-def _read(path: Path, setting: str) -> tuple[_Stamp, str]:
+def private_stamp(path: Path, setting: str) -> _Stamp:
+    """Return what tells one state of a private file from another; ConfigError as `read_private`."""
+    return _read(path, setting)[0]
+
+
+def _read(path: Path, setting: str, *, owned: bool = True) -> tuple[_Stamp, str]:
     """Return the stamp and the text of one and the same file."""
     try:
         with path.open("rb") as file:
@@ -104,6 +113,8 @@ def _read(path: Path, setting: str) -> tuple[_Stamp, str]:
                 raise ConfigError(
                     f"{setting} = {path}: others may read or change it; chmod 600 {path}"
                 )
+            if owned and (fault := owner_fault(path, found)):
+                raise ConfigError(f"{setting} = {path}: {fault}")
             data = file.read(FILE_MAX + 1)
     except OSError as error:
         raise ConfigError(f"{setting} = {path}: {error.strerror}") from None

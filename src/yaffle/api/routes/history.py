@@ -19,6 +19,9 @@ After = Annotated[int, Query(ge=0, le=2**62, description="Only those with a larg
 Within = Annotated[
     float | None, Query(gt=0, le=1e9, description="Only those of the last so many seconds.")
 ]
+Waiting = Annotated[
+    bool, Query(description="Only recoveries that were asked for and are held; each has its end.")
+]
 State = Annotated[
     Literal["pending", "parked", "accepted"] | None, Query(description="Only messages so far.")
 ]
@@ -96,9 +99,12 @@ def history(parts: Parts) -> APIRouter:
         return Reply({"events": found, "last": found[-1]["seq"] if found else after})
 
     @router.get("/actions", responses=answers({"actions": [examples.ACTION]}))
-    async def list_actions(by: By, node: NodeWord = None, limit: Limit = 100) -> Response:
+    async def list_actions(
+        by: By, node: NodeWord = None, waiting: Waiting = False, limit: Limit = 100
+    ) -> Response:
         """List actions, the latest first."""
-        return Reply({"actions": await parts.queries.actions(by.who(), node=node, limit=limit)})
+        found = await parts.queries.actions(by.who(), node=node, waiting=waiting, limit=limit)
+        return Reply({"actions": found})
 
     @router.get("/outbox", responses=answers({"messages": [examples.MESSAGE]}))
     async def list_outbox(by: By, state: State = None, limit: Limit = 100) -> Response:

@@ -13,8 +13,9 @@ from starlette.responses import PlainTextResponse, Response
 from yaffle import __version__
 from yaffle.api import examples
 from yaffle.api.asking import answers
+from yaffle.api.fixed import Fixed
 from yaffle.api.parts import PREFIX, Parts
-from yaffle.api.reply import Reply
+from yaffle.api.reply import Reply, encode
 from yaffle.api.vitals import HealthDocument
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ LINKS = (
     "engines",
     "openapi.json",
 )
+LIVE = "/livez"
+READY = frozenset({"/health", "/readyz"})
+JSON = "application/json"
 HEALTH = {
     "status": "pass",
     "version": "1.0",
@@ -55,6 +59,8 @@ def entrance(parts: Parts) -> APIRouter:
         "links": {name: f"{PREFIX}/{name}" for name in LINKS},
     }
 
+    own: dict[str, Fixed] = {}
+
     @router.get("", responses=answers(about))
     async def show_service() -> Response:
         """Say which version this is and where everything else is."""
@@ -63,7 +69,8 @@ def entrance(parts: Parts) -> APIRouter:
     @router.get("/openapi.json", responses=answers({"openapi": "3.1.0"}))
     async def show_openapi(request: Request) -> Response:
         """Return this document."""
-        return Reply(request.app.openapi())
+        made = own.setdefault("document", Fixed(lambda: encode(request.app.openapi()), media=JSON))
+        return await made.answer(request)
 
     @router.get("/doctor", responses=answers(examples.REPORT))
     async def examine() -> Response:
@@ -93,6 +100,8 @@ def process(parts: Told) -> APIRouter:
     router = APIRouter(tags=["process"])
 
     @router.head("/health", include_in_schema=False)
+    @router.head("/readyz", include_in_schema=False)
+    @router.get("/readyz", include_in_schema=False)
     @router.get(
         "/health",
         response_class=HealthDocument,
@@ -107,9 +116,25 @@ def process(parts: Told) -> APIRouter:
     async def show_health(request: Request) -> Response:
         """Say whether this very process can do its work (application/health+json).
 
-        `?format=ietf`, `spring`, `prometheus` or `text` is the same in another shape.
+        `?format=ietf`, `spring`, `prometheus` or `text` is the same in another shape, `/readyz` the
+        same at another place.
         """
         return parts.vitals.answer(request)
+
+    @router.head(LIVE, include_in_schema=False)
+    @router.get(
+        LIVE,
+        response_class=PlainTextResponse,
+        responses={
+            200: {
+                "description": "It answers.",
+                "content": {"text/plain": {"example": "ok\n"}},
+            }
+        },
+    )
+    async def show_live() -> Response:
+        """Say that this process answers, whatever it has to say: what does not is started again."""
+        return PlainTextResponse("ok\n")
 
     @router.get(
         "/metrics",

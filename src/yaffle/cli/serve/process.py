@@ -22,10 +22,13 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from yaffle import wiring
+from yaffle.api.audit import Audit
 from yaffle.api.entrance import Entrance
 from yaffle.api.parts import Parts, parts_of
+from yaffle.api.room import raise_files
 from yaffle.api.server import address_of, bind
 from yaffle.api.server import serve as serve_http
+from yaffle.api.tls import Certificates, read_certificates
 from yaffle.api.vitals import Vitals
 from yaffle.cli import address
 from yaffle.cli.serve import standing, systemd
@@ -69,16 +72,37 @@ def run(settings: Settings, role: Role) -> None:
         ttl_s=settings.healthcheck.ttl,
     )
     entrance = Entrance(listening, clock=SystemClock(), vitals=vitals)
+    certificates = read_certificates(listening)
     # The port first: a second server is turned away before it touches anything.
     setting = "engine.listen" if role is Role.ENGINE else "server.listen"
     silent = role is Role.ENGINE and settings.engine.listen == OFF
     sock = None if silent else bind(listening.listen, setting=setting)
     garbage.calm()
+    if not settings.local_process.enabled:
+        # Nodes would inherit it, and some programs do not live with more than 1024.
+        raise_files()
     try:
-        asyncio.run(_Life(settings, role, entrance, vitals, sock).live())
+        with _audit(settings, role, entrance):
+            asyncio.run(_Life(settings, role, entrance, vitals, sock, certificates).live())
     finally:
         if sock is not None:
             sock.close()
+
+
+@contextmanager
+def _audit(settings: Settings, role: Role, entrance: Entrance) -> Iterator[None]:
+    """Have changes and refusals written down while the block lasts."""
+    if not settings.audit.files:
+        yield
+        return
+    folder = wiring.made_dir(settings.state_dir) / "audit"
+    audit = Audit(folder, role.value, settings.audit, SystemClock())
+    audit.start()
+    entrance.record(audit)
+    try:
+        yield
+    finally:
+        audit.close()
 
 
 def _listening(settings: Settings, role: Role) -> ServerSettings:
@@ -96,6 +120,7 @@ class _Life:
     entrance: Entrance
     vitals: Vitals
     sock: socket.socket | None
+    certificates: Certificates | None
 
     async def live(self) -> None:
         """Start what listens and what works; end them in the order of the module's drawing."""
@@ -110,7 +135,7 @@ class _Life:
                 on_ready=lambda: self._leave_card(stack),
             )
             async with asyncio.TaskGroup() as group:
-                front = [] if self.sock is None else [serve_http(self.entrance, self.sock)]
+                front = [] if self.sock is None else [self._http(self.sock)]
                 asked = [group.create_task(each, name="http") for each in front]
                 work = group.create_task(self._work(announcer), name="work")
                 says = group.create_task(announcer.run(), name="announcer")
@@ -118,6 +143,9 @@ class _Life:
                     group.create_task(supervisor.keep(SystemClock()), name="watchdog"),
                     group.create_task(self.vitals.keep(SystemClock()), name="vitals"),
                 ]
+                if self.certificates is not None:
+                    keeping = self.certificates.keep(SystemClock())
+                    signs.append(group.create_task(keeping, name="certificates"))
                 await stopping.wait()
                 # Before anything: what ends is not ready any more, and listens nowhere.
                 says.cancel()
@@ -165,6 +193,10 @@ class _Life:
             announcer.look = lambda: standing.of_engine(service.engine, service.ticker)
             await _beside(parts, wiring.run(service))
 
+    def _http(self, sock: socket.socket) -> Coroutine[object, object, None]:
+        tls = None if self.certificates is None else self.certificates.context
+        return serve_http(self.entrance, sock, self.settings.server, tls=tls)
+
     def _leave_card(self, stack: ExitStack) -> None:
         """Leave our address where commands on this machine look for it, if they can ask us."""
         if self.sock is None:
@@ -211,9 +243,11 @@ def _signals(stopping: asyncio.Event) -> Iterator[None]:
 @contextmanager
 def _card(settings: Settings, sock: socket.socket) -> Iterator[None]:
     """Leave our address where commands on this machine look for it."""
+    certificate = settings.server.tls_certificate
     card = address.Card(
-        url=f"http://{_reachable(address_of(sock))}",
+        url=f"{'http' if certificate is None else 'https'}://{_reachable(address_of(sock))}",
         pid=os.getpid(),
+        certificate=None if certificate is None else str(certificate.absolute()),
         token_file=None if settings.server.token_file is None else str(settings.server.token_file),
     )
     try:

@@ -95,4 +95,5 @@ def _value(rule: Rule, server: Present) -> tuple[str, str]:
 def clean(name: str) -> str:
     """Return a name that paths and terminals can carry."""
     usable = "".join(c if c.isprintable() and c != "/" else "_" for c in name).strip()
+    usable = f"_{usable[1:]}" if usable.startswith("-") else usable
     return usable[:NAME_MAX].strip() if usable not in {"", ".", ".."} else "unnamed"

@@ -95,7 +95,7 @@ async def seen_of(
                 " what Nova says of its servers, and it says ACTIVE for long"
             )
         cause = await parts.nova.cause(target, deadline_s=ASK_S)
-        if cause.actor is Actor.UNKNOWN:
+        if cause.actor in {Actor.UNKNOWN, Actor.UNASKED}:
             unseen.append(
                 f"who asked for what: {cause.detail}. What a user switched off looks like a failure"
             )

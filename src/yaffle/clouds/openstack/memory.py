@@ -73,12 +73,44 @@ class Names:
 
 
 @dataclass(slots=True)
+class Reports:
+    """What hosts that are proved off have reported last: one that says another thing is not off."""
+
+    _silent: dict[str, str] = field(default_factory=dict)
+    _watched: OrderedDict[str, tuple[str, float, bool]] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def settle(self, host: str, report: str) -> None:
+        """Note the report of a host that was off when it was read."""
+        with self._lock:
+            self._silent[host] = report
+
+    def settled(self, host: str) -> str:
+        """Return that report; empty where none is known."""
+        with self._lock:
+            return self._silent.get(host, "")
+
+    def watch(self, who: str, report: str, now_s: float) -> tuple[float, bool]:
+        """Return since when `who` sees this report, monotonic, and whether it has seen another one."""
+        with self._lock:
+            before, since_s, changed = self._watched.get(who, (report, now_s, False))
+            if before != report:
+                since_s, changed = now_s, True
+            self._watched[who] = report, since_s, changed
+            self._watched.move_to_end(who)
+            while len(self._watched) > KEPT:
+                self._watched.popitem(last=False)
+            return since_s, changed
+
+
+@dataclass(slots=True)
 class Memory:
     """By operation id; the oldest is forgotten first."""
 
     names: Names = field(default_factory=Names)
     there: Names = field(default_factory=lambda: Names(kept_s=THERE_S))
     """What was found to be there a moment ago, of what servers are made of: never that it is not."""
+    reports: Reports = field(default_factory=Reports)
     _sent: OrderedDict[OperationId, Sent] = field(default_factory=OrderedDict)
     _tried: OrderedDict[OperationId, tuple[float, float]] = field(default_factory=OrderedDict)
     """When each operation was tried, without a pause since, for the first time and for the last."""

@@ -24,6 +24,7 @@ from yaffle.clouds.openstack.faults import CredentialMissing, CredentialRefused
 from yaffle.clouds.sealing import SETTING
 from yaffle.errors import ConfigError, StoreUnavailable, YaffleError
 from yaffle.model.credentials import CredentialKind
+from yaffle.model.operations import ActsIn
 
 if TYPE_CHECKING:
     from yaffle.clouds.openstack.client import Client
@@ -118,6 +119,16 @@ class Projects(Generic[PartT]):
             return {"cloud": self._choice.at.name}
         held = self._shared.cloud.credentials
         return {"cloud": held.name} if isinstance(held, CloudsYaml) else {}
+
+    async def acts_in(self, deadline_s: float) -> ActsIn:
+        """Say in which project the one session is, or that each project has its own."""
+        if (shared := self._shared) is None:
+            return ActsIn(per_project=True)
+        try:
+            project = await shared.cloud.call(lambda client: client.project_id, deadline_s)
+        except (TimeoutError, YaffleError) as error:
+            return ActsIn(detail=reason(error, deadline_s))
+        return ActsIn(project=project, detail="" if project else "the credential is of no project")
 
     async def call(self, project: str, work: Callable[[Client, PartT], T], deadline_s: float) -> T:
         """Do `work` with the project's session; raises what `Cloud.call` and `work` raise.

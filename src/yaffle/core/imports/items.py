@@ -161,7 +161,8 @@ class _Reader:
     def name(self, key: str = "name") -> str:
         """Return a name that every hand and path can carry."""
         value = self.text(key)
-        if not value or not value.isprintable() or "/" in value or value != value.strip():
+        unfit = "/" in value or value != value.strip() or value.startswith("-")
+        if not value or not value.isprintable() or unfit:
             self.problems.append(f"{key}: {_short(self._row.get(key))} is no usable name")
         return value
 

@@ -7,11 +7,13 @@ import os
 import socket
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from yaffle.core.telling import more_telling
 from yaffle.errors import ConfigError
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import (
     FenceResult,
     FenceVerdict,
+    Hindrance,
     Operation,
     Progress,
     ProgressState,
@@ -90,7 +92,8 @@ class ComputeFencer:
             pause_s = min(pause_s * 2, _PAUSE_MAX_S)
             # ABSENT: somebody's later operation replaced ours, or it could not be written down.
             again = profile.poll if progress.state is ProgressState.RUNNING else profile.submit
-            progress = await again(op, operation_id=operation_id, deadline_s=self._left_s(until_s))
+            answer = await again(op, operation_id=operation_id, deadline_s=self._left_s(until_s))
+            progress = more_telling(progress, answer)
         return progress
 
     async def _read_back(
@@ -107,9 +110,9 @@ class ComputeFencer:
                 seen = f"{reading.backend_status} ({reading.detail})"
                 return _unknown(f"killed, but read back as {seen}")
             case ProgressState.FAILED:
-                return _refused(progress.detail)
+                return _refused(progress.detail, progress.hindrance)
             case _:
-                return _unknown(f"not proved in time: {progress.detail}")
+                return _unknown(f"not proved in time: {progress.detail}", progress.hindrance)
 
     def _confirmed(self, method: str, evidence: str) -> FenceResult:
         proof = Proof(
@@ -124,12 +127,12 @@ class ComputeFencer:
         return max(0.05, until_s - self._clock.monotonic_s())
 
 
-def _refused(detail: str) -> FenceResult:
-    return FenceResult(verdict=FenceVerdict.REFUSED, detail=detail)
+def _refused(detail: str, hindrance: Hindrance = Hindrance.NONE) -> FenceResult:
+    return FenceResult(verdict=FenceVerdict.REFUSED, detail=detail, hindrance=hindrance)
 
 
-def _unknown(detail: str) -> FenceResult:
-    return FenceResult(verdict=FenceVerdict.UNKNOWN, detail=detail)
+def _unknown(detail: str, hindrance: Hindrance = Hindrance.NONE) -> FenceResult:
+    return FenceResult(verdict=FenceVerdict.UNKNOWN, detail=detail, hindrance=hindrance)
 
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Tells the news to an HTTP receiver, signed, and says whether trying again is worth it.
 
-Body: `{"id", "topic", "at", "attempt", "data"}`, `at` in ISO 8601 UTC. Every attempt carries the
-same id, also as `Idempotency-Key`; receivers check the signature with
+Body: `{"id", "topic", "at", "attempt", "sequence", "data"}`, `at` in ISO 8601 UTC. Every
+attempt carries the same id, also as `Idempotency-Key`; receivers check the signature with
 `yaffle.clouds.signing.verify` and keep two secrets while a secret is being changed.
 """
 
@@ -128,6 +128,7 @@ def _body(message: Message) -> bytes:
             "topic": message.topic,
             "at": at.isoformat(timespec="microseconds").replace("+00:00", "Z"),
             "attempt": message.attempt,
+            "sequence": message.sequence,
             "data": message.body,
         }
     )

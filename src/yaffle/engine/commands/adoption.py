@@ -19,6 +19,7 @@ from yaffle.engine.calls import Failure, ask_driver
 from yaffle.engine.commands.desk import Desk, named
 from yaffle.engine.commands.nodes import tell
 from yaffle.engine.commands.trusted import may_build
+from yaffle.engine.tenancy import acts_in
 from yaffle.errors import (
     BadRequest,
     DependencyError,
@@ -31,7 +32,7 @@ from yaffle.model.ids import NodeId, ProfileId
 from yaffle.model.operations import Inspection, InspectionState, Target
 from yaffle.model.properties import TypeName
 from yaffle.model.rights import Right, need
-from yaffle.ports import Adopting
+from yaffle.ports import Adopting, Sharing
 from yaffle.store import catalog
 from yaffle.store.tables import nodes, profiles
 
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 CALL_S: Final = 20.0
 GRACE_S: Final = 1.0
+HOME: Final = "project_id"
+"""The attribute that says whose a thing is in its cloud."""
 
 
 class Adoption:
@@ -184,6 +187,8 @@ class Adoption:
             within_s=CALL_S + GRACE_S,
             what=f"{kind} inspecting {identity}",
         )
+        if isinstance(answer, Inspection):
+            await self._theirs(who, driver, answer, identity)
         if isinstance(answer, Inspection) and _half_adopted(kind, answer):
             seen = answer
         else:
@@ -196,6 +201,26 @@ class Adoption:
             properties=properties,
             attributes=seen.attributes,
         )
+
+    async def _theirs(self, who: Who, driver: Adopting, answer: Inspection, identity: str) -> None:
+        """Raise, as for what is not there, for a thing of a project that is not the asker's.
+
+        A project that Keystone has told us is one of the cloud's own, and compared by its id. One of
+        our own files is a word for people who share the credential: theirs is what is in its project.
+        Only an administrator of ours who is in none of the cloud's takes what is anywhere in it.
+        """
+        home = answer.attributes.get(HOME)
+        told = answer.state is InspectionState.FOUND or bool(answer.attributes)
+        if not (isinstance(driver, Sharing) and told) or (who.is_admin and not who.by_keystone):
+            return
+        expected = who.project
+        if not who.by_keystone:
+            acts = await acts_in(driver)
+            if acts.per_project:
+                return  # seen with the credential of the asker's project, which shows no other's
+            expected = acts.project
+        if home != expected:
+            raise _nowhere(identity)
 
     async def _free(self, kind: str, seen: Inspection) -> None:
         """Raise ResourceInUse for what is a node here already."""
@@ -222,7 +247,7 @@ def _usable(answer: Inspection | Failure, kind: str, identity: str) -> Inspectio
         case InspectionState.FOUND if answer.physical_id:
             return answer
         case InspectionState.ABSENT:
-            raise BadRequest(f"The specified physical resource '{identity}' could not be found.")
+            raise _nowhere(identity)
         case InspectionState.REFUSED:
             raise FeatureNotSupported(
                 f"'{identity}' cannot be adopted as a node of profile type '{kind}':"
@@ -230,6 +255,10 @@ def _usable(answer: Inspection | Failure, kind: str, identity: str) -> Inspectio
             )
         case _:
             raise DependencyError(f"{kind} could not look at '{identity}': {answer.detail}")
+
+
+def _nowhere(identity: str) -> BadRequest:
+    return BadRequest(f"The specified physical resource '{identity}' could not be found.")
 
 
 def _refuse_known(conn: Connection, ident: NodeId, kind: str, physical_id: str) -> None:

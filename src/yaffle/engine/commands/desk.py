@@ -134,10 +134,12 @@ def existing_profile(conn: Connection, ident: str, who: Who) -> ProfileRow:
 
 def named(name: str) -> str:
     """Return the name of a new object; raise InvalidSpec for one that no path or hand can carry."""
-    usable = name.isprintable() and name == name.strip() and "/" not in name
+    # One that begins with a dash is an option to every command that it is pasted into.
+    usable = name.isprintable() and name == name.strip() and "/" not in name and name[:1] != "-"
     if not (1 <= len(name) <= NAME_MAX and usable) or name in {".", ".."}:
         shown = repr(name[:NAME_MAX]).encode("ascii", "backslashreplace").decode()
         raise InvalidSpec(
-            f"name: {shown} must have 1 to {NAME_MAX} printable characters and no slash"
+            f"name: {shown} must have 1 to {NAME_MAX} printable characters, no slash, and no dash"
+            " in front"
         )
     return name

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import structlog
 
-from yaffle.core.receiver_actions import ACTIONS, Route, faults, inputs
+from yaffle.core.receiver_actions import ACTIONS, Route, called, faults
 from yaffle.engine.commands.desk import named
 from yaffle.engine.guesses import Guesses
 from yaffle.errors import (
@@ -24,17 +24,17 @@ from yaffle.errors import (
     StoreUnavailable,
     TooManyRequests,
 )
-from yaffle.model.ids import ClusterId
 from yaffle.model.rights import RIGHTS, Right, Role, Who, need
 from yaffle.store import catalog, receivers
 from yaffle.store.receivers import masked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from sqlalchemy import Connection
 
     from yaffle.engine.commands.desk import Desk
+    from yaffle.engine.tenancy import Tenancy
     from yaffle.model.ids import ActionId
     from yaffle.store.records import ClusterRow, ReceiverRow
 
@@ -207,14 +207,29 @@ class Receivers:
 
         self._guesses.forgets(await self._desk.kit.store.write(work))
 
-    async def receiver_trigger(self, ident: str, sent: Mapping[str, object]) -> ActionId:
-        """Start the receiver's action with `sent` over its own parameters; return the action's id.
+    async def receiver_trigger(
+        self,
+        ident: str,
+        sent: Mapping[str, object],
+        *,
+        tenancy: Tenancy | None = None,
+        gone: Callable[[Who], Awaitable[str]] | None = None,
+    ) -> ActionId:
+        """Start the receiver's action and return the action's id; of `sent` counts what callers may say.
 
         Raises NotFound for an id that is none, TooManyRequests, and what the action's verb raises.
         An attempt costs a token whatever becomes of it.
         """
         row = await self._spent(ident)
-        given, problems = inputs(row.action, {**row.params, **sent})
+        if tenancy is not None:
+            await tenancy.admit(acting(row))
+        if gone is not None and (why := await gone(acting(row))):
+            log.warning("webhook without an owner", receiver=masked(row.id), name=row.name, why=why)
+            raise Forbidden(
+                "Whoever made this receiver cannot be acted for any more.",
+                hint="somebody who may change its cluster deletes it, and makes another one",
+            )
+        given, problems = called(row.action, row.params, sent)
         if problems:
             raise InvalidSpec(problems)
         found = await self._start(row, given)
@@ -242,7 +257,13 @@ class Receivers:
 
     async def _spent(self, ident: str) -> ReceiverRow:
         """Return the receiver after taking a token for it."""
-        self._guesses.admit(ident, self._desk.now())
+
+        async def is_one() -> bool:
+            return await self._desk.kit.store.read(
+                lambda conn: receivers.by_id(conn, ident) is not None
+            )
+
+        await self._guesses.admit(ident, self._desk.now(), is_one=is_one)
 
         def work(conn: Connection) -> tuple[ReceiverRow | None, float | None]:
             row = receivers.by_id(conn, ident)
@@ -328,13 +349,13 @@ def _refuse_inputs(action: str, params: Mapping[str, object]) -> None:
 
 
 def _own_cluster(conn: Connection, who: Who, ident: str) -> ClusterRow:
-    """Return the cluster to act on; another project's, known by its id, is forbidden."""
+    """Return the cluster to act on; another project's is not there, even for who knows its id.
+
+    (Senlin answers 403 to that, which tells that there is such a cluster.)
+    """
     try:
         return catalog.find_cluster(conn, ident, who.scope)
     except NotFound:
-        theirs = catalog.cluster(conn, ClusterId(ident))
-        if theirs is not None:
-            raise Forbidden("You are not authorized to complete this operation.") from None
         raise BadRequest(f"The specified cluster '{ident}' could not be found.") from None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from yaffle.engine.requests import FORCE
 from yaffle.errors import BadRequest
 from yaffle.model.operations import inside
 from yaffle.model.rights import need_for_recovery
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 RECOVERIES: Final = ("REBOOT", "REBUILD", "RECREATE")
 """Senlin's; a profile may declare others."""
 NODE_WORDS: Final = frozenset(
-    {"operation", "operation_params", "check", "delete_timeout", "force_recreate"}
+    {"operation", "operation_params", "check", "delete_timeout", "force_recreate", FORCE}
 )
 HINTS: Final = frozenset({"event", "state", "instance_id", "timestamp", "publisher"})
 """What a notification said; kept with the action (contracts/health-policy.md §9)."""

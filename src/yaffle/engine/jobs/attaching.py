@@ -9,8 +9,9 @@ from sqlalchemy import delete, insert, update
 
 from yaffle.engine.jobs.ending import conclude
 from yaffle.engine.jobs.job import Ended, failed
+from yaffle.engine.scene import declared_in_place
 from yaffle.errors import BadRequest, Forbidden, InvalidSpec, MultipleChoices, NotFound
-from yaffle.model.policy import ActionKind, HealthPolicy, ModeType
+from yaffle.model.policy import ActionKind, HealthPolicy, ModeType, Recovery
 from yaffle.policy import check_operations, parse_document
 from yaffle.policy.catalogue import FAMILIES
 from yaffle.ports import Choosing, Hosted, NeedsSettings
@@ -174,6 +175,9 @@ def missing_drivers(drivers: Drivers, policy: HealthPolicy) -> Iterator[str]:
             driver.validate(action.name, action.params)
         except InvalidSpec as error:
             yield from (f"{where}: {problem}" for problem in error.problems)
+            continue
+        if not declared_in_place(drivers, action) and (why := _never_fenced(policy.recovery)):
+            yield f"{where}: the {action.kind} workflow {action.name!r} {why}"
     for place, kind in enumerate(policy.recovery.fencing):
         fencer: object = drivers.fencers.get(kind)
         if isinstance(fencer, NeedsSettings) and (lack := fencer.lacking()):
@@ -183,3 +187,14 @@ def missing_drivers(drivers: Drivers, policy: HealthPolicy) -> Iterator[str]:
                 f"recovery.fencing.{place}: no {kind} fencer is installed here;"
                 f" installed: {', '.join(sorted(drivers.fencers)) or 'none'}"
             )
+
+
+def _never_fenced(recovery: Recovery) -> str:
+    """Say why a workflow that may make a second copy would never be run; empty where it can be."""
+    if recovery.fencing or recovery.node_force_recreate:
+        return ""
+    return (
+        "would never be run: it may start a second copy (the operator has not declared it in_place),"
+        " so that the old copy has to be proved gone first, and recovery.fencing names nobody who"
+        " could; add fencing: [COMPUTE], or have in_place = true set for it in the settings"
+    )

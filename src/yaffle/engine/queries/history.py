@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import or_, select, true
 
 from yaffle.core.pauses import in_force
+from yaffle.engine import requests
 from yaffle.engine.queries import shown
 from yaffle.engine.queries.shown import Shown
 from yaffle.errors import NotFound
@@ -50,27 +51,33 @@ class History:
         return await self._kit.store.read(work)
 
     async def actions(
-        self, who: Who, *, node: str | None = None, limit: int = 100
+        self, who: Who, *, node: str | None = None, waiting: bool = False, limit: int = 100
     ) -> Sequence[Shown]:
-        """Return actions, the latest first."""
+        """Return actions, the latest first; `waiting`: only requests that something holds."""
 
         def work(conn: Connection) -> Sequence[Shown]:
             query = select(actions).order_by(actions.c.created_us.desc(), actions.c.id).limit(limit)
+            if waiting:
+                query = query.where(requests.waiting())
             if who.scope is not None:
                 query = query.where(actions.c.project == who.scope)
             if node is not None:
                 found = catalog.find_node(conn, node, who.scope)
                 query = query.where(actions.c.node_id == found.id)
-            return [shown.action(load(ActionRow, row)) for row in conn.execute(query)]
+            return _named(conn, [load(ActionRow, row) for row in conn.execute(query)])
 
         return await self._kit.store.read(work)
 
     async def action(self, who: Who, ident: ActionId) -> Shown:
         """Return one action; raise NotFound once it was pruned."""
-        row = await self._kit.store.read(lambda conn: get_action(conn, ident))
-        if row is None or who.scope not in {None, row.project}:
-            raise NotFound(f"action {ident!r}: there is none")
-        return shown.action(row)
+
+        def work(conn: Connection) -> Shown:
+            row = get_action(conn, ident)
+            if row is None or who.scope not in {None, row.project}:
+                raise NotFound(f"action {ident!r}: there is none")
+            return _named(conn, [row])[0]
+
+        return await self._kit.store.read(work)
 
     async def pauses(self, who: Who, kind: PauseKind, *, history: bool = False) -> Sequence[Shown]:
         """Return pauses of a kind: those that hold or will, or all that ever were."""
@@ -127,6 +134,14 @@ def _seen_by(who: Who) -> ColumnElement[bool]:
             for table in (clusters, nodes)
         ),
     )
+
+
+def _named(conn: Connection, found: Sequence[ActionRow]) -> Sequence[Shown]:
+    """Return actions with the names of their nodes; empty for one that is gone, or for none."""
+    wanted = {row.node_id for row in found if row.node_id}
+    named = conn.execute(select(nodes.c.id, nodes.c.name).where(nodes.c.id.in_(wanted)))
+    names = {str(row.id): str(row.name) for row in named}
+    return [{**shown.action(row), "node": names.get(row.node_id or "", "")} for row in found]
 
 
 def _event(row: RowMapping) -> Shown:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from yaffle.engine.requests import expires_us
 from yaffle.model.incident import HoldReason
 from yaffle.store import lost
 
@@ -88,7 +89,12 @@ def action(row: ActionRow) -> Shown:
         "status_reason": row.status_reason,
         "by": str(row.inputs.get("by", "")),
         "outputs": dict(row.outputs),
-        **times(created=row.created_us, start=row.start_us, end=row.end_us),
+        **times(
+            created=row.created_us,
+            start=row.start_us,
+            end=row.end_us,
+            expires=expires_us(row),
+        ),
     }
 
 

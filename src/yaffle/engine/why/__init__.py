@@ -18,6 +18,7 @@ from yaffle.engine.queries import shown
 from yaffle.engine.queries.catalogue import worst_case
 from yaffle.engine.queries.decisions import decision
 from yaffle.engine.queries.members import node as shown_node
+from yaffle.engine.requests import expires_us
 from yaffle.engine.scene import policy_of
 from yaffle.engine.why.answer import Answer, Doing, Held
 from yaffle.engine.why.holds import EXPLANATIONS, advice, sentence
@@ -244,6 +245,7 @@ def _doing(conn: Connection, holder: ActionRow | None) -> Doing | None:
         operation=step.operation if step else "",
         since_us=holder.start_us or holder.created_us,
         step_us=step.intent_us if step else None,
+        expires_us=expires_us(holder),
     )
 
 

@@ -9,10 +9,11 @@ from typing import Final
 
 from yaffle.core.hosts import Fault
 from yaffle.core.ladder import Stage
+from yaffle.core.outcomes import OUTCOMES
 from yaffle.core.verdict import Belief
 from yaffle.engine.queries.decisions import sentence
 from yaffle.engine.queries.shown import Shown, iso
-from yaffle.model.health import Health
+from yaffle.model.health import Health, Outcome
 
 _SETTLED: Final = frozenset({Belief.UP.value, Belief.DOWN.value})
 
@@ -60,6 +61,8 @@ class Doing:
     operation: str
     since_us: int
     step_us: int | None
+    expires_us: int | None = None
+    """Until when a request waits that something holds."""
 
     def as_json(self, now_us: int) -> Shown:
         """Return it with what has elapsed."""
@@ -74,6 +77,8 @@ class Doing:
             "since_at": iso(self.since_us),
             "elapsed_s": _elapsed_s(self.since_us, now_us),
             "step_elapsed_s": None if self.step_us is None else _elapsed_s(self.step_us, now_us),
+            "expires_us": self.expires_us,
+            "expires_at": iso(self.expires_us),
         }
 
 
@@ -152,7 +157,24 @@ class Answer:
             + "."
         )
         if node["gray"]:
-            yield "Its sources disagree (gray): some say well, some do not."
+            yield self._gray()
+
+    def _gray(self) -> str:
+        """Say which of the two it is: sources that contradict each other, or one that warns."""
+        beliefs = {mode["belief"] for mode in self.modes}
+        if {Belief.UP.value, Belief.DOWN.value} <= beliefs:
+            return "Its sources disagree (gray): some say well, some do not."
+        rows = [(mode["mode"], OUTCOMES.get(str(mode["code"]))) for mode in self.modes]
+        warned = [
+            f"{mode}: {row.sentence}"
+            for mode, row in rows
+            if row is not None and row.outcome is Outcome.WARN
+        ]
+        if warned:
+            return f"One of its checks warns (gray). {' '.join(warned)}"
+        return (
+            "Its sources disagree, or one of them warns (gray): the engine that watches it knows."
+        )
 
     def _belief(self) -> Iterator[str]:
         if self.believed:
@@ -248,6 +270,11 @@ class Answer:
         for_s = f" for {duration(_elapsed_s(doing.step_us, self.now_us))}" if doing.step_us else ""
         who = f", asked for by {doing.by}" if doing.by else ""
         yield f"Right now: {doing.action} is {doing.status}{step}{what}{for_s}; {total} in all{who}."
+        if doing.expires_us is not None:
+            yield (
+                f"That request waits until {_short(doing.expires_us)} at the longest, and then looks at"
+                f" the node first; take it back: `yaffle action cancel {doing.action_id[:8]}`."
+            )
 
     def _tried(self) -> Iterator[str]:
         told = [_refusal(step) for step in self.last_try]

@@ -97,6 +97,7 @@ outbox = Table(
     # Stays the same on every attempt, so that receivers can deduplicate.
     Column("id", columns.Words(36), nullable=False, unique=True),
     Column("event_seq", BigInteger, nullable=False, index=True),
+    columns.ref_or_null("incident_id"),
     columns.word("notifier", None),
     columns.word("topic", None),
     columns.json("body"),
@@ -107,6 +108,8 @@ outbox = Table(
     columns.us("created_us"),
     columns.us_or_null("done_us", index=True),
     Index(None, "state", "next_us"),
+    # For "is an earlier message about this incident still waiting?".
+    Index(None, "notifier", "incident_id", "state", "seq"),
     sqlite_autoincrement=True,
 )
 

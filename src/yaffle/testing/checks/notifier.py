@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 async def check_notifier(notifier: Notifier, *, clock: Clock, hang: Hang | None = None) -> None:
     """Send news to a receiver that is well, then to one that hangs."""
     message = Message(
-        id=new_id(), topic="incident.opened", at_us=clock.now_us(), body={"node": "n"}, attempt=1
+        id=new_id(),
+        topic="incident.opened",
+        at_us=clock.now_us(),
+        body={"node": "n"},
+        attempt=1,
+        sequence=1,
     )
     done, said = await bounded(clock, "send", lambda s: notifier.send(message, deadline_s=s))
     assert done is Delivery.ACCEPTED, f"a receiver that is well accepts: {said}"

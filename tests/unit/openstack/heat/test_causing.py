@@ -145,6 +145,43 @@ def test_a_member_that_somebody_has_marked_is_to_be_replaced() -> None:
     assert told(cloud).actor is Actor.NOBODY
 
 
+@pytest.mark.parametrize(
+    ("acts", "who"),
+    [
+        pytest.param(None, Actor.UNASKED, id="none is known to have failed"),
+        pytest.param(STOPPED, Actor.UNASKED, id="one was stopped by a user"),
+        pytest.param(FELL, Actor.NOBODY, id="one went off by itself"),
+    ],
+)
+def test_a_member_that_could_not_be_asked_about_leaves_it_open(
+    acts: list[Action] | None, who: Actor
+) -> None:
+    cloud = Cloud(status="CREATE_COMPLETE")
+    if acts is not None:
+        cloud.member(0)
+        cloud.acts_of[ident(0)] = acts
+    resource = Resource(
+        name="m1", type="OS::Nova::Server", status="CREATE_COMPLETE", physical_id=ident(1)
+    )
+    cloud.found.append(judge(resource, Seen(up=None, words="server: HTTP 500", asked=False)))
+    assert told(cloud).actor is who
+
+
+@pytest.mark.parametrize(
+    ("status", "acts", "keeps"),
+    [
+        pytest.param("SHUTOFF", STOPPED, True, id="stopped, to be had again"),
+        pytest.param("", [act("delete", ALICE)], False, id="deleted by hand"),
+    ],
+)
+def test_whether_who_wished_it_wants_the_member_again(
+    status: str, acts: list[Action], keeps: bool
+) -> None:
+    cloud = Cloud(status="CREATE_COMPLETE", acts_of={ident(0): acts})
+    cloud.member(0, status)
+    assert told(cloud).keeps is keeps
+
+
 def test_a_stack_that_was_never_completed_is_nobodys_wish() -> None:
     assert told(Cloud(status="CREATE_FAILED")).actor is Actor.NOBODY
 

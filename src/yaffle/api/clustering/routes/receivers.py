@@ -50,7 +50,7 @@ ACTION: Final = {
     **TEXT,
     "description": f"What it starts: {', '.join(f'`{name}`' for name in ACTIONS)}.",
 }
-PARAMS: Final = {**MAP, "description": "Inputs of the action; what is posted goes over them."}
+PARAMS: Final = {**MAP, "description": "Inputs of the action, final for whoever calls the URL."}
 CREATE: Final = shape(
     ("name", "type"),
     name=NAME,
@@ -174,16 +174,21 @@ async def notify_receiver(call: Call) -> Response:
 
 
 async def trigger(call: Call) -> Response:
-    """Start a receiver's action; the URL is the credential, and the body may hold inputs.
+    """Start a receiver's action; the URL is the credential, and the body may hold a `count`.
 
-    With `V=1` the inputs are below `params`, with a higher one they are the body itself. Words that
-    the action does not know are left alone, so that alarm systems may post their own report.
+    With `V=1` inputs are below `params`, with a higher one they are the body itself. `count`, of scaling
+    out and in, is all that a caller may say, and only where the receiver does not say it; other words of
+    the action are refused. Words that the action does not know are left alone, so that alarm systems may
+    post their own report.
     """
     version = call.one("V") or ""
     if not V_FORM.fullmatch(version):
         raise NoVersion("V query parameter is required in webhook trigger URL")
     found = await call.parts.commands.receiver_trigger(
-        call.path["receiver"], inputs_of(int(version), call.body)
+        call.path["receiver"],
+        inputs_of(int(version), call.body),
+        tenancy=call.parts.tenancy,
+        gone=None if call.parts.owners is None else call.parts.owners.gone,
     )
     return call.accepted(found, {"action": found})
 

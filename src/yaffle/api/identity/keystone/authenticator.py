@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from yaffle.api.identity.memory import Memory, Turns
+from yaffle.api.callers import share_of
+from yaffle.api.identity.memory import Memory, Source, Turns
 from yaffle.api.identity.port import HEADER_MAX, Given, Known
 from yaffle.clouds.settings import read_secret
 from yaffle.errors import ConfigError, DependencyError
@@ -60,14 +61,15 @@ class KeystoneTokens:
         if not token or len(token) > HEADER_MAX or not token.isascii() or not token.isprintable():
             return None
         key = self._memory.key(token)
+        source = Source(share_of(given.peer))
         found, who = self._memory.get(key)
         while not found:
-            if await self._turns.first(key, given.peer):
+            if await self._turns.first(key, source):
                 try:
-                    who, keep_s = await self._turns.run(functools.partial(self._ask, token))
+                    who, keep_s = await self._turns.run(source, functools.partial(self._ask, token))
                     self._memory.put(None, key, who, keep_s=keep_s)
                 finally:
-                    self._turns.done(key, given.peer)
+                    self._turns.done(key, source)
                 break
             found, who = self._memory.get(key)
         return None if who is None else Known(who=who, token=token)
@@ -93,7 +95,7 @@ def who_of(access: AccessInfo, words: Mapping[str, str]) -> Who:
     """
     known = [words[role.lower()] for role in access.role_names or () if role.lower() in words]
     rights = frozenset[Right]().union(*(GRANTED[word] for word in known))
-    if not access.project_id or Right.READ not in rights:
+    if not (access.project_id and access.project_domain_id) or Right.READ not in rights:
         rights = frozenset()
     return Who(
         user=access.user_id or "",

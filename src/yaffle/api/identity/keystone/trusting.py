@@ -21,6 +21,7 @@ import structlog
 from yaffle.api.identity.keystone.superseding import SETTLED_S, Superseded
 from yaffle.clouds.openstack import Client, Cloud
 from yaffle.clouds.openstack.credentials import projects_clouds
+from yaffle.clouds.sealing import SealBroken
 from yaffle.engine.credentials import kept_credentials
 from yaffle.errors import DependencyError, Forbidden, UserError, YaffleError
 from yaffle.model.credentials import Credential, CredentialKind
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from yaffle.clouds.openstack import CloudsYaml
     from yaffle.config import Settings
     from yaffle.engine.credentials import StoredCredentials
+    from yaffle.model.rights import Who
     from yaffle.ports import Clock
     from yaffle.store.database import Store
 
@@ -112,6 +114,23 @@ class Trusts:
                         self.superseded.offer(cloud, known)
             except TimeoutError:
                 raise DependencyError(f"cloud {cloud}: too many wait for Keystone") from None
+
+    async def gone(self, who: Who) -> str:
+        """Return why nobody lets us act for that user any more; empty where that is not known.
+
+        Their own trust counts before what their project has handed over: it is they who are asked for.
+        """
+        for cloud in self._clouds:
+            try:
+                found = await self._kept.of(cloud, who.project)
+            except SealBroken:
+                continue  # a key that is lost: what was sealed may be good
+            theirs = [one for one in found if one.user == who.user] or found
+            if not theirs:
+                return f"project {who.project} has no credential for cloud {cloud}"
+            if all(one.refused_us is not None for one in theirs):
+                return f"Keystone refuses the {theirs[0].called}: {theirs[0].refused_why}"
+        return ""
 
     def _is_fine(self, key: _Key) -> bool:
         return self._clock.monotonic_s() - self._fine.get(key, -FRESH_S) < FRESH_S

@@ -63,6 +63,10 @@ def traced(
     `server` is None where Nova has none any more.
     """
     wanted = _explanation(server)
+    if not acts:
+        # Of every server there is at least its creation.
+        return untold(server, "Nova's record of what was done to it is empty")
+    keeps = _keeps(server)
     newest = newest_of([act for act in acts if wanted != STOP or act.action not in MOVES])
     if newest is None or newest.action != wanted:
         last = f"the last act was {newest.action}" if newest else "nothing was ever done to it"
@@ -70,19 +74,35 @@ def traced(
         if wanted == GONE and server is not None and server.task_state:
             # Only a request brings that about; Nova has lost it before it wrote down whose it was.
             detail = f"Nova has no record of who asked for its deletion ({how}); {last}"
-            return Cause(actor=Actor.UNKNOWN, detail=detail)
+            return Cause(actor=Actor.UNKNOWN, detail=detail, keeps=keeps)
         return Cause(actor=Actor.NOBODY, detail=f"nobody asked for that ({how}); {last}")
     told = told_of(newest)
     if newest.user_id is None:
         return Cause(actor=Actor.NOBODY, detail=f"{told}, by Nova itself")
     if newest.user_id != us:
-        return Cause(actor=Actor.USER, detail=f"{told}, asked for by user {newest.user_id}")
+        detail = f"{told}, asked for by user {newest.user_id}"
+        return Cause(actor=Actor.USER, detail=detail, keeps=keeps)
     if ours(newest):
-        return Cause(actor=Actor.OURSELVES, detail=told)
+        return Cause(actor=Actor.OURSELVES, detail=told, keeps=keeps)
     if server is None or (wanted == GONE and server.task_state):
         # A deletion bears no mark: ours in an earlier life, or a person with our credentials.
-        return Cause(actor=Actor.UNKNOWN, detail=f"{told}, with our own credentials")
+        detail = f"{told}, with our own credentials"
+        return Cause(actor=Actor.UNKNOWN, detail=detail, keeps=keeps)
     return Cause(actor=Actor.USER, detail=f"{told}, by somebody with our own credentials")
+
+
+def untold(server: Listed | None, why: str) -> Cause:
+    """Return the cause where Nova has answered, and does not tell whose it was."""
+    return Cause(actor=Actor.UNKNOWN, detail=why, keeps=_keeps(server))
+
+
+def _keeps(server: Listed | None) -> bool:
+    """Whether a request that led to this state wants to have the server again: no deletion does."""
+    if server is None:
+        return False
+    wanted = _explanation(server)
+    # What is deleted softly can be restored, until something else is done to it.
+    return bool(wanted) and (wanted != GONE or server.task_state is None)
 
 
 def _explanation(server: Listed | None) -> str:

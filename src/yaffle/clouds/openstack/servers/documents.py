@@ -39,6 +39,9 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """UP, DOWN, UNKNOWN, MAINTENANCE; only administrators are told."""
     launched_at: str | None = msgspec.field(name="OS-SRV-USG:launched_at", default=None)
     """Empty as long as no guest has ever run."""
+    locked: bool = False
+    """Somebody keeps its users from changing it; Nova lets administrators all the same."""
+    locked_reason: str | None = None
     zone: str | None = msgspec.field(name="OS-EXT-AZ:availability_zone", default=None)
 
     @property

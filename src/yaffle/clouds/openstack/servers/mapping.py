@@ -119,6 +119,17 @@ def about_to_stop(server: Listed) -> bool:
     return row_of(server).word == ABOUT_TO_STOP
 
 
+def lock_of(server: Listed) -> str:
+    """Say that a server is locked, and how that is taken back; empty where it is not."""
+    if not server.locked:
+        return ""
+    why = f" ({server.locked_reason})" if server.locked_reason else ""
+    return (
+        f"server {server.id} is locked{why}, so that it is left alone:"
+        f" `openstack server unlock {server.id}` lets it be healed again"
+    )
+
+
 def words_of(server: Listed) -> str:
     """Return Nova's own words for the state of a server, on one line."""
     words = [f"status {server.status}"]

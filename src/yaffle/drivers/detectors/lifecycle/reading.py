@@ -13,36 +13,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
-import structlog
-
 from yaffle.clouds.asking import Asked, Asker, Question, observation
+from yaffle.clouds.tracing import Memo, Tracer, unfound, wished
 from yaffle.core.outcomes import judge
 from yaffle.core.readings import Seen, classify, copy_of
 from yaffle.drivers.detectors.lifecycle.messages import Heard
-from yaffle.errors import DependencyError
 from yaffle.model.health import Hint, Observation, Outcome
-from yaffle.model.operations import Actor, Cause, Reading, Target
+from yaffle.model.operations import Cause, Reading, Target
 from yaffle.model.policy import DetectionMode
 from yaffle.ports.context import DriverContext
 from yaffle.ports.profile import Profile, Tracing
 
-log = structlog.get_logger(__name__)
-
 READ_SHARE: Final = 0.7
 """Of the time there is for the reading; the rest is for the causes."""
-CAUSES: Final = 16
-"""Questions for a cause that are under way at once, of all watches together."""
-_UNFINISHED: Final = frozenset({"ST-GONE", "ST-STUCK"})
 _GONE_WORDS: Final = frozenset({"DELETE", "SOFT_DELETE"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memo:
-    """Why a node was as it was read then; holds for the same reading, for a while."""
-
-    reading: Reading | None
-    cause: Cause
-    at_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +81,7 @@ class Reader:
     def __init__(self, context: DriverContext) -> None:
         self._clock = context.clock
         self._profiles = context.profiles
-        self._causes = asyncio.Semaphore(CAUSES)
+        self._tracer = Tracer(context)
         question = Question(
             read_of=lambda profile: cast("Profile", profile).read,
             classify=classify,
@@ -148,46 +132,11 @@ class Reader:
     ) -> Found:
         if memo is None or memo.reading != one.answer:
             began_s = self._clock.monotonic_s()
-            answer = await self._ask(profile, target, until_s)
+            answer = await self._tracer.ask(profile, target, until_s)
             if not isinstance(answer, Cause):
-                code, why = answer
-                return _found(one, (code, f"{one.seen[1]}; {why}", one.seen[2]), None)
+                return _found(one, unfound(one.seen, answer), None)
             memo = Memo(reading=one.answer, cause=answer, at_s=began_s)
-        return _found(one, _judged(one.seen, memo.cause), memo)
-
-    async def _ask(
-        self, profile: Tracing, target: Target, until_s: float
-    ) -> Cause | tuple[str, str]:
-        """Return the cause, or a row and a sentence for why there is none."""
-        try:
-            async with asyncio.timeout(until_s - self._clock.monotonic_s()), self._causes:
-                left_s = max(0.01, until_s - self._clock.monotonic_s())
-                return await profile.cause(target, deadline_s=left_s)
-        except TimeoutError:
-            return "ST-UNCLEAR", "who asked for that could not be found out in time"
-        except (OSError, DependencyError) as error:
-            return "ST-UNCLEAR", f"who asked for that could not be found out: {error}"
-        except Exception as error:
-            # As for readings: a third party's driver must not end the watch.
-            log.exception("profile failed to trace", profile=target.profile_type)
-            return "X-BUG", f"who asked for that is unknown: {type(error).__name__}"
-
-
-def _judged(seen: Seen, cause: Cause) -> Seen:
-    """Return what a failure is once it is known who wanted it."""
-    code, detail, word = seen
-    match cause.actor:
-        case Actor.USER:
-            return "EV-OWN-WILL", f"{detail}; {cause.detail}", word
-        case Actor.OURSELVES if code in _UNFINISHED:
-            # A fence or a deletion of ours after which nothing was built: while that goes on the node
-            # is locked, and afterwards nobody else would ever find out that it is missing.
-            return code, f"{detail}; our own work: {cause.detail}", word
-        case Actor.OURSELVES:
-            # No recovery leaves a node so: somebody asked us for it.
-            return "EV-OWN-WILL", f"{detail}; our own work: {cause.detail}", word
-        case Actor.NOBODY | Actor.UNKNOWN:
-            return code, f"{detail}; {cause.detail}" if cause.detail else detail, word
+        return _found(one, wished(one.seen, memo.cause), memo)
 
 
 def _found(one: Asked[Reading], seen: Seen, memo: Memo | None) -> Found:

@@ -19,9 +19,10 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from yaffle.clouds.asking import observation
+from yaffle.clouds.tracing import Memo
 from yaffle.drivers.detectors.lifecycle.ears import Ears
 from yaffle.drivers.detectors.lifecycle.messages import Heard
-from yaffle.drivers.detectors.lifecycle.reading import Found, Memo, Reader
+from yaffle.drivers.detectors.lifecycle.reading import Found, Reader
 from yaffle.model.bounds import JITTER, status_check_s
 from yaffle.model.health import Observation, Outcome
 from yaffle.model.operations import Actor, Target

@@ -18,6 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from yaffle.clouds.masking import masked
 from yaffle.clouds.offspring import end_below, started
 
 OUTPUT_MAX: Final = 8_192
@@ -165,20 +166,20 @@ def _ran(answer: bytes, hidden: tuple[str, ...]) -> Ran:
     return Ran(
         # A truth value is no exit code, though Python takes it for one.
         exit_code=code if type(code) is int else None,
-        out=_masked(str(told.get("out", "")), hidden),
-        err=_masked(str(told.get("err", "")), hidden),
-        fault=_masked(str(told.get("fault", "")), hidden),
+        out=_printed(told.get("out", ""), hidden),
+        err=_printed(told.get("err", ""), hidden),
+        fault=masked(str(told.get("fault", "")), hidden),
     )
+
+
+def _printed(said: object, hidden: tuple[str, ...]) -> str:
+    """Return the end of what the agent printed, without its secrets."""
+    text = str(said)
+    return masked(text, hidden, cut=len(text.encode(errors="replace")) >= OUTPUT_MAX)
 
 
 def _lost(fault: str) -> Ran:
     return Ran(exit_code=None, out="", err="", fault=fault)
-
-
-def _masked(text: str, hidden: tuple[str, ...]) -> str:
-    for secret in sorted(filter(None, hidden), key=len, reverse=True):
-        text = text.replace(secret, "***")
-    return text
 
 
 def _last_line(text: str) -> str:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -36,7 +36,15 @@ from yaffle.drivers.fencers.host.agent import (
 from yaffle.drivers.fencers.host.settings import Device, HostSettings
 from yaffle.errors import ConfigError, DependencyError
 from yaffle.model.ids import OperationId
-from yaffle.model.operations import FenceResult, FenceVerdict, HostReading, Promise, Proof, Target
+from yaffle.model.operations import (
+    FenceResult,
+    FenceVerdict,
+    HostReading,
+    PoweredOff,
+    Promise,
+    Proof,
+    Target,
+)
 from yaffle.ports.context import DriverContext
 from yaffle.ports.profile import Hosted
 
@@ -45,6 +53,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+NAMING: Final = ("plug", "ip", "ipport", "systems_uri")
+"""The agents' options by which they know a host; evidence names them."""
 AT_ONCE: Final = 16
 """Hosts that are being fenced at once; more wait, within their own deadline."""
 _MARGIN: Final = 0.15
@@ -64,12 +74,15 @@ class Place:
 
     host: str
     device: Device
+    reported: str = ""
+    """When the host reported last, before it was asked to be switched off."""
 
     @property
     def words(self) -> str:
-        """For evidence and logs."""
-        plug = self.device.hosts[self.host].get("plug", "")
-        return f"device {self.device.name}, host {self.host}" + (f", plug {plug}" if plug else "")
+        """For evidence and logs: which device was asked, and of which plug."""
+        options = {**self.device.options, **self.device.hosts[self.host]}
+        named = [f"{key} {options[key]}" for key in NAMING if options.get(key)]
+        return ", ".join([f"device {self.device.name}", f"host {self.host}", *named])
 
 
 class HostFencer:
@@ -147,8 +160,10 @@ class HostFencer:
         if not host:
             return _refused(f"it is not known on which host the node is: {reading.detail}")
         place = self._switched(host)
-        if isinstance(place, FenceResult) or place.device.even_while_up or reading.up is False:
+        if isinstance(place, FenceResult):
             return place
+        if place.device.even_while_up or reading.up is False:
+            return replace(place, reported=reading.reported)
         if reading.up:
             return _refused(f"host {host} is up: fencing it would kill every guest on it")
         return _unknown(f"the backend cannot tell whether host {host} is down: {reading.detail}")
@@ -245,7 +260,9 @@ class HostFencer:
             at_us=at_us,
             by=f"{socket.gethostname()}/{os.getpid()}",
         )
-        return FenceResult(verdict=FenceVerdict.CONFIRMED, detail=evidence, proof=proof)
+        return FenceResult(
+            verdict=FenceVerdict.CONFIRMED, detail=evidence, proof=proof, off=agent.off
+        )
 
     def _left_s(self, until_s: float) -> float:
         return max(0.05, until_s - self._clock.monotonic_s())
@@ -258,6 +275,7 @@ class _Agent:
         device = place.device
         self.name = device.agent.name
         self.words = place.words
+        self.off = PoweredOff(host=place.host, reported=place.reported)
         self._path = device.agent
         self._timeout_s = device.timeout_s
         self._options = {**device.options, **device.hosts[place.host]}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -32,6 +32,8 @@ _OURS: Final = {
     "debug_file": "it would write secrets into logs",
 }
 """Options that are not for `options`, and why (names of fence-agents' library)."""
+_WHO_ASKS: Final = frozenset({"login", "username"})
+"""Options that tell no host from another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +46,8 @@ class Device:
     agent: Path
     """Program of fence-agents: a name in /usr/sbin (`fence_ipmilan`) or an absolute path."""
     hosts: Mapping[str, Mapping[str, str]]
-    """Hosts that the device switches, by the backend's names: a list, or a table of host → plug, or
-    host → options of its own, such as `cmp1 = {ip = "10.0.0.11"}`."""
+    """Hosts that the device switches, by the backend's names: a table of host → plug, or host →
+    options of its own, such as `cmp1 = {ip = "10.0.0.11"}`; a list of one where it switches no other."""
     options: Mapping[str, str] = field(repr=False)
     """The agent's options for all its hosts, named as on its standard input (`man fence_ipmilan`)."""
     password_file: Path | None
@@ -96,11 +98,29 @@ class HostSettings:
                         " one device switches a host"
                     )
                 owners[host] = device.name
+        _check_apart(devices.values())
         return cls(devices=devices)
 
     def by_host(self) -> Mapping[str, Device]:
         """Return the device of each host."""
         return {host: device for device in self.devices.values() for host in device.hosts}
+
+
+def _check_apart(devices: Iterable[Device]) -> None:
+    """Raise ConfigError where an agent would be asked the same of two hosts: one off is not two."""
+    asked: dict[tuple[Path, frozenset[tuple[str, str]]], str] = {}
+    for device in devices:
+        for host, own in device.hosts.items():
+            options = {**device.options, **own}
+            naming = frozenset((k, v) for k, v in options.items() if k not in _WHO_ASKS)
+            other = asked.setdefault((device.agent, naming), host)
+            if other != host:
+                raise ConfigError(
+                    f"{device.place}.hosts: the agent would be asked the same of {other} and of {host},"
+                    " and what it says of one be believed of the other; give each host a plug,"
+                    f' `hosts = {{{other} = "PLUG", {host} = "PLUG"}}`, or options of its own,'
+                    f' `{host} = {{ip = "ADDRESS"}}`'
+                )
 
 
 def _device(name: str, section: Section) -> Device:

@@ -9,6 +9,7 @@ A stack whose members failed was wished so only where a user has stopped or dele
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from yaffle.clouds.openstack import CloudUnavailable
@@ -45,14 +46,21 @@ def _cause(heat: Heat, servers: Servers, reader: Reader, target: Target) -> Caus
     ident = target.physical_id
     stack = heat.show(ident) if ident else None
     if stack is None:
-        return _unknown(f"Heat has no record of stack {ident}" if ident else "there never was one")
+        why = f"Heat has no record of stack {ident}" if ident else "there never was one"
+        return _unknown(why, keeps=False)
     us = heat.client.user_id
     if stack.action == "DELETE":
         return _of_deletion(heat, servers, stack, us)
-    members = of_state([] if stack.busy else reader.members(stack), State.FAILED)
-    if not members:
-        return Cause(actor=Actor.NOBODY, detail=f"nobody asked for that ({stack.words})")
-    return _of_members(servers, members, us)
+    members = [] if stack.busy else reader.members(stack)
+    failed = of_state(members, State.FAILED)
+    told = _of_members(servers, failed, us) if failed else None
+    unread = [m.words for m in members if m.seen is not None and not m.seen.asked]
+    if unread and (told is None or told.actor is not Actor.NOBODY):
+        # One of those may be what has failed, or have been stopped by somebody.
+        return unasked(f"what was not answered: {unread[0]}")
+    return told or Cause(
+        actor=Actor.NOBODY, detail=f"nobody asked for that ({stack.words})", keeps=False
+    )
 
 
 def _of_deletion(heat: Heat, servers: Servers, stack: Stack, us: str) -> Cause:
@@ -63,9 +71,11 @@ def _of_deletion(heat: Heat, servers: Servers, stack: Stack, us: str) -> Cause:
         told = f"server {ident} of it: {told_of(act)}"
         if act.user_id == us:
             # Ours in an earlier life, or a person with our credentials.
-            return _unknown(f"{told}, with our own credentials")
-        return Cause(actor=Actor.USER, detail=f"{told}, asked for by user {act.user_id}")
-    return _unknown("somebody asked Heat to delete it; who, neither Heat nor Nova can tell")
+            return _unknown(f"{told}, with our own credentials", keeps=False)
+        detail = f"{told}, asked for by user {act.user_id}"
+        return Cause(actor=Actor.USER, detail=detail, keeps=False)
+    who = "somebody asked Heat to delete it; who, neither Heat nor Nova can tell"
+    return _unknown(who, keeps=False)
 
 
 def _went_with(act: Action, stack: Stack) -> bool:
@@ -78,10 +88,12 @@ def _of_members(servers: Servers, members: list[Member], us: str) -> Cause:
     found = [_of_member(servers, member, us) for member in members[:ASKED_MAX]]
     if len(members) > ASKED_MAX:
         found.append(_unknown(f"{len(members) - ASKED_MAX} more were not asked for"))
+    keeps = any(one.keeps for one in found)
     for actor in (Actor.NOBODY, Actor.UNKNOWN):
         if told := [one.detail for one in found if one.actor is actor]:
-            return Cause(actor=actor, detail=told[0])
-    return Cause(actor=Actor.USER, detail="; ".join(one.detail for one in found[:2]))
+            return Cause(actor=actor, detail=told[0], keeps=keeps)
+    detail = "; ".join(one.detail for one in found[:2])
+    return Cause(actor=Actor.USER, detail=detail, keeps=keeps)
 
 
 def _of_member(servers: Servers, member: Member, us: str) -> Cause:
@@ -93,8 +105,13 @@ def _of_member(servers: Servers, member: Member, us: str) -> Cause:
     if acts is None:
         return _unknown(f"{name}: Nova tells nothing of what was done to server {ident}")
     told = traced(servers.show(ident), acts, us=us, ours=lambda _: False)
-    return Cause(actor=told.actor, detail=f"{name}: {told.detail}")
+    return replace(told, detail=f"{name}: {told.detail}")
 
 
-def _unknown(detail: str) -> Cause:
-    return Cause(actor=Actor.UNKNOWN, detail=detail)
+def unasked(why: str) -> Cause:
+    """Return the cause of what Heat, or Nova, did not say."""
+    return Cause(actor=Actor.UNASKED, detail=f"who asked for that could not be found out: {why}")
+
+
+def _unknown(detail: str, *, keeps: bool = True) -> Cause:
+    return Cause(actor=Actor.UNKNOWN, detail=detail, keeps=keeps)

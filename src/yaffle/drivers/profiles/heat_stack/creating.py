@@ -42,19 +42,28 @@ def submit(job: Job) -> Progress:
     ours = [stack for stack in found if job.marked(stack)]
     if ours:
         return _stands(job, _one_of(job, ours))
-    if found:
-        older = ", ".join(f"{stack.id} ({stack.words})" for stack in found)
+    if left := [stack for stack in found if stack.id not in job.op.waived]:
+        older = ", ".join(f"{stack.id} ({stack.words})" for stack in left)
         return failed(f"CREATE: an older copy of this node may still run: {older}")
     if waiting := _under_way(job):
         return waiting
     body = {
-        STACK_NAME: name_of(job.target.node_id),
+        STACK_NAME: _name(job, found),
         "tags": tags_for(job.target, job.mark()),
         **made_of(job.target.spec),
     }
     with job.sending():
         ident = job.heat.create(body, trace=job.trace)
     return running(f"Heat has accepted stack {ident}", physical_id=ident)
+
+
+def _name(job: Job, beside: list[Stack]) -> str:
+    """Return the new stack's name: Heat gives none twice, and one that is waived may still be there."""
+    name = name_of(job.target.node_id)
+    if not beside:
+        return name
+    log.warning("made beside an older copy", node=job.target.node_id, stacks=[s.id for s in beside])
+    return f"{name}-{str(job.operation_id)[:8]}"
 
 
 def poll(job: Job) -> Progress:

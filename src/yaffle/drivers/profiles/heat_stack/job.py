@@ -12,7 +12,7 @@ from yaffle.clouds.openstack.memory import Memory, Sent
 from yaffle.clouds.openstack.owner import trace_of
 from yaffle.drivers.profiles.heat_stack.marks import Mark, mark_of, stranger
 from yaffle.errors import Conflict, NotFound, YaffleError
-from yaffle.model.operations import Operation, Progress, ProgressState
+from yaffle.model.operations import Hindrance, Operation, Progress, ProgressState
 
 if TYPE_CHECKING:
     from yaffle.clouds.openstack.servers.asking import Servers
@@ -113,6 +113,16 @@ def running(detail: str, *, physical_id: str | None = None) -> Progress:
     return Progress(state=ProgressState.RUNNING, detail=detail, physical_id=physical_id)
 
 
+def unasked(detail: str) -> Progress:
+    """Ask again later: Heat gave no usable answer, which says nothing of the operation.
+
+    What was said before tells more.
+    """
+    return Progress(
+        state=ProgressState.RUNNING, detail=detail, hindrance=Hindrance.UNASKED, untold=True
+    )
+
+
 def failed(detail: str, *, physical_id: str | None = None) -> Progress:
     """It has ended otherwise than it should."""
     return Progress(state=ProgressState.FAILED, detail=detail, physical_id=physical_id)
@@ -142,8 +152,9 @@ def of_error(error: YaffleError) -> Progress:
     """
     match error:
         case CloudUnavailable():
-            how = "it may have arrived" if error.sent else "it was not sent"
-            return running(f"no usable answer, {how}: {error}")
+            # Of this request alone: what was asked for before it may have arrived all the same.
+            how = "it may have arrived" if error.sent else "this request was not sent"
+            return unasked(f"no usable answer, {how}: {error}")
         case Conflict():
             # An action in progress, or a name that is not free yet.
             return running(f"later, for something else is being done to it: {error}")

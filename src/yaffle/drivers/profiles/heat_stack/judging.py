@@ -63,6 +63,7 @@ def unclear(target: Target, why: str) -> Reading:
         backend_status="unclear",
         detail=why,
         physical_id=target.physical_id,
+        asked=False,
     )
 
 

@@ -42,6 +42,8 @@ class Seen:
     """Where it is; empty where it is on no host, or we are not told."""
     host_lost: bool = False
     """Nova does not hear of that host; only administrators are told."""
+    asked: bool = True
+    """False: Nova gave no usable answer, so that nothing is known."""
 
 
 GONE: Final = Seen(up=False, words="Nova knows no such server")

@@ -28,7 +28,7 @@ from yaffle.drivers.profiles.heat_stack import (
 )
 from yaffle.drivers.profiles.heat_stack import spec as specs
 from yaffle.drivers.profiles.heat_stack.heat import Heat
-from yaffle.drivers.profiles.heat_stack.job import Job, failed, of_error, running
+from yaffle.drivers.profiles.heat_stack.job import Job, failed, of_error, running, unasked
 from yaffle.drivers.profiles.heat_stack.judging import unclear
 from yaffle.drivers.profiles.heat_stack.proofs import Proofs
 from yaffle.drivers.profiles.heat_stack.reading import Reader, foreign
@@ -38,6 +38,7 @@ from yaffle.drivers.profiles.heat_stack.settings import HeatSettings
 from yaffle.errors import YaffleError
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import (
+    ActsIn,
     Cause,
     Inspection,
     InspectionState,
@@ -52,7 +53,7 @@ from yaffle.model.properties import Schema
 from yaffle.ports.context import DriverContext
 
 if TYPE_CHECKING:
-    from yaffle.ports.profile import Adopting, Describing, Profile, Tracing
+    from yaffle.ports.profile import Adopting, Describing, Profile, Sharing, Tracing
 
 T = TypeVar("T")
 Step = Callable[[Job], Progress]
@@ -113,12 +114,15 @@ class HeatStack:
         return await self._projects.each(targets, work, unclear, deadline_s)
 
     async def cause(self, target: Target, *, deadline_s: float) -> Cause:
-        """Say who brought the stack into the state it is in; what cannot be asked now is raised."""
-        return await self._projects.call(
-            target.project,
-            lambda c, known: causing.cause(Heat(c), Servers(c), self._reader(c, known), target),
-            deadline_s,
-        )
+        """Say who brought the stack into the state it is in."""
+        try:
+            return await self._projects.call(
+                target.project,
+                lambda c, known: causing.cause(Heat(c), Servers(c), self._reader(c, known), target),
+                deadline_s,
+            )
+        except (TimeoutError, YaffleError) as error:
+            return causing.unasked(_why(error, deadline_s))
 
     async def submit(
         self, op: Operation, *, operation_id: OperationId, deadline_s: float
@@ -187,6 +191,10 @@ class HeatStack:
                 return found
             await self._clock.sleep(_ADOPTED_POLL_S)
 
+    async def acts_in(self, *, deadline_s: float) -> ActsIn:
+        """Say in which project it acts."""
+        return await self._projects.acts_in(deadline_s)
+
     async def _inspection(
         self, work: Callable[[Heat], Inspection], deadline_s: float, project: str
     ) -> Inspection:
@@ -207,7 +215,7 @@ class HeatStack:
         def work(client: Client, known: Known) -> Progress:
             with self._memory.alone(operation_id) as mine:
                 if not mine:
-                    return running("an earlier request for it is still on its way")
+                    return unasked("an earlier request for it is still on its way")
                 job = self._job(op, operation_id, client, known)
                 try:
                     why = foreign(op.target.attributes, client.project_id)
@@ -222,7 +230,7 @@ class HeatStack:
             begun = which or self._memory.may_have_arrived(operation_id)
             return running(str(error)) if begun else failed(f"{op.kind} was not begun: {error}")
         except (TimeoutError, YaffleError) as error:
-            return running(_why(error, deadline_s))
+            return unasked(_why(error, deadline_s))
 
     def _job(self, op: Operation, operation_id: OperationId, client: Client, known: Known) -> Job:
         return Job(
@@ -262,4 +270,5 @@ if TYPE_CHECKING:
     _conforms: type[Profile] = HeatStack
     _describes: type[Describing] = HeatStack
     _adopts: type[Adopting] = HeatStack
+    _shares: type[Sharing] = HeatStack
     _traces: type[Tracing] = HeatStack

@@ -133,7 +133,7 @@ class Reader:
         try:
             server = self._servers.show(ident)
         except YaffleError as error:
-            return Seen(up=None, words=f"server {ident}: {error}")
+            return Seen(up=None, words=f"server {ident}: {error}", asked=False)
         return seen_of(server) if server is not None else GONE
 
     def _listed(self, wanted: Sequence[str]) -> dict[str, Seen]:
@@ -141,7 +141,10 @@ class Reader:
         try:
             servers = self._census.take(self._servers).servers
         except YaffleError as error:
-            return {ident: Seen(up=None, words=f"server {ident}: {error}") for ident in wanted}
+            return {
+                ident: Seen(up=None, words=f"server {ident}: {error}", asked=False)
+                for ident in wanted
+            }
         found: dict[str, Seen] = {}
         for ident in wanted:
             if ident in servers:
@@ -151,7 +154,7 @@ class Reader:
                 found[ident] = self._one_server(ident)
             else:
                 words = f"server {ident}: missing in the list, and not yet asked for by itself"
-                found[ident] = Seen(up=None, words=words)
+                found[ident] = Seen(up=None, words=words, asked=False)
         return found
 
     def _may_ask(self) -> bool:

@@ -14,7 +14,7 @@ STACK_UPDATE: Final = "STACK_UPDATE"
 OPERATIONS: Final[Mapping[str, OperationSpec]] = MappingProxyType(
     {
         CREATE: OperationSpec(
-            description="Make a new stack; refused while an older copy may be there.",
+            description="Make a new stack; refused while an older copy may be there that is not waived.",
             in_place=False,
         ),
         DELETE: OperationSpec(

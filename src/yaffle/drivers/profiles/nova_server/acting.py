@@ -14,6 +14,7 @@ from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
     SETTLE_S,
     Job,
+    barred,
     done,
     failed,
     running,
@@ -41,6 +42,8 @@ def submit(job: Job) -> Progress:
         return begun
     if verb.by_state and verb.reached(server):
         return done(f"nothing to do: {words_of(server)}")
+    if locked := barred(job, server):
+        return locked
     body = verb.body(job.op.params)
     if job.tasks.stuck(server) is None or overrules(body, server):
         leave_mark(job, server)
@@ -51,6 +54,8 @@ def submit(job: Job) -> Progress:
 
 def ask(job: Job, server: Server, body: Mapping[str, object], *, version: str = READ) -> Progress:
     """Ask Nova for the act; what it refuses while it does something else is asked for again later."""
+    if locked := barred(job, server):
+        return locked
     try:
         with job.sending(server.id, host=server.host or ""):
             answer = job.nova.do(server.id, body, version=version, trace=job.trace)

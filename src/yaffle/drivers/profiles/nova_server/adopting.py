@@ -20,6 +20,7 @@ from yaffle.model.operations import Inspection, InspectionState, Reading
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from yaffle.clouds.openstack.servers.documents import Listed
     from yaffle.drivers.profiles.nova_server.nova import Nova
     from yaffle.model.operations import Target
 
@@ -70,16 +71,21 @@ def inspect(
     overrides: Mapping[str, object],
     snapshot: bool,
     where: Mapping[str, object],
+    project: str | None,
 ) -> Inspection:
-    """Say what the server with that id or name is, and which profile would build another one."""
+    """Say what the server with that id or name is, and which profile would build another one.
+
+    `project`: those of others are not there; None where all are. Whatever it is refused for, the
+    attributes say whose it is: who may not know of it is not told why either.
+    """
     if snapshot:
         return _refused("taking a snapshot while adopting is not supported")
-    found = _found(nova, identity)
+    found = _found(nova, identity, project)
     if isinstance(found, Inspection):
         return found
     inspected = _inspected(nova, found, overrides, where)
     if not (owner := found.metadata.get(NODE)):
-        return inspected
+        return replace(inspected, attributes=facts_of(found, where))
     # With all that is known of it: whoever was marking it may have died over it, and goes on.
     why = f"server {found.id} is the copy of node {owner}"
     return replace(
@@ -105,10 +111,12 @@ def _inspected(
     return _as_found(found, where, properties)
 
 
-def adopt(nova: Nova, target: Target, *, where: Mapping[str, object]) -> Inspection:
+def adopt(
+    nova: Nova, target: Target, *, where: Mapping[str, object], project: str | None
+) -> Inspection:
     """Mark the server as the node's copy; once for the same node, and never for a second one."""
     server = nova.show(target.physical_id)
-    if server is None:
+    if server is None or not _is_of(server, project):
         return _absent(target.physical_id)
     if why := stranger(server, target):
         return _refused(why, owner=server.metadata[NODE])
@@ -145,16 +153,24 @@ def disks_of(nova: Nova, server: Server) -> dict[str, object]:
     return {"block_device_mapping_v2": found} if found else {}
 
 
-def _found(nova: Nova, identity: str) -> Server | Inspection:
+def _found(nova: Nova, identity: str, project: str | None) -> Server | Inspection:
     server = nova.show(identity)
     if server is not None:
-        return server
+        return server if _is_of(server, project) else _absent(identity)
     # A pattern to Nova, and a database's dialect of one: the name itself is compared here.
-    named = [s for s in nova.page(name=identity).servers if s.name == identity]
+    # Many projects have a server of that name: a name stands for one of the credential's own.
+    mine = nova.client.project_id
+    listed = nova.page(name=identity).servers
+    named = [s for s in listed if s.name == identity and _is_of(s, mine)]
     if len(named) > 1:
         return _refused(f"{len(named)} servers have the name {identity!r}; give an id")
     server = nova.show(named[0].id) if named else None
-    return server if server is not None else _absent(identity)
+    return server if server is not None and _is_of(server, mine) else _absent(identity)
+
+
+def _is_of(server: Listed, project: str | None) -> bool:
+    """Whether a server is one of that project's; None stands for all of them."""
+    return project is None or server.tenant_id == project
 
 
 def _as_found(

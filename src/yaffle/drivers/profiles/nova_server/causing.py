@@ -25,8 +25,13 @@ def cause(nova: Nova, memory: Memory, target: Target) -> Cause:
     server = nova.show(ident) if ident else None
     acts = nova.acts(ident) if ident else None
     if acts is None:
-        return Cause(actor=Actor.UNKNOWN, detail=f"Nova tells nothing of what was done to {ident}")
+        return causing.untold(server, f"Nova tells nothing of what was done to {ident}")
     return traced(server, acts, us=nova.client.user_id, sent=memory.sent)
+
+
+def unasked(why: str) -> Cause:
+    """Return the cause of what Nova did not say."""
+    return Cause(actor=Actor.UNASKED, detail=f"who asked for that could not be found out: {why}")
 
 
 def traced(

@@ -21,12 +21,14 @@ from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
     SETTLE_S,
     Job,
+    barred,
     done,
     failed,
     running,
 )
 from yaffle.drivers.profiles.nova_server.judging import build_failed
 from yaffle.drivers.profiles.nova_server.nova import PERSONALITY
+from yaffle.drivers.profiles.nova_server.powerless import ended_by_host, is_off, silent
 from yaffle.drivers.profiles.nova_server.reading import PROJECT
 from yaffle.drivers.profiles.nova_server.spec import encoded_user_data
 from yaffle.errors import BadRequest, NotFound
@@ -50,9 +52,8 @@ def submit(job: Job) -> Progress:
     ours = [server for server in copies if job.marked(server)]
     if ours:
         return _stands(job, _one_of(job, ours))
-    if copies:
-        named = ", ".join(f"{server.id} ({words_of(server)})" for server in copies)
-        return failed(f"CREATE: an older copy of this node may still run: {named}")
+    if (refused := _in_the_way(job, copies)) is not None:
+        return refused
     version, body = request(job)
     try:
         with job.sending():
@@ -63,6 +64,24 @@ def submit(job: Job) -> Progress:
         raise BadRequest(f"{error}; asked for {_asked(job)}{connected.held(job)}") from error
     job.accepted(ident, "")
     return running(f"Nova has accepted server {ident}", physical_id=ident)
+
+
+def _in_the_way(job: Job, copies: list[Listed]) -> Progress | None:
+    """Say why no other copy may be made yet; None where none runs, or the operator wants no proof."""
+    left = [s for s in copies if s.id not in job.op.waived and not is_off(job, s.host)]
+    if left:
+        named = ", ".join(f"{server.id} ({words_of(server)})" for server in left)
+        return failed(f"CREATE: an older copy of this node may still run: {named}")
+    old = job.target.physical_id
+    for server in copies:
+        if server.id == old and (locked := barred(job, server)):
+            # Since it was given up: a second copy beside it is not what its keeper wants.
+            return locked
+    if waived := [server.id for server in copies if server.id in job.op.waived]:
+        log.warning("made beside an older copy", node=job.target.node_id, servers=waived)
+    if job.op.off is None or old in job.op.waived or (not copies and ended_by_host(job, old)):
+        return None
+    return silent(job)
 
 
 def _asked(job: Job) -> str:

@@ -15,12 +15,14 @@ from yaffle.drivers.profiles.nova_server.freeing import DELETING, MOVING, at_wor
 from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
     Job,
+    barred,
     done,
     failed,
     running,
     stranger,
 )
 from yaffle.drivers.profiles.nova_server.judging import wrong_with
+from yaffle.drivers.profiles.nova_server.powerless import held_dead, is_off
 from yaffle.drivers.profiles.nova_server.verbs import KILL
 from yaffle.errors import NotFound
 from yaffle.model.operations import Progress, ProgressState
@@ -81,8 +83,9 @@ def _one(job: Job, ident: str, *, act: bool) -> Progress:
     if not act:
         kept = stuck is not None or server.status == "SOFT_DELETED"
         return ABSENT if kept else _standing(job, server)
-    if why := host_lost(job, server):
-        return failed(f"{job.op.kind}: {why}")
+    # First whether it is locked: nobody's consent to what cannot be proved is about that.
+    if refused := barred(job, server) or _on_lost_host(job, server):
+        return refused
     try:
         return _begun(job, server, stuck)
     except NotFound:
@@ -113,6 +116,18 @@ def _standing(job: Job, server: Server) -> Progress:
     if job.clock.monotonic_s() - sent.at_s < _RECENT_S:
         return running(f"not begun yet: {words_of(server)}")
     return ABSENT
+
+
+def _on_lost_host(job: Job, server: Server) -> Progress | None:
+    """Say why a server on a host that is away is not deleted now; None where it may be.
+
+    One that is proved off is forced down first: then Nova does not wait for that host, and what it
+    forgets runs nowhere.
+    """
+    if is_off(job, server.host):
+        return held_dead(job)
+    why = host_lost(job, server)
+    return failed(f"{job.op.kind}: {why}") if why else None
 
 
 def host_lost(job: Job, server: Server) -> str:

@@ -30,8 +30,6 @@ class Server(Listed, frozen=True, kw_only=True):
     """Empty text: it boots from a volume."""
     flavor: dict[str, object] = msgspec.field(default_factory=dict)
     key_name: str | None = None
-    locked: bool = False
-    locked_reason: str | None = None
     security_groups: list[dict[str, str]] = msgspec.field(default_factory=list)
     root_device: str | None = msgspec.field(name="OS-EXT-SRV-ATTR:root_device_name", default=None)
     """Only administrators are told."""

@@ -21,6 +21,7 @@ from yaffle.drivers.profiles.nova_server.job import (
     SETTLE_S,
     Job,
     Todo,
+    barred,
     done,
     failed,
     running,
@@ -79,6 +80,8 @@ def _begin(job: Job, server: Server) -> Progress:
 
 def _prepared(job: Job, server: Server) -> Progress | None:
     """Make sure that the host is dead to Nova, and stays so; return why not, if not."""
+    if locked := barred(job, server):
+        return locked
     services = job.nova.services()
     if services is None or not server.host:
         return failed("EVACUATE: only an administrator may see hosts and move servers off them")

@@ -76,6 +76,7 @@ def host_of(server: Listed | None, services: Mapping[str, Service] | None) -> Ho
         detail=", ".join(words),
         forced_down=service.forced_down,
         enabled=service.status == "enabled",
+        reported=service.updated_at or "",
     )
 
 

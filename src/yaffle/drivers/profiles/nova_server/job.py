@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 from yaffle.clouds.openstack import CloudUnavailable
 from yaffle.clouds.openstack.memory import Memory, Sent
 from yaffle.clouds.openstack.owner import NODE, trace_of
+from yaffle.clouds.openstack.servers.mapping import lock_of
 from yaffle.drivers.profiles.nova_server.marks import Mark, mark_of
 from yaffle.errors import Conflict, NotFound, YaffleError
 from yaffle.model.ids import OperationId
-from yaffle.model.operations import Operation, Progress, ProgressState
+from yaffle.model.operations import Hindrance, Operation, Progress, ProgressState
 
 if TYPE_CHECKING:
     from yaffle.clouds.openstack.servers.census import Census
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 SETTLE_S: Final = 20.0
 """How long a request that got no answer may still be on its way to Nova, or in its queue."""
 UNTOLD: Final = "Nova does not tell what is done to a server (os-instance-actions)"
+_OF_LOCKS: Final = frozenset({"LOCK", "UNLOCK"})
 ABSENT: Final = Progress(
     state=ProgressState.ABSENT, detail="the server bears no trace of that operation"
 )
@@ -177,9 +179,32 @@ def running(detail: str, *, physical_id: str | None = None) -> Progress:
     return Progress(state=ProgressState.RUNNING, detail=detail, physical_id=physical_id)
 
 
+def unasked(detail: str) -> Progress:
+    """Ask again later: Nova gave no usable answer, which says nothing of the operation.
+
+    What was said before tells more.
+    """
+    return Progress(
+        state=ProgressState.RUNNING, detail=detail, hindrance=Hindrance.UNASKED, untold=True
+    )
+
+
 def failed(detail: str, *, physical_id: str | None = None) -> Progress:
     """It has ended otherwise than it should."""
     return Progress(state=ProgressState.FAILED, detail=detail, physical_id=physical_id)
+
+
+def barred(job: Job, server: Listed) -> Progress | None:
+    """Return the end of an act on a server that is locked; None where it is not.
+
+    Nova itself would refuse it to a user, and not to an administrator, as which Yaffle may act.
+    """
+    why = lock_of(server)
+    if not why or job.op.kind in _OF_LOCKS:
+        return None
+    return Progress(
+        state=ProgressState.FAILED, detail=f"{job.op.kind}: {why}", hindrance=Hindrance.BARRED
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +257,9 @@ def of_error(error: YaffleError) -> Progress:
     """
     match error:
         case CloudUnavailable():
-            how = "it may have arrived" if error.sent else "it was not sent"
-            return running(f"no usable answer, {how}: {error}")
+            # Of this request alone: what was asked for before it may have arrived all the same.
+            how = "it may have arrived" if error.sent else "this request was not sent"
+            return unasked(f"no usable answer, {how}: {error}")
         case Conflict() if "task_state" in str(error):
             return running(f"later, for something else is being done to it: {error}")
         case NotFound():

@@ -37,7 +37,7 @@ from yaffle.drivers.profiles.nova_server import (
     verbs,
 )
 from yaffle.drivers.profiles.nova_server import spec as specs
-from yaffle.drivers.profiles.nova_server.job import Job, failed, of_error, running
+from yaffle.drivers.profiles.nova_server.job import Job, failed, of_error, running, unasked
 from yaffle.drivers.profiles.nova_server.nova import Nova
 from yaffle.drivers.profiles.nova_server.schema import SCHEMA
 from yaffle.drivers.profiles.nova_server.settings import NovaSettings
@@ -45,7 +45,7 @@ from yaffle.drivers.profiles.nova_server.verbs import CURES
 from yaffle.errors import YaffleError
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import (
-    Actor,
+    ActsIn,
     Cause,
     HostReading,
     Inspection,
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         Hosted,
         Listing,
         Profile,
+        Sharing,
         Tracing,
         Vacating,
     )
@@ -188,7 +189,7 @@ class NovaServer:
                 lambda n: causing.cause(n, self._memory, target), deadline_s, target.project
             )
         except (TimeoutError, YaffleError) as error:
-            return Cause(actor=Actor.UNKNOWN, detail=_why(error, deadline_s))
+            return causing.unasked(_why(error, deadline_s))
 
     async def submit(
         self, op: Operation, *, operation_id: OperationId, deadline_s: float
@@ -248,7 +249,12 @@ class NovaServer:
         """Say what a server is that a node may be made of."""
         return await self._inspection(
             lambda nova: adopting.inspect(
-                nova, identity, overrides=overrides, snapshot=snapshot, where=self._where()
+                nova,
+                identity,
+                overrides=overrides,
+                snapshot=snapshot,
+                where=self._where(),
+                project=self._home(nova),
             ),
             deadline_s,
             project,
@@ -257,10 +263,16 @@ class NovaServer:
     async def adopt(self, target: Target, *, deadline_s: float) -> Inspection:
         """Mark a server as the copy of a node."""
         return await self._inspection(
-            lambda nova: adopting.adopt(nova, target, where=self._where()),
+            lambda nova: adopting.adopt(
+                nova, target, where=self._where(), project=self._home(nova)
+            ),
             deadline_s,
             target.project,
         )
+
+    async def acts_in(self, *, deadline_s: float) -> ActsIn:
+        """Say in which project it acts."""
+        return await self._projects.acts_in(deadline_s)
 
     async def _inspection(
         self, work: Callable[[Nova], Inspection], deadline_s: float, project: str
@@ -282,7 +294,7 @@ class NovaServer:
             self._memory.trying(operation_id, self._clock.monotonic_s())
             with self._memory.alone(operation_id) as mine:
                 if not mine:
-                    return running("an earlier request for it is still on its way")
+                    return unasked("an earlier request for it is still on its way")
                 job = self._job(op, operation_id, nova, census)
                 try:
                     return self._elsewhere(job) or steps[which](job)
@@ -296,7 +308,7 @@ class NovaServer:
             begun = which or self._memory.may_have_arrived(operation_id)
             return running(str(error)) if begun else failed(f"{op.kind} was not begun: {error}")
         except (TimeoutError, YaffleError) as error:
-            return running(_why(error, deadline_s))
+            return unasked(_why(error, deadline_s))
 
     def _job(self, op: Operation, operation_id: OperationId, nova: Nova, census: Census) -> Job:
         return Job(
@@ -316,6 +328,13 @@ class NovaServer:
             return None
         why = reading.foreign(job.target.attributes, job.nova.client.project_id)
         return failed(f"{job.op.kind}: {why}") if why else None
+
+    def _home(self, nova: Nova) -> str | None:
+        """Return whose servers there are for us; None where all projects' are.
+
+        An administrator's credential shows everybody's, which makes them nobody else's to take.
+        """
+        return None if self._settings.all_projects else nova.client.project_id
 
     def _where(self) -> Mapping[str, object]:
         """Return what says in which cloud a server is."""
@@ -345,6 +364,7 @@ if TYPE_CHECKING:
     _conforms: type[Profile] = NovaServer
     _describes: type[Describing] = NovaServer
     _adopts: type[Adopting] = NovaServer
+    _shares: type[Sharing] = NovaServer
     _hosted: type[Hosted] = NovaServer
     _traces: type[Tracing] = NovaServer
     _foresees: type[Foreseeing] = NovaServer

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from yaffle.clouds.openstack.servers.documents import Listed
-from yaffle.clouds.openstack.servers.mapping import GONE, row_of, words_of
+from yaffle.clouds.openstack.servers.mapping import GONE, lock_of, row_of, words_of
 from yaffle.drivers.profiles.nova_server.freeing import at_work
 from yaffle.drivers.profiles.nova_server.job import stranger
 from yaffle.errors import YaffleError
@@ -67,6 +67,7 @@ def unclear(target: Target, why: str) -> Reading:
         backend_status="unclear",
         detail=why,
         physical_id=target.physical_id,
+        asked=False,
     )
 
 
@@ -218,5 +219,6 @@ def reading_of(
         event="" if why else row.event,
         stuck=stuck is not None,
         attributes=attributes,
+        kept="" if why else lock_of(server),
         age_us=age_us,
     )

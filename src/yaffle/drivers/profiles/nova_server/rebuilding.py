@@ -14,6 +14,7 @@ from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
     Job,
     Todo,
+    barred,
     failed,
     running,
     taken_up,
@@ -69,6 +70,8 @@ def look(job: Job, server: Server, mark: Mark | None, image: object) -> Progress
 
 def _begin(job: Job, server: Server, image: object) -> Progress:
     """Ask for the rebuild; its metadata is the mark, so that both happen or neither does."""
+    if locked := barred(job, server):
+        return locked
     ident = job.image(image) if image else server.image_id
     if not ident:
         return failed(f"{job.op.kind}: the server boots from a volume, and no image is given")
@@ -115,6 +118,8 @@ def switched_on(job: Job, server: Server, found: Progress) -> Progress | Todo:
 
 
 def _start(job: Job, server: Server) -> Progress:
+    if locked := barred(job, server):
+        return locked
     try:
         job.nova.do(server.id, {"os-start": None}, trace=job.trace)
     except Conflict as error:

@@ -16,7 +16,7 @@ from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server import connecting, rebuilding, resizing
 from yaffle.drivers.profiles.nova_server.acting import newest, own
 from yaffle.drivers.profiles.nova_server.creating import facts_of
-from yaffle.drivers.profiles.nova_server.job import Job, Todo, done, failed, taken_up, told
+from yaffle.drivers.profiles.nova_server.job import Job, Todo, barred, done, failed, taken_up, told
 from yaffle.drivers.profiles.nova_server.verbs import REBUILD, UPDATE
 from yaffle.errors import Conflict
 from yaffle.model.operations import Progress, ProgressState
@@ -40,7 +40,11 @@ class Step:
 
 def submit(job: Job) -> Progress:
     """Begin the next step, unless one is under way."""
-    return taken_up(_walk(job))
+    found = _walk(job)
+    server = own(job) if isinstance(found, Todo) else None
+    if server is not None and not isinstance(server, Progress) and (locked := barred(job, server)):
+        return locked
+    return taken_up(found)
 
 
 def poll(job: Job) -> Progress:

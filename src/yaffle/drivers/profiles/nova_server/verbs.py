@@ -128,7 +128,7 @@ _PASSWORD: Final = ParamSpec(type=str, description="The administrator's new pass
 OPERATIONS: Final[Mapping[str, OperationSpec]] = MappingProxyType(
     {
         CREATE: _spec(
-            "Boot a new server; refused while an older copy may run.",
+            "Boot a new server; refused while an older copy may run that is not waived.",
             in_place=False,
             image=ParamSpec(type=str, description="Id or name; the profile's unless given."),
         ),

@@ -68,9 +68,11 @@ class CommandWorkflow:
         command = self._settings.commands[name]
         bound_s = min(timeout_s, command.timeout_s)
         try:
+            secrets = _secrets(command)
             request = {
                 "argv": list(command.argv),
-                "env": _environment(command),
+                "env": {"PATH": PATH, "LANG": "C.UTF-8", **command.env, **secrets},
+                "hidden": list(secrets.values()),
                 "input": _input(name, params, target, operation_id, bound_s),
                 "timeout_s": bound_s,
                 "max_output": command.max_output,
@@ -123,12 +125,11 @@ def _unfit(params: Mapping[str, object]) -> str:
     return f"params are {size} bytes, more than {INPUT_MAX}" if size > INPUT_MAX else ""
 
 
-def _environment(command: Command) -> dict[str, str]:
-    secrets = {
+def _secrets(command: Command) -> dict[str, str]:
+    return {
         name: read_secret(path, f"env_files.{name}").decode("utf-8", "surrogateescape")
         for name, path in command.env_files.items()
     }
-    return {"PATH": PATH, "LANG": "C.UTF-8", **command.env, **secrets}
 
 
 def _input(

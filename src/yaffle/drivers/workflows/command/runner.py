@@ -16,12 +16,14 @@ import selectors
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
 # Isolated as it is run, it finds our own package only so; the standard library comes first.
 sys.path.append(str(Path(__file__).resolve().parents[4]))
 
+from yaffle.clouds.masking import masked
 from yaffle.clouds.offspring import (
     adopt_orphans,
     die_with_parent,
@@ -40,10 +42,11 @@ DRAIN_S: Final = 1.0
 
 
 class Tail:
-    """Keeps the last `limit` bytes of a stream of any length."""
+    """Keeps the last `limit` bytes of a stream of any length; `hidden` are masked in its text."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, hidden: Sequence[str]) -> None:
         self._limit = limit
+        self._hidden = hidden
         self._kept = bytearray()
         self.cut = False
 
@@ -54,7 +57,9 @@ class Tail:
             del self._kept[: -self._limit]
 
     def text(self) -> str:
-        return self._kept.decode("utf-8", "replace")
+        # As the secrets were read: what is no UTF-8 is compared byte for byte.
+        said = masked(self._kept.decode("utf-8", "surrogateescape"), self._hidden, cut=self.cut)
+        return said.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def main() -> int:
@@ -75,7 +80,8 @@ def main() -> int:
 
 def _run(job: Path, request: dict[str, Any]) -> dict[str, Any]:
     limit = int(request["max_output"])
-    out, err = Tail(limit), Tail(limit)
+    hidden = tuple(map(str, request["hidden"]))
+    out, err = Tail(limit, hidden), Tail(limit, hidden)
     try:
         program = _start(job, request)
     except (OSError, ValueError, subprocess.SubprocessError) as error:

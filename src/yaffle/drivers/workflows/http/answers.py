@@ -1,25 +1,32 @@
 """What a service's answers mean, as two pure functions: to the POST, and to the question after it.
 
 To the POST: 200, 201, 204 done (unless the body's `status` says running or failed); 202 at work;
-408, 425, 429 later, nothing has begun; 409 to a repeat "still at work"; 5xx and silence unknown;
-3xx and other 4xx refused, nothing has begun. To the question: `{"status": running | done | failed,
-"detail": "…"}`; 404 and 410 mean that the service does not know the operation; anything else says
-nothing about the workflow, and only the workflow's own deadline ends the waiting.
+408, 425, 429 later, nothing has begun; 409 to a repeat "still at work"; 502, 503, 504 (a gateway's,
+who does not know) and silence unknown; 3xx, other 4xx, other 5xx and a refused connection end it. To
+a *repeat* neither a 5xx nor a refused connection is an end: what came before may be at work. To the
+question: `{"status": running | done | failed, "detail": "…"}` (or `reason`); 404 and 410 mean that
+the service does not know the operation; anything else says nothing about the workflow, and only the
+workflow's own deadline ends the waiting.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 import httpx
 
 from yaffle.clouds.http import Answer, NoAnswer, one_line, same_origin
+from yaffle.clouds.masking import masked
 from yaffle.drivers.workflows.http.records import Stage
 
 _LATER: Final = frozenset({408, 425, 429})
 _GONE: Final = frozenset({404, 410})
+_WORDS: Final = ("detail", "reason")
+"""Where a document says why, the first that does."""
+_GATEWAY: Final = frozenset({502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +38,16 @@ class Reply:
     location: str = ""
 
 
-def after_post(answer: Answer | NoAnswer, url: str, *, repeat: bool) -> Reply:
-    """Say what an answer to the POST means; `repeat`: an earlier POST may have arrived."""
+def after_post(
+    answer: Answer | NoAnswer, url: str, *, repeat: bool, hidden: Iterable[str] = ()
+) -> Reply:
+    """Say what an answer to the POST means; `repeat`: an earlier POST may have arrived.
+
+    `hidden`: what the service was given as a secret, and may say again.
+    """
     if isinstance(answer, NoAnswer):
-        stage = Stage.SENDING if answer.sent or repeat else Stage.UNSENT
-        return Reply(stage=stage, detail=answer.detail)
-    status, detail = answer.status, _detail(answer)
+        return _unanswered(answer, repeat=repeat)
+    status, detail = answer.status, _detail(answer, hidden)
     if 200 <= status < 300:
         word = Stage.ACCEPTED if status == 202 else _stage(answer) or Stage.DONE
         return Reply(stage=word, detail=detail, location=_location(answer, url))
@@ -44,22 +55,34 @@ def after_post(answer: Answer | NoAnswer, url: str, *, repeat: bool) -> Reply:
         return Reply(stage=Stage.SENDING if repeat else Stage.UNSENT, detail=detail)
     if status == 409 and repeat:
         return Reply(stage=Stage.SENDING, detail=detail)
-    if status >= 500:
+    if status >= 500 and (repeat or status in _GATEWAY) and _stage(answer) is not Stage.FAILED:
         return Reply(stage=Stage.SENDING, detail=detail)
     if 300 <= status < 400:
         detail = f"{detail}: redirects are not followed"
     return Reply(stage=Stage.FAILED, detail=detail)
 
 
-def after_question(answer: Answer | NoAnswer, before: Stage) -> Reply:
+def _unanswered(answer: NoAnswer, *, repeat: bool) -> Reply:
+    """Only a refused connection is proof, and only where nothing was sent before."""
+    if answer.sent or repeat:
+        return Reply(stage=Stage.SENDING, detail=answer.detail)
+    if answer.refused:
+        return Reply(stage=Stage.FAILED, detail=f"nothing was begun: {answer.detail}")
+    return Reply(stage=Stage.UNSENT, detail=f"not sent yet: {answer.detail}")
+
+
+def after_question(
+    answer: Answer | NoAnswer, before: Stage, *, hidden: Iterable[str] = ()
+) -> Reply:
     """Say what an answer to "how far is it?" means; `before` stands where it means nothing."""
     if isinstance(answer, NoAnswer):
         return Reply(stage=before, detail=answer.detail)
+    detail = _detail(answer, hidden)
     if answer.status in _GONE:
-        return Reply(stage=None, detail=_detail(answer))
+        return Reply(stage=None, detail=detail)
     if 200 <= answer.status < 300:
-        return Reply(stage=_stage(answer) or before, detail=_detail(answer))
-    return Reply(stage=before, detail=_detail(answer))
+        return Reply(stage=_stage(answer) or before, detail=detail)
+    return Reply(stage=before, detail=detail)
 
 
 def _stage(answer: Answer) -> Stage | None:
@@ -67,13 +90,14 @@ def _stage(answer: Answer) -> Stage | None:
     return words.get(str(_document(answer).get("status", "")))
 
 
-def _detail(answer: Answer) -> str:
-    said = _document(answer).get("detail", "")
-    return (
-        f"{answer.status}: {one_line(said)}"
-        if isinstance(said, str) and said
-        else str(answer.status)
-    )
+def _detail(answer: Answer, hidden: Iterable[str]) -> str:
+    """Return the status and what the service said of it: a document's words, or its plain text."""
+    document = _document(answer)
+    said = next((w for w in map(document.get, _WORDS) if isinstance(w, str) and w.strip()), "")
+    if not said and answer.headers.get("content-type", "").startswith("text/plain"):
+        said = answer.body.decode("utf-8", "replace")
+    told = one_line(masked(said, hidden))
+    return f"{answer.status}: {told}" if told else str(answer.status)
 
 
 def _document(answer: Answer) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 POST to the endpoint's url, signed (`yaffle.clouds.signing`), `Idempotency-Key` = operation id,
 body `{"operation_id", "workflow", "timeout_s", "node": {…}, "params"}`. answers.py has the meaning
-of the answers. The rule for an outcome that is not known (silence, a reset, 5xx):
+of the answers. The rule for an outcome that is not known (silence, a reset, a gateway's 5xx):
 
 - It is RUNNING with a detail, never FAILED: a failed step makes the ladder climb to a harsher one,
   and the service may be at work.
@@ -174,7 +174,9 @@ class HttpWorkflow:
             body=body,
             deadline_s=min(deadline_s, endpoint.timeout_s),
         )
-        return await self._note(record, after_post(answer, endpoint.url, repeat=repeat))
+        hidden = _hidden(endpoint)
+        reply = after_post(answer, endpoint.url, repeat=repeat, hidden=hidden)
+        return await self._note(record, reply)
 
     async def _ask(
         self, name: str, operation_id: str, url: str, before: Stage, deadline_s: float
@@ -186,7 +188,7 @@ class HttpWorkflow:
             headers=self._headers(endpoint, operation_id, b""),
             deadline_s=min(deadline_s, endpoint.timeout_s),
         )
-        return after_question(answer, before)
+        return after_question(answer, before, hidden=_hidden(endpoint))
 
     async def _ask_as_stranger(
         self, name: str, operation_id: OperationId, deadline_s: float
@@ -243,6 +245,12 @@ class HttpWorkflow:
             known = ", ".join(sorted(self._settings.endpoints)) or "none"
             return f"no endpoint is called {name!r} in drivers.HTTP.endpoints; known: {known}"
         return ""
+
+
+def _hidden(endpoint: Endpoint) -> tuple[str, ...]:
+    """Return what the service was given and must not be told again, whatever it says."""
+    tokens = (word for value in endpoint.headers.values() for word in value.split()[1:])
+    return (endpoint.secret.decode("utf-8", "replace"), *endpoint.headers.values(), *tokens)
 
 
 def _poll_url(endpoint: Endpoint, operation_id: str) -> str:

@@ -33,10 +33,11 @@ from yaffle.errors import (
     NotFound,
 )
 from yaffle.model.ids import OperationId
-from yaffle.model.operations import Progress, ProgressState, Promise, Target
+from yaffle.model.operations import ActsIn, Progress, ProgressState, Promise, Target
 from yaffle.ports.context import DriverContext
 
 if TYPE_CHECKING:
+    from yaffle.ports.profile import Sharing
     from yaffle.ports.workflow import Workflow
 
 SERVICE: Final = "workflow"
@@ -67,6 +68,12 @@ class MistralWorkflow:
     def in_place(self, name: str) -> bool:
         """Whether the operator vouches that `name` cannot create a second copy."""
         return name in self._in_place
+
+    async def acts_in(self, *, deadline_s: float) -> ActsIn:
+        """Say in which project workflows run; in nobody's where none is named."""
+        if self._projects is None:
+            return ActsIn(per_project=True)
+        return await self._projects.acts_in(deadline_s)
 
     def validate(self, name: str, params: Mapping[str, object]) -> None:
         """Raise InvalidSpec naming every fault; whether the workflow exists is Mistral's to say."""
@@ -175,3 +182,4 @@ def _unfit(params: Mapping[str, object]) -> str:
 
 if TYPE_CHECKING:
     _conforms: type[Workflow] = MistralWorkflow
+    _shares: type[Sharing] = MistralWorkflow

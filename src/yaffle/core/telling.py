@@ -1,0 +1,32 @@
+"""Which of several answers to the same question is kept as the reason: the one that tells most."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from yaffle.model.operations import Progress
+
+CUT_SHORT: Final = 0.8
+"""A try of a fence that has less than this share of the longest one's time is cut short."""
+_SINCE: Final = "; since then: "
+
+
+def more_telling(before: Progress, now: Progress) -> Progress:
+    """Return the newer answer; one that tells nothing does not push out what was told before.
+
+    Only its words are kept: that nobody could be asked last stands beside them.
+    """
+    if not now.untold or before.untold:
+        return now
+    told = before.detail.partition(_SINCE)[0]
+    return replace(now, detail=f"{told}{_SINCE}{now.detail}", untold=False)
+
+
+def tells(now: tuple[bool, float], before: tuple[bool, float]) -> bool:
+    """Whether a try that was answered or not, in so many seconds, tells as much as the one before.
+
+    One that the end of the step cuts short says no more than that; the ones before it say why.
+    """
+    return now[0] > before[0] or (now[0] == before[0] and now[1] >= CUT_SHORT * before[1])

@@ -1,0 +1,73 @@
+"""What lets a rung delete and create although its backend proves nothing: a power switch, or a waiver.
+
+Both are read from what is written down, so that a successor goes by the same: the proof from the
+journal of this very rung, the waivers of a node from where proofs are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from yaffle.core.ladder import Result, Stage
+from yaffle.engine.step import Step, patiently
+from yaffle.model.operations import PoweredOff, Promise
+from yaffle.store import journal
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from yaffle.model.operations import FenceResult
+    from yaffle.ports import Fencer
+
+POWER: Final = "power"
+"""In the journal of a proved fence: a host was read back as off."""
+HOST: Final = "host"
+REPORTED: Final = "reported"
+
+
+def noted(fencer: Fencer, done: FenceResult) -> Mapping[str, object]:
+    """Return what the journal keeps of a proved fence: which host is off, if one is."""
+    if Promise.CONFIRMS_POWER not in fencer.promises:
+        return {}
+    # A host that was off has none of its guests left, should it ever be on again.
+    off = done.off
+    if not isinstance(off, PoweredOff):
+        return {POWER: True}
+    return {POWER: True, HOST: str(off.host), REPORTED: str(off.reported)}
+
+
+def was_off(conn: Connection, step: Step) -> bool:
+    """Whether a power switch has proved in this very rung that the host was off."""
+    return any(True for _ in _power_proofs(conn, step))
+
+
+async def off_of(step: Step) -> PoweredOff | None:
+    """Return the host that this very rung has proved off; None where none was, or none was named."""
+    return await patiently(step, lambda conn: _off_of(conn, step))
+
+
+def _off_of(conn: Connection, step: Step) -> PoweredOff | None:
+    for data in _power_proofs(conn, step):
+        if isinstance(host := data.get(HOST), str) and host:
+            return PoweredOff(host=host, reported=str(data.get(REPORTED) or ""))
+    return None
+
+
+def _power_proofs(conn: Connection, step: Step) -> list[Mapping[str, object]]:
+    return [
+        past.data
+        for past in journal.of_action(conn, step.action.id)
+        if past.rung == step.place.rung
+        and past.stage == Stage.FENCE
+        and past.result == Result.PROVED
+        and past.data.get(POWER) is True
+    ]
+
+
+async def waived_of(step: Step) -> frozenset[str]:
+    """Return the copies of the node that an operator wants no proof of.
+
+    None unless this very action has recorded a consent: that of an earlier one was to one copy more.
+    """
+    return await patiently(step, lambda conn: journal.waived(conn, step.action.id, step.node.id))

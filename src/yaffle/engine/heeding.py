@@ -1,0 +1,109 @@
+"""Asked before every rung, whatever mode found the node sick: does anybody want it left alone?
+
+A policy that watches a URL alone sees that nothing answers, and not that a user has switched the
+server off. So whose backend keeps a record of requests is read once more, and its record is asked,
+in the look before a rung. `core/heeding.py` says what may be done after which answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from yaffle.core.heeding import (
+    BY_HINDRANCE,
+    MAY_ACT,
+    OBJECTION,
+    Objection,
+    harm_of,
+    may_be_wished,
+    of_cause,
+    of_reading,
+)
+from yaffle.core.ladder import Result
+from yaffle.engine.calls import Failure, ask_driver
+from yaffle.engine.step import Outcome
+from yaffle.model.operations import Cause, Hindrance, Reading
+from yaffle.ports import Tracing
+
+if TYPE_CHECKING:
+    from yaffle.engine.look import Sight
+    from yaffle.engine.step import Step
+    from yaffle.ports import Profile
+
+log = structlog.get_logger()
+
+OF_HOST: Final = "HV-"
+"""Codes of what is said of the machine under a node: that it is lost is nobody's wish."""
+
+
+async def left_alone(step: Step, sight: Sight, detail: str, *, insisted: bool) -> Outcome | None:
+    """Return the look's end where the node is to be left alone by this rung; None: it may act.
+
+    `insisted`: a person asked for the recovery, or marked the node, and knows how it is; what is
+    locked is left alone all the same.
+    """
+    found, why = await _objection(step, sight, insisted=insisted)
+    if MAY_ACT[found, harm_of(step.rung)]:
+        return None
+    if found is Objection.UNTOLD:
+        why = f"{step.rung.name} is withheld, for somebody may have asked for that state: {why}"
+    log.info("left alone", node=step.node.name, rung=step.rung.name, reason=why)
+    data = {OBJECTION: found.value}
+    return Outcome(result=Result.UNCLEAR, detail=f"left alone: {why}; {detail}", data=data)
+
+
+def hindered(step: Step, why: str, hindrance: Hindrance) -> Outcome | None:
+    """Return the end of a recovery's step that says nothing of whether it helps; None: it does."""
+    if hindrance is Hindrance.NONE or step.action.action != "NODE_RECOVER":
+        return None
+    data = {OBJECTION: BY_HINDRANCE[hindrance].value}
+    return Outcome(result=Result.UNCLEAR, detail=why, data=data)
+
+
+async def _objection(step: Step, sight: Sight, *, insisted: bool) -> tuple[Objection, str]:
+    profile = step.kit.drivers.profiles.get(step.target.profile_type)
+    other: object = profile
+    if profile is None or not isinstance(other, Tracing) or not step.target.physical_id:
+        return Objection.NONE, ""
+    reading = await _read(step, profile)
+    if isinstance(reading, Failure):
+        return (Objection.NONE, "") if insisted else (Objection.UNASKED, reading.why)
+    found, why = of_reading(reading)
+    if insisted:
+        return (found, why) if found is Objection.LOCKED else (Objection.NONE, "")
+    lost = any(seen.code.startswith(OF_HOST) for seen in sight.failing)
+    if found is Objection.NONE and may_be_wished(reading) and not lost:
+        found, why = await _wished(step, other)
+    return found, why
+
+
+async def _read(step: Step, profile: Profile) -> Reading | Failure:
+    call_s = step.call_s()
+    answer = await ask_driver(
+        lambda: profile.read([step.target], deadline_s=call_s),
+        Sequence,  # type: ignore[type-abstract]
+        within_s=call_s + step.session.grace_s(),
+        what=f"{step.target.profile_type} reading {step.node.name}",
+    )
+    if isinstance(answer, Failure):
+        return answer
+    (reading,) = answer if len(answer) == 1 else (None,)
+    if not isinstance(reading, Reading):
+        return Failure(why=f"{step.target.profile_type} answered with no reading")
+    return reading
+
+
+async def _wished(step: Step, profile: Tracing) -> tuple[Objection, str]:
+    call_s = step.call_s()
+    cause = await ask_driver(
+        lambda: profile.cause(step.target, deadline_s=call_s),
+        Cause,
+        within_s=call_s + step.session.grace_s(),
+        what=f"{step.target.profile_type} tracing {step.node.name}",
+    )
+    if isinstance(cause, Failure):
+        return Objection.UNASKED, cause.why
+    return of_cause(cause, acted=step.place.acted), cause.detail

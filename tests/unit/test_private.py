@@ -1,0 +1,129 @@
+"""What another may write is refused, and the message says what to type."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from yaffle.api.identity.private_file import Watched
+from yaffle.clouds.sealing import KeyFile
+from yaffle.clouds.settings import read_secret
+from yaffle.config.private import writer_fault
+from yaffle.engine.clock import SystemClock
+from yaffle.errors import ConfigError
+from yaffle.store.database import open_store
+from yaffle.wiring import made_dir
+
+NOBODY = 65_534
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+
+
+def database(folder: Path) -> None:
+    """Open a database in the folder, as an engine does."""
+    open_store(f"sqlite:///{folder / 'yaffle.db'}", clock=SystemClock())
+
+
+def users(file: Path) -> object:
+    return Watched(file, str, setting="server.users_file", clock=SystemClock())
+
+
+FILES: dict[str, Callable[[Path], object]] = {
+    "users": users,
+    "secret": lambda file: read_secret(file, "notifiers.ops.secret_file"),
+    "keys": lambda file: KeyFile(file).check(),
+}
+
+
+def test_a_new_state_directory_is_ours_alone(tmp_path: Path) -> None:
+    made_dir(tmp_path / "a" / "state")
+    assert stat.S_IMODE((tmp_path / "a" / "state").stat().st_mode) == 0o700
+    made_dir(tmp_path / "a" / "state")
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o702, 0o1777])
+def test_a_state_directory_that_others_may_write_is_refused(tmp_path: Path, mode: int) -> None:
+    tmp_path.chmod(mode)
+    with pytest.raises(ConfigError, match=f"state_dir = .*others may write.*chmod 700 {tmp_path}"):
+        made_dir(tmp_path)
+
+
+@as_root
+def test_a_state_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    os.chown(tmp_path, NOBODY, NOBODY)
+    with pytest.raises(ConfigError, match=rf"belongs to .*, or chown root {tmp_path}"):
+        made_dir(tmp_path)
+
+
+def test_a_group_is_others_only_if_somebody_is_in_it(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root gives files away")
+    tmp_path.chmod(0o770)
+    taken = next(one for one in pwd.getpwall() if one.pw_uid != 0 and one.pw_gid != 0)
+    free = max(one.gr_gid for one in grp.getgrall() if one.gr_gid < NOBODY) + 1
+    os.chown(tmp_path, 0, taken.pw_gid)
+    assert "others may write" in (writer_fault(tmp_path, tmp_path.stat()) or "")
+    os.chown(tmp_path, 0, free)
+    assert writer_fault(tmp_path, tmp_path.stat()) is None
+
+
+def test_a_database_behind_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    target = tmp_path / "elsewhere" / "real.db"
+    (tmp_path / "yaffle.db").symlink_to(target)
+    with pytest.raises(ConfigError, match=f"symbolic link.*sqlite:///{target}"):
+        database(tmp_path)
+    assert not target.exists()
+
+
+def test_a_lock_is_taken_behind_no_link(tmp_path: Path) -> None:
+    (tmp_path / "yaffle.db.lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(Exception, match="symbolic link"):
+        database(tmp_path)
+    assert not (tmp_path / "precious").exists()
+
+
+def test_a_database_that_others_may_write_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "yaffle.db"
+    file.touch()
+    file.chmod(0o602)
+    with pytest.raises(ConfigError, match=f"chmod 600 {file}"):
+        database(tmp_path)
+    file.chmod(0o600)
+    tmp_path.chmod(0o777)
+    with pytest.raises(ConfigError, match=f"chmod 700 {tmp_path}"):
+        database(tmp_path)
+
+
+@as_root
+def test_a_database_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "yaffle.db"
+    file.touch(mode=0o600)
+    os.chown(file, NOBODY, NOBODY)
+    with pytest.raises(ConfigError, match="this is root; run it as"):
+        database(tmp_path)
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_of_secrets_that_others_may_write_is_refused(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "file"
+    file.write_text("x" * 40)
+    file.chmod(0o602)
+    with pytest.raises(ConfigError, match=f"chmod 600 {file}"):
+        FILES[kind](file)
+
+
+@as_root
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_of_secrets_of_somebody_else_is_refused(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "file"
+    file.write_text("x" * 40)
+    file.chmod(0o600)
+    os.chown(file, NOBODY, NOBODY)
+    with pytest.raises(ConfigError, match=f"chown root {file}"):
+        FILES[kind](file)
