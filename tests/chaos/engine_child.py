@@ -190,7 +190,8 @@ def _sleep_when_suspect(store: Any) -> None:
     async def write(work: Callable[[Any], Any], **bounds: Any) -> Any:
         nonlocal awake
         result = await commit(work, **bounds)
-        if awake and await store.read(_any_suspect):
+        # Asked for last: another commit may be past its read when the process wakes, and stop it again.
+        if await store.read(_any_suspect) and awake:
             awake = False
             os.kill(os.getpid(), signal.SIGSTOP)
         return result
