@@ -21,7 +21,7 @@ def document() -> dict[str, Any]:
         commands=nothing,
         queries=nothing,
         why=nothing,
-        metrics=nothing,
+        facts=nothing,
         doctor=nothing,
         vitals=nothing,
         server=ServerSettings(),

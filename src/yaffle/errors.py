@@ -22,7 +22,8 @@
     │   └── ConfigError           exit 2  a setting is wrong; the message names it and its value
     ├── DependencyError           503  something we need is away: database, prober, backend
     │   ├── StoreUnavailable
-    │   └── ProberUnavailable
+    │   ├── ProberUnavailable
+    │   └── EngineUnavailable
     └── StaleEpoch                a late hand: the writer no longer holds the lease it acts under
 
 Messages say what failed, on what, and what to do next.
@@ -155,6 +156,10 @@ class StoreUnavailable(DependencyError):
 
 class ProberUnavailable(DependencyError):
     """The prober process is away; it is being restarted."""
+
+
+class EngineUnavailable(DependencyError):
+    """The engine beside this API process does not answer."""
 
 
 class StaleEpoch(YaffleError):

@@ -10,7 +10,7 @@ import socket
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -117,14 +117,21 @@ async def service(settings: Settings, *, waiting: Waiting | None = None) -> Asyn
 
 
 @asynccontextmanager
-async def front(settings: Settings, *, waiting: Waiting | None = None) -> AsyncIterator[Front]:
-    """Open the database and build what an API without an engine needs; `waiting` as in `service`."""
+async def front(
+    settings: Settings, *, waiting: Waiting | None = None, engine_pid: int | None = None
+) -> AsyncIterator[Front]:
+    """Open the database and build what an API process needs; `waiting` as in `service`.
+
+    `engine_pid`: the process whose engine it belongs to; None where there is none on this machine.
+    """
     made_dir(settings.state_dir)
     clock = SystemClock()
     async with await _opened(settings, clock, waiting, alone=False) as store:
         # Never run: drivers are here for their schemas, and nobody asks them for a URL.
         prober = ProberClient(clock=clock, on_blind=lambda _: None, rules=address_rules(settings))
         kit = build_kit(settings, store, clock, prober)
+        if engine_pid is not None:
+            kit = replace(kit, pid=engine_pid)
         ticker = Ticker(kit, pace_s=IDLE_S)
         kit.metrics.database.set_function(lambda: float(not ticker.fault))
         yield Front(settings=settings, store=store, kit=kit, commands=Commands(kit), ticker=ticker)
@@ -162,8 +169,8 @@ async def run(service: Service) -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(service.prober.run(), name="prober")
         group.create_task(service.engine.run(), name="engine")
-        if not service.kit.alone:
-            group.create_task(service.ticker.run(), name="ticker")
+        # The API writes from a process of its own, whatever the database.
+        group.create_task(service.ticker.run(), name="ticker")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

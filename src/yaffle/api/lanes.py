@@ -1,7 +1,8 @@
 """Whose turn it is: few requests at once, callers in turn, and lanes of their own for emergencies.
 
-The engine shares this event loop. So a few requests begin in each turn of it, and a few are carried out
-at once, whatever comes in; the rest waits, each caller in a queue of its own, or is told to come again.
+A few requests begin in each turn of the event loop, and a few are carried out at once, whatever comes in,
+so that the loop has time for probes, stop and maintenance; the rest waits, each caller in a queue of its
+own, or is told to come again.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,14 +15,11 @@ from yaffle.engine.tenancy import Tenancy
 from yaffle.engine.why import Why
 
 if TYPE_CHECKING:
+    from yaffle.api.doctor.engine_facts import EngineFacts
     from yaffle.api.identity.keystone.trusting import Trusts
     from yaffle.config import ServerSettings, Settings
     from yaffle.engine.commands import Commands
-    from yaffle.engine.engine import Engine
     from yaffle.engine.kit import Kit
-    from yaffle.engine.metrics import Metrics
-    from yaffle.engine.ticker import Ticker
-    from yaffle.prober.client import ProberStats
 
 PREFIX = "/yaffle/v1"
 
@@ -35,7 +31,7 @@ class Parts:
     commands: Commands
     queries: Queries
     why: Why
-    metrics: Metrics
+    facts: EngineFacts
     doctor: Doctor
     vitals: Vitals
     server: ServerSettings
@@ -56,27 +52,23 @@ def parts_of(
     kit: Kit,
     commands: Commands,
     settings: Settings,
-    engine: Engine | None = None,
-    prober: Callable[[], ProberStats] | None = None,
-    ticker: Ticker | None = None,
+    facts: EngineFacts,
     vitals: Vitals | None = None,
 ) -> Parts:
-    """Return the parts of an API; `engine` and `prober` are those of the same process, if any.
+    """Return the parts of an API that belongs to the engine of `facts`, if there is one.
 
     From now on `vitals` say what those parts know; without, they begin here.
     """
     trusts = trusts_of(settings, kit.store, kit.clock)
     owners = Owners(settings.server, kit.clock, trusts)
-    doctor = Doctor(
-        kit=kit, settings=settings, engine=engine, prober=prober, ticker=ticker, owners=owners
-    )
+    doctor = Doctor(kit=kit, settings=settings, facts=facts, owners=owners)
     vitals = vitals or Vitals(description="yaffle", host=kit.host)
     vitals.look = doctor.vital
     return Parts(
         commands=commands,
         queries=Queries(kit),
-        why=Why(kit) if engine is None else Why(kit, engine.memory_of),
-        metrics=kit.metrics,
+        why=Why(kit, facts.last_words),
+        facts=facts,
         doctor=doctor,
         vitals=vitals,
         server=settings.server,

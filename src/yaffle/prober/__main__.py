@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import resource
-import signal
 import socket
 import sys
 from typing import Final
 
+from yaffle.clouds.children import bind_to_parent
 from yaffle.prober.loop import Loop
 from yaffle.prober.service import Service
 
-_PR_SET_PDEATHSIG: Final = 1
 _FILES_MAX: Final = 65_536
 
 
 def main(pipe_fd: int, parent_pid: int) -> None:
     """Serve the engine at the other end of `pipe_fd`."""
-    # Ctrl-C goes to the whole foreground group; the engine decides when we stop.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent_pid:
+    if not bind_to_parent(parent_pid):
         return
     _raise_file_limit()
     # What is loaded by now stays; the collector need not look at it again and again.

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from yaffle.clouds import children
 from yaffle.clouds.cancelling import cancellable
+from yaffle.clouds.children import ChildLost, Pings
 from yaffle.core.addresses import AddressRules
 from yaffle.errors import ProberUnavailable
 from yaffle.ports.clock import SteeredClock
@@ -36,13 +35,9 @@ Sink = Callable[[Sequence[UrlResult]], None]
 PING_S: Final = 1.0
 SILENT_PINGS_MAX: Final = 5
 """Pings in a row without an answer before the child is taken for hung."""
-BACKOFF_S: Final = (0.0, 0.2, 1.0, 5.0)
-"""Before the 1st, 2nd, … restart; the last for all further ones."""
-STEADY_PINGS: Final = 30
-"""Answered pings after which earlier deaths are forgotten."""
 PROBES_MAX: Final = 1_000
 GRACE_S: Final = 2.0
-"""For an answer to come over the pipe after its deadline, and for a killed child to be gone."""
+"""For an answer to come over the pipe after its deadline."""
 
 log = structlog.get_logger(__name__)
 
@@ -73,10 +68,6 @@ class _Watch:
     sink: Sink
 
 
-class _ChildLost(Exception):
-    """Ends the task group of one child."""
-
-
 class ProberClient:
     """Implements `ports.UrlProber`. Everything runs inside `run()`; call the rest on its loop."""
 
@@ -94,7 +85,6 @@ class ProberClient:
         rules = rules if rules is not None else AddressRules()
         self._clock = clock
         self._on_blind = on_blind
-        self._ping_s = ping_s
         self._configure = wire.Configure(
             [str(network) for network in rules.allow],
             [str(network) for network in rules.deny],
@@ -108,8 +98,7 @@ class ProberClient:
         self._probes: dict[int, asyncio.Future[list[wire.Seen]]] = {}
         self._wake = asyncio.Event()
         self._writer: asyncio.StreamWriter | None = None
-        self._silent = 0
-        self._answered = 0
+        self._pings = Pings(silent_max=SILENT_PINGS_MAX, pace_s=ping_s)
         self._pid = 0
         self._restarts = 0
         self._pong: wire.Pong | None = None
@@ -215,30 +204,28 @@ class ProberClient:
 
     async def run(self) -> None:
         """Supervise the child until cancelled; no process is left behind."""
-        deaths = 0
-        while True:
-            self._answered = 0
-            why = await self._one_child()
-            deaths = 1 if self._answered >= STEADY_PINGS else deaths + 1
-            self._restarts += 1
-            log.warning("prober lost", why=why, deaths=deaths)
-            self._on_blind(why)
-            await self._clock.sleep(BACKOFF_S[min(deaths, len(BACKOFF_S)) - 1])
+        await children.supervise(self._one_child, self._lost, self._clock)
 
-    async def _one_child(self) -> str:
-        """Start a child and stay with it to its end; return why it ended."""
+    def _lost(self, why: str, deaths: int) -> None:
+        self._restarts += 1
+        log.warning("prober lost", why=why, deaths=deaths)
+        self._on_blind(why)
+
+    async def _one_child(self) -> tuple[str, int]:
+        """Start a child and stay with it to its end; return why it ended, and what it answered."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with ours:
             try:
                 with theirs:
-                    child = _start(theirs)
+                    child = children.start("yaffle.prober", [theirs.fileno()])
             except OSError as error:
-                return f"the prober cannot be started: {error}"
+                return f"the prober cannot be started: {error}", 0
             self._pid = child.pid
             try:
-                return await self._connect(ours)
+                return await self._connect(ours), self._pings.answered
             finally:
-                _end(child)
+                # It holds nothing worth saving.
+                children.end(child)
 
     async def _connect(self, ours: socket.socket) -> str:
         reader, writer = await asyncio.open_connection(sock=ours)
@@ -249,7 +236,6 @@ class ProberClient:
             writer.close()
 
     async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
-        self._silent = 0
         self._pong = None
         writer.write(wire.frame(self._configure))
         self._changed = dict.fromkeys(self._watches)
@@ -258,7 +244,7 @@ class ProberClient:
         why = ""
         try:
             await cancellable(self._talk(reader, writer))
-        except* _ChildLost as errors:
+        except* ChildLost as errors:
             why = str(errors.exceptions[0])
         except* OSError:
             why = "the prober died"
@@ -268,22 +254,19 @@ class ProberClient:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._read(reader))
             tasks.create_task(self._send_changes(writer))
-            tasks.create_task(self._ping(writer))
+            tasks.create_task(
+                self._pings.run(
+                    "the prober",
+                    lambda number: writer.write(wire.frame(wire.Ping(number))),
+                    self._clock,
+                )
+            )
 
     def _child_gone(self) -> None:
         self._writer = None
         for answer in self._probes.values():
             if not answer.done():
                 answer.set_exception(ProberUnavailable("the prober died before it answered"))
-
-    async def _ping(self, writer: asyncio.StreamWriter) -> None:
-        """Count our own rounds, not seconds: a frozen engine must not accuse its prober."""
-        for number in itertools.count(1):
-            if self._silent >= SILENT_PINGS_MAX:
-                raise _ChildLost(f"the prober did not answer {self._silent} pings")
-            self._silent += 1
-            writer.write(wire.frame(wire.Ping(number)))
-            await self._clock.sleep(self._ping_s)
 
     async def _send_changes(self, writer: asyncio.StreamWriter) -> None:
         while True:
@@ -304,7 +287,7 @@ class ProberClient:
         while True:
             data = await reader.read(256 * 1024)
             if not data:
-                raise _ChildLost("the prober died")
+                raise ChildLost("the prober died")
             for body in frames.feed(data):
                 self._hear(wire.replies.decode(body))
 
@@ -337,32 +320,11 @@ class ProberClient:
         return self._clock.offset_us() if isinstance(self._clock, SteeredClock) else 0
 
     def _hear_pong(self, pong: wire.Pong) -> None:
-        self._silent = 0
-        self._answered += 1
+        self._pings.heard()
         now_s = self._clock.monotonic_s()
         if self._pong is not None and now_s > self._pong_at_s:
             self._checks_per_s = (pong.checks - self._pong.checks) / (now_s - self._pong_at_s)
         self._pong, self._pong_at_s = pong, now_s
-
-
-def _start(theirs: socket.socket) -> subprocess.Popen[bytes]:
-    fd = theirs.fileno()
-    # -P: a directory named yaffle where the engine was started must not be taken for us.
-    command = [sys.executable, "-P", "-m", "yaffle.prober", str(fd), str(os.getpid())]
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(fd,))
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """Kill, for it holds nothing worth saving, and a stopped process obeys nothing else.
-
-    Not awaited: a second cancellation here would leave the process behind, and a killed one is
-    gone within a millisecond or so.
-    """
-    child.kill()
-    try:
-        child.wait(GRACE_S)
-    except subprocess.TimeoutExpired:
-        log.exception("prober does not end", pid=child.pid)
 
 
 def _options(options: UrlOptions) -> wire.Options:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
 """A schedule of 100,000 long URLs fits; more is a bug on the other side."""
 
-_LENGTH: Final = struct.Struct(">I")
+LENGTH: Final = struct.Struct(">I")
 
 
 class Options(msgspec.Struct, frozen=True, array_like=True):
@@ -128,10 +128,10 @@ requests: Final = msgspec.msgpack.Decoder(Request)
 replies: Final = msgspec.msgpack.Decoder(Reply)
 
 
-def frame(message: Request | Reply) -> bytes:
+def frame(message: msgspec.Struct) -> bytes:
     """Return `message` ready for the pipe."""
     body = _encoder.encode(message)
-    return _LENGTH.pack(len(body)) + body
+    return LENGTH.pack(len(body)) + body
 
 
 class Frames:
@@ -147,13 +147,13 @@ class Frames:
         buffer = self._buffer
         buffer += data
         start = 0
-        while len(buffer) - start >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(buffer, start)
+        while len(buffer) - start >= LENGTH.size:
+            (length,) = LENGTH.unpack_from(buffer, start)
             if length > FRAME_BYTES_MAX:
                 raise ValueError(f"a frame of {length} bytes: the stream is out of step")
-            end = start + _LENGTH.size + length
+            end = start + LENGTH.size + length
             if len(buffer) < end:
                 break
-            yield bytes(buffer[start + _LENGTH.size : end])
+            yield bytes(buffer[start + LENGTH.size : end])
             start = end
         del buffer[:start]

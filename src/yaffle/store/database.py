@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +16,9 @@ from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 from yaffle.config.private import writer_fault
 from yaffle.errors import ConfigError, StoreUnavailable
 from yaffle.store import dialects, migrate
-from yaffle.store.lock import FileLock
+from yaffle.store.lock import FileLock, lock_of
 from yaffle.store.runner import InlineRunner, Job, Runner, ThreadRunner
+from yaffle.store.turnstile import Turnstile
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -51,6 +51,7 @@ class Store:
         engine: Engine,
         runner: Runner,
         lock: FileLock | None,
+        turnstile: Turnstile | None,
     ) -> None:
         self.place = place
         self.path = place.path
@@ -60,6 +61,7 @@ class Store:
         """For tests and tools that count; work goes through `write` and `read`."""
         self._runner = runner
         self._lock = lock
+        self._turnstile = turnstile
 
     async def write(self, work: Callable[[Connection], T], *, timeout_s: float = TIMEOUT_S) -> T:
         """Run `work` in a transaction of its own and return its result once that is on disk.
@@ -106,6 +108,8 @@ class Store:
             self._runner.close()
         else:
             await asyncio.to_thread(self._runner.close)
+        if self._turnstile is not None:
+            self._turnstile.close()
         if self._lock is not None:
             self._lock.release()
 
@@ -159,12 +163,18 @@ def open_store(
         if lock is not None:
             lock.release()
         raise
+    turnstile = None
+    if place.path is not None and runner == "thread":
+        turnstile = Turnstile(
+            lock_of(place.path), wait_s_max=busy_timeout_s, now_s=clock.monotonic_s
+        )
     return Store(
         place=place,
         clock=clock,
         engine=engine,
-        runner=_start(runner, engine, place, clock),
+        runner=_start(runner, engine, place, clock, turnstile),
         lock=lock,
+        turnstile=turnstile,
     )
 
 
@@ -254,7 +264,13 @@ def _settle_schema(
         raise
 
 
-def _start(kind: Literal["thread", "inline"], engine: Engine, place: Place, clock: Clock) -> Runner:
+def _start(
+    kind: Literal["thread", "inline"],
+    engine: Engine,
+    place: Place,
+    clock: Clock,
+    turnstile: Turnstile | None,
+) -> Runner:
     guard = _same_file(place.path)
     if kind == "inline":
         return InlineRunner(engine, where=str(place), guard=guard)
@@ -264,7 +280,8 @@ def _start(kind: Literal["thread", "inline"], engine: Engine, place: Place, cloc
         guard=guard,
         readers=READERS,
         now_s=clock.monotonic_s,
-        group_s=GROUP_S if place.shared else math.inf,
+        group_s=GROUP_S,
+        turn=contextlib.nullcontext if turnstile is None else turnstile.turn,
     )
 
 

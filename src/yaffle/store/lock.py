@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def lock_of(database: Path) -> Path:
+    """Return the lock file that belongs to a database file."""
+    return database.with_name(database.name + ".lock")
+
+
 class FileLock:
     """An flock on `<database>.lock` with the holder's pid in it; the kernel frees it on any death.
 
@@ -19,7 +24,7 @@ class FileLock:
     """
 
     def __init__(self, database: Path) -> None:
-        self.path = database.with_name(database.name + ".lock")
+        self.path = lock_of(database)
         self._fd: int | None = None
 
     def acquire(self) -> Self:

@@ -13,6 +13,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
@@ -121,11 +122,20 @@ class Runner(Protocol):
 class Work:
     """The two ways to run jobs on an engine, shared by both runners."""
 
-    def __init__(self, engine: Engine, *, where: str, guard: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        where: str,
+        guard: Callable[[], None],
+        turn: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
+        """`turn`: waits until other processes let us write, where the database itself is not fair."""
         self._readers = engine
         self._writers = engine.execution_options(**{dialects.WRITE: True})
         self._where = where
         self._guard = guard
+        self._wait_for_turn = turn
         self._turn = 0
         """The highest turn that we know to be committed."""
         self._process = uuid.uuid4().hex
@@ -139,7 +149,7 @@ class Work:
         started: list[Job[T]] = []
         for tries_left in reversed(range(TRIES)):
             try:
-                with self._writers.connect() as conn:
+                with self._wait_for_turn(), self._writers.connect() as conn:
                     self._write_group(conn, jobs, started)
                 break
             except (*dialects.ERRORS, StoreUnavailable) as error:
@@ -284,11 +294,12 @@ class ThreadRunner:
         readers: int,
         now_s: Callable[[], float],
         group_s: float,
+        turn: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._engine = engine
         self._now_s = now_s
         self._group_s = group_s
-        self._work = Work(engine, where=where, guard=guard)
+        self._work = Work(engine, where=where, guard=guard, turn=turn)
         self._where = where
         self._writes: queue.Queue[AnyJob | None] = queue.Queue(QUEUE_LENGTH)
         self._reads: queue.Queue[AnyJob | None] = queue.Queue(QUEUE_LENGTH)

@@ -8,12 +8,15 @@ import resource
 import sqlite3
 import sys
 import time
+from pathlib import Path
 
 import structlog
 
 from yaffle.errors import StoreUnavailable
 from yaffle.store import events
 from yaffle.store.database import Store, open_store
+from yaffle.store.lock import lock_of
+from yaffle.store.turnstile import Turnstile
 
 
 class WallClock:
@@ -81,6 +84,23 @@ def main(what: str, target: str) -> None:
         say("released")
         sys.stdin.readline()
         return
+    if what == "turn":
+        path = Path(target.removeprefix("sqlite:///"))
+        turnstile = Turnstile(lock_of(path), wait_s_max=60, now_s=time.monotonic)
+        with turnstile.turn():
+            say("ready")
+            sys.stdin.readline()
+        sys.stdin.readline()
+        return
+    if what == "turns":
+        path = Path(target.removeprefix("sqlite:///"))
+        turnstile = Turnstile(lock_of(path), wait_s_max=60, now_s=time.monotonic)
+        say("ready")
+        with (path.parent / "turns").open("ab", buffering=0) as counted:
+            while True:
+                with turnstile.turn():
+                    counted.write(b".")
+                    time.sleep(0.005)
     # Standard output is for what the parent reads.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     store = open_store(target, clock=WallClock())

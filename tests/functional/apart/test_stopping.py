@@ -74,16 +74,18 @@ def test_what_is_ready_only_while_it_ends_says_nothing_and_ends_well(
 
 
 def asking(listen: str) -> None:
-    """Ask for what cannot be read yet, once somebody listens."""
-    wait_for(lambda: listens(listen))
-    httpx.get(f"http://{listen}/yaffle/v1/engines", timeout=60)
+    """Ask for what cannot be read yet, once somebody answers; the end of the server is one."""
 
+    def answered() -> bool:
+        try:
+            answer = httpx.get(f"http://{listen}/yaffle/v1/engines", timeout=60)
+        except httpx.RemoteProtocolError:
+            return True
+        except httpx.TransportError:
+            return False
+        return answer.status_code != 503 or "being opened" not in answer.text
 
-def listens(place: str) -> bool:
-    """Say whether a connection to `HOST:PORT` is taken."""
-    host, _, port = place.rpartition(":")
-    with socket.socket() as sock:
-        return sock.connect_ex((host, int(port))) == 0
+    wait_for(answered)
 
 
 def waits(server: PostgreSQL, of: str) -> bool:

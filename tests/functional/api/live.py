@@ -16,6 +16,7 @@ from tests.waiting import wait_until
 
 from yaffle import config, wiring
 from yaffle.api.app import create_app
+from yaffle.api.doctor.process import Process
 from yaffle.api.parts import Parts, parts_of
 from yaffle.api.server import address_of, bind, serve
 
@@ -144,12 +145,14 @@ def settings_for(state_dir: Path, **flags: Any) -> config.Settings:
 
 
 def parts(service: wiring.Service) -> Parts:
-    return parts_of(
+    facts = Process(
         kit=service.kit,
-        engine=service.engine,
-        commands=service.commands,
         settings=service.settings,
+        engine=service.engine,
         prober=lambda: service.prober.stats,
+    )
+    return parts_of(
+        kit=service.kit, commands=service.commands, settings=service.settings, facts=facts
     )
 
 

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 from tests.waiting import wait_for
 
 from yaffle.cli import main
 
 YAFFLE = (sys.executable, "-P", "-m", "yaffle.cli")
+API = "yaffle.cli.serve.api_child"
 PAGE = str(Path(__file__).parents[3] / "tests/plain_page.py")
 
 
@@ -159,6 +161,19 @@ class Server:
             return int(json.loads((self.state_dir / "server.json").read_text())["pid"])
         except (OSError, ValueError):
             return None
+
+    def api(self) -> psutil.Process:
+        """Return the process that answers requests at present."""
+
+        def found() -> list[psutil.Process]:
+            assert self.running is not None
+            children = psutil.Process(self.running.process.pid).children()
+            with suppress(psutil.NoSuchProcess):
+                return [one for one in children if API in one.cmdline()]
+            return []
+
+        (only,) = wait_for(found)
+        return only
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         assert self.running is not None

@@ -8,27 +8,25 @@ the engines do is told from what they have written.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from yaffle.api.doctor import disk, fleet, stored
 from yaffle.api.doctor.facts import Facts, gather, names_of, unseen_of
 from yaffle.api.doctor.fleet import Fleet
-from yaffle.api.doctor.process import Process, certificates, state_dir
-from yaffle.api.doctor.report import Check, Report, Status, judged
-from yaffle.errors import StoreUnavailable, YaffleError
+from yaffle.api.doctor.process import access, certificates, notifiers, state_dir
+from yaffle.api.doctor.report import Check, Report, Status, judged, unheard
+from yaffle.errors import EngineUnavailable, StoreUnavailable, YaffleError
 from yaffle.ports import SteeredClock
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from yaffle.api.doctor.engine_facts import EngineFacts
     from yaffle.api.identity.owners import Owners
     from yaffle.config import Settings
-    from yaffle.engine.engine import Engine
     from yaffle.engine.kit import Kit
-    from yaffle.engine.ticker import Ticker
-    from yaffle.prober.client import ProberStats
 
 __all__ = ["Check", "Doctor", "Report", "Status"]
 
@@ -47,25 +45,20 @@ class _Stored:
 
 
 class Doctor:
-    """Examines one process, and through the database the whole."""
+    """Examines one process with the engine it belongs to, and through the database the whole."""
 
     def __init__(
         self,
         *,
         kit: Kit,
         settings: Settings,
-        engine: Engine | None = None,
-        prober: Callable[[], ProberStats] | None = None,
-        ticker: Ticker | None = None,
+        facts: EngineFacts,
         owners: Owners | None = None,
     ) -> None:
         self._kit = kit
-        self._engine = engine
         self._settings = settings
         self._owners = owners
-        self._process = Process(
-            kit=kit, settings=settings, engine=engine, prober=prober, ticker=ticker
-        )
+        self._facts = facts
 
     async def examine(self) -> Report:
         """Return every check; never raises, for what is broken is its answer."""
@@ -75,22 +68,28 @@ class Doctor:
         room = await asyncio.to_thread(disk.look, path.parent if path else folder)
         found, engines = await self._database()
         causes = [c for c in (room, *found) if c.status is Status.FAIL]
-        checks = [*found, room, *self._process.checks(causes)]
+        checks = [*found, room, *await self._engine(causes)]
         checks.append(await asyncio.to_thread(state_dir, folder))
         checks += await asyncio.to_thread(lambda: list(certificates(self._settings.server)))
-        checks += [*self._process.access(), self._process.notifiers()]
+        checks += [*access(self._settings), notifiers(self._kit)]
         return Report(checks=checks, engines=engines)
 
     def vital(self) -> Iterable[Check]:
         """Return what a probe that comes every second wants to know; asks nobody."""
-        return self._process.vital()
+        return self._facts.vital()
+
+    async def _engine(self, causes: Sequence[Check]) -> Sequence[Check]:
+        try:
+            return await self._facts.checks(causes)
+        except EngineUnavailable as error:
+            return [unheard(str(error))]
 
     # --- the database ------------------------------------------------------------------------
 
     async def _database(self) -> tuple[Sequence[Check], Sequence[dict[str, object]]]:
         clock, store = self._kit.clock, self._kit.store
         began_s = clock.monotonic_s()
-        unseen = self._unseen()
+        unseen = await self._unseen()
         try:
             # Reads go on from a file that was taken away; only the writer notices.
             await store.write(lambda _: None)
@@ -160,13 +159,9 @@ class Doctor:
             unseen_count=len(ids),
         )
 
-    def _unseen(self) -> Sequence[str] | None:
-        """Return what our engine knows; None where it is other engines' to know."""
-        if self._engine is None or not self._kit.alone:
+    async def _unseen(self) -> Sequence[str] | None:
+        """Return what our engine knows; None where it is other engines' to know, or it says nothing."""
+        try:
+            return await self._facts.unseen()
+        except EngineUnavailable:
             return None
-        return [
-            node
-            for watch in self._engine.watches.values()
-            if watch.never_seen
-            for node in watch.memories.keys() - watch.seen
-        ]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
+
+from prometheus_client import generate_latest
 
 from yaffle.api.doctor.report import Check, Status, judged
 from yaffle.api.tls import read_certificates
 from yaffle.config import is_loopback, split_address
 from yaffle.config.private import writer_fault
+from yaffle.engine.why.answer import LastWord
 from yaffle.errors import ConfigError
 from yaffle.ports import Eared
 from yaffle.ports.clock import SteeredClock
@@ -17,10 +20,12 @@ from yaffle.ports.clock import SteeredClock
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from yaffle.api.doctor.engine_facts import EngineFacts
     from yaffle.config import ServerSettings, Settings
     from yaffle.engine.engine import Engine
     from yaffle.engine.kit import Kit
     from yaffle.engine.ticker import Ticker
+    from yaffle.model.ids import NodeId
     from yaffle.ports import Clock
     from yaffle.prober.client import ProberStats
 
@@ -29,16 +34,16 @@ SILENT_S: Final = 5.0
 
 
 class Process:
-    """The parts of this process; an API that stands apart has neither engine nor prober."""
+    """Implements `EngineFacts` of this process; `yaffle api` has neither engine nor prober."""
 
     def __init__(
         self,
         *,
         kit: Kit,
         settings: Settings,
-        engine: Engine | None,
-        prober: Callable[[], ProberStats] | None,
-        ticker: Ticker | None,
+        engine: Engine | None = None,
+        prober: Callable[[], ProberStats] | None = None,
+        ticker: Ticker | None = None,
     ) -> None:
         self._kit = kit
         self._settings = settings
@@ -51,16 +56,35 @@ class Process:
     def vital(self) -> Iterator[Check]:
         """Yield what a probe that comes every second wants to know."""
         if self._engine is None:
-            yield from self._heard()
+            yield from self.database()
         yield from self.session()
         yield from self.probing(restarting=Status.WARN)
 
-    def checks(self, causes: Sequence[Check]) -> Iterator[Check]:
-        """Yield everything; `causes` are what may have ended the engine's session."""
-        yield from self.session(causes)
-        yield from self.probing()
-        yield from self.hearing()
-        yield self._clock()
+    async def checks(self, causes: Sequence[Check]) -> Sequence[Check]:
+        """As `EngineFacts`."""
+        return [*self.session(causes), *self.probing(), *self.hearing(), self._clock()]
+
+    async def unseen(self) -> Sequence[str] | None:
+        """As `EngineFacts`; of several engines none knows all of them."""
+        if self._engine is None or not self._kit.alone:
+            return None
+        return [
+            node
+            for watch in self._engine.watches.values()
+            if watch.never_seen
+            for node in watch.memories.keys() - watch.seen
+        ]
+
+    async def last_words(self, node_id: NodeId) -> Mapping[str, LastWord] | None:
+        """As `EngineFacts`."""
+        memory = None if self._engine is None else self._engine.memory_of(node_id)
+        if memory is None:
+            return None
+        return {mode: LastWord.of(track) for mode, track in memory.tracks.items()}
+
+    async def metrics(self) -> bytes:
+        """As `EngineFacts`."""
+        return generate_latest(self._kit.metrics.registry)
 
     def session(self, causes: Sequence[Check] = ()) -> Iterator[Check]:
         """Yield whether our engine may act; nothing where there is none."""
@@ -111,7 +135,8 @@ class Process:
                     detail = f"{ear.name}: {ear.fault or ear.detail}"
                     yield judged(f"events of {mode}", bool(ear.fault), detail, ear.advice)
 
-    def _heard(self) -> Iterator[Check]:
+    def database(self) -> Iterator[Check]:
+        """Yield whether the database answers this process."""
         ticker = self._ticker
         if ticker is None:
             return
@@ -134,32 +159,34 @@ class Process:
             "Something sets the clock in steps; run an NTP daemon that slews it.",
         )
 
-    def access(self) -> Iterator[Check]:
-        """Yield who may ask this server, and for what."""
-        server = self._settings.server
-        near = "loopback" if is_loopback(split_address(server.listen)[0]) else "reachable"
-        files = (("tokens", server.token_file), ("users", server.users_file))
-        known = " and ".join(f"{what} from {path}" for what, path in files if path)
-        yield Check(
-            name="access",
-            status=Status.OK,
-            detail=f"{server.listen} ({near}), {known or 'anybody, without credentials'}",
-        )
-        yield judged(
-            "local processes",
-            self._settings.local_process.enabled and near != "loopback",
-            "on: whoever may create their profiles may run commands as this user"
-            if self._settings.local_process.enabled
-            else "off",
-            "Every admin can run commands here; listen on loopback, or switch them off.",
-        )
 
-    def notifiers(self) -> Check:
-        """Return who is told of incidents."""
-        names = ", ".join(self._kit.notify)
-        return judged(
-            "notifiers", not names, names or "none", "Nobody is told of incidents: set notifiers."
-        )
+def access(settings: Settings) -> Iterator[Check]:
+    """Yield who may ask this server, and for what."""
+    server = settings.server
+    near = "loopback" if is_loopback(split_address(server.listen)[0]) else "reachable"
+    files = (("tokens", server.token_file), ("users", server.users_file))
+    known = " and ".join(f"{what} from {path}" for what, path in files if path)
+    yield Check(
+        name="access",
+        status=Status.OK,
+        detail=f"{server.listen} ({near}), {known or 'anybody, without credentials'}",
+    )
+    yield judged(
+        "local processes",
+        settings.local_process.enabled and near != "loopback",
+        "on: whoever may create their profiles may run commands as this user"
+        if settings.local_process.enabled
+        else "off",
+        "Every admin can run commands here; listen on loopback, or switch them off.",
+    )
+
+
+def notifiers(kit: Kit) -> Check:
+    """Return who is told of incidents."""
+    names = ", ".join(kit.notify)
+    return judged(
+        "notifiers", not names, names or "none", "Nobody is told of incidents: set notifiers."
+    )
 
 
 def _machine_us(clock: Clock) -> int:
@@ -204,3 +231,7 @@ def state_dir(path: Path) -> Check:
         f"{path}, mode {stat.S_IMODE(mode):04o}",
         f"It holds commands and secrets: chmod 700 {path}",
     )
+
+
+if TYPE_CHECKING:
+    _conforms: type[EngineFacts] = Process

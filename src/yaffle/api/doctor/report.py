@@ -54,3 +54,13 @@ def judged(name: str, bad: bool, detail: str, advice: str, *, worst: Status = St
     if not bad:
         return Check(name=name, status=Status.OK, detail=detail)
     return Check(name=name, status=worst, detail=detail, advice=advice)
+
+
+def unheard(why: str) -> Check:
+    """Return the check of an engine that does not answer the API beside it."""
+    return Check(
+        name="engine",
+        status=Status.FAIL,
+        detail=why,
+        advice="Nothing is watched or healed while it stands still; see its log, or restart Yaffle.",
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from fastapi import APIRouter
-from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -19,8 +18,8 @@ from yaffle.api.reply import Reply, encode
 from yaffle.api.vitals import HealthDocument
 
 if TYPE_CHECKING:
+    from yaffle.api.doctor.engine_facts import EngineFacts
     from yaffle.api.vitals import Vitals
-    from yaffle.engine.metrics import Metrics
 
 LINKS = (
     "policies",
@@ -85,8 +84,8 @@ class Told(Protocol):
     """What a process says of itself."""
 
     @property
-    def metrics(self) -> Metrics:
-        """What it has counted."""
+    def facts(self) -> EngineFacts:
+        """What it has counted, among others."""
         ...
 
     @property
@@ -148,8 +147,7 @@ def process(parts: Told) -> APIRouter:
     )
     async def show_metrics() -> Response:
         """Return what this process has counted."""
-        return Response(
-            generate_latest(parts.metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
-        )
+        counted = await parts.facts.metrics()
+        return Response(counted, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     return router

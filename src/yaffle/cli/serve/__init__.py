@@ -1,4 +1,4 @@
-"""`yaffle serve` is API and engine in one process; `yaffle api` and `yaffle engine` are one alone."""
+"""`yaffle serve` is an engine with its API beside it; `yaffle api` and `yaffle engine` are one alone."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The life of a server process: bind, open, announce, run until a signal, close in order.
+"""The life of a server process: bind, open, announce, run until it is told to end, close in order.
 
     bind ─▶ listen ─▶ open the database (a server that is away is waited for) ─▶ run ─▶ signal
     ─▶ no new requests, those under way end ─▶ the engine gives its leases back ─▶ close the database
 
-`serve` is an API and an engine in one process, `engine` and `api` are one of them alone; all three
-live this one life.
+`engine` and `api` are one process each; `serve` is an engine that has the API beside it, in a process
+of its own, which lives the same life but for signals: its engine tells it when to open and to end.
 """
 
 from __future__ import annotations
@@ -17,21 +17,25 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, assert_never
 
 import structlog
 
 from yaffle import wiring
 from yaffle.api.audit import Audit
+from yaffle.api.doctor.process import Process
 from yaffle.api.entrance import Entrance
-from yaffle.api.parts import Parts, parts_of
+from yaffle.api.identity import read_identity
+from yaffle.api.parts import parts_of
 from yaffle.api.room import raise_files
 from yaffle.api.server import address_of, bind
 from yaffle.api.server import serve as serve_http
 from yaffle.api.tls import Certificates, read_certificates
 from yaffle.api.vitals import Vitals
 from yaffle.cli import address
-from yaffle.cli.serve import standing, systemd
+from yaffle.cli.serve import link, standing, systemd
+from yaffle.cli.serve.api_process import ApiProcess
+from yaffle.cli.serve.link import EngineLink
 from yaffle.cli.serve.standing import Announcer
 from yaffle.config import OFF
 from yaffle.engine import garbage
@@ -39,6 +43,7 @@ from yaffle.engine.clock import SystemClock
 from yaffle.errors import ConfigError
 
 if TYPE_CHECKING:
+    from yaffle.api.doctor.engine_facts import EngineFacts
     from yaffle.config import ServerSettings, Settings
 
 log = structlog.get_logger()
@@ -49,7 +54,7 @@ NOWHERE: Final = "127.0.0.1:0"
 
 
 class Role(Enum):
-    """Which of the commands this process runs."""
+    """Which of the commands this process belongs to."""
 
     SERVE = "serve"
     ENGINE = "engine"
@@ -60,19 +65,19 @@ def run(settings: Settings, role: Role) -> None:
     """Live until SIGTERM or SIGINT; raise what ended it otherwise."""
     if role is not Role.SERVE and settings.is_embedded:
         raise ConfigError(
-            f"database.url = {settings.database_url}: one process alone holds an SQLite file, so"
-            f" `yaffle {role.value}` cannot share it; run `yaffle serve`, which is API and engine in"
-            " one, or keep the state in PostgreSQL or MariaDB (postgresql://USER:PASSWORD@HOST/NAME)"
+            f"database.url = {settings.database_url}: one engine alone holds an SQLite file, so"
+            f" `yaffle {role.value}` cannot share it; run `yaffle serve`, which is an API and an engine,"
+            " or keep the state in PostgreSQL or MariaDB (postgresql://USER:PASSWORD@HOST/NAME)"
         )
+    vitals = _vitals(settings, f"yaffle-{role.value}")
     listening = _listening(settings, role)
     # Refused for being open to strangers, it leaves nothing behind.
-    vitals = Vitals(
-        description=f"yaffle-{role.value}",
-        host=socket.gethostname(),
-        ttl_s=settings.healthcheck.ttl,
-    )
-    entrance = Entrance(listening, clock=SystemClock(), vitals=vitals)
     certificates = read_certificates(listening)
+    if role is Role.SERVE:
+        read_identity(listening, SystemClock())
+        entrance = None
+    else:
+        entrance = Entrance(listening, clock=SystemClock(), vitals=vitals)
     # The port first: a second server is turned away before it touches anything.
     setting = "engine.listen" if role is Role.ENGINE else "server.listen"
     silent = role is Role.ENGINE and settings.engine.listen == OFF
@@ -82,11 +87,36 @@ def run(settings: Settings, role: Role) -> None:
         # Nodes would inherit it, and some programs do not live with more than 1024.
         raise_files()
     try:
-        with _audit(settings, role, entrance):
-            asyncio.run(_Life(settings, role, entrance, vitals, sock, certificates).live())
+        asyncio.run(_Life(settings, role, vitals, sock, certificates, entrance).live())
     finally:
         if sock is not None:
             sock.close()
+
+
+def run_api(
+    settings: Settings, pipe: socket.socket, sock: socket.socket, *, engine_pid: int
+) -> None:
+    """Be the API process of `yaffle serve` until the engine at the other end of `pipe` ends it."""
+    vitals = _vitals(settings, "yaffle-serve")
+    entrance = Entrance(settings.server, clock=SystemClock(), vitals=vitals)
+    certificates = read_certificates(settings.server)
+    garbage.calm()
+    raise_files()
+
+    async def live() -> None:
+        reader, writer = await asyncio.open_connection(sock=pipe)
+        linked = _Linked(EngineLink(writer, SystemClock()), reader, engine_pid)
+        life = _Life(settings, Role.SERVE, vitals, sock, certificates, entrance, linked)
+        await life.live()
+
+    with sock:
+        asyncio.run(live())
+
+
+def _vitals(settings: Settings, description: str) -> Vitals:
+    return Vitals(
+        description=description, host=socket.gethostname(), ttl_s=settings.healthcheck.ttl
+    )
 
 
 @contextmanager
@@ -113,92 +143,190 @@ def _listening(settings: Settings, role: Role) -> ServerSettings:
     return settings.server.model_copy(update={"listen": NOWHERE if listen == OFF else listen})
 
 
+class _Linked:
+    """The API process's end of the pipe to its engine."""
+
+    def __init__(
+        self, engine_link: EngineLink, reader: asyncio.StreamReader, engine_pid: int
+    ) -> None:
+        self.link = engine_link
+        self.engine_pid = engine_pid
+        self.may_open = asyncio.Event()
+        self.ready = False
+        """Whether requests are answered."""
+        self._reader = reader
+
+    async def attend(self, stopping: asyncio.Event) -> None:
+        """Take what the engine says until it says stop, or is gone."""
+        async for body in link.frames_of(self._reader):
+            message = link.to_api.decode(body)
+            match message:
+                case link.Vital():
+                    self.link.hear(message)
+                    self.link.tell(link.Alive(message.number, self.ready))
+                case link.Answer():
+                    self.link.hear(message)
+                case link.Open():
+                    self.may_open.set()
+                case link.Stop():
+                    break
+                case link.Begin():
+                    continue
+                case _:
+                    assert_never(message)
+        stopping.set()
+
+
 @dataclass(frozen=True, slots=True)
 class _Life:
     settings: Settings
     role: Role
-    entrance: Entrance
     vitals: Vitals
     sock: socket.socket | None
     certificates: Certificates | None
+    entrance: Entrance | None
+    """What answers on the socket; None where a process of its own does."""
+    linked: _Linked | None = None
+    """How the engine beside us is reached; None where nobody but a signal ends us."""
 
     async def live(self) -> None:
         """Start what listens and what works; end them in the order of the module's drawing."""
         supervisor = systemd.from_here()
         stopping = asyncio.Event()
+        apart = self._apart()
         with ExitStack() as stack:
-            stack.enter_context(_signals(stopping))
-            stack.enter_context(self.vitals.open(self.settings.healthcheck))
+            if self.linked is None:
+                stack.enter_context(_signals(stopping))
+                stack.enter_context(self.vitals.open(self.settings.healthcheck))
             announcer = Announcer(
                 supervisor,
                 prefix="" if self.sock is None else f"listening on {address_of(self.sock)}; ",
-                on_ready=lambda: self._leave_card(stack),
+                on_ready=lambda: self._ready(stack),
             )
             async with asyncio.TaskGroup() as group:
-                front = [] if self.sock is None else [self._http(self.sock)]
-                asked = [group.create_task(each, name="http") for each in front]
-                work = group.create_task(self._work(announcer), name="work")
+                asked = [group.create_task(each, name="http") for each in self._asked(apart)]
+                work = group.create_task(self._work(announcer, apart), name="work")
                 says = group.create_task(announcer.run(), name="announcer")
-                signs = [
-                    group.create_task(supervisor.keep(SystemClock()), name="watchdog"),
-                    group.create_task(self.vitals.keep(SystemClock()), name="vitals"),
-                ]
-                if self.certificates is not None:
-                    keeping = self.certificates.keep(SystemClock())
-                    signs.append(group.create_task(keeping, name="certificates"))
+                signs = [group.create_task(each) for each in self._signs(supervisor)]
+                if self.linked is not None:
+                    signs.append(group.create_task(self.linked.attend(stopping), name="link"))
                 await stopping.wait()
                 # Before anything: what ends is not ready any more, and listens nowhere.
                 says.cancel()
-                log.info("stopping", nodes="keep running")
+                if self.linked is None:
+                    log.info("stopping", nodes="keep running")
                 supervisor.tell("STOPPING=1")
                 for task in (says, *asked, work, *signs):
                     task.cancel()
                     await asyncio.wait([task])
-        log.info("stopped")
+        if self.linked is None:
+            log.info("stopped")
 
-    async def _work(self, announcer: Announcer) -> None:
+    def _apart(self) -> ApiProcess | None:
+        if self.entrance is not None or self.sock is None:
+            return None
+        return ApiProcess(self.settings, self.sock, SystemClock())
+
+    def _asked(self, apart: ApiProcess | None) -> Iterator[Coroutine[object, object, None]]:
+        """Yield what answers requests."""
+        if apart is not None:
+            yield apart.run()
+        elif self.entrance is not None and self.sock is not None:
+            yield self._http(self.entrance, self.sock)
+
+    def _signs(self, supervisor: systemd.Systemd) -> Iterator[Coroutine[object, object, None]]:
+        yield supervisor.keep(SystemClock())
+        yield self.vitals.keep(SystemClock())
+        if self.certificates is not None and self.entrance is not None:
+            yield self.certificates.keep(SystemClock())
+
+    def _http(self, entrance: Entrance, sock: socket.socket) -> Coroutine[object, object, None]:
+        tls = None if self.certificates is None else self.certificates.context
+        return serve_http(entrance, sock, self.settings.server, tls=tls)
+
+    async def _work(self, announcer: Announcer, apart: ApiProcess | None) -> None:
         """Open the database, admit those who ask, and run what there is to run."""
 
         def waiting(fault: str) -> None:
-            if self.entrance.fault != fault:
+            known = "" if self.entrance is None else self.entrance.fault
+            if known != fault and self.linked is None:
                 log.warning("waiting for the database", error=fault)
-            self.entrance.fault = fault
+            if self.entrance is not None:
+                self.entrance.fault = fault
             announcer.look = lambda: standing.waiting(fault)
 
-        if self.role is Role.API:
-            await self._front(announcer, waiting)
-        else:
-            await self._engine(announcer, waiting)
+        if apart is not None:
+            await self._serve(announcer, waiting, apart)
+        elif self.entrance is not None:
+            if self.linked is not None:
+                # The group's cancellation bounds this wait.
+                await self.linked.may_open.wait()
+            with _audit(self.settings, self.role, self.entrance):
+                if self.role is Role.ENGINE:
+                    await self._engine(announcer, waiting, self.entrance)
+                else:
+                    await self._front(announcer, waiting, self.entrance)
 
-    async def _front(self, announcer: Announcer, waiting: Callable[[str], None]) -> None:
-        async with wiring.front(self.settings, waiting=waiting) as front:
+    async def _front(
+        self, announcer: Announcer, waiting: Callable[[str], None], entrance: Entrance
+    ) -> None:
+        linked = self.linked
+        async with wiring.front(
+            self.settings,
+            waiting=waiting,
+            engine_pid=None if linked is None else linked.engine_pid,
+        ) as front:
+            own = Process(kit=front.kit, settings=self.settings, ticker=front.ticker)
+            facts: EngineFacts = own
+            if linked is not None:
+                linked.link.own = own
+                facts = linked.link
             parts = parts_of(
                 kit=front.kit,
                 commands=front.commands,
                 settings=self.settings,
-                ticker=front.ticker,
+                facts=facts,
                 vitals=self.vitals,
             )
-            self.entrance.admit(parts)
+            entrance.admit(parts)
             announcer.look = lambda: standing.of_api(front.ticker)
-            await _beside(parts, front.ticker.run())
+            async with asyncio.TaskGroup() as group:
+                group.create_task(front.ticker.run(), name="ticker")
+                if parts.trusts is not None:
+                    # What is left to do for those who asked.
+                    group.create_task(parts.trusts.run(), name="trusts")
 
-    async def _engine(self, announcer: Announcer, waiting: Callable[[str], None]) -> None:
+    async def _engine(
+        self, announcer: Announcer, waiting: Callable[[str], None], entrance: Entrance
+    ) -> None:
         async with wiring.service(self.settings, waiting=waiting) as service:
-            parts = _parts(service, self.vitals)
-            if self.role is Role.SERVE:
-                self.entrance.admit(parts)
-            else:
-                self.entrance.admit_probes(parts)
+            entrance.admit_probes(_Told(_facts(service), self.vitals))
+            self.vitals.look = _facts(service).vital
             announcer.look = lambda: standing.of_engine(service.engine, service.ticker)
-            await _beside(parts, wiring.run(service))
+            await wiring.run(service)
 
-    def _http(self, sock: socket.socket) -> Coroutine[object, object, None]:
-        tls = None if self.certificates is None else self.certificates.context
-        return serve_http(self.entrance, sock, self.settings.server, tls=tls)
+    async def _serve(
+        self, announcer: Announcer, waiting: Callable[[str], None], apart: ApiProcess
+    ) -> None:
+        """Run an engine that has its API beside it."""
+        if not self.settings.is_embedded:
+            # A server's database may be waited for by both.
+            apart.open()
+        async with wiring.service(self.settings, waiting=waiting) as service:
+            facts = _facts(service)
+            apart.attach(facts)
+            apart.open()
+            self.vitals.look = lambda: [*facts.vital(), apart.check()]
+            announcer.look = lambda: apart.standing(
+                standing.of_engine(service.engine, service.ticker)
+            )
+            await wiring.run(service)
 
-    def _leave_card(self, stack: ExitStack) -> None:
+    def _ready(self, stack: ExitStack) -> None:
         """Leave our address where commands on this machine look for it, if they can ask us."""
+        if self.linked is not None:
+            self.linked.ready = True
+            return
         if self.sock is None:
             return
         if self.role is not Role.ENGINE:
@@ -207,23 +335,21 @@ class _Life:
         log.info("listening", address=address_of(self.sock))
 
 
-async def _beside(parts: Parts, work: Coroutine[object, object, None]) -> None:
-    """Do the work, and beside it what the API has left to do for those who asked."""
-    async with asyncio.TaskGroup() as group:
-        group.create_task(work, name="work")
-        if parts.trusts is not None:
-            group.create_task(parts.trusts.run(), name="trusts")
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What an engine's own listener shows."""
+
+    facts: EngineFacts
+    vitals: Vitals
 
 
-def _parts(service: wiring.Service, vitals: Vitals) -> Parts:
-    return parts_of(
+def _facts(service: wiring.Service) -> Process:
+    return Process(
         kit=service.kit,
-        engine=service.engine,
-        commands=service.commands,
         settings=service.settings,
+        engine=service.engine,
         prober=lambda: service.prober.stats,
         ticker=service.ticker,
-        vitals=vitals,
     )
 
 

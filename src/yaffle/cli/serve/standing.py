@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PACE_S: Final = 0.1
 FAULT_MAX: Final = 300
-PATIENCE_S: Final = 10.0
+PATIENCE_S: Final = 20.0
 """After so long a process that still tries has started: a restart would only make it try anew."""
 
 

@@ -12,7 +12,6 @@ from sqlalchemy import select
 from yaffle.core.freshness import voting
 from yaffle.core.ladder import Result, Stage
 from yaffle.core.quarantine import CAUSE as QUARANTINED
-from yaffle.core.verdict import EMPTY
 from yaffle.engine.quarantine import kept_of
 from yaffle.engine.queries import shown
 from yaffle.engine.queries.catalogue import worst_case
@@ -20,19 +19,19 @@ from yaffle.engine.queries.decisions import decision
 from yaffle.engine.queries.members import node as shown_node
 from yaffle.engine.requests import expires_us
 from yaffle.engine.scene import policy_of
-from yaffle.engine.why.answer import Answer, Doing, Held
+from yaffle.engine.why.answer import Answer, Doing, Held, LastWord
 from yaffle.engine.why.holds import EXPLANATIONS, advice, sentence
+from yaffle.errors import EngineUnavailable
 from yaffle.model.health import Health
 from yaffle.model.incident import HoldReason
 from yaffle.store import actions, catalog, holders, incidents, journal, leases
 from yaffle.store.tables import engines, watches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from sqlalchemy import Connection
 
-    from yaffle.core.verdict import NodeMemory
     from yaffle.engine.kit import Kit
     from yaffle.engine.queries.shown import Shown
     from yaffle.model.ids import NodeId
@@ -42,35 +41,49 @@ if TYPE_CHECKING:
 __all__ = ["EXPLANATIONS", "Answer", "Why"]
 
 LAST_MAX = 3
+UNHEARD = LastWord()
 _NO_FURTHER = frozenset({Result.FAILED.value, Result.UNPROVED.value})
 _BESIDE = frozenset({Stage.EVIDENCE.value, Stage.SNAPSHOT.value})
 """A recovery goes on without them."""
+
+
+async def _nothing(_node: NodeId) -> None:
+    """Remember nothing, as where no engine is at hand."""
 
 
 class Why:
     """Explains nodes."""
 
     def __init__(
-        self, kit: Kit, memory_of: Callable[[NodeId], NodeMemory | None] = lambda _: None
+        self,
+        kit: Kit,
+        last_words: Callable[[NodeId], Awaitable[Mapping[str, LastWord] | None]] = _nothing,
     ) -> None:
         self._kit = kit
-        self._memory_of = memory_of
-        """What an engine in this process remembers; rows do not hold every mode's last word."""
+        self._last_words = last_words
+        """What the engine at hand remembers; rows do not hold every mode's last word."""
 
     async def why(self, who: Who, node: str) -> Answer:
         """Return the whole answer; raise NotFound or MultipleChoices."""
         now_us = self._kit.clock.now_us()
         store = self._kit.store
         ident = (await store.read(lambda conn: catalog.find_node(conn, node, who.scope))).id
-        # Here, not in the unit of work: that may run in a thread, and memories belong to the loop.
-        memory = self._memory_of(ident)
+        # Here, not in the unit of work: that may run in a thread, and memories belong to a loop.
+        try:
+            words = await self._last_words(ident)
+        except EngineUnavailable:
+            words = None
         return await store.read(
-            lambda conn: _answer(self._kit, conn, catalog.find_node(conn, ident), now_us, memory)
+            lambda conn: _answer(self._kit, conn, catalog.find_node(conn, ident), now_us, words)
         )
 
 
 def _answer(
-    kit: Kit, conn: Connection, row: NodeRow, now_us: int, memory: NodeMemory | None
+    kit: Kit,
+    conn: Connection,
+    row: NodeRow,
+    now_us: int,
+    words: Mapping[str, LastWord] | None,
 ) -> Answer:
     policy = catalog.bound_policy(conn, row.cluster_id) if row.cluster_id else None
     node = shown_node(kit, conn, row)
@@ -84,7 +97,7 @@ def _answer(
         node=node,
         since_us=row.health_us or row.created_us,
         believed=row.health_reason,
-        modes=_modes(kit, conn, row, memory),
+        modes=_modes(kit, conn, row, words),
         watched=watcher is not None,
         watcher=watcher,
         policy=policy.name if policy else "",
@@ -140,22 +153,23 @@ def _old_copies(conn: Connection, row: NodeRow) -> list[Shown]:
     return found
 
 
-def _modes(kit: Kit, conn: Connection, row: NodeRow, memory: NodeMemory | None) -> list[Shown]:
+def _modes(
+    kit: Kit, conn: Connection, row: NodeRow, words: Mapping[str, LastWord] | None
+) -> list[Shown]:
     """Return each voting mode's belief and last word; empty without policy or memory."""
-    if memory is None or row.cluster_id is None:
+    if words is None or row.cluster_id is None:
         return []
     policy = policy_of(kit, conn, row.cluster_id)[0]
     found: list[Shown] = []
     for mode in voting(policy.detection):
-        track = memory.tracks.get(mode.key, EMPTY)
-        last = track.last
+        last = words.get(mode.key, UNHEARD)
         found.append(
             {
                 "mode": mode.key,
-                "belief": track.belief.value,
-                "code": last.code if last else "",
-                "detail": last.detail if last else "",
-                **shown.times(at=last.at_us if last else None),
+                "belief": last.belief,
+                "code": last.code,
+                "detail": last.detail,
+                **shown.times(at=last.at_us),
             }
         )
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Final
+from typing import TYPE_CHECKING, Final, Self
 
 from yaffle.core.hosts import Fault
 from yaffle.core.ladder import Stage
@@ -15,7 +15,28 @@ from yaffle.engine.queries.decisions import sentence
 from yaffle.engine.queries.shown import Shown, iso
 from yaffle.model.health import Health, Outcome
 
+if TYPE_CHECKING:
+    from yaffle.core.verdict import Track
+
 _SETTLED: Final = frozenset({Belief.UP.value, Belief.DOWN.value})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastWord:
+    """What one detection mode has come to of a node, and what it saw last."""
+
+    belief: str = Belief.PENDING.value
+    code: str = ""
+    detail: str = ""
+    at_us: int | None = None
+
+    @classmethod
+    def of(cls, track: Track) -> Self:
+        """Return it as the engine's memory holds it."""
+        last = track.last
+        if last is None:
+            return cls(belief=track.belief.value)
+        return cls(belief=track.belief.value, code=last.code, detail=last.detail, at_us=last.at_us)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
