@@ -2,6 +2,9 @@
 
     python bench/turns.py [--seconds 4] [--database URL ...]
 
+First on SQLite, where the API's process writes beside the engine's: the same two processes with the
+turnstile and without, and how long one write waits beside a thousand of the other process's.
+
 A unit reads a row and writes two, as a small step of a recovery does; each process has sixteen under
 way. "Without" is the same work on the same driver at READ COMMITTED, one transaction each and no turn:
 faster with every process, and wrong, since two may read before either writes. Without --database it
@@ -14,10 +17,11 @@ import argparse
 import asyncio
 import multiprocessing
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import structlog
@@ -28,6 +32,7 @@ from yaffle.engine.clock import SystemClock
 from yaffle.store import dialects
 from yaffle.store.database import open_store, prepare_server
 from yaffle.store.tables import budgets
+from yaffle.store.turnstile import Turnstile
 
 UNDER_WAY = 16
 PROCESSES = (1, 2, 4)
@@ -111,19 +116,20 @@ def rate(how: str, url: str, seconds: float, processes: int) -> float:
     return total / seconds
 
 
+async def fill(url: str) -> None:
+    """Make the rows."""
+    async with open_store(url, clock=SystemClock()) as store:
+        rows = [
+            {"scope": "bench", "key": f"{p}-{n}{end}", "tokens": 1.0, "updated_us": 1}
+            for p in range(max(PROCESSES)) for n in range(UNDER_WAY) for end in ("", "-b")
+        ]  # fmt: skip
+        await store.write(lambda conn: conn.execute(insert(budgets), rows) and None)
+
+
 def prepare(url: str) -> None:
     """Make the tables and the rows."""
     prepare_server(url, clock=SystemClock())
-
-    async def fill() -> None:
-        async with open_store(url, clock=SystemClock()) as store:
-            rows = [
-                {"scope": "bench", "key": f"{p}-{n}{end}", "tokens": 1.0, "updated_us": 1}
-                for p in range(max(PROCESSES)) for n in range(UNDER_WAY) for end in ("", "-b")
-            ]  # fmt: skip
-            await store.write(lambda conn: conn.execute(insert(budgets), rows) and None)
-
-    asyncio.run(fill())
+    asyncio.run(fill(url))
 
 
 @contextmanager
@@ -159,8 +165,80 @@ def main() -> None:
     if asked.database:
         measure(asked.database, asked.seconds)
         return
+    measure_file(asked.seconds)
     with servers() as urls:
         measure(urls, asked.seconds)
+
+
+def _flood(url: str, seconds: float, turnstile: bool, queue: object) -> None:
+    """Keep a thousand writes waiting."""
+
+    async def run() -> int:
+        async with open_store(url, clock=SystemClock(), with_engine_lock=False) as store:
+            queue.put("ready")  # type: ignore[attr-defined]
+            end_s, done = time.monotonic() + seconds, 0
+
+            async def one() -> None:
+                nonlocal done
+                while time.monotonic() < end_s:
+                    await store.write(lambda conn: unit(conn, "0-0"), timeout_s=60)
+                    done += 1
+
+            await asyncio.gather(*(one() for _ in range(1000)))
+            return done
+
+    _fair(turnstile)
+    queue.put(asyncio.run(run()))  # type: ignore[attr-defined]
+
+
+def _fair(turnstile: bool) -> None:
+    if not turnstile:
+        Turnstile.turn = lambda _self: nullcontext()  # type: ignore[method-assign, assignment]
+
+
+def beside(url: str, seconds: float, *, turnstile: bool) -> tuple[int, list[float]]:
+    """Return what the flood wrote, and how long each of our single writes beside it took (s)."""
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    flood = context.Process(target=_flood, args=(url, seconds, turnstile, queue))
+    usual = Turnstile.turn
+    _fair(turnstile)
+
+    async def run() -> list[float]:
+        waited = []
+        async with open_store(url, clock=SystemClock()) as store:
+            flood.start()
+            await asyncio.to_thread(queue.get, timeout=60)
+            end_s = time.monotonic() + seconds
+            while time.monotonic() < end_s:
+                began_s = time.monotonic()
+                await store.write(lambda conn: unit(conn, "1-0"), timeout_s=60)
+                waited.append(time.monotonic() - began_s)
+                await asyncio.sleep(0.02)
+        return sorted(waited)
+
+    try:
+        waited = asyncio.run(run())
+    finally:
+        Turnstile.turn = usual  # type: ignore[method-assign]
+    done = queue.get(timeout=120)
+    flood.join()
+    return done, waited
+
+
+def measure_file(seconds: float) -> None:
+    """Print both sides for two processes on one SQLite file."""
+    print("\nsqlite: one write beside a process that keeps a thousand waiting")
+    print("  turnstile   its units/s   our writes   median ms   longest ms")
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/yaffle.db"
+        asyncio.run(fill(url))
+        for turnstile in (True, False):
+            done, waited = beside(url, seconds, turnstile=turnstile)
+            print(
+                f"  {'with' if turnstile else 'without':9}   {done / seconds:11,.0f}"
+                f"   {len(waited):10}   {waited[len(waited) // 2] * 1e3:9.1f}   {waited[-1] * 1e3:10.1f}"
+            )
 
 
 def measure(urls: list[str], seconds: float) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import httpx
 import psutil
+import pytest
 from tests.functional.cli.support import (
     POLICY,
     Server,
@@ -88,16 +89,18 @@ def watched(path: Path) -> Iterator[Watched]:
                 server.stop()
 
 
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
 def test_killed_or_frozen_it_is_replaced_and_the_healing_does_not_wait_for_it(
-    tmp_path: Path,
+    tmp_path: Path, number: signal.Signals
 ) -> None:
     with watched(tmp_path) as here:
-        for number in (signal.SIGKILL, signal.SIGSTOP):
-            before = here.server.api()
-            before.send_signal(number)
-            here.heals()
-            wait_for(lambda: here.status("/livez") == 200, within_s=60)
-            assert here.server.api().pid != before.pid
+        before = here.server.api()
+        before.send_signal(number)
+        wait_for(lambda: here.status("/livez") == 200, within_s=45)
+        assert here.server.api().pid != before.pid
+        here.server.api().send_signal(number)
+        here.heals()
+        wait_for(lambda: here.status("/livez") == 200)
         assert here.log.count('"session began"') == 1, here.log[-4000:]
         row = next(
             check
