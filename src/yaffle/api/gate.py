@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import math
 from typing import TYPE_CHECKING, Final
 
 from yaffle.api.callers import share_of
@@ -17,7 +18,7 @@ from yaffle.api.lanes import Lanes, Lent, is_urgent
 from yaffle.api.refusing import Refused, answer, is_clustering
 from yaffle.api.rights import NOBODY, OPEN, Needs, needed
 from yaffle.config import is_loopback, split_address
-from yaffle.errors import DependencyError, Forbidden
+from yaffle.errors import DependencyError, Forbidden, TooManyRequests
 from yaffle.model.rights import Right, need
 
 if TYPE_CHECKING:
@@ -130,8 +131,10 @@ class Gate:
             return UNASKED
         try:
             known = await self._identity.who(_given(scope, headers))
-        except DependencyError as away:
-            raise Refused(away.status, str(away), headers=[("Retry-After", "1")]) from None
+        except (DependencyError, TooManyRequests) as later:
+            after_s = later.retry_after_s if isinstance(later, TooManyRequests) else 1
+            again = [("Retry-After", str(math.ceil(after_s)))]
+            raise Refused(later.status, str(later), headers=again) from None
         if known is None:
             raise Refused(
                 401,

@@ -194,7 +194,7 @@ class Wire:
 def _again_s(answer: httpx.Response) -> float | None:
     """Return when the server wants to be asked again; None where it does not say so in seconds."""
     after = answer.headers.get("retry-after", "")
-    if answer.status_code != 503 or not after.isdecimal():
+    if answer.status_code not in {429, 503} or not after.isdecimal():
         return None
     return min(max(float(after), AGAIN_S / 10), AGAIN_MAX_S)
 

@@ -71,12 +71,15 @@ class Live:
     loop: asyncio.AbstractEventLoop
     headers: dict[str, str] = field(default_factory=dict)
 
-    def client(self, headers: dict[str, str] | None = None) -> httpx.Client:
-        """Return a client with the server's headers and those given."""
+    def client(
+        self, headers: dict[str, str] | None = None, *, source: str | None = None
+    ) -> httpx.Client:
+        """Return a client with the server's headers and those given, which comes from `source`."""
         both = {**self.headers, **(headers or {})}
         # Loading the certificates of the world takes longer than most of these tests.
+        way = httpx.HTTPTransport(verify=False, local_address=source)
         return httpx.Client(
-            base_url=f"http://{self.address}", headers=both, timeout=60, verify=False
+            base_url=f"http://{self.address}", headers=both, timeout=60, transport=way
         )
 
     def call(self, method: str, path: str, body: object = None, *, want: int = 200) -> Any:

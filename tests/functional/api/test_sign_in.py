@@ -12,6 +12,7 @@ import httpx
 import pytest
 from tests.functional.api.live import POLICY, PREFIX, Live, policy_body, running
 from tests.functional.api.people import PEOPLE, basic, private, token_file, users_file
+from tests.given import Given
 from tests.waiting import wait_for, wait_until
 
 from yaffle.api.identity import passwords, read_identity, users
@@ -47,9 +48,16 @@ def both(folder: Path) -> Iterator[Live]:
         yield live
 
 
-def get(live: Live, headers: dict[str, str], path: str = f"{PREFIX}/nodes") -> httpx.Response:
-    with live.client(headers) as client:
+def get(
+    live: Live, headers: dict[str, str], path: str = f"{PREFIX}/nodes", *, source: str = "127.0.0.1"
+) -> httpx.Response:
+    with live.client(headers, source=source) as client:
         return client.get(path)
+
+
+def judged(live: Live, headers: dict[str, str], path: str = f"{PREFIX}/nodes") -> httpx.Response:
+    """Ask as soon as the wrong passwords before have been waited for."""
+    return wait_until(lambda: get(live, headers, path), lambda found: found.status_code != 429)
 
 
 CREDENTIALS = [
@@ -80,9 +88,9 @@ CREDENTIALS = [
 
 @pytest.mark.parametrize(("headers", "status"), CREDENTIALS)
 def test_credentials(both: Live, headers: dict[str, str], status: int) -> None:
-    own = get(both, headers)
+    own = judged(both, headers)
     assert own.status_code == status
-    theirs = get(both, headers, "/v1/nodes")
+    theirs = judged(both, headers, "/v1/nodes")
     assert theirs.status_code == status
     if status == 401:
         assert own.json()["error"]["type"] == "Unauthorized"
@@ -182,13 +190,23 @@ def test_guessing_delays_nobody_who_is_known(dear: Live, monkeypatch: pytest.Mon
             assert not all(one.done() for one in guesses)
         finally:
             tried.set()
-        # Nobody is let in.
-        assert {one.result() for one in guesses} == {401, 503}
+        # Nobody is let in, and what waited behind the first that was wrong is not tried at all.
+        assert {one.result() for one in guesses} == {401, 429, 503}
 
 
-@pytest.mark.parametrize("name", ["mara", "nobody {}"], ids=["one-name", "names-of-nobody"])
-def test_who_was_not_known_yet_gets_in_beside_thirty_who_guess(tmp_path: Path, name: str) -> None:
-    words = {f"user{number}": f"correct horse {number}" for number in range(8)}
+NAMES = [
+    pytest.param("mara", "127.0.0.1", id="one-name"),
+    pytest.param("nobody {}", "127.0.0.1", id="names-of-nobody"),
+    # Of the very people who are about to come, and from another address than theirs.
+    pytest.param("user{}", "127.0.0.2", id="everybodys-name"),
+]
+
+
+@pytest.mark.parametrize(("name", "source"), NAMES)
+def test_who_was_not_known_yet_gets_in_beside_thirty_who_guess(
+    tmp_path: Path, name: str, source: str
+) -> None:
+    words = {f"user{number}": f"correct horse {number}" for number in range(23)}
     known = users_file(tmp_path, mara="correct horse", **words)
     over = threading.Event()
 
@@ -196,23 +214,55 @@ def test_who_was_not_known_yet_gets_in_beside_thirty_who_guess(tmp_path: Path, n
         found, count = set(), 0
         while not over.is_set():
             count += 1
-            said = basic(name.format(f"{number}-{count}"), f"guess {number} {count}")
+            which = f"{number}-{count}" if name.startswith("nobody") else number % len(words)
+            said = basic(name.format(which), f"guess {number} {count}")
             found.add(get(live, said).status_code)
         return found
+
+    def sign_in(user: str, word: str) -> tuple[int, float]:
+        began_s = given.s
+        return get(live, basic(user, word), source=source).status_code, given.s - began_s
 
     with (
         running(tmp_path / "state", server={"users_file": known}) as live,
         ThreadPoolExecutor(30) as pool,
+        Given() as given,
     ):
         guesses = [pool.submit(guess, number) for number in range(30)]
         try:
-            # All from one address, and none of them known: nobody can tell them from those who guess.
-            answers = [get(live, basic(user, word)).status_code for user, word in words.items()]
-            assert answers == [200] * len(words)
-            assert get(live, MARA).status_code == 200
+            # None of them known: nobody can tell them from those who guess.
+            answers = [sign_in(user, word) for user, word in words.items()]
+            assert [status for status, _ in answers] == [200] * len(words)
+            if source != "127.0.0.1":
+                assert max(s for _, s in answers) < 2
         finally:
             over.set()
-        assert set().union(*(one.result() for one in guesses)) <= {401, 503}
+        assert set().union(*(one.result() for one in guesses)) <= {401, 429, 503}
+
+
+def test_wrong_passwords_make_their_name_wait_where_they_came_from(tmp_path: Path) -> None:
+    known = users_file(tmp_path, mara="correct horse", ben="battery staple")
+    with running(tmp_path / "state", server={"users_file": known}) as live:
+        # One wrong one costs a tenth of a second; each that is tried after that doubles it.
+        for number in range(6):
+            judged(live, basic("mara", f"guess {number}"))
+        late = get(live, basic("mara", "one more"))
+        assert late.status_code == 429
+        assert late.headers["retry-after"] in {"3", "4"}
+        # The right one waits as well there: nobody could tell. Elsewhere, and for others, nothing does.
+        assert get(live, MARA).status_code == 429
+        assert get(live, MARA, source="127.0.0.2").status_code == 200
+        assert get(live, basic("ben", "battery staple")).status_code == 200
+        # Known once, known wherever they come from.
+        assert get(live, MARA).status_code == 200
+
+
+def test_a_program_with_an_old_password_makes_nobody_wait(tmp_path: Path) -> None:
+    known = users_file(tmp_path, mara="correct horse")
+    with running(tmp_path / "state", server={"users_file": known}) as live:
+        for _ in range(20):
+            assert get(live, basic("mara", "old password")).status_code == 401
+        assert judged(live, MARA).status_code == 200
 
 
 def test_the_same_credentials_at_once_are_tried_once(tmp_path: Path) -> None:

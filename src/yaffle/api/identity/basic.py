@@ -1,7 +1,8 @@
 """HTTP basic (RFC 7617) against the users file: one scrypt for who is new, none for who polls.
 
 Verifying is dear on purpose, so it happens off the event loop, few at a time, with a bounded queue;
-guessing can delay other people's first request, never the engine or those who are remembered.
+guessing can delay other people's first request, never the engine or those who are remembered. Who
+guessed wrong waits, by name and network, before the next guess costs anything.
 """
 
 from __future__ import annotations
@@ -16,22 +17,26 @@ import structlog
 
 from yaffle.api.callers import share_of
 from yaffle.api.identity import users
+from yaffle.api.identity.backoff import BackOff
 from yaffle.api.identity.memory import Memory, Source, Turns
 from yaffle.api.identity.port import HEADER_MAX, Given, Known
 from yaffle.api.identity.private_file import Watched
 from yaffle.api.identity.users import Users
+from yaffle.errors import TooManyRequests
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from yaffle.api.identity.port import Authenticator
+    from yaffle.model.rights import Who
     from yaffle.ports import Clock
 
 log = structlog.get_logger()
 
 PARALLEL: Final = max(1, (os.cpu_count() or 1) // 2)
 KNOWN_S: Final = 3600.0
-"""Who was right is believed for so long, unless the file changes: guessing cannot keep them out."""
+"""Who was right is believed for so long, unless the file changes: guessing cannot keep them out. And
+a wrong password stays wrong: a program that polls with an old one makes nobody wait."""
 NAME_MAX: Final = 255
 
 
@@ -47,11 +52,16 @@ class BasicUsers:
             return Users(users.parsed(path, text))
 
         self._file = Watched(path, parse, setting=users.SETTING, clock=clock)
-        self._memory = Memory(clock, keep_s=KNOWN_S)
+        self._memory = Memory(clock, keep_s=KNOWN_S, refuse_s=KNOWN_S)
         self._turns = Turns(PARALLEL)
+        self._backoff = BackOff()
+        self._clock = clock
 
     async def who(self, given: Given) -> Known | None:
-        """Return who has that password; raise DependencyError where too many ask at once."""
+        """Return who has that password.
+
+        Raises DependencyError where too many ask at once, TooManyRequests for who guessed wrong.
+        """
         said = _decoded(given.authorization)
         if said is None:
             return None
@@ -61,13 +71,11 @@ class BasicUsers:
         source = Source(share_of(given.peer), said[0][:NAME_MAX])
         found, who = self._memory.get(key)
         while not found:
+            self._patience(source)
             # Whoever asks the same at the same time is answered by the same scrypt.
             if await self._turns.first(key, source):
                 try:
-                    who = await self._turns.run(
-                        source, lambda: asyncio.to_thread(present.who_of, *said)
-                    )
-                    self._turns.judged(source, good=who is not None)
+                    who = await self._turns.run(source, lambda: self._tried(present, source, said))
                     if who is None:
                         log.warning("password refused", user=source.name, peer=given.peer)
                     self._memory.put(present, key, who)
@@ -76,6 +84,22 @@ class BasicUsers:
                 break
             found, who = self._memory.get(key)
         return None if who is None else Known(who=who)
+
+    async def _tried(self, present: Users, source: Source, said: tuple[str, str]) -> Who | None:
+        # Again: others from there were wrong while this one waited for its turn.
+        self._patience(source)
+        who = await asyncio.to_thread(present.who_of, *said)
+        self._turns.judged(source, good=who is not None)
+        self._backoff.judged(source, self._clock.monotonic_s(), good=who is not None)
+        return who
+
+    def _patience(self, source: Source) -> None:
+        wait_s = self._backoff.wait_s(source, self._clock.monotonic_s())
+        if wait_s > 0:
+            raise TooManyRequests(
+                "wrong passwords came for that name from your network; try again later",
+                retry_after_s=wait_s,
+            )
 
 
 def _decoded(authorization: str) -> tuple[str, str] | None:

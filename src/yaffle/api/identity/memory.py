@@ -27,7 +27,7 @@ ValueT = TypeVar("ValueT")
 
 REMEMBER_S: Final = 60.0
 REFUSE_S: Final = 5.0
-"""A client that polls with an old password costs one scrypt in this time, too."""
+"""A client that polls with an old token costs one question in this time, too."""
 REMEMBERED_MAX: Final = 4096
 WAIT_S: Final = 30.0
 """Long enough for the turn of a network whose places are all taken by somebody who guesses."""
@@ -130,10 +130,13 @@ class Turns:
 class Memory:
     """Who was known a moment ago, by a keyed digest: the credentials themselves are not kept."""
 
-    def __init__(self, clock: Clock, *, keep_s: float = REMEMBER_S) -> None:
-        """`keep_s`: for how long without being asked somebody stays known, at most."""
+    def __init__(
+        self, clock: Clock, *, keep_s: float = REMEMBER_S, refuse_s: float = REFUSE_S
+    ) -> None:
+        """`keep_s`, `refuse_s`: for how long, at most, nobody is asked again who it is, or is not."""
         self._clock = clock
         self._keep_s = keep_s
+        self._refuse_s = refuse_s
         self._secret = secrets.token_bytes(32)
         self._of: object = None
         self._known: dict[bytes, tuple[float, Who]] = {}
@@ -168,7 +171,7 @@ class Memory:
         # Apart: a flood of wrong passwords must not push out those who are known.
         if who is None:
             make_room(self._refused)
-            self._refused[key] = now_s + REFUSE_S
+            self._refused[key] = now_s + self._refuse_s
         else:
             make_room(self._known)
             kept_s = self._keep_s if keep_s is None else min(keep_s, self._keep_s)

@@ -52,6 +52,6 @@ class Authenticator(Protocol):
         """Return who it is; None for credentials of another kind, and for wrong ones.
 
         Raises DependencyError where that cannot be told now: too many ask at once, a service that
-        has to be asked is away.
+        has to be asked is away. Raises TooManyRequests for who guessed wrong a moment ago.
         """
         ...
