@@ -21,6 +21,7 @@ from yaffle.api.routes import (
     imports,
     nodes,
     operators,
+    sessions,
     system,
 )
 from yaffle.engine.clock import SystemClock
@@ -67,6 +68,7 @@ def build(parts: Parts) -> FastAPI:
         operators.maintenance(parts),
         operators.stop(parts),
         engines.engines(parts),
+        sessions.sessions(),
         imports.imports(parts),
     ):
         app.include_router(router, prefix=PREFIX)

@@ -39,6 +39,7 @@ TYPES: Mapping[int, str] = {
     413: "BodyTooLarge",
     415: "UnsupportedMediaType",
     421: "UnknownHost",
+    429: "TooManyRequests",
     500: "InternalError",
     503: "Unavailable",
 }

@@ -21,6 +21,10 @@ ARITHMETIC: Final[Example] = {
     "confirmed": False,
     "lines": ["detect + prepare + fence + recover <= 689.5 s"],
 }
+SESSION: Final[Example] = {
+    "token": "mJ0eKd4l1cU2wq3sQmVQ6cVbB1q2yqk7Gf0o0b8mM1k",
+    "expires_in_s": 43200.0,
+}
 POLICY: Final[Example] = {
     "id": "5b2f7c58-30d6-4f6f-8a3d-0e0d9fd5e9a1",
     "name": "web-health",

@@ -91,6 +91,7 @@ class Gate:
             await answer(scope, no)(scope, receive, send)
             return
         scope["yaffle.who"] = known.who
+        scope["yaffle.known"], scope["yaffle.sessions"] = known, self._identity.sessions
         scope["yaffle.needs"] = needs
         try:
             await self._inside(scope, body, send)

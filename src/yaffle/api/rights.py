@@ -34,6 +34,8 @@ _OWN: Final[Mapping[str, Mapping[str, Needs]]] = {
     "/openapi.json": {"GET": READ},
     "/doctor": {"GET": ADMIN},
     "/engines": {"GET": ADMIN},
+    # Whose it is decides what may be done with it.
+    "/sessions": {"POST": READ, "DELETE": READ},
     "/policies": {"GET": READ},
     "/policies/validate": {"POST": READ},
     "/policies/{policy}": {"GET": READ, "PUT": WRITE},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pwd
-from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -81,12 +80,19 @@ class Wire:
         self.url = _checked(server or (card.url if card else address.DEFAULT_SERVER))
         of_card = Path(card.token_file) if card is not None and card.token_file else None
         headers = {"X-Yaffle-User": _user(), "User-Agent": "yaffle"}
-        credentials = _credentials(token_file, of_card)
-        if credentials:
-            headers["Authorization"] = credentials
+        name, password = os.environ.get("YAFFLE_USER"), os.environ.get("YAFFLE_PASSWORD")
+        auth: httpx.Auth | None = None
+        # The file that was named, else a name and password, else the file of the running server.
+        if token_file is None and name and password:
+            from yaffle.cli.session import SessionAuth
+
+            auth = SessionAuth(self.url, name, password)
+        elif token := _token(token_file or of_card):
+            headers["Authorization"] = f"Bearer {token}"
         self._http = httpx.Client(
             base_url=self.url,
             headers=headers,
+            auth=auth,
             timeout=TIMEOUT_S,
             verify=_trust(self.url, card.certificate if card is not None else None),
             # A proxy for the world is no way to one's own machine.
@@ -278,19 +284,6 @@ def _checked(server: str) -> str:
     if not usable:
         raise ConfigError(f"--server {server!r} is no address; write http://127.0.0.1:8777")
     return server.rstrip("/")
-
-
-def _credentials(path: Path | None, otherwise: Path | None) -> str:
-    """Return the Authorization header; "" for none.
-
-    The file that was named, else a name and password, else the file of the running server.
-    """
-    name, password = os.environ.get("YAFFLE_USER"), os.environ.get("YAFFLE_PASSWORD")
-    if path is None and name and password:
-        both = b64encode(f"{name}:{password}".encode()).decode()
-        return f"Basic {both}"
-    token = _token(path or otherwise)
-    return f"Bearer {token}" if token else ""
 
 
 def _token(path: Path | None) -> str | None:

@@ -85,6 +85,11 @@ class ServerSettings(Section):
         default=None,
         description="File with names and hashed passwords for HTTP basic; `yaffle user` writes it.",
     )
+    session_life: Seconds = Field(
+        default=43_200.0,
+        le=43_200,
+        description="How long a session lasts that a password was exchanged for (s).",
+    )
     keystone: KeystoneSettings | None = Field(
         default=None,
         description="Tokens of OpenStack's Keystone are accepted as well; needs `yaffle[openstack]`.",

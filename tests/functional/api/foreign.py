@@ -28,6 +28,8 @@ NAMES_NOTHING = {
     ("POST", f"{OWN}/stop"),
     ("DELETE", f"{OWN}/stop"),
     ("POST", f"{OWN}/import"),
+    ("POST", f"{OWN}/sessions"),
+    ("DELETE", f"{OWN}/sessions"),
     ("POST", f"{V1}/profiles"),
     ("POST", f"{V1}/profiles/validate"),
     ("POST", f"{V1}/policies"),

@@ -212,6 +212,7 @@ BODIES: Mapping[tuple[str, str], Body] = {
     },
     ("POST", f"{OWN}/stop"): lambda _: {"reason": "x"},
     ("POST", f"{OWN}/import"): lambda _: {"profiles": []},
+    ("POST", f"{OWN}/sessions"): lambda _: None,
     ("POST", f"{V1}/profiles"): lambda _: {"profile": {"name": "p", "spec": SPEC}},
     ("POST", f"{V1}/profiles/validate"): lambda _: {"profile": {"spec": SPEC}},
     ("PATCH", f"{V1}/profiles/{{profile}}"): lambda _: {"profile": {"metadata": new_name()}},

@@ -30,7 +30,13 @@ PAGE = str(Path(__file__).parents[3] / "tests/plain_page.py")
 def environment(**more: str) -> dict[str, str]:
     """Return an environment without settings of the machine that runs the tests."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("YAFFLE_", "NOTIFY_"))}
-    return {**kept, "YAFFLE_STATE_DIR": "/proc/none", "NO_COLOR": "1", **more}
+    return {
+        **kept,
+        "YAFFLE_STATE_DIR": "/proc/none",
+        "XDG_CACHE_HOME": "/proc/none",
+        "NO_COLOR": "1",
+        **more,
+    }
 
 
 @dataclass

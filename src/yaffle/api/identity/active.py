@@ -15,6 +15,7 @@ from yaffle.errors import ConfigError
 from yaffle.model.rights import LOCAL
 
 if TYPE_CHECKING:
+    from yaffle.api.identity.sessions import Sessions
     from yaffle.config import ServerSettings
     from yaffle.ports import Clock
 
@@ -33,8 +34,12 @@ class Anyone:
 class Identity:
     """All active authenticators; the first that knows the credentials says who it is."""
 
-    def __init__(self, active: Sequence[Authenticator]) -> None:
+    def __init__(
+        self, active: Sequence[Authenticator], *, sessions: Sessions | None = None
+    ) -> None:
         self._active = tuple(active)
+        self.sessions = sessions
+        """What passwords are exchanged for; None where nobody has one."""
 
     @property
     def challenges(self) -> tuple[str, ...]:
@@ -57,10 +62,13 @@ def read_identity(server: ServerSettings, clock: Clock) -> Identity:
     and for a file that cannot be read, that others may read, or whose lines make no sense.
     """
     active: list[Authenticator] = []
+    sessions: Sessions | None = None
     if server.token_file is not None:
         active.append(BearerTokens(server.token_file, clock))
     if server.users_file is not None:
-        active.append(BasicUsers(server.users_file, clock))
+        basic = BasicUsers(server.users_file, clock, session_life_s=server.session_life)
+        sessions = basic.sessions
+        active += [sessions, basic]
     if server.keystone is not None:
         active.append(KeystoneTokens(server.keystone, clock))
     if not active and not is_loopback(split_address(server.listen)[0]):
@@ -70,7 +78,7 @@ def read_identity(server: ServerSettings, clock: Clock) -> Identity:
             " server.keystone, or listen on 127.0.0.1"
         )
     _refuse_clear_passwords(server)
-    return Identity(active or [Anyone()])
+    return Identity(active or [Anyone()], sessions=sessions)
 
 
 def _refuse_clear_passwords(server: ServerSettings) -> None:

@@ -21,6 +21,7 @@ from yaffle.api.identity.backoff import BackOff
 from yaffle.api.identity.memory import Memory, Source, Turns
 from yaffle.api.identity.port import HEADER_MAX, Given, Known
 from yaffle.api.identity.private_file import Watched
+from yaffle.api.identity.sessions import Sessions
 from yaffle.api.identity.users import Users
 from yaffle.errors import TooManyRequests
 
@@ -45,7 +46,7 @@ class BasicUsers:
 
     challenge: ClassVar[str] = 'Basic realm="yaffle", charset="UTF-8"'
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path, clock: Clock, *, session_life_s: float) -> None:
         """Read the file; raise ConfigError where it is not private, or holds what is no user."""
 
         def parse(text: str) -> Users:
@@ -56,6 +57,7 @@ class BasicUsers:
         self._turns = Turns(PARALLEL)
         self._backoff = BackOff()
         self._clock = clock
+        self.sessions = Sessions(self._file, clock, life_s=session_life_s)
 
     async def who(self, given: Given) -> Known | None:
         """Return who has that password.
@@ -83,7 +85,8 @@ class BasicUsers:
                     self._turns.done(key, source)
                 break
             found, who = self._memory.get(key)
-        return None if who is None else Known(who=who)
+        user = present.of(said[0])
+        return None if who is None or user is None else Known(who=who, password=user.hash)
 
     async def _tried(self, present: Users, source: Source, said: tuple[str, str]) -> Who | None:
         # Again: others from there were wrong while this one waited for its turn.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from yaffle.api.identity.passwords import Hash
     from yaffle.model.rights import Who
 
 HEADER_MAX = 8192
@@ -34,6 +35,8 @@ class Known:
     """False where no credentials are needed: the name is then what somebody says."""
     token: str = field(default="", repr=False)
     """Keystone's token that proved it, for what the user lets us do with it; "" for all others."""
+    password: Hash | None = field(default=None, repr=False)
+    """The hash that their password fits, which a session can be begun for; None for all others."""
 
 
 class Authenticator(Protocol):

@@ -64,6 +64,10 @@ class Users:
         # One for each line: whoever is not here costs what somebody who is here costs.
         self._decoys = [passwords.decoy(cost) for cost in costs]
 
+    def of(self, name: str) -> User | None:
+        """Return who has that name."""
+        return self._people.get(name)
+
     def who_of(self, name: str, password: str) -> Who | None:
         """Return who that is, or None; always takes one scrypt, so call it in a thread."""
         user = self._people.get(name)
