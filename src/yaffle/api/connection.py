@@ -87,12 +87,15 @@ class Connection(H11Protocol):
         *,
         room: Room,
         deadlines: Deadlines,
+        caller: tuple[str, int] | None = None,
     ) -> None:
+        """`caller`: whom a proxy speaks for on it, by its PROXY header."""
         state: dict[str, Any] = {"yaffle.connection": self}
         super().__init__(config, server_state, state, loop)
         self.logger = QUIET
         self._framing = strictly(self.conn)
         self._room = room
+        self._caller = caller
         self._deadlines = deadlines
         self._phase = Phase.SILENT
         self._since_s = loop.time()
@@ -107,6 +110,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a place, or say that there is none."""
         super().connection_made(transport)
+        self.client = self._caller or self.client
         address = self.client[0] if self.client else ""
         self.peer = address if self._room.shares(address) else share_of(address)
         if self._room.take(self):

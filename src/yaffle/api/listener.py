@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from yaffle.api.proxy_protocol import Caller, NoHeader, read_caller
+
 if TYPE_CHECKING:
     from yaffle.api.connection import Connection
 
@@ -23,6 +25,7 @@ ACCEPTS: Final = 8
 """In one turn of the loop, which others share."""
 REST_S: Final = 1.0
 HANDSHAKE_S: Final = 10.0
+"""For TLS, and as long for a PROXY header before it."""
 HANDSHAKES_MAX: Final = 128
 """Under way at once; the oldest goes when there are more."""
 
@@ -33,16 +36,22 @@ class Listener:
     def __init__(
         self,
         sock: socket.socket,
-        connection: Callable[[], Connection],
+        connection: Callable[[Caller | None], Connection],
         *,
         exhausted: Callable[[], None],
         tls: Callable[[], ssl.SSLContext] | None = None,
+        announced: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """`exhausted` frees what it can; `tls` is asked anew for each connection."""
+        """`exhausted` frees what it can; `tls` is asked anew for each connection.
+
+        `announced`: whether what comes from an address begins with a PROXY header.
+        """
         self._sock = sock
         self._connection = connection
         self._exhausted = exhausted
         self._tls = tls
+        self._announced = announced
+        self._told_s = -REST_S
         self._loop = asyncio.get_running_loop()
         self._arriving: dict[asyncio.Task[None], None] = {}
         self._rest: asyncio.TimerHandle | None = None
@@ -64,7 +73,7 @@ class Listener:
     def _accept(self) -> None:
         for _ in range(ACCEPTS):
             try:
-                sock, _ = self._sock.accept()
+                sock, address = self._sock.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -77,7 +86,7 @@ class Listener:
             if len(self._arriving) >= HANDSHAKES_MAX:
                 next(iter(self._arriving)).cancel()
             # Owned by this listener, which ends it; there is no group that lives as long.
-            task = self._loop.create_task(self._arrive(sock), name="arriving")
+            task = self._loop.create_task(self._arrive(sock, address[0]), name="arriving")
             self._arriving[task] = None
             task.add_done_callback(self._arrived)
 
@@ -85,22 +94,45 @@ class Listener:
         self._rest = None
         self._loop.add_reader(self._sock, self._accept)
 
-    async def _arrive(self, sock: socket.socket) -> None:
+    async def _arrive(self, sock: socket.socket, peer: str) -> None:
         context = None if self._tls is None else self._tls()
         try:
             # Who goes before the end of a handshake is not worth a line.
             with suppress(OSError, TimeoutError):
+                caller = await self._caller(sock) if self._announced(peer) else None
                 await self._loop.connect_accepted_socket(
-                    self._connection,
+                    lambda: self._connection(caller),
                     sock,
                     ssl=context,
                     ssl_handshake_timeout=None if context is None else HANDSHAKE_S,
                 )
                 return
+        except NoHeader as fault:
+            self._warn(peer, fault)
         except asyncio.CancelledError:
             sock.close()
             raise
         sock.close()
+
+    async def _caller(self, sock: socket.socket) -> Caller | None:
+        """Return whom the proxy speaks for, as its header says."""
+
+        async def read(count: int) -> bytes:
+            found = b""
+            while len(found) < count and (piece := await receive(sock, count - len(found))):
+                found += piece
+            return found
+
+        receive = self._loop.sock_recv
+        sock.setblocking(False)
+        async with asyncio.timeout(HANDSHAKE_S):
+            return await read_caller(read)
+
+    def _warn(self, peer: str, fault: NoHeader) -> None:
+        """Tell of a proxy that is set up differently, once a second at most."""
+        if self._loop.time() >= self._told_s + REST_S:
+            self._told_s = self._loop.time()
+            log.warning("trusted proxy sent no PROXY header", proxy=peer, reason=str(fault))
 
     def _arrived(self, task: asyncio.Task[None]) -> None:
         self._arriving.pop(task, None)

@@ -24,6 +24,8 @@ from yaffle.errors import ConfigError
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from yaffle.api.proxy_protocol import Caller
+
 log = structlog.get_logger()
 
 BACKLOG: Final = 512
@@ -78,9 +80,11 @@ class _Server(uvicorn.Server):
         room: Room,
         tls: Callable[[], ssl.SSLContext] | None,
         deadlines: Deadlines,
+        announced: Callable[[str], bool],
     ) -> None:
         super().__init__(config)
         self._deadlines = deadlines
+        self._announced = announced
         self._sock = sock
         self._room = room
         self._tls = tls
@@ -98,18 +102,20 @@ class _Server(uvicorn.Server):
             self._connection,
             exhausted=lambda: self._room.make_room(FREED),
             tls=self._tls,
+            announced=self._announced,
         )
         # What uvicorn does with them at the end is what a listener can do: close, and wait for that.
         self.servers = [cast("asyncio.Server", listener)]
         self.started = True
 
-    def _connection(self) -> Connection:
+    def _connection(self, caller: Caller | None) -> Connection:
         return Connection(
             self.config,
             self.server_state,
             asyncio.get_running_loop(),
             room=self._room,
             deadlines=self._deadlines,
+            caller=caller,
         )
 
 
@@ -142,7 +148,8 @@ async def serve(
         timeout_keep_alive=int(deadlines.idle_s),
         timeout_graceful_shutdown=int(STOP_S),
     )
-    server = _Server(config, sock, room, tls, deadlines)
+    announced = proxies.__contains__ if settings.proxy_protocol else lambda _: False
+    server = _Server(config, sock, room, tls, deadlines, announced)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(server.serve(sockets=[sock]), name="http")
         keeping = group.create_task(room.keep(), name="room")

@@ -20,6 +20,8 @@ import httpx
 
 PATH: Final = "/yaffle/v1/sessions"
 TOKEN_MAX: Final = 4096
+NONE: Final = "none"
+"""Kept where sessions are of no use; whoever deletes it has it tried again."""
 
 
 class SessionAuth(httpx.Auth):
@@ -35,16 +37,19 @@ class SessionAuth(httpx.Auth):
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Send with the session, else with a new one, else with the password."""
         token = _kept(self._file)
-        if token:
+        if token not in {"", NONE}:
             answer = yield _with(request, f"Bearer {token}")
             if answer.status_code != httpx.codes.UNAUTHORIZED:
                 return
-        if self._file is not None and _is_usable(self._file.parent):
+        if token != NONE and self._file is not None and _is_usable(self._file.parent):
             begin = httpx.Request("POST", self._url + PATH, headers={"User-Agent": "yaffle"})
             token = _begun((yield _with(begin, self._basic)))
             if token and _keep(self._file, token):
-                yield _with(request, f"Bearer {token}")
-                return
+                answer = yield _with(request, f"Bearer {token}")
+                if answer.status_code != httpx.codes.UNAUTHORIZED:
+                    return
+                # Another of several processes behind that address, which takes each request in turn.
+                _keep(self._file, NONE)
         yield _with(request, self._basic)
 
 

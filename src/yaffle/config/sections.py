@@ -131,8 +131,16 @@ class ServerSettings(Section):
     )
     trusted_proxies: tuple[str, ...] = Field(
         default=(),
-        description="Addresses or networks of proxies whose `X-Forwarded-For` says who asks: shares,"
-        " logs and the back-off of sign-ins then count by caller, not by proxy.",
+        description="Addresses or networks of proxies whose `X-Forwarded-For` (or PROXY header, with"
+        " `proxy_protocol`) says who asks: shares, logs and the back-off of sign-ins then count by"
+        " caller, not by proxy.",
+    )
+
+    proxy_protocol: bool = Field(
+        default=False,
+        description="Each connection from a trusted proxy begins with a header of the PROXY protocol"
+        " (HAProxy's `send-proxy` or `send-proxy-v2`), also before TLS, and is closed otherwise."
+        " Nobody else may send one.",
     )
 
     @field_validator("listen")
@@ -154,6 +162,10 @@ class ServerSettings(Section):
             raise ValueError("tls_certificate and tls_key come together")
         if self.tls_client_ca is not None and self.tls_certificate is None:
             raise ValueError("tls_client_ca needs tls_certificate and tls_key")
+        if self.proxy_protocol and not self.trusted_proxies:
+            raise ValueError(
+                "proxy_protocol needs trusted_proxies: from nobody else is it believed"
+            )
         return self
 
 

@@ -173,7 +173,7 @@ def running(state_dir: Path, *, engine: bool = False, **flags: Any) -> Iterator[
         async with wiring.service(settings) as service:
             app = create_app(parts(service))
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(serve(app, sock))]
+                tasks = [group.create_task(serve(app, sock, settings.server))]
                 if engine:
                     tasks.append(group.create_task(wiring.run(service)))
                 box["live"] = Live(address=address_of(sock), service=service, loop=box["loop"])

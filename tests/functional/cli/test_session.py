@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.functional.api.balancing import HAVE, balanced
 from tests.functional.api.live import Live, running
 from tests.functional.api.people import users_file
 from tests.functional.cli.support import Done, run_here
@@ -83,3 +84,16 @@ def test_a_wrong_password_is_told_as_such(live: Live, cache: Path) -> None:
     assert done.code != 0
     assert "YAFFLE_PASSWORD" in done.err
     assert not list((cache / "yaffle").iterdir())
+
+
+@pytest.mark.skipif(not HAVE, reason="there is no haproxy")
+def test_where_processes_take_turns_the_password_does(tmp_path: Path, cache: Path) -> None:
+    known = users_file(tmp_path, mara=WORD)
+    with (
+        running(tmp_path / "one", server={"users_file": known}) as one,
+        running(tmp_path / "two", server={"users_file": known}) as two,
+        balanced(tmp_path, [one.address, two.address], mode="http") as proxy,
+    ):
+        both = Live(proxy, service=one.service, loop=one.loop)
+        for _ in range(3):
+            assert cli(both, cache).code == 0
