@@ -14,6 +14,7 @@ from yaffle.engine.commands.imports import EVENTS as IMPORTED
 from yaffle.engine.metrics import Metrics
 from yaffle.engine.news import ENDED, LEVELS, TOPICS
 from yaffle.model.incident import IncidentState
+from yaffle.store.receivers import EXPIRED
 
 SOURCE = Path(yaffle.__file__).parent
 
@@ -101,6 +102,7 @@ def events() -> str:
 
 def _event_actions() -> Iterator[tuple[str, str]]:
     yield from ((action, about.lower()) for about, action in IMPORTED.values())
+    yield EXPIRED, "receiver"
     for path in sorted((SOURCE / "engine").rglob("*.py")):
         for call in ast.walk(ast.parse(path.read_text())):
             if isinstance(call, ast.Call):

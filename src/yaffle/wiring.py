@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
+from yaffle.clouds.sealing import IdKeys
 from yaffle.config.private import writer_fault
 from yaffle.core.addresses import DENIED, AddressRules
 from yaffle.core.budgets import BudgetLimit
@@ -30,13 +31,14 @@ from yaffle.engine.engine import Engine
 from yaffle.engine.home import home_of
 from yaffle.engine.installed import load_drivers
 from yaffle.engine.jobs import hooks
-from yaffle.engine.kit import Drivers, Kit, Quotas, Signals, limits
+from yaffle.engine.kit import Drivers, Kit, Quotas, ReceiverTerms, Signals, limits
 from yaffle.engine.metrics import Metrics
 from yaffle.engine.ticker import IDLE_S, Ticker
 from yaffle.engine.timekeeping import keep_time
 from yaffle.errors import ConfigError, StoreUnavailable
 from yaffle.ports import DriverContext
 from yaffle.prober.client import ProberClient
+from yaffle.store import receivers
 from yaffle.store.database import open_store
 from yaffle.store.prune import Retention
 
@@ -102,6 +104,9 @@ async def service(settings: Settings, *, waiting: Waiting | None = None) -> Asyn
             rules=address_rules(settings),
         )
         kit = build_kit(settings, store, clock, prober)
+        if settings.is_embedded:
+            # No older program can be at work on a file that we hold: nobody needs them any more.
+            await store.write(lambda conn: receivers.hide_old(conn, kit.receivers.keys))
         kit.metrics.probes.set_function(lambda: prober.stats.checks_per_s)
         kit.metrics.part_up.labels("prober").set_function(lambda: float(prober.stats.up))
         box.append(Engine(kit))
@@ -264,11 +269,22 @@ def build_kit(
         quotas=Quotas(clusters=settings.quotas.clusters, nodes=settings.quotas.nodes),
         rules=address_rules(settings),
         notify=tuple(name for name in drivers.notifiers if name != hooks.NOTIFIER),
-        receivers=BudgetLimit(
-            max_in_flight=1,
-            burst=settings.receivers.burst,
-            per_hour=settings.receivers.per_minute * 60,
-        ),
+        receivers=receiver_terms(settings),
+    )
+
+
+def receiver_terms(settings: Settings) -> ReceiverTerms:
+    """Return what holds for every webhook; raise ConfigError for a file of keys that cannot be used."""
+    given, age_d = settings.receivers, settings.receivers.max_age
+    keys = (
+        IdKeys(settings.state_dir / "receivers.key")
+        if given.keys_file is None
+        else IdKeys(given.keys_file, setting="receivers.keys_file")
+    )
+    keys.check()
+    rate = BudgetLimit(max_in_flight=1, burst=given.burst, per_hour=given.per_minute * 60)
+    return ReceiverTerms(
+        rate=rate, keys=keys, age_us=None if age_d is None else int(age_d * 86_400e6)
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import stat
+import threading
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from yaffle.clouds.sealing import KeyFile, SealBroken, Sealed, add_key
+from yaffle.clouds.sealing import IdKeys, KeyFile, SealBroken, Sealed, add_key
 from yaffle.errors import ConfigError
 
 CANARY = "canary-5f1d9c"
@@ -121,3 +123,51 @@ def test_a_file_that_is_broken_is_not_written_over(tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
         add_key(path)
     assert path.read_text() == "half a k"
+
+
+IDENT = "7546f2d1-8df2-4d0a-b910-a001c959caec"
+
+
+def test_an_id_is_shown_by_its_key_at_its_place_alone(tmp_path: Path) -> None:
+    path = tmp_path / "receivers.key"
+    keys = IdKeys(path)
+    keys.check()
+    assert not path.exists()
+    hidden = keys.hide(IDENT, "place")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    assert IDENT.encode().hex() not in hidden
+    assert hidden != keys.hide(IDENT, "another")
+    assert keys.show(hidden, "place", IDENT.__eq__) == IDENT
+    assert keys.show(hidden, "another", IDENT.__eq__) is None
+    assert keys.show("no hex", "place", IDENT.__eq__) is None
+    add_key(path)
+    assert keys.hide(IDENT, "place") != hidden
+    assert keys.show(hidden, "place", IDENT.__eq__) == IDENT
+    path.unlink()
+    assert keys.show(hidden, "place", IDENT.__eq__) is None
+
+
+def test_two_who_need_the_first_key_at_once_have_the_same(tmp_path: Path) -> None:
+    path, start = tmp_path / "receivers.key", threading.Barrier(8)
+
+    def hide(_: int) -> str:
+        start.wait()
+        return IdKeys(path).hide(IDENT, "place")
+
+    with ThreadPoolExecutor(8) as pool:
+        hidden = set(pool.map(hide, range(8)))
+    assert {IdKeys(path).show(one, "place", IDENT.__eq__) for one in hidden} == {IDENT}
+    assert len(hidden) == 1
+
+
+def test_no_key_of_ids_that_others_may_read_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "receivers.key"
+    hidden = IdKeys(path).hide(IDENT, "place")
+    path.chmod(0o640)
+    assert IdKeys(path).show(hidden, "place", IDENT.__eq__) is None
+    for use in (IdKeys(path).check, lambda: IdKeys(path).hide(IDENT, "place")):
+        with pytest.raises(ConfigError, match="others may use it"):
+            use()
+    with pytest.raises(ConfigError, match=r"receivers\.keys_file"):
+        IdKeys(tmp_path / "none", setting="receivers.keys_file").hide(IDENT, "place")

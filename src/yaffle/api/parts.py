@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from yaffle.api.doctor import Doctor
 from yaffle.api.identity.keystone.trusting import trusts_of
 from yaffle.api.identity.owners import Owners
 from yaffle.api.vitals import Vitals
+from yaffle.engine.kit import ReceiverTerms
 from yaffle.engine.queries import Queries
 from yaffle.engine.tenancy import Tenancy
 from yaffle.engine.why import Why
@@ -45,6 +46,7 @@ class Parts:
     """Whether those who made webhooks are still somebody here; None: nobody asks."""
     public_url: str | None = None
     """How callers of webhooks reach this server; None where each request's own root is right."""
+    receivers: ReceiverTerms = field(default_factory=ReceiverTerms)
 
 
 def parts_of(
@@ -77,4 +79,5 @@ def parts_of(
         owners=owners,
         tenancy=None if settings.server.keystone is None else Tenancy(kit.drivers),
         public_url=settings.receivers.public_url,
+        receivers=kit.receivers,
     )

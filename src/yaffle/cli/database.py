@@ -69,6 +69,7 @@ def migrate(
     place = place_of(found.database_url)
     if place.shared:
         prepare_server(found.database_url, clock=SystemClock())
+        asyncio.run(_hide_ids(found))
     else:
         made_dir(found.state_dir)
         store = open_store(
@@ -76,6 +77,25 @@ def migrate(
         )
         asyncio.run(store.close())
     Output(as_json=as_json).say({"database": str(place), "schema": HEAD}, f"{place}: schema {HEAD}")
+
+
+async def _hide_ids(found: Settings) -> None:
+    """Hide the ids of webhooks that older programs have stored, or say why that has to wait."""
+    from yaffle.engine.clock import SystemClock
+    from yaffle.store import migrate, receivers
+    from yaffle.store.database import open_store
+    from yaffle.wiring import receiver_terms
+
+    keys = receiver_terms(found).keys
+    async with open_store(found.database_url, clock=SystemClock()) as store:
+        old = await store.read(migrate.old_engines)
+        if not old and found.receivers.keys_file is not None:
+            await store.write(lambda conn: receivers.hide_old(conn, keys))
+        elif plain := await store.read(receivers.plain):
+            why = "older engines are at work" if old else "receivers.keys_file is not set"
+            note(
+                f"{plain} webhooks' ids stay in the database as they are: {why}; then run this again"
+            )
 
 
 @app.command("restored")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
+from yaffle.cli import durations
 from yaffle.cli.asking import SameName, pairs, unused
 from yaffle.cli.client import Api, Row, inner
 from yaffle.cli.command import Part, client, group, listing
@@ -22,6 +24,22 @@ Params = Annotated[
     list[str] | None,
     typer.Option("--param", metavar="NAME=VALUE", help="Input of the action; may be repeated."),
 ]
+Expires = Annotated[
+    str | None,
+    typer.Option("--expires", metavar="TIME", help="It ends after 12h, 30d, …; or never."),
+]
+
+
+def _end(text: str | None) -> dict[str, object]:
+    """Return when it ends as the API wants it; nothing where nothing is said."""
+    if text is None:
+        return {}
+    if text == "never":
+        return {"expires_at": None}
+    from yaffle.engine.clock import SystemClock
+
+    at_s = SystemClock().now_us() / 1e6 + durations.option(text)
+    return {"expires_at": f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%dT%H:%M:%SZ}"}
 
 
 @client(app, "create")
@@ -32,6 +50,7 @@ def create(
     cluster: Annotated[str, typer.Option("--cluster", help="Name or id of a cluster.")],
     action: Annotated[str, typer.Option("--action", help="What it starts: CLUSTER_SCALE_OUT, …")],
     param: Params = None,
+    expires: Expires = None,
     kind: Annotated[str, typer.Option("--type", help="Only webhook is known.")] = "webhook",
     same_name: SameName = False,
 ) -> None:
@@ -43,6 +62,7 @@ def create(
         "cluster_id": cluster,
         "action": action.upper(),
         "params": pairs("--param", param) or {},
+        **_end(expires),
     }
     answer = api.v1.post("receivers", body={"receiver": body})
     address = _address(inner(answer, "receiver"))
@@ -77,6 +97,7 @@ def list_(
             ("CLUSTER", lambda row: short(row.get("cluster_id"))),
             ("ACTION", "action"),
             ("CREATED", lambda row: moment(row.get("created_at"))),
+            ("ENDS", lambda row: moment(row.get("expires_at"))),
         ],
         empty="no receivers; create one: yaffle receiver create NAME --cluster CLUSTER --action ACTION",
     )
@@ -99,6 +120,7 @@ def show(api: Api, output: Output, receiver: Receiver) -> None:
             ("address", _address(found)),
             ("of", found.get("user")),
             ("created", moment(found.get("created_at"))),
+            ("ends", moment(found.get("expires_at"))),
         ],
     )
 
@@ -111,16 +133,17 @@ def update(
     name: Annotated[str | None, typer.Option("--name", help="A new name.")] = None,
     action: Action = None,
     param: Params = None,
+    expires: Expires = None,
 ) -> None:
-    """Change name, action or params; the address stays."""
+    """Change name, action, params or end; the address stays."""
     given = {
         "name": name,
         "action": action and action.upper(),
         "params": pairs("--param", param),
     }
-    body = {key: value for key, value in given.items() if value is not None}
+    body = {key: value for key, value in given.items() if value is not None} | _end(expires)
     if not body:
-        raise ConfigError("receiver update: give --name, --action or --param")
+        raise ConfigError("receiver update: give --name, --action, --param or --expires")
     answer = api.v1.patch("receivers", receiver, body={"receiver": body})
     output.say(answer, f"receiver {receiver} updated")
 

@@ -7,11 +7,16 @@ with its id; nothing is ever kept unsealed instead, or thrown away because it ca
 
 from __future__ import annotations
 
+import base64
+import binascii
+import contextlib
 import hashlib
+import hmac
 import json
 import os
+import secrets
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,6 +29,8 @@ if TYPE_CHECKING:
 
 SETTING: Final = "credentials.keys_file"
 FILE_MAX: Final = 65_536
+KEY_BYTES: Final = 32
+_NO_KEY: Final = "a line is no key (32 bytes, url-safe base64)"
 _ID: Final = 8
 """Characters of a key's id: enough to tell a few keys apart, and of no use to find one."""
 
@@ -87,14 +94,18 @@ class KeyFile:
             )
         return {str(name): str(value) for name, value in found["content"].items()}
 
-    def _keys(self) -> list[tuple[str, Fernet]]:
-        """Return the keys with their ids, the newest first."""
-        found = [_key(word, self._path, self._setting) for word in _words(self._text())]
+    def words(self) -> list[str]:
+        """Return the keys as they are written, the newest first; raise as `check` does."""
+        found = _words(self._text())
         if not found:
             raise ConfigError(
                 f"{self._setting} = {self._path}: it has no key; `yaffle credential new-key` makes one"
             )
         return found
+
+    def _keys(self) -> list[tuple[str, Fernet]]:
+        """Return the keys with their ids, the newest first."""
+        return [_key(word, self._path, self._setting) for word in self.words()]
 
     def _text(self) -> str:
         try:
@@ -113,26 +124,92 @@ class KeyFile:
             raise ConfigError(f"{self._setting} = {self._path}: it is no text of keys") from None
 
 
+class IdKeys:
+    """Hides ids that are passwords from whoever has the database alone; a file of keys as `KeyFile`'s.
+
+    Each id is XORed with HMAC-SHA512 of its place, which no two ids share, and the caller knows by the
+    place whether what comes out is the id: so this needs nothing but the standard library. Several
+    keys may be in the file, the newest first. Without `setting` the file is ours, made when needed.
+    """
+
+    def __init__(self, path: Path, *, setting: str | None = None) -> None:
+        self._path = path
+        self._ours = setting is None
+        self._file = KeyFile(path, setting=setting or "receivers.keys_file")
+
+    def check(self) -> None:
+        """Raise ConfigError for a file that is there, or has to be, and cannot be used."""
+        if not self._ours or self._path.exists():
+            self._keys()
+
+    def hide(self, ident: str, place: str) -> str:
+        """Return what may be stored of an id; raises ConfigError where there is no key to do it with."""
+        if self._ours and not self._path.exists():
+            _new_file(self._path)
+        return _veiled(ident.encode(), self._keys()[0], place).hex()
+
+    def show(self, hidden: str, place: str, fits: Callable[[str], bool]) -> str | None:
+        """Return the id that was hidden and `fits`; None where the key for it is not here."""
+        try:
+            found = (_veiled(bytes.fromhex(hidden), key, place) for key in self._keys())
+            texts = (raw.decode("utf-8", "replace") for raw in found)
+            return next((text for text in texts if fits(text)), None)
+        except (ConfigError, ValueError):
+            return None
+
+    def _keys(self) -> list[bytes]:
+        try:
+            found = [base64.b64decode(w, altchars=b"-_", validate=True) for w in self._file.words()]
+        except binascii.Error:
+            found = [b""]
+        if any(len(key) != KEY_BYTES for key in found):
+            raise ConfigError(f"receivers.keys_file = {self._path}: {_NO_KEY}")
+        return found
+
+
+def _veiled(text: bytes, key: bytes, place: str) -> bytes:
+    pad = hmac.digest(key, b"yaffle id\0" + place.encode(), "sha512")
+    return bytes(one ^ other for one, other in zip(text, pad, strict=False))
+
+
+def _new_key() -> str:
+    return base64.urlsafe_b64encode(secrets.token_bytes(KEY_BYTES)).decode("ascii")
+
+
+def _written(path: Path, text: str) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "w", encoding="ascii") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _new_file(path: Path) -> None:
+    """Make a file with one key, unless another process has made it meanwhile."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        _written(beside, f"{_new_key()}\n")
+        with contextlib.suppress(FileExistsError):
+            path.hardlink_to(beside)
+        beside.unlink()
+    except OSError as error:
+        raise ConfigError(f"receivers.keys_file = {path}: {error.strerror}") from None
+
+
 def add_key(path: Path) -> str:
     """Put a new key before the others of a file, which is made if need be; return the key's id.
 
     The old file is replaced as a whole: whoever reads meanwhile sees all keys or all but the new one.
     """
-    fernet = _fernet()
     file = KeyFile(path)
     old = ""
     if path.exists():
         file.check()
         old = path.read_text(encoding="ascii")
-    fresh = fernet.generate_key().decode("ascii")
     beside = path.with_name(f".{path.name}.new")
     try:
         beside.unlink(missing_ok=True)
-        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "w", encoding="ascii") as out:
-            out.write(f"{fresh}\n{old}")
-            out.flush()
-            os.fsync(out.fileno())
+        _written(beside, f"{_new_key()}\n{old}")
         beside.replace(path)
     except OSError as error:
         raise ConfigError(f"{SETTING} = {path}: {error.strerror}") from None
@@ -150,9 +227,7 @@ def _key(word: str, path: Path, setting: str) -> tuple[str, Fernet]:
         key = fernet(word)
     except ValueError:
         # Without the word: half a key is a secret, too.
-        raise ConfigError(
-            f"{setting} = {path}: a line is no key (32 bytes, url-safe base64)"
-        ) from None
+        raise ConfigError(f"{setting} = {path}: {_NO_KEY}") from None
     return hashlib.sha256(b"yaffle key\0" + word.encode()).hexdigest()[:_ID], key
 
 

@@ -308,6 +308,18 @@ class ReceiversSettings(Section):
     per_minute: float = Field(
         default=60.0, gt=0, description="Triggers of one webhook a minute in the long run."
     )
+    max_age: float | None = Field(
+        default=None,
+        gt=0,
+        description="So long after it was made every webhook ends, if not before (days). Default: when"
+        " it says so itself, or never.",
+    )
+    keys_file: Path | None = Field(
+        default=None,
+        description="The keys that hide ids of webhooks in the database, one a line, the newest first;"
+        " a file that nobody else can read, the same on every machine of one database."
+        " Default: `STATE_DIR/receivers.key`, which is made when it is needed.",
+    )
 
     @field_validator("public_url")
     @classmethod

@@ -21,7 +21,7 @@ from yaffle.errors import StoreUnavailable
 from yaffle.model.ids import OperationId
 from yaffle.model.incident import PauseKind
 from yaffle.model.operations import EMPTY, Operation, Progress, ProgressState
-from yaffle.store import catalog, debris, lost, outbox, pauses, prune
+from yaffle.store import catalog, debris, lost, outbox, pauses, prune, receivers
 from yaffle.store.duties import Duty
 from yaffle.store.tables import actions
 from yaffle.store.tables import outbox as outbox_table
@@ -65,6 +65,7 @@ class Caretaker:
                     await self._sweep()
                     await self._quarantines.look()
                     await self._close_left()
+                    await self._end_receivers()
                 if ours and self._kit.clock.monotonic_s() >= next_prune_s:
                     next_prune_s = self._kit.clock.monotonic_s() + PRUNE_EVERY_S
                     await self._prune()
@@ -107,6 +108,17 @@ class Caretaker:
             with contextlib.suppress(OSError):
                 found = await asyncio.to_thread(os.statvfs, path.parent)
                 self._kit.metrics.disk_free.set(found.f_bavail * found.f_frsize)
+
+    async def _end_receivers(self) -> None:
+        """Tell of webhooks that have ended, and forget them when that event is forgotten."""
+        now_us, age_us = self._kit.clock.now_us(), self._kit.receivers.age_us
+        kept_us = self._kit.retention.events_s * 1_000_000
+        if await self._kit.store.read(
+            lambda conn: receivers.over(conn, now_us=now_us, age_us=age_us, kept_us=kept_us)
+        ):
+            await self._kit.store.write(
+                lambda conn: receivers.sweep(conn, now_us=now_us, age_us=age_us, kept_us=kept_us)
+            )
 
     async def _prune(self) -> None:
         """Delete what is old, in bounded transactions, until nothing old is left."""

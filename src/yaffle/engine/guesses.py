@@ -12,51 +12,49 @@ from yaffle.errors import TooManyRequests
 if TYPE_CHECKING:
     from yaffle.core.budgets import BudgetLimit
 
-KNOWN_MAX: Final = 10_000
+KEPT_MAX: Final = 10_000
 
 
 class Guesses:
-    """One bucket in memory for all ids that are none; ids that have worked here do not draw on it.
+    """One bucket in memory for each source of ids that are none; ids that are one draw on none.
 
-    Once it is empty, ids that this process has not seen work are looked up one at a time, and answered
-    as too many where they are none: a flood of guesses costs one read at a time, and who calls a real
-    one for the first time waits behind some of them.
+    So it is looked first and judged then. Ids that have worked here are let through at once; others are
+    looked up one at a time, by a read: that is all that a flood of guesses costs, and all that who
+    calls a real one for the first time waits behind.
     """
 
     def __init__(self, limit: BudgetLimit) -> None:
         self._limit = limit
-        self._bucket = Bucket(tokens=float(limit.burst), updated_us=0)
+        self._buckets: dict[str, Bucket] = {}
         self._known: dict[str, None] = {}
         self._looking = asyncio.Lock()
 
-    async def admit(
-        self, ident: str, now_us: int, *, is_one: Callable[[], Awaitable[bool]]
-    ) -> None:
-        """Raise TooManyRequests for an id that is none where too many guesses came lately."""
+    async def is_one(self, ident: str, look: Callable[[], Awaitable[bool]]) -> bool:
+        """Return whether an id is that of a receiver; what has worked here is believed to be."""
         if ident in self._known:
-            return
-        self._bucket = refill(self._bucket, self._limit, now_us)
-        if self._bucket.tokens >= 1:
-            return
+            return True
         async with self._looking:
-            if await is_one():
-                return
-        wait_s = (1 - self._bucket.tokens) * 3600 / self._limit.per_hour
-        raise TooManyRequests("Too many unknown receivers.", retry_after_s=wait_s)
-
-    def failed(self, ident: str, now_us: int) -> None:
-        """Count an id that is none."""
-        self.forgets(ident)
-        bucket = refill(self._bucket, self._limit, now_us)
-        self._bucket = Bucket(tokens=max(0.0, bucket.tokens - 1), updated_us=now_us)
+            return await look()
 
     def knows(self, ident: str) -> None:
-        """Remember an id that works, the most recent `KNOWN_MAX` of them."""
+        """Remember an id that works, the most recent `KEPT_MAX` of them."""
         self._known.pop(ident, None)
         self._known[ident] = None
-        if len(self._known) > KNOWN_MAX:
-            del self._known[next(iter(self._known))]
+        _shorten(self._known)
 
-    def forgets(self, ident: str) -> None:
-        """Forget an id that works no more."""
+    def missed(self, ident: str, source: str, now_us: int) -> None:
+        """Count an id that is none; raise TooManyRequests where too many came from that source lately."""
         self._known.pop(ident, None)
+        full = Bucket(tokens=float(self._limit.burst), updated_us=now_us)
+        bucket = refill(self._buckets.pop(source, full), self._limit, now_us)
+        left = bucket.tokens - 1
+        self._buckets[source] = Bucket(tokens=left, updated_us=now_us) if left >= 0 else bucket
+        _shorten(self._buckets)
+        if left < 0:
+            wait_s = -left * 3600 / self._limit.per_hour
+            raise TooManyRequests("Too many unknown receivers.", retry_after_s=wait_s)
+
+
+def _shorten(kept: dict[str, None] | dict[str, Bucket]) -> None:
+    if len(kept) > KEPT_MAX:
+        del kept[next(iter(kept))]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from yaffle.clouds.sealing import IdKeys
 from yaffle.core.addresses import AddressRules
 from yaffle.core.budgets import BudgetLimit, Scope
 from yaffle.core.sizes import CEILING
@@ -84,6 +87,18 @@ class Quotas:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiverTerms:
+    """What holds for every webhook."""
+
+    rate: BudgetLimit = field(default=BudgetLimit(max_in_flight=1, burst=10, per_hour=3600.0))
+    """How often each may be triggered, and how often unknown ones are answered as such."""
+    keys: IdKeys = field(default=IdKeys(Path(os.devnull)))
+    """What hides their ids in the database; without settings there is no key, and no receiver made."""
+    age_us: int | None = None
+    """None is called when it is older; None: as long as its own end is not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kit:
     """Handed down from wiring; the simulation hands down another one."""
 
@@ -110,8 +125,7 @@ class Kit:
     tally: Tally = field(default_factory=Tally)
     notify: tuple[str, ...] = ()
     """Names of the notifiers that are told of incidents."""
-    receivers: BudgetLimit = field(default=BudgetLimit(max_in_flight=1, burst=10, per_hour=3600.0))
-    """How often each webhook may be triggered, and how often all unknown ones together."""
+    receivers: ReceiverTerms = field(default_factory=ReceiverTerms)
 
 
 def limits(budgets: BudgetsSettings) -> Mapping[Scope, BudgetLimit]:

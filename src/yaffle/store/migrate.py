@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-HEAD: Final = "0006"
+HEAD: Final = "0007"
 """The schema this program reads and writes: the newest file in `migrations/versions`."""
 
 MIGRATIONS: Final = Path(__file__).with_name("migrations")
@@ -132,6 +132,11 @@ def _climb(conn: Connection, scripts: ScriptDirectory, place: Place, migrations:
         counters.take_turn(conn)
     command.upgrade(config(conn, migrations=migrations), "head")
     counters.raise_to(conn, counters.OLDEST_PROGRAM, needed)
+
+
+def old_engines(conn: Connection) -> bool:
+    """Say whether an engine lives that knows less than this program's schema."""
+    return any(engine.schema < int(HEAD) for engine in _living(conn))
 
 
 def _living(conn: Connection) -> Sequence[_Living]:

@@ -166,6 +166,8 @@ class ReceiverRow:
     """Somebody outside who may start one action; the id of a webhook is its password."""
 
     id: str
+    """What it is stored under: see `store.receivers`."""
+    hidden: str | None = None
     name: str
     type: str
     cluster_id: str
@@ -173,6 +175,7 @@ class ReceiverRow:
     actor: Mapping[str, object]
     params: Mapping[str, object]
     channel: Mapping[str, object]
+    expires_us: int | None = None
     project: str
     user: str
     domain: str

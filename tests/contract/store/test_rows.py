@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import func, insert, select, update
 from tests.contract.store.support import HandClock, count, place, tell
 
-from yaffle.store import counters, outbox, prune, tables
+from yaffle.clouds.sealing import IdKeys
+from yaffle.store import counters, outbox, prune, receivers, tables
 from yaffle.store.database import open_store
 
 DAY_US = 86_400_000_000
@@ -234,3 +235,62 @@ def test_the_order_of_events_survives_forgetting(unit):
     unit(lambda c: prune.prune(c, now_us=NOW_US, retention=prune.Retention()))
     assert unit(lambda c: count(c, "events")) == 0
     assert unit(lambda c: tell(c, "n")) > last
+
+
+def receiver(ident: str, **more) -> dict:
+    base = {"type": "webhook", "name": ident[:8], "created_us": NOW_US - 10 * DAY_US}
+    return {"id": ident, **base, "channel": {"alarm_url": "http://y"}} | more
+
+
+def test_receivers_are_found_by_a_digest_until_they_end(unit, tmp_path):
+    keys, ident = IdKeys(tmp_path / "key"), "7546f2d1-8df2-4d0a-b910-a001c959caec"
+    old = "11111111-8df2-4d0a-b910-a001c959caec"
+    unit(lambda c: receivers.add(c, keys, receiver(ident, expires_us=NOW_US + 1)))
+    unit(lambda c: c.execute(insert(tables.receivers).values(**receiver(old))))
+
+    def opens(word: str, now_us: int = NOW_US, age_us: int | None = None) -> bool:
+        found = unit(lambda c: receivers.by_id(c, word, now_us=now_us, age_us=age_us))
+        return found is not None
+
+    assert opens(ident)
+    assert opens(old)
+    assert not any(opens(word) for word in (receivers.stored_id(ident), ident[:8], ident.upper()))
+    assert not opens(ident, NOW_US + 1)
+    assert opens(ident, age_us=10 * DAY_US + 1)
+    assert not opens(ident, age_us=10 * DAY_US)
+    unit(lambda c: c.execute(insert(tables.receivers).values(**receiver(ident))))
+    assert opens(ident)
+    assert [unit(lambda c: receivers.hide_old(c, keys)) for _ in range(2)] == [2, 0]
+    assert unit(lambda c: count(c, "receivers")) == 2
+    assert opens(old)
+    assert not opens(receivers.stored_id(old))
+    imported = "NoHex"
+    unit(lambda c: receivers.add(c, keys, receiver(imported)))
+    for word, whole in ((old, old), (old[:12], old), (imported, imported)):
+
+        def place_of(project: str | None, word: str = word) -> str:
+            return unit(lambda c: receivers.place_of(c, keys, word, project=project))
+
+        assert place_of(None) == place_of("default") == receivers.stored_id(whole)
+        assert place_of("another") == word
+
+
+def test_an_end_is_told_once_and_what_ended_long_ago_goes(unit, tmp_path):
+    keys = IdKeys(tmp_path / "key")
+    ends = {"1" * 36: NOW_US - 1, "2" * 36: NOW_US + 1, "3" * 36: NOW_US - 9 * DAY_US}
+    for ident, end_us in ends.items():
+        unit(lambda c, i=ident, e=end_us: receivers.add(c, keys, receiver(i, expires_us=e)))
+
+    def swept(now_us: int, age_us: int | None = None) -> tuple[list[str], list[str]]:
+        when = {"now_us": now_us, "age_us": age_us, "kept_us": 5 * DAY_US}
+        unit(lambda c: receivers.sweep(c, **when))
+        assert unit(lambda c: receivers.over(c, **when)) == []
+        told = unit(lambda c: c.execute(select(tables.events.c.oid)).scalars().all())
+        left = unit(lambda c: c.execute(select(tables.receivers.c.name)).scalars().all())
+        return sorted(name[0] for name in told), sorted(name[0] for name in left)
+
+    assert swept(NOW_US) == (["1", "3"], ["1", "2"])
+    assert swept(NOW_US) == (["1", "3"], ["1", "2"])
+    assert swept(NOW_US, 10 * DAY_US) == (["1", "2", "3"], ["1", "2"])
+    assert swept(NOW_US + 1, 10 * DAY_US) == (["1", "2", "3"], ["1", "2"])
+    assert swept(NOW_US, 5 * DAY_US) == (["1", "2", "3"], [])

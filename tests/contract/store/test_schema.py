@@ -26,10 +26,11 @@ from yaffle.store.database import open_store
 
 REPOSITORY = Path(__file__).parents[3]
 
+AFTER = f"{int(migrate.HEAD) + 1:04}"
 SECOND = """
 from alembic import op
 import sqlalchemy as sa
-revision, down_revision = "0007", "0006"
+revision, down_revision = "{after}", "{head}"
 def upgrade():
     op.add_column("counters", sa.Column("extra", sa.Integer(), nullable=True))
     {more}
@@ -67,7 +68,8 @@ def later(tmp_path):
     def build(more: str = "") -> Path:
         folder = tmp_path / "later%20migrations"
         shutil.copytree(migrate.MIGRATIONS, folder)
-        (folder / "versions" / "v0006.py").write_text(SECOND.format(more=more))
+        text = SECOND.format(more=more, head=migrate.HEAD, after=AFTER)
+        (folder / "versions" / f"v{AFTER}.py").write_text(text)
         return folder
 
     return build
@@ -122,11 +124,11 @@ def test_an_upgrade_leaves_a_copy_of_what_was(tmp_path, later, elsewhere):
     path, folder = tmp_path / "y.db", tmp_path / "copies" if elsewhere else None
     make(path)
     upgrade(path, later(), folder)
-    copy = (folder or tmp_path) / "y.db.backup-0006-7"
+    copy = (folder or tmp_path) / f"y.db.backup-{migrate.HEAD}-7"
     assert copy.stat().st_mode & 0o777 == 0o600
-    assert query(path, "SELECT version_num FROM alembic_version") == [("0007",)]
+    assert query(path, "SELECT version_num FROM alembic_version") == [(AFTER,)]
     assert query(path, "SELECT key FROM budgets") == [("kept",)]
-    assert query(copy, "SELECT version_num FROM alembic_version") == [("0006",)]
+    assert query(copy, "SELECT version_num FROM alembic_version") == [(migrate.HEAD,)]
     assert query(copy, "SELECT key FROM budgets") == [("kept",)]
 
 
@@ -145,7 +147,7 @@ def test_no_room_for_the_copy_means_no_upgrade(tmp_path, later):
     make(tmp_path / "y.db")
     with pytest.raises(StoreUnavailable, match="copy"):
         upgrade(tmp_path / "y.db", later(), Path("/proc/self/copies"))
-    assert query(tmp_path / "y.db", "SELECT version_num FROM alembic_version") == [("0006",)]
+    assert query(tmp_path / "y.db", "SELECT version_num FROM alembic_version") == [(migrate.HEAD,)]
 
 
 def test_the_wheel_brings_its_migrations_along(tmp_path):
@@ -172,7 +174,7 @@ def test_the_wheel_brings_its_migrations_along(tmp_path):
         cwd=tmp_path,
         check=True,
     )
-    assert query(tmp_path / "y.db", "SELECT version_num FROM alembic_version") == [("0006",)]
+    assert query(tmp_path / "y.db", "SELECT version_num FROM alembic_version") == [(migrate.HEAD,)]
 
 
 def test_a_node_has_one_active_action_at_most(tmp_path):

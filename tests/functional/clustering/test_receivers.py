@@ -12,16 +12,18 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import Connection, update
 from structlog.testing import capture_logs
-from tests.functional.api.live import running
+from tests.functional.api.live import Live, running, settings_for
 from tests.functional.clustering.senlin import SLEEPER, Senlin
 
 from yaffle.engine.commands.desk import named
 from yaffle.engine.commands.receivers import acting
-from yaffle.errors import InvalidSpec
+from yaffle.errors import ConfigError, InvalidSpec
 from yaffle.model.rights import LOCAL, Right
-from yaffle.store import receivers
+from yaffle.store import receivers, tables
 from yaffle.store.records import ReceiverRow
+from yaffle.wiring import receiver_terms
 
 Create = Callable[..., dict[str, Any]]
 
@@ -358,6 +360,133 @@ def test_a_webhook_that_no_process_has_seen_work_is_no_guess(tmp_path: Path) -> 
         guesses = [f"/v1/webhooks/{uuid.uuid4()}/trigger?V=2" for _ in range(5)]
         assert [post(senlin, url).status_code for url in guesses] == [404, 404, 429, 429, 429]
         assert post(senlin, f"/v1/webhooks/{ident}/trigger?V=2").status_code == 202
+
+
+def test_what_the_database_holds_of_an_id_opens_nothing(senlin: Senlin, create: Create) -> None:
+    made = create()
+    ident = made["id"]
+    stored = receivers.stored_id(ident)
+    with senlin.live.service.store.engine.connect() as conn:
+        query = "select * from receivers where id = ?"
+        (row,) = conn.exec_driver_sql(query, (stored,)).mappings().all()
+    assert ident not in str(dict(row))
+    for word in (stored, row["hidden"]):
+        assert post(senlin, f"/v1/webhooks/{word}/trigger?V=2").status_code == 404
+    # As long a beginning as anybody may give, and the id itself, name it; another end does not.
+    for word in (ident[:4], ident[:13], ident):
+        assert senlin.call("GET", f"/receivers/{word}")["receiver"] == made
+    senlin.refused("GET", f"/receivers/{ident[:30]}000000", want=404)
+
+
+OLD = "7546f2d1-8df2-4d0a-b910-a001c959caec"
+
+
+def test_what_was_stored_in_the_open_is_hidden_and_its_url_goes_on(tmp_path: Path) -> None:
+    limits = {"burst": 1, "per_minute": 0.5}
+    with running(tmp_path / "yaffle", receivers=limits) as live:
+        senlin = Senlin(live=live)
+        body = {"name": "r", "type": "webhook", "action": "CLUSTER_CHECK"}
+        body["cluster_id"] = empty_cluster(senlin, "web")
+        made = senlin.call("POST", "/receivers", {"receiver": body}, want=201)["receiver"]
+        url = f"http://{live.address}/v1/webhooks/{OLD}/trigger?V=2"
+
+        def as_before(conn: Connection) -> None:
+            old = {"id": OLD, "hidden": None, "channel": {"alarm_url": url}}
+            conn.execute(update(tables.receivers).values(**old))
+
+        live.write(as_before)
+        # An older program beside us may still store them so; they are called and shown all the same.
+        found = senlin.call("GET", f"/receivers/{OLD}")["receiver"]
+        assert found == made | {"id": OLD, "channel": {"alarm_url": url}}
+        assert post(senlin, url).status_code == 202
+    with running(tmp_path / "yaffle", receivers=limits) as live:
+        senlin = Senlin(live=live)
+        assert senlin.call("GET", f"/receivers/{OLD}")["receiver"] == found
+        # Its bucket goes with it.
+        assert post(senlin, urlsplit(url).path + "?V=2").status_code == 429
+    for path in (tmp_path / "yaffle").glob("yaffle.db*"):
+        assert OLD.encode() not in path.read_bytes()
+
+
+def test_without_the_key_a_webhook_works_and_its_url_is_not_shown(tmp_path: Path) -> None:
+    with running(tmp_path / "yaffle") as live:
+        senlin = Senlin(live=live)
+        body = {"name": "r", "type": "webhook", "action": "CLUSTER_CHECK"}
+        body["cluster_id"] = empty_cluster(senlin, "web")
+        ident = senlin.call("POST", "/receivers", {"receiver": body}, want=201)["receiver"]["id"]
+    (tmp_path / "yaffle" / "receivers.key").unlink()
+    with running(tmp_path / "yaffle") as live:
+        senlin = Senlin(live=live)
+        assert post(senlin, f"/v1/webhooks/{ident}/trigger?V=2").status_code == 202
+        (found,) = senlin.call("GET", "/receivers")["receivers"]
+        assert (found["id"], found["channel"]) == (receivers.stored_id(ident), {})
+        assert senlin.call("GET", f"/receivers/{ident}")["receiver"] == found
+        assert "1 whose URL cannot be shown here: r" in doctored(senlin)
+        senlin.call("DELETE", f"/receivers/{found['id']}", want=204)
+        assert post(senlin, f"/v1/webhooks/{ident}/trigger?V=2").status_code == 404
+
+
+def doctored(senlin: Senlin) -> str:
+    checks = senlin.live.call("GET", "/doctor")["checks"]
+    (found,) = (check for check in checks if check["name"] == "receivers")
+    return f"{found['status']} {found['detail']} {found.get('advice')}"
+
+
+@pytest.mark.parametrize("text", [None, "not-a-key\n", "QUJD\n"])
+def test_a_file_of_keys_that_cannot_be_used_stops_the_start(
+    tmp_path: Path, text: str | None
+) -> None:
+    file = tmp_path / "keys"
+    if text is not None:
+        file.write_text(text)
+        file.chmod(0o600)
+    settings = settings_for(tmp_path / "yaffle", receivers={"keys_file": file})
+    with pytest.raises(ConfigError, match=r"receivers\.keys_file"):
+        receiver_terms(settings)
+
+
+def test_a_webhook_ends_when_it_says(senlin: Senlin, create: Create) -> None:
+    made = create(name="brief", expires_at="2199-01-31T12:00:00+02:00")
+    path = f"/receivers/{made['id']}"
+    assert made["expires_at"] == "2199-01-31T10:00:00Z"
+    changed = senlin.call("PATCH", path, {"receiver": {"expires_at": None}})["receiver"]
+    assert "expires_at" not in changed
+    for wrong in ("2020-01-31T12:00:00Z", "tomorrow"):
+        senlin.refused("PATCH", path, {"receiver": {"expires_at": wrong}})
+    senlin.call("PATCH", path, {"receiver": {"expires_at": "2198-01-31T10:00:00Z"}})
+    assert post(senlin, made["channel"]["alarm_url"]).status_code == 202
+    over(senlin.live, made["id"], expires_us=1_000_000)
+    assert post(senlin, made["channel"]["alarm_url"]).status_code == 404
+    assert senlin.call("GET", path)["receiver"]["expires_at"] == "1970-01-01T00:00:01Z"
+    assert "1 that ended: brief" in doctored(senlin)
+    senlin.call("PATCH", path, {"receiver": {"expires_at": "2198-01-31T10:00:00Z"}})
+    assert post(senlin, made["channel"]["alarm_url"]).status_code != 404
+    senlin.call("DELETE", path, want=204)
+
+
+def over(live: Live, ident: str, **values: object) -> None:
+    mine = tables.receivers.c.id == receivers.stored_id(ident)
+    live.write(lambda conn: conn.execute(update(tables.receivers).where(mine).values(**values)))
+
+
+def test_no_webhook_is_older_than_is_allowed_and_its_end_is_told(tmp_path: Path) -> None:
+    with running(tmp_path / "yaffle", engine=True, receivers={"max_age": 30}) as live:
+        senlin = Senlin(live=live)
+        body = {"name": "r", "type": "webhook", "action": "CLUSTER_CHECK"}
+        body["cluster_id"] = empty_cluster(senlin, "web")
+        made = senlin.call("POST", "/receivers", {"receiver": body}, want=201)["receiver"]
+        assert made["expires_at"] > made["created_at"]
+        day_us = 86_400_000_000
+        now_us = live.service.kit.clock.now_us()
+        over(live, made["id"], created_us=now_us - 31 * day_us, expires_us=now_us + day_us)
+        assert post(senlin, made["channel"]["alarm_url"]).status_code == 404
+
+        def told(page: Any) -> list[Any]:
+            return [e for e in page["events"] if e["action"] == "RECEIVER_EXPIRE"]
+
+        (event,) = told(live.until("/events?limit=1000", told))
+        assert event["object"]["id"] == f"{made['id'][:8]}…"
+        assert event["object"]["name"] == "r"
 
 
 def test_a_cluster_takes_its_receivers_with_it(senlin: Senlin, create: Create) -> None:

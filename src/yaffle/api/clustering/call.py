@@ -30,6 +30,8 @@ class Call:
     version: Microversion
     root: str
     """`http://HOST:PORT`, as the client wrote it: every link begins with it."""
+    caller: str
+    """From where it comes: whose share of the server it uses."""
     path: Mapping[str, str]
     query: Mapping[str, Sequence[str]]
     body: Mapping[str, object] = field(default_factory=dict)

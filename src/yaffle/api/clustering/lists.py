@@ -81,6 +81,8 @@ class Noun:
     """Whether its rows say whose they are; otherwise the caller has seen to that."""
     named_by: Column[object] | None = None
     """A column whose value may stand for the id of the newest object that has it."""
+    place_of: Callable[[Connection, str], str] = lambda _conn, ident: ident
+    """Returns what an object is stored under that has this id; what is no id is left as it is."""
     pages: bool = True
     """Whether `limit` and `marker` are known."""
     extra: tuple[Param, ...] = field(default=())
@@ -151,7 +153,8 @@ def found(call: Call, noun: Noun, conn: Connection, ident: str) -> str:
     """Return the id of an object that the caller may see; raise NotFound or MultipleChoices."""
     where = (*seen_by(call, noun), *noun.where)
     try:
-        return listing.find(conn, noun.table, ident, word=noun.word, where=where)
+        place = noun.place_of(conn, ident)
+        return listing.find(conn, noun.table, place, word=noun.word, where=where)
     except NotFound:
         newest = None if noun.named_by is None else _newest(conn, noun, noun.named_by, ident, where)
         if newest is None:
@@ -253,7 +256,9 @@ class _Portions:
             return None
         marker = self.marker
         # What is gone has no place any more: the list begins at its beginning, as in Senlin.
-        return await self.call.read(lambda conn: self.asked.key_of(conn, marker))
+        return await self.call.read(
+            lambda conn: self.asked.key_of(conn, self.noun.place_of(conn, marker))
+        )
 
     def _encoded(self, conn: Connection, idents: Sequence[str]) -> bytes:
         shown = self.noun.fetch(conn, idents, self.call.version)

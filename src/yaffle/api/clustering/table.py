@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.exceptions import HTTPException
 from starlette.routing import Route as HttpRoute
 
+from yaffle.api.callers import share_of
 from yaffle.api.clustering import bodies, faults, microversion
 from yaffle.api.clustering.call import Call
 from yaffle.api.clustering.faults import HTTPBadRequest, MethodVersionNotFound
@@ -97,6 +98,7 @@ async def _call(route: Route, parts: Parts, request: Request, version: Microvers
         who=who_of(request),
         version=version,
         root=root_of(request),
+        caller=share_of(request.client.host) if request.client else "",
         path=request.path_params,
         query=query,
         body=await _body(route, request),

@@ -35,3 +35,9 @@ def bare(us: int) -> str:
 def seconds(us: int | None) -> float | None:
     """Return seconds since 1970: when actions start and end."""
     return None if us is None else us / 1_000_000
+
+
+def us_of(text: str) -> int:
+    """Return the time that a client has written, UTC where it says no offset; ValueError for none."""
+    found = datetime.fromisoformat(text)
+    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()) * 1_000_000

@@ -17,8 +17,10 @@ from yaffle.api.doctor.facts import Facts, gather, names_of, unseen_of
 from yaffle.api.doctor.fleet import Fleet
 from yaffle.api.doctor.process import access, certificates, notifiers, state_dir
 from yaffle.api.doctor.report import Check, Report, Status, judged, unheard
+from yaffle.engine.commands.receivers import acting
 from yaffle.errors import EngineUnavailable, StoreUnavailable, YaffleError
 from yaffle.ports import SteeredClock
+from yaffle.store.receivers import end_of, shown_id
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -31,6 +33,17 @@ if TYPE_CHECKING:
 __all__ = ["Check", "Doctor", "Report", "Status"]
 
 SLOW_S: Final = 1.0
+_REFUSED: Final = (
+    "Their URLs are refused: `yaffle receiver delete`, and make others if they are needed."
+)
+_RECEIVERS: Final = {
+    "whose owner or cluster is gone": _REFUSED,
+    "that ended": _REFUSED,
+    "with the id in the database as it is": "`yaffle db migrate` hides it, once every process is new.",
+    "whose URL cannot be shown here": "They work. Give every machine the same"
+    " `receivers.keys_file`, the lost key among its lines.",
+}
+"""What to do about each kind of receiver that is not as it should be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,22 +145,34 @@ class Doctor:
         return checks, seen.fleet.as_json()
 
     async def _receivers(self, facts: Facts) -> Check:
-        """Return whether every webhook still has a cluster, and an owner in whose name it acts."""
+        """Return whether every webhook may still be called, and its id is hidden, and can be shown."""
         orphans: list[str] = []
         try:
-            for name, who, has_cluster in facts.receivers:
-                gone = "" if self._owners is None else await self._owners.gone(who)
+            for row, has_cluster in facts.receivers:
+                gone = "" if self._owners is None else await self._owners.gone(acting(row))
                 if not has_cluster or gone:
-                    orphans.append(f"{name} ({gone or 'its cluster is gone'})")
+                    orphans.append(f"{row.name} ({gone or 'its cluster is gone'})")
         except YaffleError as error:
             return judged("receivers", True, f"owners cannot be asked: {error}", "Ask again later.")
-        return judged(
-            "receivers",
-            bool(orphans),
-            f"{len(facts.receivers)}; {len(orphans)} whose owner or cluster is gone"
-            f"{stored.listed(orphans)}",
-            "Their URLs are refused: `yaffle receiver delete`, and make others if they are needed.",
-        )
+        now_us, terms = self._kit.clock.now_us(), self._kit.receivers
+        rows = [row for row, _ in facts.receivers]
+        ends = [(row, end_of(row.created_us, row.expires_us, terms.age_us)) for row in rows]
+        found = {
+            "whose owner or cluster is gone": orphans,
+            "that ended": [row.name for row, end_us in ends if end_us and end_us <= now_us],
+            "with the id in the database as it is": [r.name for r in rows if r.hidden is None],
+            "whose URL cannot be shown here": [
+                row.name for row in rows if shown_id(terms.keys, row.id, row.hidden) is None
+            ],
+        }
+        said = [
+            f"{len(names)} {what}{stored.listed(names)}"
+            for what, names in found.items()
+            if names or names is orphans
+        ]
+        advice = " ".join(_RECEIVERS[what] for what, names in found.items() if names)
+        detail = f"{len(rows)}; {'; '.join(said)}"
+        return judged("receivers", bool(advice), detail, advice)
 
     def _snapshot(self, conn: Connection, unseen: Sequence[str] | None) -> _Stored:
         most = stored.NAMES_MAX + 1

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import func, select
 
 from yaffle.core.quarantine import CAUSE as QUARANTINED
-from yaffle.model.rights import Who
 from yaffle.store import actions as action_rows
 from yaffle.store import credentials, incidents, leases, outbox, pauses
+from yaffle.store.records import ReceiverRow, load
 from yaffle.store.tables import actions, bindings, clusters, debris, nodes, receivers, watches
 from yaffle.store.tables import outbox as outbox_table
 
@@ -45,8 +45,8 @@ class Facts:
     """Name of each node that needs a human, and the incident to acknowledge; empty without one."""
     quarantined: Sequence[tuple[str, str]]
     """Of each host in quarantine what stands in the way, and its incident."""
-    receivers: Sequence[tuple[str, Who, bool]]
-    """Of each its name, in whose name it acts, and whether its cluster is there."""
+    receivers: Sequence[tuple[ReceiverRow, bool]]
+    """Each, and whether its cluster is there."""
     left_trusts: Sequence[str]
     """What clouds call the trusts that should have been deleted there, and are not."""
 
@@ -81,17 +81,10 @@ def gather(conn: Connection, now_us: int) -> Facts:
     )
 
 
-def _receivers(conn: Connection) -> Sequence[tuple[str, Who, bool]]:
+def _receivers(conn: Connection) -> Sequence[tuple[ReceiverRow, bool]]:
     there = select(clusters.c.id).where(clusters.c.id == receivers.c.cluster_id).exists()
     query = select(receivers, there.label("there")).order_by(receivers.c.created_us)
-    return [
-        (
-            row.name,
-            Who(user=row.user, project=row.project, domain=row.domain, rights=frozenset()),
-            bool(row.there),
-        )
-        for row in conn.execute(query)
-    ]
+    return [(load(ReceiverRow, row), bool(row.there)) for row in conn.execute(query)]
 
 
 def _exhausted(conn: Connection) -> Sequence[tuple[str, str]]:

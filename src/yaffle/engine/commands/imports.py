@@ -26,11 +26,10 @@ from yaffle.core.imports.items import (
 from yaffle.core.imports.plan import Planner
 from yaffle.core.imports.planned import Outcome, Planned, Present
 from yaffle.engine.commands.judging import Installed
-from yaffle.engine.commands.receivers import channel_of
 from yaffle.errors import BadRequest
 from yaffle.model.rights import Right, Who, need
 from yaffle.store import events, receivers
-from yaffle.store.receivers import masked
+from yaffle.store.receivers import masked, stored_id
 from yaffle.store.tables import bindings, clusters, nodes, policies, profiles
 from yaffle.store.tables import receivers as receivers_table
 
@@ -130,8 +129,8 @@ class Imports:
         for planned in new:
             row = dict(planned.row)
             if planned.kind is Kind.RECEIVER:
-                row["channel"] = channel_of(base_url, planned.id, _params(row))
-                receivers.add(conn, row)
+                row["channel"] = {"alarm_url": base_url}
+                receivers.add(conn, self._desk.kit.receivers.keys, row)
             else:
                 conn.execute(insert(TABLES[planned.kind]).values(**row))
             self._event(conn, who, planned)
@@ -168,19 +167,16 @@ def _read(lists: Lists) -> list[tuple[Kind, Item | Unreadable]]:
     return [(Kind(name), read(Kind(name), row)) for name in ORDER for row in lists.get(name, ())]
 
 
-def _params(row: Row) -> Mapping[str, object]:
-    params = row.get("params")
-    return params if isinstance(params, Mapping) else {}
-
-
 def _present(conn: Connection, items: Sequence[Item | Unreadable]) -> Present:
     """Return what is here of everything that the items are or name."""
     readable = [item for item in items if not isinstance(item, Unreadable)]
     wanted = sorted(ids(readable))
     rows: dict[tuple[Kind, str], Row] = {}
     for kind, table in TABLES.items():
-        for row in _where_in(conn, table, "id", wanted):
-            rows[kind, str(row["id"])] = row
+        # Receivers stand under a digest of their ids, or under these themselves if they are old.
+        hidden = {stored_id(w): w for w in wanted} if kind is Kind.RECEIVER else {}
+        for row in _where_in(conn, table, "id", [*wanted, *hidden]):
+            rows[kind, hidden.get(str(row["id"]), str(row["id"]))] = row
     # The profile of a cluster that is here says which members fit.
     more = {str(row["profile_id"]) for (k, _), row in rows.items() if k is Kind.CLUSTER}
     for row in _where_in(conn, profiles, "id", sorted(more)):

@@ -1,8 +1,8 @@
 """Receivers: a URL that starts one action of one cluster, for callers who have nothing but the URL.
 
 Whoever holds the URL acts with the rights of a member of the cluster's project and no others, so
-the URL is a password: it appears in full in no log and in no event, each receiver has a bucket of
-its own, and whoever guesses empties one that all guesses share.
+the URL is a password: it appears in full in no log, no event and no table, each receiver has a bucket
+of its own, and whoever guesses empties one of their own.
 """
 
 from __future__ import annotations
@@ -90,9 +90,10 @@ class Receivers:
     def __init__(self, desk: Desk, verbs: Verbs) -> None:
         self._desk = desk
         self._verbs = verbs
-        self._guesses = Guesses(desk.kit.receivers)
+        self._terms = desk.kit.receivers
+        self._guesses = Guesses(self._terms.rate)
 
-    async def receiver_create(
+    async def receiver_create(  # noqa: PLR0913 - a receiver has that many parts
         self,
         who: Who,
         *,
@@ -103,9 +104,11 @@ class Receivers:
         base_url: str,
         actor: Mapping[str, object] | None = None,
         params: Mapping[str, object] | None = None,
+        expires_us: int | None = None,
     ) -> str:
         """Create a webhook and return its id; `base_url` begins its URL (`http://HOST:PORT`)."""
         need(who, Right.WRITE)
+        self._refuse_past(expires_us)
         _refuse_kind(kind)
         if not cluster:
             raise BadRequest("Cluster identity is required for creating webhook receiver.")
@@ -119,6 +122,7 @@ class Receivers:
             found = _own_cluster(conn, who, cluster)
             receivers.add(
                 conn,
+                self._terms.keys,
                 {
                     "id": ident,
                     "name": named(name),
@@ -127,7 +131,8 @@ class Receivers:
                     "action": action,
                     "actor": dict(actor or {}),
                     "params": given,
-                    "channel": channel_of(base_url, ident, given),
+                    "channel": {"alarm_url": base_url},
+                    "expires_us": expires_us,
                     # The project in which it acts; for an administrator not always their own.
                     "project": found.project,
                     "user": who.user,
@@ -145,7 +150,6 @@ class Receivers:
             )
 
         await self._desk.kit.store.write(work)
-        self._guesses.knows(ident)
         return ident
 
     async def receiver_update(
@@ -156,12 +160,17 @@ class Receivers:
         name: str | None = None,
         action: str | None = None,
         params: Mapping[str, object] | None = None,
+        end: tuple[int | None] | None = None,
     ) -> None:
-        """Change a receiver; the URL shows its new parameters, and goes on working as it was."""
+        """Change a receiver; the URL shows its new parameters, and goes on working as it was.
+
+        `end`: when it ends from now on, in a tuple of one; `(None,)` takes its end away.
+        """
         need(who, Right.WRITE)
+        self._refuse_past(end[0] if end else None)
 
         def work(conn: Connection) -> None:
-            row = receivers.find(conn, ident, project=who.scope)
+            row = receivers.find(conn, self._terms.keys, ident, project=who.scope)
             new: dict[str, object] = {}
             if name is not None and name != row.name:
                 new["name"] = named(name)
@@ -169,8 +178,8 @@ class Receivers:
                 new["action"] = action
             if params is not None and dict(params) != dict(row.params):
                 new["params"] = dict(params)
-                base = str(row.channel.get("alarm_url", "")).partition("/v1/webhooks/")[0]
-                new["channel"] = channel_of(base, row.id, params)
+            if end is not None and end[0] != row.expires_us:
+                new["expires_us"] = end[0]
             if not new:
                 raise BadRequest("No property needs an update.")
             _refuse_inputs(
@@ -192,8 +201,8 @@ class Receivers:
         """Delete a receiver: from now on its URL opens nothing."""
         need(who, Right.WRITE)
 
-        def work(conn: Connection) -> str:
-            row = receivers.find(conn, ident, project=who.scope)
+        def work(conn: Connection) -> None:
+            row = receivers.find(conn, self._terms.keys, ident, project=who.scope)
             receivers.remove(conn, row.id)
             self._desk.event(
                 conn,
@@ -203,24 +212,28 @@ class Receivers:
                 "RECEIVER_DELETE",
                 replace(who, project=row.project),
             )
-            return row.id
 
-        self._guesses.forgets(await self._desk.kit.store.write(work))
+        await self._desk.kit.store.write(work)
+
+    def _refuse_past(self, end_us: int | None) -> None:
+        if end_us is not None and end_us <= self._desk.now():
+            raise BadRequest("expires_at: it is over already; give a time to come")
 
     async def receiver_trigger(
         self,
         ident: str,
         sent: Mapping[str, object],
         *,
+        source: str = "",
         tenancy: Tenancy | None = None,
         gone: Callable[[Who], Awaitable[str]] | None = None,
     ) -> ActionId:
         """Start the receiver's action and return the action's id; of `sent` counts what callers may say.
 
-        Raises NotFound for an id that is none, TooManyRequests, and what the action's verb raises.
-        An attempt costs a token whatever becomes of it.
+        Raises NotFound for an id that is none or has ended, TooManyRequests, and what the action's verb
+        raises. An attempt costs a token whatever becomes of it; `source` is from where it comes.
         """
-        row = await self._spent(ident)
+        row = await self._spent(ident, source)
         if tenancy is not None:
             await tenancy.admit(acting(row))
         if gone is not None and (why := await gone(acting(row))):
@@ -255,28 +268,29 @@ class Receivers:
             conn, "RECEIVER", masked(row.id), row.name, "RECEIVER_TRIGGER", who, reason
         )
 
-    async def _spent(self, ident: str) -> ReceiverRow:
+    async def _spent(self, ident: str, source: str) -> ReceiverRow:
         """Return the receiver after taking a token for it."""
 
-        async def is_one() -> bool:
-            return await self._desk.kit.store.read(
-                lambda conn: receivers.by_id(conn, ident) is not None
-            )
-
-        await self._guesses.admit(ident, self._desk.now(), is_one=is_one)
+        def row_of(conn: Connection) -> ReceiverRow | None:
+            now_us = self._desk.now()
+            return receivers.by_id(conn, ident, now_us=now_us, age_us=self._terms.age_us)
 
         def work(conn: Connection) -> tuple[ReceiverRow | None, float | None]:
-            row = receivers.by_id(conn, ident)
+            row = row_of(conn)
             if row is None:
                 return None, None
-            wait_s = receivers.spend(conn, row.id, self._desk.kit.receivers, self._desk.now())
-            return row, wait_s
+            return row, receivers.spend(conn, row.id, self._terms.rate, self._desk.now())
 
-        row, wait_s = await self._desk.kit.store.write(work)
+        async def look() -> bool:
+            return await self._desk.kit.store.read(lambda conn: row_of(conn) is not None)
+
+        row, wait_s = None, None
+        if await self._guesses.is_one(ident, look):
+            row, wait_s = await self._desk.kit.store.write(work)
         if row is None:
-            self._guesses.failed(ident, self._desk.now())
+            self._guesses.missed(ident, source, self._desk.now())
             raise NotFound("The receiver could not be found.")
-        self._guesses.knows(row.id)
+        self._guesses.knows(ident)
         if wait_s is not None:
             raise TooManyRequests(
                 f"The receiver '{row.name}' is triggered too often.", retry_after_s=wait_s

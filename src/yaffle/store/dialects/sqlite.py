@@ -142,6 +142,8 @@ def _prepare(raw: sqlite3.Connection, clock: Clock, *, in_memory: bool) -> None:
     # A savepoint keeps the pages it may have to put back: in memory, not in a temporary file, which
     # cost a job as much again as its statements.
     raw.execute("PRAGMA temp_store = MEMORY")
+    # What is deleted is overwritten: a secret that was in a row must not stay in the file.
+    raw.execute("PRAGMA secure_delete = ON")
     if not in_memory:
         raw.execute("PRAGMA journal_mode = WAL")
         # FULL: a commit that was acknowledged survives a power cut (NORMAL loses the last ones).

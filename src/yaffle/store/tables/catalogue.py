@@ -128,8 +128,11 @@ nodes = Table(
 receivers = Table(
     "receivers",
     columns.metadata,
-    # Whoever knows the id of a webhook may trigger it: it is a secret like a password.
+    # Whoever knows the id of a webhook may trigger it: it is a secret like a password, and no more
+    # than its first characters and a digest are here (`store.receivers.stored_id`).
     columns.ident(),
+    # The id itself, for whoever has the key; none in rows of before schema 0007, which `id` holds.
+    columns.word_or_null("hidden"),
     columns.word("name", None, index=True),
     columns.word("type", None),
     columns.ref("cluster_id", index=True),
@@ -137,6 +140,7 @@ receivers = Table(
     columns.json("actor"),
     columns.json("params"),
     columns.json("channel"),
+    columns.us_or_null("expires_us"),
     *columns.owner(),
     columns.us("created_us"),
     columns.us_or_null("updated_us"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import select
@@ -16,9 +17,10 @@ from yaffle.api.clustering.lists import Filter, Noun, Shown
 from yaffle.api.clustering.schemas import IDENTITY, MAP, NAME, TEXT, maybe, shape
 from yaffle.api.clustering.shapes import owner
 from yaffle.api.clustering.table import Good, Param, Route
-from yaffle.api.clustering.times import zulu
+from yaffle.api.clustering.times import us_of, zulu
 from yaffle.api.reply import Reply
 from yaffle.core.receiver_actions import ACTIONS, inputs_of
+from yaffle.engine.commands.receivers import channel_of
 from yaffle.errors import BadRequest
 from yaffle.store import receivers as rows
 from yaffle.store.tables import receivers
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, RowMapping
 
     from yaffle.api.clustering.microversion import Microversion
+    from yaffle.engine.kit import ReceiverTerms
 
 STRING: Final = objects.STRING
 RECEIVER: Final = objects.thing(
@@ -43,7 +46,9 @@ RECEIVER: Final = objects.thing(
         "action": STRING,
         "params": objects.MAP,
         "channel": {**objects.MAP, "description": "`alarm_url`: a POST to it starts the action."},
-    }
+        "expires_at": {**STRING, "description": "Of those that end: when. A call is 404 then."},
+    },
+    "expires_at",
 )
 ONE: Final = objects.single("receiver", RECEIVER)
 ACTION: Final = {
@@ -51,6 +56,11 @@ ACTION: Final = {
     "description": f"What it starts: {', '.join(f'`{name}`' for name in ACTIONS)}.",
 }
 PARAMS: Final = {**MAP, "description": "Inputs of the action, final for whoever calls the URL."}
+EXPIRES: Final = {
+    **TEXT,
+    "format": "date-time",
+    "description": "When it ends (an addition of ours); null or none: never.",
+}
 CREATE: Final = shape(
     ("name", "type"),
     name=NAME,
@@ -59,8 +69,9 @@ CREATE: Final = shape(
     action=ACTION,
     actor={**MAP, "description": "Kept and shown; it acts for its creator in any case."},
     params=PARAMS,
+    expires_at=EXPIRES,
 )
-UPDATE: Final = shape(name=maybe(NAME), action=ACTION, params=PARAMS)
+UPDATE: Final = shape(name=maybe(NAME), action=ACTION, params=PARAMS, expires_at=EXPIRES)
 EXAMPLE: Final = {
     "name": "more",
     "type": "webhook",
@@ -75,10 +86,13 @@ class NoVersion(PageFault):
     """The URL of a webhook says which shape the body has, and this one does not."""
 
 
-def shown(row: RowMapping | Mapping[str, Any]) -> Shown:
-    """Return a receiver."""
+def shown(row: RowMapping | Mapping[str, Any], terms: ReceiverTerms) -> Shown:
+    """Return a receiver; where the key to its id is not, as it is stored and without a URL."""
+    ident = rows.shown_id(terms.keys, row["id"], row["hidden"])
+    end_us = rows.end_of(row["created_us"], row["expires_us"], terms.age_us)
+    base = rows.base_of(row["channel"])
     return {
-        "id": row["id"],
+        "id": ident or row["id"],
         "name": row["name"],
         "type": row["type"],
         **owner(row),
@@ -88,20 +102,42 @@ def shown(row: RowMapping | Mapping[str, Any]) -> Shown:
         "actor": row["actor"],
         "action": row["action"],
         "params": row["params"],
-        "channel": row["channel"],
+        "channel": {} if ident is None else channel_of(base, ident, row["params"]),
+        **({} if end_us is None else {"expires_at": zulu(end_us)}),
     }
 
 
-def _by_id(conn: Connection, ids: Sequence[str], _version: Microversion) -> Mapping[str, Shown]:
-    found = conn.execute(select(receivers).where(receivers.c.id.in_(ids))).mappings()
-    return {row["id"]: shown(row) for row in found}
+def _noun(call: Call) -> Noun:
+    """Return receivers as this server can show them: with its key to their ids."""
+    terms = call.parts.receivers
+
+    def by_id(conn: Connection, ids: Sequence[str], _: Microversion) -> Mapping[str, Shown]:
+        found = conn.execute(select(receivers).where(receivers.c.id.in_(ids))).mappings()
+        return {row["id"]: shown(row, terms) for row in found}
+
+    def place_of(conn: Connection, ident: str) -> str:
+        return rows.place_of(conn, terms.keys, ident, project=call.who.scope)
+
+    return replace(NOUN, fetch=by_id, place_of=place_of)
+
+
+def _end_us(call: Call) -> int | None:
+    text = call.text("expires_at")
+    if text is None:
+        return None
+    try:
+        return us_of(text)
+    except ValueError:
+        raise BadRequest(
+            f"expires_at: {text[:100]!r} is no time", hint="write 2027-01-31T12:00:00Z"
+        ) from None
 
 
 NOUN: Final = Noun(
     word="receiver",
     plural="receivers",
     table=receivers,
-    fetch=_by_id,
+    fetch=lambda _conn, _ids, _version: {},
     filters={
         "name": Filter(column=receivers.c.name),
         "type": Filter(column=receivers.c.type),
@@ -123,7 +159,7 @@ NOUN: Final = Noun(
 
 async def list_receivers(call: Call) -> Response:
     """List receivers; their URLs are secrets, so this asks for the right to change things."""
-    return await lists.listed(call, NOUN)
+    return await lists.listed(call, _noun(call))
 
 
 async def create_receiver(call: Call) -> Response:
@@ -136,27 +172,29 @@ async def create_receiver(call: Call) -> Response:
         action=call.text("action"),
         actor=call.mapping("actor"),
         params=call.mapping("params"),
+        expires_us=_end_us(call),
         base_url=call.parts.public_url or call.root,
     )
-    return Reply({"receiver": await lists.one(call, NOUN, ident)}, 201)
+    return Reply({"receiver": await lists.one(call, _noun(call), ident)}, 201)
 
 
 async def show_receiver(call: Call) -> Response:
     """Show one receiver with its URL."""
-    return Reply({"receiver": await lists.one(call, NOUN, call.path["receiver"])})
+    return Reply({"receiver": await lists.one(call, _noun(call), call.path["receiver"])})
 
 
 async def update_receiver(call: Call) -> Response:
     """Change a receiver; its URL goes on working."""
-    ident = str((await lists.one(call, NOUN, call.path["receiver"]))["id"])
+    ident = str((await lists.one(call, _noun(call), call.path["receiver"]))["id"])
     await call.parts.commands.receiver_update(
         call.who,
         ident,
         name=call.text("name"),
         action=call.text("action"),
         params=call.mapping("params"),
+        end=(_end_us(call),) if "expires_at" in call.body else None,
     )
-    return Reply({"receiver": await lists.one(call, NOUN, ident)})
+    return Reply({"receiver": await lists.one(call, _noun(call), ident)})
 
 
 async def delete_receiver(call: Call) -> Response:
@@ -167,9 +205,7 @@ async def delete_receiver(call: Call) -> Response:
 
 async def notify_receiver(call: Call) -> Response:
     """Refuse, with the reason: only receivers of type `message` are told of messages."""
-    await call.read(
-        lambda conn: rows.find(conn, call.path["receiver"], project=call.who.scope),
-    )
+    await lists.one(call, _noun(call), call.path["receiver"])
     raise BadRequest("Notifying non-message receiver is not allowed.")
 
 
@@ -187,6 +223,7 @@ async def trigger(call: Call) -> Response:
     found = await call.parts.commands.receiver_trigger(
         call.path["receiver"],
         inputs_of(int(version), call.body),
+        source=call.caller,
         tenancy=call.parts.tenancy,
         gone=None if call.parts.owners is None else call.parts.owners.gone,
     )
