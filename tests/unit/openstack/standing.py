@@ -30,7 +30,11 @@ class Nova:
 
     server: Server | None
     admin: bool = True
-    record: list[Action] | None = field(default_factory=list)
+    record: list[Action] | None = field(
+        default_factory=lambda: [Action(action="create", request_id="r-0", events=[])]
+    )
+    """Of what was done to the server; None where `untold` is raised instead."""
+    untold: YaffleError = field(default_factory=lambda: NotFound("no such instance (HTTP 404)"))
     asked: list[str] = field(default_factory=list)
     project_id: str = "p"
     user_id: str = US
@@ -47,6 +51,11 @@ class Nova:
 
     def show(self, ident: str) -> Server | None:
         return self.server
+
+    def history(self, ident: str) -> list[Action]:
+        if self.record is None:
+            raise self.untold
+        return self.record
 
     def acts(self, ident: str) -> list[Action] | None:
         return self.record

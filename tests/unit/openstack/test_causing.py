@@ -79,6 +79,7 @@ MADE = ("create", ALICE)
         pytest.param(server("PAUSED"), acts(("pause", ALICE), MADE), Actor.USER, id="paused"),
         pytest.param(server("ERROR"), acts(("stop", ALICE), MADE), Actor.NOBODY, id="an error"),
         pytest.param(server("ACTIVE"), acts(MADE), Actor.NOBODY, id="wiped"),
+        pytest.param(server("SHUTOFF"), acts(("lock", ALICE)), Actor.UNKNOWN, id="not all of it"),
         pytest.param(server("ACTIVE"), acts(("start", ALICE)), Actor.NOBODY, id="off by itself"),
         pytest.param(None, acts(("delete", ALICE), MADE), Actor.USER, id="deleted by a user"),
         pytest.param(None, acts(("delete", US), MADE), Actor.UNKNOWN, id="deleted as us"),

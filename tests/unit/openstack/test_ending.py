@@ -32,8 +32,8 @@ SOFT = ("compute_soft_delete_instance", "Success")
         pytest.param([record("delete", (ENDED[0], "Error")), BUILT], False, id="host failed"),
         pytest.param([record("delete"), record("create")], True, id="never built"),
         pytest.param([record("delete"), record("shelveOffload"), BUILT], True, id="shelved"),
-        pytest.param([record("delete", hidden=True)], True, id="not shown to us"),
-        pytest.param([], True, id="nothing known"),
+        pytest.param([record("delete", hidden=True)], False, id="not shown to us"),
+        pytest.param([], False, id="a record without a beginning"),
         pytest.param(
             [record("delete"), record("create", ("compute__do_build_and_run_instance", "Error"))],
             False,

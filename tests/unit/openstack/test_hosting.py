@@ -25,7 +25,11 @@ def service(state: str = "up", status: str = "enabled", *, forced: bool = False)
         pytest.param(server(), [service("down")], "HV-DOWN", id="down"),
         pytest.param(server(), [service("up", forced=True)], "HV-DOWN", id="forced down"),
         pytest.param(server(), [service("up", "disabled")], "HV-UP", id="merely disabled"),
-        pytest.param(server(), [], "HV-GONE", id="no such service"),
+        pytest.param(server(shown=""), [], "HV-GONE", id="no such service"),
+        pytest.param(server(), [], "HV-UNCLEAR", id="no such service, and the server does not say"),
+        pytest.param(
+            server(shown="UP"), [], "HV-UNCLEAR", id="no such service, and the host is up"
+        ),
         pytest.param(server(None), [service()], "HV-UNCLEAR", id="on no host"),
         pytest.param(server(None, "ERROR"), [service()], "HV-GONE", id="never placed"),
         pytest.param(server(None), None, "HV-UNCLEAR", id="no right to see hosts"),

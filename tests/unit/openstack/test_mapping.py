@@ -149,10 +149,12 @@ def test_the_words_of_an_error_are_shown() -> None:
         pytest.param({"project_id": "p1"}, "p1", True, id="our project"),
         pytest.param({"project_id": "p1"}, "p2", False, id="another project"),
         pytest.param({}, "p2", True, id="nobody knows"),
-        pytest.param({"project_id": "p1"}, "", True, id="an administrator of all"),
+        pytest.param({"project_id": "p1"}, None, True, id="an administrator of all"),
+        pytest.param({"project_id": "p1"}, "", False, id="a credential of no project"),
+        pytest.param({}, "", False, id="nor is it known where the node is"),
     ],
 )
 def test_not_found_by_who_may_not_see_it_is_no_proof(
-    attributes: dict[str, object], project: str, believed: bool
+    attributes: dict[str, object], project: str | None, believed: bool
 ) -> None:
     assert (foreign(attributes, project) == "") is believed

@@ -114,6 +114,8 @@ class Nova:
         ended = Event(event="compute_terminate_instance", result="Success", host="cmp1")
         return [Action(action="delete", request_id="r", events=[ended])]
 
+    history = acts
+
     def act(self, ident: str, request_id: str) -> Action:
         return self.acts(ident)[0]
 

@@ -52,16 +52,20 @@ class Servers:
         answer = self.client.get(COMPUTE, "/servers/detail", version=READ, query=query)
         return answer.parsed(ServerPage)
 
-    def acts(self, ident: str) -> list[Action] | None:
+    def history(self, ident: str) -> list[Action]:
         """Return what was done to a server, newest first, also when it is deleted already.
 
-        None: Nova does not know it (any more), or does not tell us.
+        NotFound: Nova does not know it (any more). Forbidden: it does, and does not tell us.
         """
+        answer = self.client.get(COMPUTE, f"/servers/{ident}/os-instance-actions", version=READ)
+        return answer.parsed(Actions).acts
+
+    def acts(self, ident: str) -> list[Action] | None:
+        """As `history`; None where Nova does not know it (any more), or does not tell us."""
         try:
-            answer = self.client.get(COMPUTE, f"/servers/{ident}/os-instance-actions", version=READ)
+            return self.history(ident)
         except (NotFound, Forbidden):
             return None
-        return answer.parsed(Actions).acts
 
     def act(self, ident: str, request_id: str) -> Action | None:
         """Return one act with its events; None when there is no such act."""

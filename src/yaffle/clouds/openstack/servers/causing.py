@@ -63,13 +63,13 @@ def traced(
     `server` is None where Nova has none any more.
     """
     wanted = _explanation(server)
-    if not acts:
-        # Of every server there is at least its creation.
-        return untold(server, "Nova's record of what was done to it is empty")
-    keeps = _keeps(server)
     newest = newest_of([act for act in acts if wanted != STOP or act.action not in MOVES])
-    if newest is None or newest.action != wanted:
-        last = f"the last act was {newest.action}" if newest else "nothing was ever done to it"
+    if newest is None:
+        # Of every server there is at least its creation.
+        return untold(server, "Nova's record of what was done to it is empty, or not all of it")
+    keeps = _keeps(server)
+    if newest.action != wanted:
+        last = f"the last act was {newest.action}"
         how = words_of(server) if server is not None else "it is gone"
         if wanted == GONE and server is not None and server.task_state:
             # Only a request brings that about; Nova has lost it before it wrote down whose it was.

@@ -77,7 +77,8 @@ def proof(acts: Sequence[Action], *, given_up: str = "") -> tuple[bool | None, s
     function of that name said of it when its deletion was asked for.
     """
     if all(act.events is None for act in acts):
-        return True, "Nova knows it no more (what its host did is not shown to us)"
+        # A record of every server begins with its creation: an empty one is none.
+        return False, "what its host did is not shown to us (os-instance-actions and its events)"
     for act in acts:
         if act.action in REVIVING:
             break

@@ -89,7 +89,7 @@ def unmarkable(resource: Resource) -> str:
 
 
 def lost(members: Sequence[Member]) -> str:
-    """Say which servers must not be replaced; empty where none is on a host that Nova has lost.
+    """Say which servers must not be replaced; empty where none is on a host that may be lost.
 
     Nova would only forget such a server while its guest may run on beside the new one.
     """
@@ -98,6 +98,6 @@ def lost(members: Sequence[Member]) -> str:
         return ""
     hosts = ", ".join(sorted({m.seen.host for m in stuck if m.seen is not None}))
     return (
-        f"Nova has lost the host {hosts} of {named(stuck)}, whose guest may still run there;"
-        " fence the host and force it down in Nova, or evacuate the server"
+        f"Nova does not say that the host {hosts} of {named(stuck)} is up: its guest may still run"
+        " there; fence the host and force it down in Nova, or evacuate the server"
     )

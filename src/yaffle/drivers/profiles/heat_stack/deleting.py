@@ -11,12 +11,13 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from yaffle.clouds.openstack.servers.ending import proof, with_events
+from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.heat_stack.creating import copies
-from yaffle.drivers.profiles.heat_stack.job import ABSENT, Job, done, failed, running
+from yaffle.drivers.profiles.heat_stack.job import ABSENT, Job, barred, done, failed, running
 from yaffle.drivers.profiles.heat_stack.mapping import FAILED
 from yaffle.drivers.profiles.heat_stack.marks import stranger
 from yaffle.drivers.profiles.heat_stack.members import State, judged, named, of_state
-from yaffle.errors import NotFound
+from yaffle.errors import Forbidden, NotFound
 from yaffle.model.operations import Progress, ProgressState
 
 if TYPE_CHECKING:
@@ -64,7 +65,9 @@ def _one(job: Job, ident: str, *, act: bool) -> Progress:
         return _ended(job, stack)
     if stack.action == "DELETE" and stack.busy:
         return running(stack.words)
-    return _asked_before(job, stack) or (_ask(job, stack) if act else ABSENT)
+    if (before := _asked_before(job, stack)) is not None or not act:
+        return before or ABSENT
+    return _ask(job, stack)
 
 
 def _asked_before(job: Job, stack: Stack) -> Progress | None:
@@ -82,6 +85,8 @@ def _asked_before(job: Job, stack: Stack) -> Progress | None:
 
 def _ask(job: Job, stack: Stack) -> Progress:
     try:
+        if locked := job.reader.locked(stack):
+            return barred(job, locked)
         with job.sending(stack.id, before=stack.updated or ""):
             job.heat.delete(stack, trace=job.trace)
     except NotFound:
@@ -122,15 +127,20 @@ def _ended(job: Job, stack: Stack) -> Progress:
 
 def _guest(job: Job, ident: str) -> tuple[bool | None, str]:
     """Say whether the guest of what may have been a server has ended; None: not yet."""
-    acts = job.servers.acts(ident)
-    if not acts:
+    try:
+        acts = job.servers.history(ident)
+    except NotFound:
         return True, "it was no server, or Nova knows nothing of it any more"
-    newest = acts[0].request_id
-    last = job.servers.act(ident, newest) if newest and acts[0].action == "delete" else None
+    except Forbidden as error:
+        return False, f"Nova does not tell what was done to it: {error}"
+    newest = acts[0].request_id if acts and acts[0].action == "delete" else None
+    last = job.servers.act(ident, newest) if newest else None
     if last is not None and last.events and proof([last])[0]:
         # The usual end, told by two requests: a busy cloud must not make us begin again for ever.
         return proof([last])
     server = job.servers.show(ident)
+    if server is not None and server.status == "UNKNOWN":
+        return None, words_of(server)
     if server is not None and server.status not in ("DELETED", "SOFT_DELETED"):
         # Heat says that it has deleted all that it was to delete.
         return True, "the template has it retained"

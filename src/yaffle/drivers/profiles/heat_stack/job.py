@@ -128,6 +128,13 @@ def failed(detail: str, *, physical_id: str | None = None) -> Progress:
     return Progress(state=ProgressState.FAILED, detail=detail, physical_id=physical_id)
 
 
+def barred(job: Job, why: str) -> Progress:
+    """Return the end of an act on a stack with a locked server, which Nova lets administrators delete."""
+    return Progress(
+        state=ProgressState.FAILED, detail=f"{job.op.kind}: {why}", hindrance=Hindrance.BARRED
+    )
+
+
 def done(
     detail: str,
     *,

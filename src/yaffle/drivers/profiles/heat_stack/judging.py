@@ -36,7 +36,8 @@ def reading_of(stack: Stack, members: Sequence[Member], target: Target) -> Readi
             return _reading(stack, None, row.why)
         case _ if sick:
             word = f"{stack.status} with failed members"
-            return _reading(stack, False, f"failed: {named(sick)}", word=word)
+            kept = next((m.seen.kept for m in sick if m.seen is not None and m.seen.kept), "")
+            return _reading(stack, False, f"failed: {named(sick)}", word=word, kept=kept)
         case _ if doubtful:
             return _reading(stack, None, f"not clear: {named(doubtful)}")
         case Means.AT_BEST_UNCLEAR:
@@ -45,13 +46,14 @@ def reading_of(stack: Stack, members: Sequence[Member], target: Target) -> Readi
             return _reading(stack, True, f"{row.why}, and none of {len(members)} members failed")
 
 
-def _reading(stack: Stack, up: bool | None, why: str, *, word: str = "") -> Reading:
+def _reading(stack: Stack, up: bool | None, why: str, *, word: str = "", kept: str = "") -> Reading:
     return Reading(
         exists=True,
         up=up,
         backend_status=word or stack.status,
         detail=f"{why} ({stack.words})",
         physical_id=stack.id,
+        kept=kept,
     )
 
 

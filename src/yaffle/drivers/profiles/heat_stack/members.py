@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from yaffle.clouds.openstack.servers.mapping import row_of, words_of
+from yaffle.clouds.openstack.servers.mapping import lock_of, row_of, words_of
 from yaffle.drivers.profiles.heat_stack.mapping import COMPLETE, FAILED, IN_PROGRESS
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ class Seen:
     host: str = ""
     """Where it is; empty where it is on no host, or we are not told."""
     host_lost: bool = False
-    """Nova does not hear of that host; only administrators are told."""
+    """Nova does not say that it hears of that host; only administrators are told."""
+    kept: str = ""
+    """Why nobody may touch it: it is locked; empty where it is not."""
     asked: bool = True
     """False: Nova gave no usable answer, so that nothing is known."""
 
@@ -76,7 +78,9 @@ def seen_of(server: Listed) -> Seen:
         up=row_of(server).up,
         words=f"server {server.id}: {words_of(server)}",
         host=server.host or "",
-        host_lost=server.host_status in ("DOWN", "UNKNOWN"),
+        # MAINTENANCE comes before any other word: of such a host it does not say whether it is up.
+        host_lost=server.host_status not in (None, "UP"),
+        kept=lock_of(server),
     )
 
 

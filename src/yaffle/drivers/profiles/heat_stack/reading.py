@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from yaffle.clouds.openstack import CloudUnavailable
+from yaffle.clouds.openstack.servers.mapping import lock_of, words_of
 from yaffle.drivers.profiles.heat_stack.judging import (
     asks_members,
     gone,
@@ -52,7 +54,9 @@ _SHARE: Final = 0.5
 def foreign(attributes: Mapping[str, object], project: str) -> str:
     """Say why "not found" would prove nothing of this node; empty where it would."""
     home = attributes.get(PROJECT)
-    if not project or home in (None, "", project):
+    if not project:
+        return "our credentials are of no project"
+    if home in (None, "", project):
         return ""
     return f"it lives in project {home}, and our credentials are for project {project}"
 
@@ -122,6 +126,19 @@ class Reader:
         """Return the members of a stack, as they are now."""
         resources = self._heat.resources(stack)
         return judged(resources, self._ask_nova(resources))
+
+    def locked(self, stack: Stack) -> str:
+        """Say which server of a stack is locked; empty where none is. Raises why that is not told."""
+        wanted = [r.physical_id for r in self._heat.resources(stack) if is_server(r)]
+        if len(wanted) > SHOWN_MAX:
+            listed = self._census.take(self._servers).servers
+            found = [listed.get(ident or "") for ident in wanted]
+        else:
+            found = [self._servers.show(ident or "") for ident in wanted]
+        servers = [server for server in found if server is not None]
+        if hidden := next((s for s in servers if s.status == "UNKNOWN"), None):
+            raise CloudUnavailable(f"server {hidden.id}: {words_of(hidden)}", sent=False)
+        return next((why for server in servers if (why := lock_of(server))), "")
 
     def _ask_nova(self, resources: Iterable[Resource]) -> dict[str, Seen]:
         wanted = [r.physical_id for r in resources if is_server(r) and r.physical_id]

@@ -15,10 +15,12 @@ from yaffle.drivers.profiles.heat_stack.job import (
     ABSENT,
     SETTLE_S,
     Job,
+    barred,
     done,
     failed,
     own,
     running,
+    unasked,
 )
 from yaffle.drivers.profiles.heat_stack.mapping import COMPLETE, FAILED
 from yaffle.drivers.profiles.heat_stack.marks import tags_for
@@ -75,6 +77,11 @@ def _repair(job: Job, stack: Stack) -> Progress:
         doubtful = of_state(members, State.UNCLEAR)
         more = f"; not clear: {named(doubtful)}" if doubtful else ""
         return failed(f"{job.op.kind}: no member is known to have failed{more}")
+    seen = [member.seen for member in sick if member.seen is not None]
+    if kept := next((one.kept for one in seen if one.kept), ""):
+        return barred(job, kept)
+    if unread := next((one for one in seen if not one.asked), None):
+        return unasked(f"whether it is locked is not known: {unread.words}")
     if why := _lost(job, sick):
         return failed(f"{job.op.kind}: {why}")
     reasons = {id(member.resource): member.why for member in sick}
@@ -93,12 +100,12 @@ def _names(job: Job) -> list[str]:
 
 
 def _lost(job: Job, sick: Sequence[Member]) -> str:
-    """Say which servers must not be replaced; those on hosts that were forced down may be."""
+    """Say which servers must not be replaced; those on hosts that are up, or forced down, may be."""
     if not lost(sick):
         return ""
     services = job.servers.services() or {}
-    down = {host for host, service in services.items() if service.forced_down}
-    return lost([m for m in sick if m.seen is not None and m.seen.host not in down])
+    known = {host for host, service in services.items() if service.up or service.forced_down}
+    return lost([m for m in sick if m.seen is not None and m.seen.host not in known])
 
 
 def follow(job: Job, stack: Stack) -> Progress:

@@ -170,7 +170,7 @@ def _found(nova: Nova, identity: str, project: str | None) -> Server | Inspectio
 
 def _is_of(server: Listed, project: str | None) -> bool:
     """Whether a server is one of that project's; None stands for all of them."""
-    return project is None or server.tenant_id == project
+    return project is None or (bool(project) and server.tenant_id == project)
 
 
 def _as_found(

@@ -14,6 +14,7 @@ from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server.freeing import DELETING, MOVING, at_work, for_deletion
 from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
+    UNTOLD,
     Job,
     barred,
     done,
@@ -24,7 +25,7 @@ from yaffle.drivers.profiles.nova_server.job import (
 from yaffle.drivers.profiles.nova_server.judging import wrong_with
 from yaffle.drivers.profiles.nova_server.powerless import held_dead, is_off
 from yaffle.drivers.profiles.nova_server.verbs import KILL
-from yaffle.errors import NotFound
+from yaffle.errors import Forbidden, NotFound
 from yaffle.model.operations import Progress, ProgressState
 
 if TYPE_CHECKING:
@@ -131,27 +132,32 @@ def _on_lost_host(job: Job, server: Server) -> Progress | None:
 
 
 def host_lost(job: Job, server: Server) -> str:
-    """Say why deleting a server would prove nothing; empty where it would, or we are not told.
+    """Say why deleting a server would prove nothing; empty where it would, or no host is shown to us.
 
-    Nova would forget it at once, and with it where its guest may still be running.
+    Nova would forget it at once, and with it where its guest may still be running. Of a host that is
+    closed to new servers (MAINTENANCE, which comes before any other word) its status does not say.
     """
-    if not server.host or server.host_status not in ("DOWN", "UNKNOWN"):
+    if not server.host or server.host_status in (None, "UP"):
         return ""
     services = job.nova.services()
     service = services.get(server.host) if services else None
-    if service is None or service.up or service.forced_down:
+    if service is not None and (service.up or service.forced_down):
         return ""
+    how = "may be down (Nova does not tell us)" if service is None else "is down"
     return (
-        f"its host {server.host} is down, so that Nova would only forget the server while its guest"
+        f"its host {server.host} {how}, so that Nova would only forget the server while its guest"
         " may still run there; fence the host and force it down in Nova, or evacuate the server"
     )
 
 
 def ended(job: Job, ident: str) -> Progress:
     """Say what Nova's record proves of a server that Nova does not know any more."""
-    acts = job.nova.acts(ident)
-    if acts is None:
+    try:
+        acts = job.nova.history(ident)
+    except NotFound:
         return _proved(job, f"Nova knows no server {ident}, and nothing that was done to one")
+    except Forbidden as error:
+        return failed(f"{job.op.kind}: server {ident} is gone from Nova, but {UNTOLD}: {error}")
     looked = with_events(acts, lambda request: job.nova.act(ident, request))
     sent = job.sent_about(ident)
     verdict, detail = proof(looked, given_up=sent.given_up if sent is not None else "")

@@ -45,12 +45,10 @@ def at_work(nova: Nova, ident: str, stuck: Stuck) -> str:
     """
     if not stuck.may_work:
         return ""
-    acts = nova.acts(ident)
-    if acts is None:
-        return UNTOLD
-    newest = newest_of(acts)
+    newest = newest_of(nova.acts(ident) or ())
     if newest is None:
-        return ""
+        # Every server was made by somebody: a record that lacks that is not all of it.
+        return UNTOLD
     act = nova.act(ident, newest.request_id) if newest.request_id else None
     if act is None or act.events is None:
         return UNTOLD

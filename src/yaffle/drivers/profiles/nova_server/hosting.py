@@ -63,6 +63,9 @@ def host_of(server: Listed | None, services: Mapping[str, Service] | None) -> Ho
             name=server.host, up=up, detail=f"host status {server.host_status or 'not shown'}"
         )
     service = services.get(server.host)
+    if service is None and server.host_status != "":
+        # Nova's word for a server whose host it does not know is empty: its list lacks something.
+        return _unclear(f"Nova lists no nova-compute on {server.host}, and does not say it is gone")
     if service is None:
         return HostReading(
             name=server.host, up=False, exists=False, detail="Nova knows no such nova-compute"

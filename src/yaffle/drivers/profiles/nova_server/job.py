@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from yaffle.clouds.openstack import CloudUnavailable
 from yaffle.clouds.openstack.memory import Memory, Sent
 from yaffle.clouds.openstack.owner import NODE, trace_of
-from yaffle.clouds.openstack.servers.mapping import lock_of
+from yaffle.clouds.openstack.servers.mapping import lock_of, words_of
 from yaffle.drivers.profiles.nova_server.marks import Mark, mark_of
 from yaffle.errors import Conflict, NotFound, YaffleError
 from yaffle.model.ids import OperationId
@@ -197,8 +197,11 @@ def failed(detail: str, *, physical_id: str | None = None) -> Progress:
 def barred(job: Job, server: Listed) -> Progress | None:
     """Return the end of an act on a server that is locked; None where it is not.
 
-    Nova itself would refuse it to a user, and not to an administrator, as which Yaffle may act.
+    Nova itself would refuse it to a user, and not to an administrator, as which Yaffle may act. Of a
+    server in a cell that it cannot reach it tells neither that nor whose it is.
     """
+    if server.status == "UNKNOWN":
+        return unasked(f"whether server {server.id} is locked is not told: {words_of(server)}")
     why = lock_of(server)
     if not why or job.op.kind in _OF_LOCKS:
         return None

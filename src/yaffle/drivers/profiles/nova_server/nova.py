@@ -78,6 +78,10 @@ class Nova:
         """As `Servers.page`."""
         return self._servers.page(marker=marker, since=since, name=name)
 
+    def history(self, ident: str) -> list[Action]:
+        """As `Servers.history`."""
+        return self._servers.history(ident)
+
     def acts(self, ident: str) -> list[Action] | None:
         """As `Servers.acts`."""
         return self._servers.acts(ident)

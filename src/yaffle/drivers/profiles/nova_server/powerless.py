@@ -35,7 +35,9 @@ def held_dead(job: Job) -> Progress | None:
     if why := silent(job):
         return why
     service = (job.nova.services() or {}).get(host)
-    if service is None or service.forced_down:
+    if service is None:
+        return _untold(job, host)
+    if service.forced_down:
         return None
     try:
         job.nova.force_down(service)
@@ -56,13 +58,11 @@ def silent(job: Job) -> Progress | None:
     off = job.op.off
     assert off is not None  # noqa: S101 - who asks has seen that it is
     service = (job.nova.services() or {}).get(off.host)
-    if service is None:
-        return failed(
-            f"{job.op.kind}: Nova does not tell us whether host {off.host}, which was switched off,"
-            " reports again"
-        )
-    report, reports = service.updated_at or "", job.memory.reports
-    if report and report in (off.reported, reports.settled(off.host)):
+    report = (service.updated_at or "") if service is not None else ""
+    if not report:
+        return _untold(job, off.host)
+    reports = job.memory.reports
+    if report in (off.reported, reports.settled(off.host)):
         return None
     now_s = job.clock.monotonic_s()
     since_s, changed = reports.watch(f"{job.operation_id} {off.host}", report, now_s)
@@ -80,11 +80,14 @@ def silent(job: Job) -> Progress | None:
     return None
 
 
+def _untold(job: Job, host: str) -> Progress:
+    return failed(
+        f"{job.op.kind}: Nova does not tell us whether host {host}, which was switched off, reports"
+        " again"
+    )
+
+
 def ended_by_host(job: Job, ident: str) -> bool:
     """Whether Nova's record shows that the host itself has ended the guest of a server that is gone."""
-    acts = job.nova.acts(ident) if ident else None
-    if not acts:
-        return False
-    looked = with_events(acts, lambda request: job.nova.act(ident, request))
-    shown = any(act.events is not None for act in looked)
-    return shown and proof(looked)[0] is True
+    acts = (job.nova.acts(ident) if ident else None) or ()
+    return proof(with_events(acts, lambda request: job.nova.act(ident, request)))[0] is True

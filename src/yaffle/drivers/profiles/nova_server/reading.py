@@ -47,7 +47,7 @@ def read(
     if not targets:
         return []
     try:
-        project = "" if all_projects else nova.client.project_id
+        project = None if all_projects else nova.client.project_id
         if len(targets) == 1 and targets[0].physical_id:
             snapshot = None
         else:
@@ -71,10 +71,15 @@ def unclear(target: Target, why: str) -> Reading:
     )
 
 
-def foreign(attributes: Mapping[str, object], project: str) -> str:
-    """Say why "not found" would prove nothing of this node; empty where it would."""
+def foreign(attributes: Mapping[str, object], project: str | None) -> str:
+    """Say why "not found" would prove nothing of this node; empty where it would.
+
+    `project`: that of our credentials; None where they show those of all.
+    """
     home = attributes.get(PROJECT)
-    if not project or home in (None, "", project):
+    if project == "":
+        return "our credentials are of no project"
+    if project is None or home in (None, "", project):
         return ""
     return f"it lives in project {home}, and our credentials are for project {project}"
 
@@ -86,7 +91,7 @@ class _Reader:
         census: Census,
         tasks: Tasks,
         snapshot: Snapshot | None,
-        project: str,
+        project: str | None,
         where: Mapping[str, object],
     ) -> None:
         self._where = where

@@ -34,7 +34,7 @@ def _state(nova: Nova, ident: str) -> str:
 
 def _acts(nova: Nova, ident: str) -> str:
     try:
-        acts = nova.acts(ident) or []
+        acts = nova.history(ident)
     except YaffleError as error:
         return f"acts: not readable: {error}"
     lines = [

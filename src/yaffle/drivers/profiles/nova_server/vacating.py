@@ -86,9 +86,7 @@ def _copy(nova: Nova, host: str, ident: str, newest: Mapping[str, Migration]) ->
     if not acts:
         return OldCopy.UNTOLD
     looked = with_events(acts, lambda request: nova.act(ident, request))
-    # Where no events are shown, that Nova has forgotten the server is no word of that host.
-    shown = any(act.events is not None for act in looked)
-    ended = shown and proof(looked)[0] is True and _ended_on(host, looked)
+    ended = proof(looked)[0] is True and _ended_on(host, looked)
     return OldCopy.GONE if ended else OldCopy.UNTOLD
 
 

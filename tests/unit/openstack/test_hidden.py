@@ -1,0 +1,115 @@
+"""What Nova does not show is no proof, and nobody's wish: nothing is given up for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+from tests.unit.openstack.standing import Nova, World, of
+
+from yaffle.clouds.openstack.servers.documents import Action, Service
+from yaffle.clouds.openstack.servers.tasks import Stuck
+from yaffle.drivers.profiles.nova_server import acting, deleting, evacuating, rebuilding, telling
+from yaffle.drivers.profiles.nova_server.freeing import UNTOLD, at_work
+from yaffle.drivers.profiles.nova_server.job import Job
+from yaffle.errors import Forbidden, NotFound, YaffleError
+from yaffle.model.operations import Hindrance, PoweredOff, Progress, ProgressState
+
+DONE, FAILED, RUNNING = ProgressState.DONE, ProgressState.FAILED, ProgressState.RUNNING
+
+
+@pytest.mark.parametrize("kind", ["DELETE", "KILL"])
+@pytest.mark.parametrize(
+    ("why", "state"),
+    [
+        pytest.param(Forbidden("not you (HTTP 403)"), FAILED, id="not shown to us"),
+        pytest.param(NotFound("no such instance (HTTP 404)"), DONE, id="no record is left"),
+    ],
+)
+def test_a_record_that_is_not_shown_proves_no_end(
+    kind: str, why: YaffleError, state: ProgressState
+) -> None:
+    ended = World(Nova(None, record=None, untold=why)).do(deleting.poll, kind)
+    assert ended.state is state, ended
+    assert ("does not tell what is done" in ended.detail) is (state is FAILED)
+
+
+def test_acts_whose_events_are_not_shown_prove_no_end() -> None:
+    acts = [Action(action="delete", request_id="r-1"), Action(action="create", request_id="r-0")]
+    ended = World(Nova(None, record=acts)).do(deleting.poll, "DELETE")
+    assert ended.state is FAILED
+    assert "what its host did is not shown to us" in ended.detail
+
+
+UP = Service(id="1", host="cmp1", state="up", status="disabled")
+DOWN = Service(id="1", host="cmp1", state="down", status="disabled")
+FORCED = Service(id="1", host="cmp1", state="down", status="enabled", forced_down=True)
+
+
+@pytest.mark.parametrize(
+    ("word", "service", "asked"),
+    [
+        pytest.param("UP", None, True, id="it is up"),
+        pytest.param(None, None, True, id="no host is shown to us"),
+        pytest.param("UNKNOWN", DOWN, False, id="it is down"),
+        pytest.param("MAINTENANCE", DOWN, False, id="it is down, and was closed before"),
+        pytest.param("MAINTENANCE", UP, True, id="it is merely closed"),
+        pytest.param("DOWN", FORCED, True, id="it is forced down"),
+        pytest.param("DOWN", None, False, id="whether it is forced down is not shown"),
+        pytest.param("UNKNOWN", None, False, id="nothing else of it is shown"),
+        pytest.param("MAINTENANCE", None, False, id="it is closed, and no more is shown"),
+    ],
+)
+def test_what_may_be_on_a_dead_host_is_not_forgotten(
+    word: str | None, service: Service | None, asked: bool
+) -> None:
+    server = replace(of(None), host="cmp1", host_status=word)
+    world = World(Nova(server, hosts=None if service is None else {"cmp1": service}))
+    done = world.do(deleting.submit, "DELETE")
+    assert (world.nova.asked == ["delete"]) is asked, done
+    assert ("fence the host" in done.detail) is not asked
+
+
+@pytest.mark.parametrize(
+    ("step", "kind"),
+    [
+        pytest.param(deleting.submit, "DELETE", id="delete"),
+        pytest.param(deleting.submit, "KILL", id="fence"),
+        pytest.param(rebuilding.submit, "REBUILD", id="rebuild"),
+        pytest.param(acting.submit, "REBOOT", id="reboot"),
+        pytest.param(evacuating.submit, "EVACUATE", id="evacuate"),
+    ],
+)
+def test_nothing_is_done_to_a_server_whose_cell_is_away(
+    step: Callable[[Job], Progress], kind: str
+) -> None:
+    """Neither its lock nor whose it is stands in what Nova says of it then."""
+    world = World(Nova(of(None, "UNKNOWN")))
+    done = world.do(step, kind, params={"image": "i-1"} if kind == "REBUILD" else {})
+    assert (done.state, done.hindrance) == (RUNNING, Hindrance.UNASKED), done
+    assert world.nova.asked == []
+
+
+def test_a_record_that_lacks_the_creation_does_not_say_that_nobody_is_at_it() -> None:
+    stuck = Stuck(why="", may_work=True, patient=True)
+    for acts in ([], [Action(action="lock", request_id="r-1", events=[])]):
+        assert at_work(Nova(None, record=acts), "s", stuck) == UNTOLD  # type: ignore[arg-type]
+
+
+def test_a_host_of_which_no_report_is_told_is_not_silent() -> None:
+    server = replace(of(None), host="cmp1", host_status="DOWN")
+    world = World(Nova(server, hosts={"cmp1": replace(DOWN, updated_at=None)}))
+    for _ in range(3):
+        done = world.do(deleting.submit, "DELETE", off=PoweredOff(host="cmp1"))
+        assert done.state is FAILED
+        assert "does not tell us whether host cmp1, which was switched off, reports" in done.detail
+        world.clock.at_s += 60
+    assert world.nova.asked == []
+
+
+def test_the_evidence_says_that_the_acts_are_not_shown() -> None:
+    world = World(Nova(of(None), record=None, untold=Forbidden("not you (HTTP 403)")))
+    world.nova.console = lambda *_: ""  # type: ignore[attr-defined]
+    told = telling.capture(world.nova, world.target)  # type: ignore[arg-type]
+    assert "acts: not readable: not you" in told
