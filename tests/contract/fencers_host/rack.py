@@ -94,9 +94,9 @@ class Rack:
             **self.settings,
         }
 
-    def fencer(self) -> HostFencer:
+    def fencer(self, clock: SystemClock | None = None) -> HostFencer:
         context = DriverContext(
-            clock=SystemClock(),
+            clock=clock or SystemClock(),
             state_dir=self.folder,
             settings={"devices": {"rack1": self.device()}},
             profiles={KIND: self.cloud, PLAIN: object()},  # type: ignore[dict-item]

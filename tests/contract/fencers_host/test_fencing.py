@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import threading
+from dataclasses import replace
 
 import pytest
 import structlog
@@ -18,6 +19,8 @@ from tests.contract.fencers_host.rack import (
 )
 from tests.given import given_clock
 
+from yaffle.drivers.fencers.host.driver import QUIET_S
+from yaffle.engine.clock import SystemClock
 from yaffle.errors import ConfigError, DependencyError
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import FenceVerdict, HostReading, PoweredOff
@@ -150,6 +153,66 @@ def test_nobody_fences_the_machine_they_run_on(rack: Rack) -> None:
         assert result.verdict is REFUSED
         assert "this engine runs on" in result.detail
     assert rack.calls == []
+
+
+# --- a switch that says off of whatever it is asked ---
+
+
+class Later(SystemClock):
+    """A clock that is put forward by hand."""
+
+    by_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.by_s
+
+
+CALLED_DOWN = HostReading(name="cmp1", up=False, detail="down", forced_down=True, reported="12:00")
+HEARD = [
+    pytest.param(CALLED_DOWN, id="somebody has called it down"),
+    pytest.param(replace(CALLED_DOWN, up=True, forced_down=False), id="fenced although it is up"),
+]
+
+
+@pytest.mark.parametrize("reading", HEARD)
+def test_an_off_of_a_host_that_goes_on_reporting_is_not_believed(
+    rack: Rack, reading: HostReading
+) -> None:
+    rack.settings["even_while_up"] = True
+    rack.plan(status={"exit": 2, "print": "Status: OFF"})
+    fencer = rack.fencer(clock := Later())
+    for minute in range(5):
+        rack.cloud.told["cmp1"] = replace(reading, reported=f"12:0{minute}")
+        result = rack.fence(node(), fencer=fencer)
+        assert result.verdict is UNKNOWN, result
+        assert f"says off, but host cmp1 reported at 12:0{minute}" in result.detail
+        clock.by_s += 10
+    assert "off 7" not in rack.calls
+
+
+@pytest.mark.parametrize("reading", HEARD)
+def test_it_is_believed_once_the_host_is_silent(rack: Rack, reading: HostReading) -> None:
+    rack.settings["even_while_up"] = True
+    (rack.folder / "power").write_text("off")
+    rack.cloud.told["cmp1"] = reading
+    fencer = rack.fencer(clock := Later())
+    assert rack.fence(node(), fencer=fencer).verdict is UNKNOWN
+    clock.by_s += QUIET_S
+    assert rack.fence(node(), fencer=fencer).verdict is CONFIRMED
+
+
+def test_it_is_believed_where_the_same_switch_has_said_on(rack: Rack) -> None:
+    """An `off` that took longer than a call: the next call finds the host off."""
+    rack.settings["even_while_up"] = True
+    rack.cloud.told["cmp1"] = HostReading(name="cmp1", up=True, detail="up")
+    rack.plan(off={"ignore": True})
+    fencer = rack.fencer()
+    enough = lambda _: "off 7" in rack.calls  # noqa: E731
+    assert rack.fence_on(node(), deadline_s=2, enough=enough, fencer=fencer).verdict is UNKNOWN
+    (rack.folder / "power").write_text("off")
+    assert rack.fence(node(), fencer=fencer).verdict is CONFIRMED
+    assert rack.fence(node(), fencer=fencer).verdict is CONFIRMED, "of the next node there as well"
+    assert "does not say when it did last" in rack.fence(node()).detail, "to who takes over"
 
 
 def test_what_it_supports(rack: Rack) -> None:

@@ -1,6 +1,6 @@
 """HOST fencing: switch off the machine under a node, and believe only what its power device says then.
 
-    which host? ─▶ may it be fenced? ─▶ status ─off─▶ confirmed
+    which host? ─▶ may it be fenced? ─▶ status ─off─▶ confirmed, unless the host is heard of
                                            │on
                                            ▼
                                           off ─▶ status until it says off ─▶ confirmed, else unknown
@@ -64,6 +64,8 @@ _STATUS_SHARE: Final = 0.35
 """Share of the deadline that `off` leaves for the `status` after it."""
 _STATUS_MAX_S: Final = 5.0
 _STATUS_LEAST_S: Final = 0.2
+QUIET_S: Final = 15.0
+"""Longer than the pause between two reports of a host: Nova's report every 10 s."""
 _PAUSE_S: Final = 0.2
 _PAUSE_MAX_S: Final = 2.0
 
@@ -76,6 +78,9 @@ class Place:
     device: Device
     reported: str = ""
     """When the host reported last, before it was asked to be switched off."""
+    heard: bool = False
+    """The backend does not say by itself that it hears nothing of the host: it is up, or somebody has
+    called it down."""
 
     @property
     def words(self) -> str:
@@ -96,6 +101,10 @@ class HostFencer:
         self._profiles = context.profiles
         self._by_host = HostSettings.read(Section("drivers.HOST", context.settings)).by_host()
         self._turns = asyncio.Semaphore(AT_ONCE)
+        self._reports: dict[str, tuple[str, float]] = {}
+        """Of each host its last report, and since when we know of it, monotonic."""
+        self._seen_on: set[str] = set()
+        """Hosts of which a switch has said on: it can tell that from off."""
         self._flights: dict[str, asyncio.Future[FenceResult | None]] = {}
         """Hosts that are being fenced now; None is for those who come after a run that was given up."""
 
@@ -162,8 +171,11 @@ class HostFencer:
         place = self._switched(host)
         if isinstance(place, FenceResult):
             return place
+        if self._reports.get(host, ("", 0.0))[0] != reading.reported:
+            self._reports[host] = reading.reported, self._clock.monotonic_s()
         if place.device.even_while_up or reading.up is False:
-            return replace(place, reported=reading.reported)
+            heard = bool(reading.up) or reading.forced_down
+            return replace(place, reported=reading.reported, heard=heard)
         if reading.up:
             return _refused(f"host {host} is up: fencing it would kill every guest on it")
         return _unknown(f"the backend cannot tell whether host {host} is down: {reading.detail}")
@@ -207,7 +219,7 @@ class HostFencer:
             secrets = place.device.secrets()
         except ConfigError as error:
             return _unknown(f"nothing was done: {error}")
-        result = await self._switch_off(_Agent(place, secrets), until_s)
+        result = await self._switch_off(_Agent(place, secrets), place, until_s)
         log.info(
             "host fence tried",
             host=place.host,
@@ -218,18 +230,35 @@ class HostFencer:
         )
         return result
 
-    async def _switch_off(self, agent: _Agent, until_s: float) -> FenceResult:
+    def _doubt(self, place: Place) -> str:
+        """Say why a host may be on whatever its switch says; empty where nobody hears of it.
+
+        A switch that says off of whatever it is asked is found out by a host that goes on reporting.
+        """
+        if not place.heard or place.host in self._seen_on:
+            return ""
+        if not place.reported:
+            return f"the backend hears of host {place.host}, and does not say when it did last"
+        if self._clock.monotonic_s() - self._reports[place.host][1] >= QUIET_S:
+            return ""
+        return (
+            f"host {place.host} reported at {place.reported}: it is watched whether it does again"
+        )
+
+    async def _switch_off(self, agent: _Agent, place: Place, until_s: float) -> FenceResult:
         first = await agent.run("status", self._left_s(until_s))
         if misunderstood(first):
             return _refused(f"nothing was done: the agent knows an option not: {first.detail}")
         match power_of(first):
+            case Power.OFF if doubt := self._doubt(place):
+                return _unknown(f"not proved off: {agent.words}: status says off, but {doubt}")
             case Power.OFF:
                 return self._confirmed(agent, "status", "already off")
             case Power.UNKNOWN:
                 # What cannot be read back cannot be proved: guests would die for nothing.
                 return _unknown(f"nothing was done: {agent.words}: status: {first.detail}")
             case Power.ON:
-                pass
+                self._seen_on.add(place.host)
         reserve_s = min(_STATUS_MAX_S, self._left_s(until_s) * _STATUS_SHARE)
         done = await agent.run("off", self._left_s(until_s - reserve_s))
         return await self._read_back(agent, done, until_s)

@@ -1,6 +1,8 @@
 """What a service's answers mean, as two pure functions: to the POST, and to the question after it.
 
-To the POST: 200, 201, 204 done (unless the body's `status` says running or failed); 202 at work;
+To the POST: 200, 201, 204 done, unless the body is JSON that says otherwise: a `status` of running or
+failed, or one that we do not know, or a document that cannot be read, of which the question is asked;
+202 at work;
 408, 425, 429 later, nothing has begun; 409 to a repeat "still at work"; 502, 503, 504 (a gateway's,
 who does not know) and silence unknown; 3xx, other 4xx, other 5xx and a refused connection end it. To
 a *repeat* neither a 5xx nor a refused connection is an end: what came before may be at work. To the
@@ -49,7 +51,7 @@ def after_post(
         return _unanswered(answer, repeat=repeat)
     status, detail = answer.status, _detail(answer, hidden)
     if 200 <= status < 300:
-        word = Stage.ACCEPTED if status == 202 else _stage(answer) or Stage.DONE
+        word = Stage.ACCEPTED if status == 202 or _is_odd(answer) else _stage(answer) or Stage.DONE
         return Reply(stage=word, detail=detail, location=_location(answer, url))
     if status in _LATER:
         return Reply(stage=Stage.SENDING if repeat else Stage.UNSENT, detail=detail)
@@ -88,6 +90,14 @@ def after_question(
 def _stage(answer: Answer) -> Stage | None:
     words = {"running": Stage.ACCEPTED, "done": Stage.DONE, "failed": Stage.FAILED}
     return words.get(str(_document(answer).get("status", "")))
+
+
+def _is_odd(answer: Answer) -> bool:
+    """Whether a document says something of the workflow that we do not understand, or is no whole one."""
+    document = _document(answer)
+    if not document:
+        return "json" in answer.headers.get("content-type", "") and bool(answer.body.strip())
+    return document.get("status") not in (None, "") and _stage(answer) is None
 
 
 def _detail(answer: Answer, hidden: Iterable[str]) -> str:

@@ -50,7 +50,8 @@ _STATES: Final = {
 _MUTE: Final = {
     Stage.UNSENT: "never sent",
     Stage.SENDING: "the answer was lost, and the service cannot be asked",
-    Stage.ACCEPTED: "accepted, but without a poll_url or a Location of its own to ask at",
+    Stage.ACCEPTED: "accepted, or answered by words that are not known, without a poll_url or a Location"
+    " of its own to ask at",
 }
 
 
