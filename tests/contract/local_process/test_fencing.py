@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from tests.contract.local_process.world import PYTHON, World, wait_for
 
 from yaffle.drivers.fencers.compute import ComputeFencer
@@ -15,7 +17,15 @@ from yaffle.drivers.profiles.local_process import LocalProcess
 from yaffle.drivers.profiles.local_process.procfs import Procfs
 from yaffle.engine.clock import SystemClock
 from yaffle.model.ids import OperationId
-from yaffle.model.operations import FenceResult, FenceVerdict, ProgressState, Reading, Target
+from yaffle.model.operations import (
+    FenceResult,
+    FenceVerdict,
+    Hindrance,
+    Operation,
+    ProgressState,
+    Reading,
+    Target,
+)
 from yaffle.ports import DriverContext
 
 ESCAPE = (
@@ -75,6 +85,38 @@ def test_without_proc_nothing_is_confirmed(world: World, tmp_path: Path) -> None
     assert "cannot tell" in result.detail
     assert len(world.carriers()) == 1
     assert result.proof is None
+
+
+class Starved(Procfs):
+    """A machine that has no descriptor left whenever a process is to be looked at."""
+
+    def _bytes(self, pid: int, place: str) -> bytes:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+class Halved(Procfs):
+    """One that has none left for what a process carries."""
+
+    def _environ(self, pid: int, place: str) -> bytes:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+@pytest.mark.parametrize("procfs", [Starved, Halved])
+def test_out_of_descriptors_nothing_is_taken_for_gone(world: World, procfs: type[Procfs]) -> None:
+    target = world.target()
+    world.run("CREATE", target)
+    # Nobody has noted which process it is: then only what it carries tells.
+    (world.folder(target) / "launch.json").unlink()
+    result = fence(world.fencer(procfs()), target, deadline_s=2)
+    assert (result.verdict, result.proof) == (FenceVerdict.UNKNOWN, None), result
+    reading = asyncio.run(world.profile(procfs()).read([target], deadline_s=60))[0]
+    assert (reading.up, reading.asked) == (None, False), reading
+    op = Operation(kind="CREATE", target=target)
+    made = asyncio.run(
+        world.profile(procfs()).submit(op, operation_id=OperationId("again"), deadline_s=60)
+    )
+    assert (made.state, made.hindrance) == (ProgressState.FAILED, Hindrance.UNASKED), made
+    assert len(world.carriers()) == 1
 
 
 class Optimist(LocalProcess):

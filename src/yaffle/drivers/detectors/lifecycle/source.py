@@ -242,7 +242,7 @@ class Source:
 
     async def _lost_some(self, link: Link) -> bool:
         declared = await link.call(commands.Queue.Declare(queue=self._dropped, passive=True))
-        if not isinstance(declared, commands.Queue.DeclareOk) or not declared.message_count:
+        if isinstance(declared, commands.Queue.DeclareOk) and declared.message_count == 0:
             return False
         await link.call(commands.Queue.Purge(queue=self._dropped))
         return True

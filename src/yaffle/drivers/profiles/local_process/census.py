@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from yaffle.drivers.profiles.local_process.procfs import Identity, Procfs, ProcUnreadable, Stat
+from yaffle.drivers.profiles.local_process.procfs import Identity, Procfs, ProcHidden, Stat
 
 NODE: Final = "YAFFLE_NODE_ID"
 PHYSICAL: Final = "YAFFLE_PHYSICAL_ID"
@@ -118,7 +118,7 @@ class Passes:
 def _visible(procfs: Procfs, pid: int) -> Stat | None:
     try:
         return procfs.stat(pid)
-    except ProcUnreadable:
+    except ProcHidden:
         # Another user's, on a /proc that hides those: nodes run as the same user as we do.
         return None
 

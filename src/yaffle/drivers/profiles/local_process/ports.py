@@ -115,7 +115,8 @@ class Ports:
 
 
 def _holder(claim: Path) -> str | None:
-    with suppress(OSError):
+    # Nobody's only where there is none: what cannot be read may be somebody's.
+    with suppress(FileNotFoundError):
         return claim.read_text().strip() or None
     return None
 

@@ -22,6 +22,10 @@ class ProcUnreadable(Exception):
     """/proc cannot be trusted: not mounted, or another process namespace's."""
 
 
+class ProcHidden(ProcUnreadable):
+    """There is such a process, and it is not ours to look at."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """One process, once and for all: a recycled pid has another start time or boot."""
@@ -107,8 +111,10 @@ class Procfs:
             return parse_stat(self._bytes(pid, "stat").decode("utf-8", "replace"))
         except (FileNotFoundError, ProcessLookupError):
             if _hidden(pid):
-                raise ProcUnreadable(f"pid {pid} is hidden from us") from None
+                raise ProcHidden(f"pid {pid} is hidden from us") from None
             return None
+        except PermissionError as error:
+            raise ProcHidden(f"pid {pid} is hidden from us: {error.strerror}") from error
         except (OSError, ValueError, IndexError) as error:
             raise ProcUnreadable(f"cannot read the state of pid {pid}: {error}") from error
 
@@ -120,7 +126,10 @@ class Procfs:
         return stat
 
     def environment(self, stat: Stat) -> bytes | None:
-        """Return the environment (NUL separated); None when we may not read it."""
+        """Return the environment (NUL separated); None when we may not read it.
+
+        Raises ProcUnreadable where it could not be read: out of descriptors we know of no process.
+        """
         pid = stat.pid
         try:
             found = self._environ(pid, "environ")
@@ -130,8 +139,10 @@ class Procfs:
             return found
         except (FileNotFoundError, ProcessLookupError):
             return b""
-        except OSError:
+        except PermissionError:
             return None
+        except OSError as error:
+            raise ProcUnreadable(f"cannot read the marks of pid {pid}: {error}") from error
 
     def _threads_environment(self, pid: int) -> bytes:
         threads = (thread.name for thread in (self._root / str(pid) / "task").iterdir())

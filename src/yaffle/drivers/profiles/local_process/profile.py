@@ -201,7 +201,7 @@ class LocalProcess:
 
 
 def _unseen(status: str, detail: str) -> Reading:
-    return Reading(exists=True, up=None, backend_status=status, detail=detail)
+    return Reading(exists=True, up=None, backend_status=status, detail=detail, asked=False)
 
 
 if TYPE_CHECKING:

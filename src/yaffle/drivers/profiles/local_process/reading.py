@@ -109,4 +109,4 @@ class Reader:
 
 
 def _unclear(detail: str) -> Reading:
-    return Reading(exists=True, up=None, backend_status=_UNCLEAR, detail=detail)
+    return Reading(exists=True, up=None, backend_status=_UNCLEAR, detail=detail, asked=False)

@@ -31,7 +31,7 @@ from yaffle.drivers.profiles.local_process.record import (
 from yaffle.drivers.profiles.local_process.spec import Spec, parse
 from yaffle.errors import InvalidSpec
 from yaffle.model.ids import OperationId
-from yaffle.model.operations import Operation, Progress, ProgressState
+from yaffle.model.operations import Hindrance, Operation, Progress, ProgressState
 from yaffle.ports.clock import Clock
 
 _ENDING: Final = ("DELETE", KILL)
@@ -106,11 +106,11 @@ class Worker:
         except InvalidSpec as error:
             return _failed(f"the properties are wrong: {'; '.join(error.problems)}")
         except RecordUnreadable as error:
-            return _failed(f"the node's record is unreadable, nothing was done: {error}")
+            return _unasked(f"the node's record is unreadable, nothing was done: {error}")
         except ProcUnreadable as error:
             text = f"cannot tell what runs, so nothing was started or stopped: {error}"
             # For a fencer that is doubt, not a refusal: it asks again for as long as it may.
-            return _running(text) if op.kind == KILL else _failed(text)
+            return _running(text) if op.kind == KILL else _unasked(text)
         except (ValueError, OSError) as error:
             return _failed(f"cannot work in {self._state_dir}: {error}")
 
@@ -312,6 +312,11 @@ def _again(ended: Finished) -> Progress:
 
 def _running(detail: str) -> Progress:
     return Progress(state=ProgressState.RUNNING, detail=detail)
+
+
+def _unasked(detail: str) -> Progress:
+    """It was not done, for it is not known what runs: that says nothing for a stronger act."""
+    return replace(_failed(detail), hindrance=Hindrance.UNASKED)
 
 
 def _failed(detail: str) -> Progress:
