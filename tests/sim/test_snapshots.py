@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 from tests.sim.stage import Stage, policy, stage
+from tests.sim.test_errands import node
+from tests.sim.test_rules import play
 
-from yaffle.store.tables import actions, steps
+from yaffle.engine.why import Why
+from yaffle.model.operations import Hindrance, Progress, ProgressState
+from yaffle.model.rights import LOCAL
+from yaffle.store.tables import actions, events, steps
 from yaffle.testing import run_virtual
 from yaffle.testing.faults import Fault, Rule
 
@@ -101,3 +106,101 @@ def test_a_second_try_takes_none_and_boots_none() -> None:
         ("act", "done", ""),
     ]
     assert image == ""
+
+
+def told(s: Stage) -> Any:
+    """Return the events of incidents: when, and what was said."""
+    query = select(events.c.at_us, events.c.reason).where(events.c.action == "INCIDENT")
+    return s.store.read(lambda c: [tuple(row) for row in c.execute(query.order_by(events.c.id))])
+
+
+def test_that_the_disk_cannot_be_kept_is_said_before_it_is_given_up_and_afterwards() -> None:
+    async def story(s: Stage) -> None:
+        victim = s.node_ids()[0]
+        s.plan.rules.append(Rule(fault=Fault.FAIL, call="submit:SNAPSHOT", times=1))
+        s.world.kill(victim)
+        await s.clock.sleep(20)
+        await s.until(s.all_well, 60, "healed")
+        why = "SNAPSHOT failed: the backend says no"
+        lost = [(at_us, reason) for at_us, reason in await told(s) if "NOT kept" in reason]
+        assert [why in reason for _, reason in lost] == [True, True], "before, and at the end"
+        (made_s,) = [a.at_s for a in s.world.acts if a.kind == "REBUILD"]
+        booted_s = s.clock.now_us() / 1e6 - s.clock.monotonic_s()
+        assert lost[0][0] / 1e6 - booted_s < made_s
+        assert lost[1][1].startswith("recovered: its disk was NOT kept")
+        lines = (await Why(s.kit).why(LOCAL, victim)).lines()
+        assert f"The disk of the copy that failed could not be kept: {why}" in lines
+
+    play(story, actions=[REBUILD], snapshot=TAKE)
+
+
+def test_a_disk_is_not_given_up_while_nobody_can_be_asked_to_keep_it() -> None:
+    async def story(s: Stage) -> None:
+        victim, away = s.node_ids()[0], [True]
+        for life in s.lives:
+            unasked(life.kit.drivers.profiles[s.profile.type], away)
+        first = s.world.present(victim)
+        assert first is not None
+        s.world.kill(victim)
+        await s.clock.sleep(150)
+        assert s.world.present(victim) is first
+        assert ("snapshot", "unclear", "") in [row for row in await walked(s) if row[1] != "halted"]
+        assert not [row for row in await told(s) if "NOT kept" in row[1]]
+        seen = await node(s, victim)
+        assert seen.attempts <= 1, "it was no try"
+        assert seen.exhausted_us is None
+        away.clear()
+        await s.until(s.all_well, 120, "healed")
+        last = s.world.present(victim)
+        assert last is not None
+        assert last.spec["image"] == f"image of {first.physical_id}"
+
+    play(story, actions=[RECREATE], snapshot=TAKE)
+
+
+def test_what_an_earlier_try_did_not_come_to_a_later_one_keeps() -> None:
+    async def story(s: Stage) -> None:
+        victim, away = s.node_ids()[0], [True]
+        for life in s.lives:
+            unasked(life.kit.drivers.profiles[s.profile.type], away)
+        # A reboot makes it a try, whatever comes after it.
+        s.plan.rules.append(Rule(fault=Fault.FAIL, call="submit:REBOOT"))
+        first = s.world.present(victim)
+        assert first is not None
+        s.world.kill(victim)
+        while (await node(s, victim)).attempts < 2:
+            await s.clock.sleep(1)
+        away.clear()
+        await s.until(s.all_well, 120, "healed")
+        last = s.world.present(victim)
+        assert last is not None
+        assert last.spec["image"] == f"image of {first.physical_id}"
+
+    reboot = {"name": "REBOOT", "timeout": 10}
+    play(story, actions=[reboot, RECREATE], snapshot=TAKE)
+
+
+def unasked(profile: Any, away: list[bool]) -> None:
+    """Let a driver say that its backend gives no answer to whoever asks for a snapshot."""
+    silent = Progress(
+        state=ProgressState.RUNNING, detail="no answer", hindrance=Hindrance.UNASKED, untold=True
+    )
+
+    def guarded(call: Any) -> Any:
+        async def asked(op: Any, **more: Any) -> Progress:
+            return silent if away and op.kind == "SNAPSHOT" else await call(op, **more)
+
+        return asked
+
+    profile.submit, profile.poll = guarded(profile.submit), guarded(profile.poll)
+
+
+def test_when_none_will_be_taken_is_said_where_the_policy_is_attached() -> None:
+    async def story(s: Stage) -> None:
+        here = (events.c.action == "CLUSTER_ATTACH_POLICY") & (events.c.status == "warning")
+        query = select(events.c.reason, events.c.level).where(here)
+        (said,) = await s.store.read(lambda c: c.execute(query).all())
+        assert "recovery.snapshot: of a copy that is deleted none is taken" in said.reason
+        assert said.level == 30
+
+    play(story, actions=[REBUILD], snapshot=TAKE)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from yaffle.cli.client import Api, Refused, Row, inner
-from yaffle.cli.output import short, shown
+from yaffle.cli.output import note, short, shown
 from yaffle.cli.waiting import Stand, WorkFailed, wait
 
 if TYPE_CHECKING:
@@ -62,7 +62,11 @@ class Work:
         if self.no_wait:
             self.left(started, going)
         else:
-            self.output.say({"action": self.follow(started, what)}, said)
+            row = self.follow(started, what)
+            warnings = inner(row, "outputs").get("warnings")
+            for warning in warnings if isinstance(warnings, list) else ():
+                note(f"warning: {warning}")
+            self.output.say({"action": row}, said)
 
     def left(self, started: Started, going: str) -> None:
         """Print what goes on without us, beside the object as it was where there is one."""

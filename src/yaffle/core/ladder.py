@@ -97,7 +97,7 @@ TABLE: Final[Mapping[tuple[Stage, Result], Move]] = {
     # Evidence is worth its time box and no more: without it we go on.
     (_S.EVIDENCE, _R.DONE): Onward.NEXT_STAGE,
     (_S.EVIDENCE, _R.FAILED): Onward.NEXT_STAGE,
-    # So is a snapshot: without it the profile's own image is booted.
+    # So is a snapshot: where it was refused, or is late, the profile's own image is booted.
     (_S.SNAPSHOT, _R.DONE): Onward.NEXT_STAGE,
     (_S.SNAPSHOT, _R.FAILED): Onward.NEXT_STAGE,
     (_S.FENCE, _R.PROVED): Onward.NEXT_STAGE,
@@ -105,7 +105,10 @@ TABLE: Final[Mapping[tuple[Stage, Result], Move]] = {
     (_S.FENCE, _R.UNPROVED): Onward.NEXT_RUNG,
     # That nobody could be asked, or that somebody keeps it from being touched, is no failure of the
     # rung: the next one would be a stronger act for no better reason.
-    **{(s, _R.UNCLEAR): End.ABANDONED for s in (_S.FENCE, _S.DELETE, _S.CREATE, _S.ACT)},
+    **{
+        (s, _R.UNCLEAR): End.ABANDONED
+        for s in (_S.SNAPSHOT, _S.FENCE, _S.DELETE, _S.CREATE, _S.ACT)
+    },
     (_S.DELETE, _R.PROVED): Onward.NEXT_STAGE,
     (_S.DELETE, _R.WAIVED): Onward.NEXT_STAGE,
     (_S.DELETE, _R.LEFT_BEHIND): Onward.NEXT_STAGE,

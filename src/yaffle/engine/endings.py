@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from yaffle.core.ladder import End, Result, Stage
-from yaffle.engine import errands_ended, news, quarantine, recoveries_ended
+from yaffle.engine import errands_ended, keeping, news, quarantine, recoveries_ended
 from yaffle.engine.jobs import capacity
 from yaffle.engine.jobs.stopping import returned
 from yaffle.engine.recoveries_ended import SUCCEEDED, touched
@@ -79,6 +79,7 @@ def write_step(kit: Kit, conn: Connection, step: Step, outcome: Outcome) -> None
     if outcome.debris:
         debris.add(conn, step.row.operation_id, step.target, now_us)
     quarantine.enter(kit, conn, step, outcome, now_us)
+    keeping.tell(kit, conn, step, outcome, now_us)
     values = _changes(outcome, now_us)
     if values:
         catalog.set_node(conn, step.node.id, now_us, **values)

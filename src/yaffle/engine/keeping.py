@@ -1,8 +1,12 @@
 """Snapshots of a failed copy's disk: when one is taken, and which rung boots from it.
 
-A snapshot may carry what is wrong with the copy. So one is taken at the first try of a failure only,
-and booted once, by one rung of that try or, where none of it came to that, of a later one; whatever
-comes after that takes the profile's own image.
+A snapshot may carry what is wrong with the copy. So one is taken once in a failure only, before
+anything has given up the disk, and booted once, by one rung of that try or, where none of it came to
+that, of a later one; whatever comes after that takes the profile's own image.
+
+What the backend refuses, or does not finish in time, is done without, and said before the disk is
+given up. A backend that could not be asked has refused nothing: the try is abandoned, for a disk is
+not given up because of a silence.
 """
 
 from __future__ import annotations
@@ -12,12 +16,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from yaffle.core.ladder import Result, Stage, loses_disk
+from yaffle.engine import news
+from yaffle.engine.heeding import hindered
 from yaffle.engine.operate import operate
 from yaffle.engine.step import Outcome, Step
+from yaffle.model.incident import IncidentState
 from yaffle.model.operations import EMPTY, ProgressState
-from yaffle.store import journal
+from yaffle.store import incidents, journal
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from yaffle.engine.kit import Kit
     from yaffle.model.policy import Recovery, RecoveryAction
     from yaffle.store.records import StepRow
 
@@ -28,37 +38,56 @@ TAKEN: Final = "snapshot"
 IMAGE: Final = "image"
 """The parameter of what boots from it."""
 BOOTED: Final = "booted_from"
+LOST: Final = "disk_lost"
+"""In the journal: why the disk could not be kept that is given up next."""
+SETTLED: Final = frozenset({Result.DONE.value, Result.FAILED.value})
 
 
 async def keep(step: Step) -> Outcome:
-    """Have an image taken of the failed copy's disk; what cannot be had in time is done without."""
-    if step.node.attempts > 1:
-        if left := await _unused(step):
-            why = "an earlier try of this failure has taken it, and nothing was made from it"
-            return Outcome(result=Result.DONE, detail=why, data={TAKEN: left})
-        return _without("one is taken at the first try of a failure only")
+    """Have an image taken of the failed copy's disk; what is refused, or late, is done without."""
+    if (earlier := await _earlier(step)) is not None:
+        return earlier
     done = await operate(step, SNAPSHOT, EMPTY)
     image = (done.attributes or {}).get(TAKEN)
     if done.state is ProgressState.DONE and image:
         return Outcome(result=Result.DONE, detail=done.detail, data={TAKEN: str(image)})
-    return _without(done.detail)
+    if unclear := hindered(
+        step, f"not known whether its disk can be kept: {done.detail}", done.hindrance
+    ):
+        return unclear
+    why = done.detail
+    detail = f"its disk is NOT kept, and the profile's own image is used: {why}"
+    return Outcome(result=Result.FAILED, detail=detail, data={LOST: why})
 
 
-async def _unused(step: Step) -> str:
-    """Return the image that an earlier try has taken, and none has booted; empty without one."""
+async def _earlier(step: Step) -> Outcome | None:
+    """Return what an earlier try of this failure has settled; None where none came to that."""
     incident = step.action.incident_id
-    if incident is None:
-        return ""
+    if incident is None or step.node.attempts <= 1:
+        return None
     past = await step.kit.store.read(lambda conn: journal.of_incident(conn, incident))
-    if any(row.data.get(BOOTED) for row in past):
-        return ""
-    return next((str(row.data[TAKEN]) for row in reversed(past) if row.data.get(TAKEN)), "")
+    if not any(row.stage == Stage.SNAPSHOT and row.result in SETTLED for row in past):
+        return None
+    taken = next((str(row.data[TAKEN]) for row in reversed(past) if row.data.get(TAKEN)), "")
+    if taken and not any(row.data.get(BOOTED) for row in past):
+        why = "an earlier try of this failure has taken it, and nothing was made from it"
+        return Outcome(result=Result.DONE, detail=why, data={TAKEN: taken})
+    why = "no snapshot, the profile's own image is used: one is taken at the first try only"
+    return Outcome(result=Result.FAILED, detail=why)
 
 
-def _without(why: str) -> Outcome:
-    return Outcome(
-        result=Result.FAILED, detail=f"no snapshot, the profile's own image is used: {why}"
-    )
+def lost_for(past: Sequence[StepRow]) -> str:
+    """Return why the disk could not be kept that these steps gave up, or are about to; else nothing."""
+    return next((str(row.data[LOST]) for row in past if row.data.get(LOST)), "")
+
+
+def tell(kit: Kit, conn: Connection, step: Step, outcome: Outcome, now_us: int) -> None:
+    """Say that the disk cannot be kept, while it is still there."""
+    incident = incidents.open_of(conn, step.node.id)
+    if incident is None or not outcome.data.get(LOST):
+        return
+    state = IncidentState(incident.state)
+    news.change(kit, conn, step.node, incident, state, reason=outcome.detail, now_us=now_us)
 
 
 def image_to_boot(rung: RecoveryAction, past: Sequence[StepRow], recovery: Recovery) -> str:

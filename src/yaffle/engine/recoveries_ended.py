@@ -10,11 +10,12 @@ from yaffle.core.heeding import OBJECTION
 from yaffle.core.ladder import End, Result, Stage
 from yaffle.engine import news, spending
 from yaffle.engine.errands_ended import resting
+from yaffle.engine.keeping import lost_for
 from yaffle.engine.prospects import WITHHELD, was_withheld
 from yaffle.engine.targets import retry_of
 from yaffle.model.health import Health, NodeStatus
 from yaffle.model.incident import IncidentState
-from yaffle.store import catalog, incidents
+from yaffle.store import catalog, incidents, journal
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -166,6 +167,12 @@ def tried(step: StepRow) -> bool:
     return touched(step) and not step.data.get(OBJECTION)
 
 
+def _disk_lost(past: Sequence[StepRow]) -> str:
+    """Return why the disk was not kept that was given up; empty where it was kept, or is there still."""
+    said = next((place for place, row in enumerate(past) if lost_for([row])), len(past))
+    return lost_for(past) if any(map(touched, past[said + 1 :])) else ""
+
+
 def _end_incident(
     kit: Kit,
     conn: Connection,
@@ -179,6 +186,8 @@ def _end_incident(
     spent = how is End.EXHAUSTED and state.exhausted_us is not None
     becomes = IncidentState.EXHAUSTED if spent else STATES[how]
     columns: dict[str, object] = {}
+    if lost := _disk_lost(journal.of_incident(conn, incident.id)):
+        detail = f"its disk was NOT kept ({lost}); {detail}"
     if how in SUCCEEDED:
         columns["recovered_us"] = now_us
         kit.metrics.recover.observe(max(0.0, (now_us - incident.opened_us) / 1e6))

@@ -312,6 +312,8 @@ class OperationSpec:
     params: Mapping[str, ParamSpec] = field(default_factory=lambda: MappingProxyType({}))
     internal: bool = False
     """For the engine and its fencers alone: nobody may ask for it by name."""
+    caveat: str = ""
+    """When it will be refused, for the author of a policy that relies on it; empty: never by design."""
 
 
 ENGINES_OWN: Final = frozenset(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from yaffle.policy.arithmetic import Arithmetic, arithmetic
 from yaffle.policy.document import ALL_KINDS, ALL_MODES, ParsedPolicy, Policy, parse, parse_document
 from yaffle.policy.faults import UnknownPolicyType
-from yaffle.policy.operations import check_operations
+from yaffle.policy.operations import caveats, check_operations
 from yaffle.policy.settings import (
     DEFAULT_SETTINGS,
     KNOWN,
@@ -21,6 +21,7 @@ __all__ = [
     "ParsedPolicy",
     "Policy",
     "UnknownPolicyType",
+    "caveats",
     "check_operations",
     "arithmetic",
     "Arithmetic",

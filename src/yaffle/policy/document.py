@@ -31,6 +31,7 @@ from yaffle.policy.faults import (
 )
 from yaffle.policy.grammar import Grammar
 from yaffle.policy.hazards import HAZARDS, is_refused
+from yaffle.policy.operations import caveats
 from yaffle.policy.plain import PlainCopier
 from yaffle.policy.reader import Reader, Unreadable
 from yaffle.policy.settings import (
@@ -214,6 +215,8 @@ class _Parsing:
         if refused := [*_equal_modes(policy), *found]:
             raise self._refusal(refused)
         warnings += [*rules.warnings(document, offer), *cautions]
+        limits = caveats(policy, self.operations or {})
+        warnings += [Fault(path=path, text=text) for path, text in limits]
         if offer.newest:
             warnings += _quoted(document, spec.model_dump(mode="python", exclude_unset=True), ())
         return ParsedPolicy(

@@ -14,6 +14,7 @@ from yaffle.model.policy import ActionKind, HealthPolicy
 from yaffle.policy import templates
 from yaffle.policy.faults import Path, listed, near_miss, shown, shown_text
 
+SNAPSHOT: Final = "SNAPSHOT"
 RECREATE: Final = "RECREATE"
 """Made of DELETE and CREATE, which every profile has; the engine carries it out."""
 
@@ -106,6 +107,13 @@ def canonical_params(
 def check_operations(policy: HealthPolicy, profile_operations: Operations) -> tuple[str, ...]:
     """Return what the profile lacks to carry out the ladder; empty when it can be attached."""
     return tuple(_lacks(policy, profile_operations))
+
+
+def caveats(policy: HealthPolicy, operations: Operations) -> Iterator[tuple[Path, str]]:
+    """Yield place and sentence of what the profile can do only at times."""
+    snapshot, spec = policy.recovery.snapshot, operations.get(SNAPSHOT)
+    if snapshot is not None and snapshot.take and spec is not None and spec.caveat:
+        yield ("properties", "recovery", "snapshot"), spec.caveat
 
 
 def _lacks(policy: HealthPolicy, operations: Operations) -> Iterator[str]:

@@ -40,6 +40,7 @@ _INSERT: Final = insert(events)
 _INSERT_NOTICE: Final = insert(outbox)
 
 INFO: Final = 20
+WARNING: Final = 30
 ERROR: Final = 40
 
 

@@ -79,7 +79,11 @@ OPERATIONS: Final[Mapping[str, OperationSpec]] = MappingProxyType(
             in_place=True,
             params=MappingProxyType({"image": ParamSpec(type=str)}),
         ),
-        "SNAPSHOT": OperationSpec(description="Take an image of the copy.", in_place=True),
+        "SNAPSHOT": OperationSpec(
+            description="Take an image of the copy.",
+            in_place=True,
+            caveat="of a copy that is deleted none is taken",
+        ),
     }
 )
 

@@ -101,6 +101,7 @@ def test_what_each_result_leads_to() -> None:
         ("evidence", "failed"): "next-stage",
         ("snapshot", "done"): "next-stage",
         ("snapshot", "failed"): "next-stage",
+        ("snapshot", "unclear"): "abandoned",
         ("fence", "proved"): "next-stage",
         ("fence", "waived"): "next-stage",
         ("fence", "unproved"): "next-rung",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import delete, insert, update
 
@@ -11,11 +11,12 @@ from yaffle.engine.jobs.ending import conclude
 from yaffle.engine.jobs.job import Ended, failed
 from yaffle.engine.scene import declared_in_place
 from yaffle.errors import BadRequest, Forbidden, InvalidSpec, MultipleChoices, NotFound
+from yaffle.model.operations import EMPTY
 from yaffle.model.policy import ActionKind, HealthPolicy, ModeType, Recovery
-from yaffle.policy import check_operations, parse_document
+from yaffle.policy import caveats, check_operations, parse_document
 from yaffle.policy.catalogue import FAMILIES
 from yaffle.ports import Choosing, Hosted, NeedsSettings
-from yaffle.store import catalog
+from yaffle.store import catalog, events
 from yaffle.store.tables import bindings
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from yaffle.engine.kit import Drivers, Kit
     from yaffle.policy import ParsedPolicy
     from yaffle.store.records import BindingRow, ClusterRow, PolicyRow
+
+ATTACH: Final = "CLUSTER_ATTACH_POLICY"
 
 
 def type_of(row_type: str) -> str:
@@ -48,8 +51,8 @@ def attach(job: Job) -> Move:
             ),
         )
     enabled = job.inputs.get("enabled", True)
-    bind(job.kit, job.conn, job.cluster, row, enabled=enabled is not False)
-    return conclude(job, Ended())
+    warnings = bind(job.kit, job.conn, job.cluster, row, enabled=enabled is not False)
+    return conclude(job, Ended(outputs={"warnings": warnings} if warnings else EMPTY))
 
 
 def detach(job: Job) -> Move:
@@ -109,9 +112,15 @@ def rival_of(row: PolicyRow, present: Sequence[BindingRow]) -> BindingRow | None
     return next((b for b in present if type_of(b.policy_type) == kind), None)
 
 
-def bind(kit: Kit, conn: Connection, cluster: ClusterRow, row: PolicyRow, *, enabled: bool) -> None:
-    """Insert a binding after checking that it fits."""
-    fits(kit, conn, parse_document(row.spec), cluster)
+def bind(
+    kit: Kit, conn: Connection, cluster: ClusterRow, row: PolicyRow, *, enabled: bool
+) -> list[str]:
+    """Insert a binding after checking that it fits; return, and record, what will work at times only."""
+    parsed = parse_document(row.spec)
+    fits(kit, conn, parsed, cluster)
+    warnings = _warnings(kit, conn, parsed, cluster)
+    for warning in warnings:
+        _warn(conn, cluster, row, warning, kit.clock.now_us())
     conn.execute(
         insert(bindings).values(
             id=kit.new_id(),
@@ -122,6 +131,36 @@ def bind(kit: Kit, conn: Connection, cluster: ClusterRow, row: PolicyRow, *, ena
             priority=FAMILIES[type_of(row.type)].priority,
             created_us=kit.clock.now_us(),
         )
+    )
+    return warnings
+
+
+def _warnings(kit: Kit, conn: Connection, parsed: ParsedPolicy, cluster: ClusterRow) -> list[str]:
+    policy = parsed.policy
+    driver = kit.drivers.profiles.get(catalog.profile(conn, cluster.profile_id).type)
+    if driver is None or not isinstance(policy, HealthPolicy):
+        return []
+    found = caveats(policy, driver.operations)
+    return [f"{'.'.join(map(str, path[1:]))}: {text}" for path, text in found]
+
+
+def _warn(conn: Connection, cluster: ClusterRow, row: PolicyRow, warning: str, now_us: int) -> None:
+    about = events.Subject(
+        otype="CLUSTER",
+        oid=cluster.id,
+        oname=cluster.name,
+        cluster_id=cluster.id,
+        project=cluster.project,
+    )
+    events.append(
+        conn,
+        about,
+        at_us=now_us,
+        action=ATTACH,
+        status="warning",
+        reason=f"policy {row.name}: {warning}",
+        level=events.WARNING,
+        data={"policy": row.id},
     )
 
 

@@ -125,6 +125,8 @@ class Answer:
     last: Sequence[Shown]
     last_try: Sequence[Shown] = ()
     """Where the newest recovery that failed did not get on: operation, stage, result, detail."""
+    disk_lost: str = ""
+    """Why the disk could not be kept that the newest incident gave up, or is about to."""
     bound: Sequence[str]
     outage: Shown | None = None
     """The open incident of the host that the node failed with: id, host, cause, other nodes."""
@@ -147,6 +149,7 @@ class Answer:
             "doing": self.doing.as_json(self.now_us) if self.doing else None,
             "last": list(self.last),
             "last_try": [dict(step) for step in self.last_try],
+            "disk_lost": self.disk_lost,
             "retry": self.node["retry"],
             "bound": list(self.bound),
             "lines": list(self.lines()),
@@ -298,6 +301,8 @@ class Answer:
             )
 
     def _tried(self) -> Iterator[str]:
+        if self.disk_lost:
+            yield f"The disk of the copy that failed could not be kept: {self.disk_lost}"
         told = [_refusal(step) for step in self.last_try]
         if told:
             yield f"The last try failed: {'; '.join(told)}"

@@ -14,7 +14,7 @@ from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server.acting import own
 from yaffle.drivers.profiles.nova_server.creating import facts_of
 from yaffle.drivers.profiles.nova_server.job import ABSENT, SETTLE_S, Job, done, failed, running
-from yaffle.drivers.profiles.nova_server.verbs import idle
+from yaffle.drivers.profiles.nova_server.verbs import IMAGED, idle
 from yaffle.errors import Conflict
 from yaffle.model.operations import Progress
 
@@ -36,16 +36,18 @@ def submit(job: Job) -> Progress:
     if begun is not ABSENT:
         return begun
     if not server.image_id:
-        return failed("SNAPSHOT: the server boots from a volume, whose snapshots are Cinder's")
+        return failed("SNAPSHOT: the server boots from a volume, of which no snapshot is taken")
     marks = {OPERATION: str(job.operation_id), NODE: str(job.target.node_id)}
     body = {"createImage": {"name": _name(job), "metadata": marks}}
     try:
         with job.sending(server.id):
             answer = job.nova.do(server.id, body, trace=job.trace)
     except Conflict as error:
-        if idle(server):
-            raise
-        return running(f"later, for something else is being done to it: {error}")
+        if not idle(server):
+            return running(f"later, for something else is being done to it: {error}")
+        if server.status not in IMAGED:
+            return failed(f"Nova takes no image of a server in {server.status}: {error}")
+        raise
     job.accepted(server.id, answer.request_id)
     return running(f"SNAPSHOT accepted ({answer.request_id})")
 

@@ -37,6 +37,8 @@ class Verb:
     """It has to run afterwards, also where Nova leaves it off."""
 
 
+IMAGED: Final = ("ACTIVE", "PAUSED", "SHUTOFF", "SUSPENDED")
+"""Statuses of which Nova takes an image (`snapshot` in its compute/api.py); others it refuses: 409."""
 OVERRULED: Final = frozenset(
     {
         "pausing",
@@ -113,12 +115,18 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
 
 
 def _spec(
-    description: str, *, in_place: bool = True, internal: bool = False, **params: ParamSpec
+    description: str,
+    *,
+    in_place: bool = True,
+    internal: bool = False,
+    caveat: str = "",
+    **params: ParamSpec,
 ) -> OperationSpec:
     return OperationSpec(
         description=description,
         in_place=in_place,
         internal=internal,
+        caveat=caveat,
         params=MappingProxyType(params),
     )
 
@@ -177,7 +185,14 @@ OPERATIONS: Final[Mapping[str, OperationSpec]] = MappingProxyType(
         ),
         "UNRESCUE": _spec("Boot it from its own disk again."),
         "RESTORE": _spec("Bring back what was deleted softly."),
-        SNAPSHOT: _spec("Take an image of its disk; the image stays until somebody deletes it."),
+        SNAPSHOT: _spec(
+            "Take an image of its disk; the image stays until somebody deletes it.",
+            caveat=(
+                f"Nova takes an image of a server that is {', '.join(IMAGED[:-1])} or {IMAGED[-1]}, and"
+                " boots from an image; of one in ERROR, or on a dead host, it takes none, and the disk"
+                " is then given up without"
+            ),
+        ),
         KILL: _spec("Delete it by force and have that proved (fencing).", internal=True),
     }
 )
