@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -111,7 +112,7 @@ def test_a_second_try_takes_none_and_boots_none() -> None:
 def told(s: Stage) -> Any:
     """Return the events of incidents: when, and what was said."""
     query = select(events.c.at_us, events.c.reason).where(events.c.action == "INCIDENT")
-    return s.store.read(lambda c: [tuple(row) for row in c.execute(query.order_by(events.c.id))])
+    return s.store.read(lambda c: [tuple(row) for row in c.execute(query.order_by(events.c.at_us))])
 
 
 def test_that_the_disk_cannot_be_kept_is_said_before_it_is_given_up_and_afterwards() -> None:
@@ -180,6 +181,19 @@ def test_what_an_earlier_try_did_not_come_to_a_later_one_keeps() -> None:
     play(story, actions=[reboot, RECREATE], snapshot=TAKE)
 
 
+def slow(s: Stage) -> None:
+    """Let every snapshot take five minutes."""
+    for life in s.living:
+        profile: Any = life.kit.drivers.profiles[s.profile.type]
+        submit = profile.submit
+
+        async def asked(op: Any, *, submit: Any = submit, **more: Any) -> Progress:
+            spec = {**op.target.spec, "snapshot_s": 300.0}
+            return await submit(replace(op, target=replace(op.target, spec=spec)), **more)
+
+        profile.submit = asked
+
+
 def unasked(profile: Any, away: list[bool]) -> None:
     """Let a driver say that its backend gives no answer to whoever asks for a snapshot."""
     silent = Progress(
@@ -202,5 +216,28 @@ def test_when_none_will_be_taken_is_said_where_the_policy_is_attached() -> None:
         (said,) = await s.store.read(lambda c: c.execute(query).all())
         assert "recovery.snapshot: of a copy that is deleted none is taken" in said.reason
         assert said.level == 30
+
+    play(story, actions=[REBUILD], snapshot=TAKE)
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["", "killed"])
+def test_one_that_is_late_is_given_up_and_holds_no_rebuild(killed: bool) -> None:
+    async def story(s: Stage) -> None:
+        victim = s.node_ids()[0]
+        slow(s)
+        s.world.kill(victim)
+        while not s.world.taking(victim):
+            await s.clock.sleep(0.5)
+        if killed:
+            await s.living[0].kill()
+            s.start()
+            slow(s)
+        await s.clock.sleep(10)
+        assert s.world.taking(victim), "it takes long"
+        await s.until(s.all_well, 60, "rebuilt")
+        assert not s.world.taking(victim)
+        (snapshot, act) = await walked(s)
+        assert snapshot[:2] == ("snapshot", "failed")
+        assert act == ("act", "done", "")
 
     play(story, actions=[REBUILD], snapshot=TAKE)

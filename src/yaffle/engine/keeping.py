@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
 from yaffle.core.ladder import Result, Stage, loses_disk
 from yaffle.engine import news
 from yaffle.engine.heeding import hindered
@@ -31,8 +33,15 @@ if TYPE_CHECKING:
     from yaffle.model.policy import Recovery, RecoveryAction
     from yaffle.store.records import StepRow
 
+log = structlog.get_logger()
+
 SNAPSHOT: Final = "SNAPSHOT"
 """The operation by which a profile takes an image of a copy's disk."""
+DISCARD: Final = "DISCARD"
+"""By it a profile deletes what was taken under the same operation id; internal, and optional."""
+PURPOSE, RECOVERY = "purpose", "recovery"
+GIVE_UP_S: Final = 15.0
+"""So much of a snapshot's time, a quarter at most, is for having it given up."""
 TAKEN: Final = "snapshot"
 """The attribute that names the image, when it is done; also in the journal."""
 IMAGE: Final = "image"
@@ -47,7 +56,10 @@ async def keep(step: Step) -> Outcome:
     """Have an image taken of the failed copy's disk; what is refused, or late, is done without."""
     if (earlier := await _earlier(step)) is not None:
         return earlier
-    done = await operate(step, SNAPSHOT, EMPTY)
+    discards = DISCARD in _operations(step)
+    spare_s = min(GIVE_UP_S, step.left_s() / 4) if discards else 0.0
+    asking = replace(step, deadline_s=step.deadline_s - spare_s)
+    done = await operate(asking, SNAPSHOT, {PURPOSE: RECOVERY})
     image = (done.attributes or {}).get(TAKEN)
     if done.state is ProgressState.DONE and image:
         return Outcome(result=Result.DONE, detail=done.detail, data={TAKEN: str(image)})
@@ -55,9 +67,25 @@ async def keep(step: Step) -> Outcome:
         step, f"not known whether its disk can be kept: {done.detail}", done.hindrance
     ):
         return unclear
+    if discards:
+        await _give_up(step)
     why = done.detail
     detail = f"its disk is NOT kept, and the profile's own image is used: {why}"
     return Outcome(result=Result.FAILED, detail=detail, data={LOST: why})
+
+
+def _operations(step: Step) -> Mapping[str, object]:
+    profile = step.kit.drivers.profiles.get(step.target.profile_type)
+    return {} if profile is None else profile.operations
+
+
+async def _give_up(step: Step) -> None:
+    """Have an image given up that is not ready: while it is being taken, nothing is rebuilt.
+
+    Whatever comes of that: what follows is told by the backend if it is still too early.
+    """
+    given_up = await operate(step, DISCARD, EMPTY)
+    log.info("snapshot given up", node=step.node.name, detail=given_up.detail)
 
 
 async def _earlier(step: Step) -> Outcome | None:

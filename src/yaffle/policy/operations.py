@@ -41,6 +41,7 @@ NO_RECOVERY: Final = frozenset(
         OperationKind.DELETE,
         OperationKind.STOP,
         OperationKind.UPDATE,
+        "DISCARD",
         "KILL",
     }
 )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 NEVER_S: Final = 1e9
 SPEC_KEYS: Final[Mapping[str, float]] = MappingProxyType(
-    {"create_s": 2.0, "delete_s": 1.0, "reboot_s": 1.0, "answer_s": 0.02}
+    {"create_s": 2.0, "delete_s": 1.0, "reboot_s": 1.0, "snapshot_s": 1.0, "answer_s": 0.02}
 )
 """Properties and their defaults, seconds: how long the backend takes for what."""
 WORDS: Final[Mapping[str, str]] = MappingProxyType({"image": "", "label": ""})
@@ -55,7 +55,7 @@ SCHEMA: Final[Schema] = MappingProxyType(
     }
 )
 DURATIONS: Final[Mapping[str, str]] = MappingProxyType(
-    {"CREATE": "create_s", "DELETE": "delete_s", "KILL": "delete_s"}
+    {"CREATE": "create_s", "DELETE": "delete_s", "KILL": "delete_s", "SNAPSHOT": "snapshot_s"}
 )
 OPERATIONS: Final[Mapping[str, OperationSpec]] = MappingProxyType(
     {
@@ -83,6 +83,9 @@ OPERATIONS: Final[Mapping[str, OperationSpec]] = MappingProxyType(
             description="Take an image of the copy.",
             in_place=True,
             caveat="of a copy that is deleted none is taken",
+        ),
+        "DISCARD": OperationSpec(
+            description="Delete images of it that nobody waits for.", in_place=True, internal=True
         ),
     }
 )
@@ -170,6 +173,8 @@ class ScriptedProfile:
             return _running("no answer")
         if op.kind not in self.operations:
             return _failed(f"{op.kind}: no such operation")
+        if (images := self._images(op, operation_id)) is not None:
+            return images
         known = self.world.find(operation_id)
         if known is not None and Promise.DEDUPLICATES in self.promises:
             return _progress(known)
@@ -194,7 +199,7 @@ class ScriptedProfile:
         if not await self._reaches(fault, [op.target], deadline_s) or fault is Fault.LOSE:
             return _running("no answer")
         job = self.world.find(operation_id)
-        if job is None:
+        if job is None or op.kind == "DISCARD":
             return Progress(state=ProgressState.ABSENT, detail="no trace of that operation")
         return _progress(job)
 
@@ -289,6 +294,18 @@ class ScriptedProfile:
         wanted_s = max((float(str(t.spec["answer_s"])) for t in targets), default=0.0)
         await asyncio.sleep(min(wanted_s, deadline_s * 0.95))
         return wanted_s < deadline_s
+
+    def _images(self, op: Operation, operation_id: OperationId) -> Progress | None:
+        """Return the answer where it is about an image that is being taken."""
+        taking = self.world.taking(op.target.node_id)
+        if op.kind == "REBUILD" and taking:
+            return _running("later, for an image is being taken of it")
+        if op.kind != "DISCARD":
+            return None
+        for job in taking:
+            if job.operation_id == operation_id:
+                job.state, job.detail = ProgressState.FAILED, "SNAPSHOT: it was given up"
+        return Progress(state=ProgressState.DONE, detail="no image of it is being taken")
 
     def _send(
         self, op: Operation, operation_id: OperationId, fate: Fate, *, late_s: float = 0.0

@@ -124,6 +124,15 @@ class World:
         found = [j for j in self.jobs if j.operation_id == operation_id and j.arrives_s <= now_s]
         return found[-1] if found else None
 
+    def taking(self, node_id: NodeId) -> list[Job]:
+        """Return the snapshots of the node that are being taken now."""
+        self.settle()
+        now_s = self.clock.monotonic_s()
+        running = [
+            j for j in self.jobs if j.state is ProgressState.RUNNING and j.arrives_s <= now_s
+        ]
+        return [j for j in running if j.kind == "SNAPSHOT" and j.node_id == node_id]
+
     # --- weather -----------------------------------------------------------------------------
 
     def kill(self, node_id: NodeId) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pytest
 from tests.openstack.nova.world import CALL_S, PATIENCE_S, World, new_id
 
+from yaffle.drivers.profiles.nova_server.verbs import IMAGED
 from yaffle.model.operations import Operation, ProgressState
 
 DONE, FAILED, ABSENT = ProgressState.DONE, ProgressState.FAILED, ProgressState.ABSENT
@@ -164,6 +165,54 @@ def test_a_snapshot_is_taken_once_found_by_a_successor_and_booted(world: World) 
             lost = await world.do("SNAPSHOT", target)
         assert lost.state is FAILED
         assert "Nova has given it up" in lost.detail
+
+    asyncio.run(scene())
+
+
+def test_one_that_is_late_is_given_up_and_holds_no_rebuild(world: World) -> None:
+    lab = world.cloud.lab
+
+    async def scene() -> None:
+        target, ident, driver = await world.made(), new_id(), world.profile()
+        server = target.physical_id
+        host = world.cloud.show(server).host
+        op = Operation(kind="SNAPSHOT", target=target, params={"purpose": "recovery"})
+        rebuild = Operation(kind="REBUILD", target=target)
+        with lab.slow(host, "snapshot", 20, server):
+            await driver.submit(op, operation_id=ident, deadline_s=CALL_S)
+            said = await driver.poll(op, operation_id=ident, deadline_s=CALL_S)
+            assert said.state is ProgressState.RUNNING, said.detail
+            early = await driver.submit(rebuild, operation_id=new_id(), deadline_s=CALL_S)
+            assert "something else is being done" in early.detail
+            done = await world.do("DISCARD", target, operation_id=ident)
+        assert done.state is DONE, done.detail
+        query = f"/images?yaffle_operation={ident}"
+        assert not world.cloud.lab.api.get("image", query)["images"]
+        rebuilt = await world.do("REBUILD", target)
+        assert rebuilt.state is DONE, rebuilt.detail
+        assert (await world.read(target)).up is True
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("word", ["ERROR", "PAUSED", "SUSPENDED", "SHUTOFF", "RESCUE"])
+def test_of_which_servers_nova_takes_an_image(world: World, word: str) -> None:
+    acts = {"PAUSED": "PAUSE", "SUSPENDED": "SUSPEND", "SHUTOFF": "STOP", "RESCUE": "RESCUE"}
+
+    async def scene() -> None:
+        target = await world.made()
+        if word == "ERROR":
+            path = f"/servers/{target.physical_id}/action"
+            state = {"os-resetState": {"state": "error"}}
+            world.cloud.lab.api.call("POST", "compute", path, state)
+        else:
+            assert (await world.do(acts[word], target)).state is DONE
+        await world.until(target, word)
+        done = await world.do("SNAPSHOT", target)
+        assert (done.state is DONE) is (word in IMAGED), done.detail
+        if word not in IMAGED:
+            assert f"takes no image of a server in {word}" in done.detail
+            assert "409" in done.detail
 
     asyncio.run(scene())
 

@@ -13,6 +13,8 @@ NODE: Final = "cluster_node_id"
 INDEX: Final = "cluster_node_index"
 OPERATION: Final = "yaffle_operation"
 """The id of the newest operation that was begun on it."""
+PURPOSE: Final = "yaffle_purpose"
+"""What an image was taken for: nothing but what bears it is deleted unasked."""
 
 
 def owner_marks(target: Target) -> dict[str, str]:

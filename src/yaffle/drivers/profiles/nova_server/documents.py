@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from yaffle.clouds.openstack.owner import OPERATION, PURPOSE
 from yaffle.clouds.openstack.servers.documents import Listed
 
 
@@ -188,6 +189,10 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     status: str = ""
     created_at: str = ""
+    owner: str = ""
+    """The project that it counts for."""
+    operation: str = msgspec.field(name=OPERATION, default="")
+    purpose: str = msgspec.field(name=PURPOSE, default="")
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 from urllib.parse import quote
 
@@ -267,6 +268,11 @@ class Nova:
         """Give a server another name."""
         body = {"server": {"name": name}}
         self.client.act("PUT", COMPUTE, f"/servers/{ident}", body=body, version=READ)
+
+    def delete_image(self, ident: str) -> None:
+        """Have Glance delete an image; whoever deletes it otherwise was only faster."""
+        with suppress(NotFound):
+            self.client.act("DELETE", "image", f"/v2/images/{ident}")
 
     def force_down(self, service: Service, *, down: bool = True) -> None:
         """Tell Nova that a host is dead, and stays so until somebody says otherwise; or say that."""

@@ -24,6 +24,7 @@ from yaffle.drivers.profiles.nova_server import (
     causing,
     creating,
     deleting,
+    discarding,
     evacuating,
     foreseeing,
     hosting,
@@ -92,6 +93,7 @@ _STEPS: Final[Mapping[str, tuple[Step, Step]]] = {
     verbs.UPDATE: (updating.submit, updating.poll),
     verbs.EVACUATE: (evacuating.submit, evacuating.poll),
     verbs.SNAPSHOT: (snapshotting.submit, snapshotting.poll),
+    verbs.DISCARD: (discarding.submit, discarding.poll),
 }
 
 

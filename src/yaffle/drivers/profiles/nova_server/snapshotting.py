@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from yaffle.clouds.openstack.owner import NODE, OPERATION
+from yaffle.clouds.openstack.owner import CLUSTER, NODE, OPERATION, PURPOSE
 from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server.acting import own
 from yaffle.drivers.profiles.nova_server.creating import facts_of
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 TAKEN: Final = "snapshot"
 """The attribute that names the image."""
+HEAD: Final = "yaffle-"
+RECOVERY: Final = "recovery"
+"""The purpose of what an engine has taken by itself, and deletes by itself."""
 UNDER_WAY: Final = frozenset({"queued", "saving", "uploading", "importing"})
 READY: Final = "active"
 
@@ -37,7 +40,12 @@ def submit(job: Job) -> Progress:
         return begun
     if not server.image_id:
         return failed("SNAPSHOT: the server boots from a volume, of which no snapshot is taken")
-    marks = {OPERATION: str(job.operation_id), NODE: str(job.target.node_id)}
+    marks = {
+        OPERATION: str(job.operation_id),
+        NODE: str(job.target.node_id),
+        CLUSTER: str(job.target.cluster_id or ""),
+        PURPOSE: str(job.op.params.get("purpose") or ""),
+    }
     body = {"createImage": {"name": _name(job), "metadata": marks}}
     try:
         with job.sending(server.id):
@@ -83,4 +91,15 @@ def _stands(job: Job, server: Server, image: Image) -> Progress:
 
 def _name(job: Job) -> str:
     """Return a name that sorts by node and tells operations apart."""
-    return f"yaffle-{job.target.name}-{str(job.operation_id)[:8]}"[:255]
+    return f"{HEAD}{job.target.name[:200]}-{str(job.operation_id)[:8]}"
+
+
+def is_ours(job: Job, image: Image) -> bool:
+    """Whether a recovery has taken the image, and nobody made it his own.
+
+    Nova hands the properties of an image on to whatever is taken of a server that was booted from it,
+    so that a person's image may bear our marks; it does not bear the name.
+    """
+    named = image.name.startswith(HEAD) and image.name.endswith(f"-{image.operation[:8]}")
+    mine = image.owner == job.nova.client.project_id
+    return mine and named and bool(image.operation) and image.purpose == RECOVERY

@@ -18,6 +18,7 @@ CREATE, DELETE, UPDATE = "CREATE", "DELETE", "UPDATE"
 EVACUATE: Final = "EVACUATE"
 REBUILD: Final = "REBUILD"
 SNAPSHOT: Final = "SNAPSHOT"
+DISCARD: Final = "DISCARD"
 START: Final = "START"
 
 
@@ -193,6 +194,7 @@ OPERATIONS: Final[Mapping[str, OperationSpec]] = MappingProxyType(
                 " is then given up without"
             ),
         ),
+        DISCARD: _spec("Delete images that recoveries have taken of it.", internal=True),
         KILL: _spec("Delete it by force and have that proved (fencing).", internal=True),
     }
 )
