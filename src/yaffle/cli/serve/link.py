@@ -95,6 +95,9 @@ ToEngine = Alive | Ask | Failed
 
 to_api: Final = msgspec.msgpack.Decoder(ToApi)
 to_engine: Final = msgspec.msgpack.Decoder(ToEngine)
+_checks: Final = msgspec.msgpack.Decoder(list[Check])
+_unseen: Final = msgspec.msgpack.Decoder(list[str] | None)
+_last_words: Final = msgspec.msgpack.Decoder(dict[str, LastWord] | None)
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -110,8 +113,7 @@ async def answer(facts: EngineFacts, ask: Ask) -> bytes:
     """Return what the engine knows, ready for the pipe."""
     match ask.what:
         case "checks":
-            causes = msgspec.msgpack.decode(ask.body, type=list[Check])
-            return _encode(await facts.checks(causes))
+            return _encode(await facts.checks(_checks.decode(ask.body)))
         case "unseen":
             return _encode(await facts.unseen())
         case "last words":
@@ -167,16 +169,18 @@ class EngineLink:
 
     async def checks(self, causes: Sequence[Check]) -> Sequence[Check]:
         """As `EngineFacts`."""
-        return msgspec.msgpack.decode(await self._ask("checks", _encode(causes)), type=list[Check])
+        return _checks.decode(await self._ask("checks", _encode(causes)))
 
     async def unseen(self) -> Sequence[str] | None:
         """As `EngineFacts`."""
-        return msgspec.msgpack.decode(await self._ask("unseen"), type=list[str] | None)
+        found: list[str] | None = _unseen.decode(await self._ask("unseen"))
+        return found
 
     async def last_words(self, node_id: NodeId) -> Mapping[str, LastWord] | None:
         """As `EngineFacts`."""
         body = await self._ask("last words", node_id.encode())
-        return msgspec.msgpack.decode(body, type=dict[str, LastWord] | None)
+        found: dict[str, LastWord] | None = _last_words.decode(body)
+        return found
 
     async def metrics(self) -> bytes:
         """As `EngineFacts`; those who ask within a second get the same."""
