@@ -121,6 +121,7 @@ def yaffle(cloud: Cloud, folder: Path) -> Iterator[Server]:
     agent.chmod(0o755)
     for name, text in (("power", "on"), ("plan.json", "{}"), ("password", "secret\n")):
         (folder / name).write_text(text)
+    (folder / "password").chmod(0o600)
     config = folder / "yaffle.toml"
     config.write_text(
         f'[drivers."os.nova.server-1.0"]\ncloud = "{cloud.name}"\n'

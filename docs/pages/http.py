@@ -22,6 +22,7 @@ def document() -> dict[str, Any]:
         queries=nothing,
         why=nothing,
         facts=nothing,
+        counted=nothing,
         doctor=nothing,
         vitals=nothing,
         server=ServerSettings(),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import structlog
 
 from yaffle.clouds.sealing import IdKeys
-from yaffle.config.private import writer_fault
+from yaffle.config.private import way_fault, writer_fault
 from yaffle.core.addresses import DENIED, AddressRules
 from yaffle.core.budgets import BudgetLimit
 from yaffle.drivers.detectors.backend import HypervisorDetector, StatusDetector
@@ -318,7 +318,7 @@ def made_dir(path: Path) -> Path:
     """Create the state directory, private to us; raise ConfigError where it is not."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fault = writer_fault(path, path.stat())
+        fault = writer_fault(path, path.stat()) or way_fault(path)
     except OSError as error:
         raise ConfigError(f"state_dir = {path}: {error.strerror}") from None
     if fault is not None:

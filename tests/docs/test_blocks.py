@@ -164,6 +164,7 @@ def test_settings_are_accepted(block: Block, tmp_path: Path) -> None:
     file = tmp_path / "yaffle.toml"
     secret = tmp_path / "secret"
     secret.write_text("0123456789abcdef0123456789abcdef\n")
+    secret.chmod(0o600)
     keys = tmp_path / "keys"
     add_key(keys)
     text = re.sub(r'"[^"]*secret"', f'"{secret}"', block.text)

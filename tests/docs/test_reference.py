@@ -94,7 +94,8 @@ def test_every_setting_is_documented_and_described(fresh: dict[str, str]) -> Non
 def test_every_metric_is_documented(fresh: dict[str, str]) -> None:
     names = {
         family.name + ("_total" if family.type == "counter" else "")
-        for family in Metrics().registry.collect()
+        for registry in (Metrics().registry, Metrics().listener)
+        for family in registry.collect()
     }
     assert names == set(re.findall(r"^\| `(yaffle_\w+)`", fresh["metrics.md"], re.MULTILINE))
 

@@ -75,7 +75,7 @@ def test_what_was_changed_does_not_open(tmp_path: Path) -> None:
     assert sealed.blob not in told(error.value)
 
 
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
+@pytest.mark.parametrize("mode", [0o620, 0o604, 0o660])
 def test_a_file_that_others_may_use_is_refused(tmp_path: Path, mode: int) -> None:
     file = keys(tmp_path)
     sealed = file.seal({"secret": CANARY}, PLACE)

@@ -58,13 +58,19 @@ class Entrance:
 
     def admit(self, parts: Parts) -> None:
         """From now on the whole API is behind the gate."""
+        self._measure(parts)
         self._gate.trusts = parts.trusts
         self._gate.tenancy = parts.tenancy
         self._inside = build(parts)
 
     def admit_probes(self, told: system.Told) -> None:
         """From now on `/health` and `/metrics` are, and nothing else."""
+        self._measure(told)
         self._inside = probes(told)
+
+    def _measure(self, told: system.Told) -> None:
+        if self._app.audit is not None:
+            self._app.audit.count_in(told.counted.audit_lost)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._inside(scope, receive, send)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from yaffle.config import ServerSettings, Settings
     from yaffle.engine.commands import Commands
     from yaffle.engine.kit import Kit
+    from yaffle.engine.metrics import Metrics
 
 PREFIX = "/yaffle/v1"
 
@@ -33,6 +34,7 @@ class Parts:
     queries: Queries
     why: Why
     facts: EngineFacts
+    counted: Metrics
     doctor: Doctor
     vitals: Vitals
     server: ServerSettings
@@ -71,6 +73,7 @@ def parts_of(
         queries=Queries(kit),
         why=Why(kit, facts.last_words),
         facts=facts,
+        counted=kit.metrics,
         doctor=doctor,
         vitals=vitals,
         server=settings.server,

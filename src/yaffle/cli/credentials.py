@@ -351,10 +351,11 @@ def _secret(file: Path | None) -> str:
     from yaffle.errors import ConfigError
 
     if file is not None:
-        from yaffle.clouds.settings import read_secret
-
-        content = read_secret(file, "--secret-file", anybodys=True)
-        secret = content.decode("utf-8", "replace").partition("\n")[0]
+        try:
+            with file.open("rb") as opened:
+                secret = opened.readline(SECRET_MAX).decode("utf-8", "replace")
+        except OSError as error:
+            raise ConfigError(f"--secret-file {file}: {error.strerror}") from None
     elif sys.stdin.isatty():
         secret = str(typer.prompt("Secret", hide_input=True))
     else:

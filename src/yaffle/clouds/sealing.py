@@ -15,13 +15,12 @@ import hmac
 import json
 import os
 import secrets
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from yaffle.config.private import owner_fault
+from yaffle.config.private import read_secret
 from yaffle.errors import ConfigError, DependencyError
 
 if TYPE_CHECKING:
@@ -109,17 +108,7 @@ class KeyFile:
 
     def _text(self) -> str:
         try:
-            with self._path.open("rb") as file:
-                found = os.fstat(file.fileno())
-                if stat.S_IMODE(found.st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
-                    raise ConfigError(
-                        f"{self._setting} = {self._path}: others may use it; chmod 600 {self._path}"
-                    )
-                if fault := owner_fault(self._path, found):
-                    raise ConfigError(f"{self._setting} = {self._path}: {fault}")
-                return file.read(FILE_MAX).decode("ascii")
-        except OSError as error:
-            raise ConfigError(f"{self._setting} = {self._path}: {error.strerror}") from None
+            return read_secret(self._path, self._setting, most=FILE_MAX)[1].decode("ascii")
         except UnicodeDecodeError:
             raise ConfigError(f"{self._setting} = {self._path}: it is no text of keys") from None
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from yaffle.clouds.signing import MIN_SECRET_BYTES
-from yaffle.config.private import writer_fault
+from yaffle.config import private
 from yaffle.errors import ConfigError
 
-_SECRET_MAX: Final = 65_536
+SECRET_MAX: Final = 65_536
 _OUR_HEADERS: Final = frozenset(
     {"connection", "content-length", "content-type", "host", "idempotency-key", "transfer-encoding"}
 )
@@ -152,21 +151,7 @@ class Section:
         return ConfigError(f"{self.place(key)} {fault}")
 
 
-def read_secret(path: Path, place: str, *, anybodys: bool = False) -> bytes:
-    """Return a secret file's content without its trailing line break; ConfigError names `place`.
-
-    A file that somebody else may write is refused, unless it may be `anybodys`.
-    """
-    try:
-        with path.open("rb") as file:
-            found = os.fstat(file.fileno())
-            plain = stat.S_ISREG(found.st_mode) and not anybodys
-            fault = writer_fault(path, found) if plain else None
-            value = file.read(_SECRET_MAX + 1)
-    except OSError as error:
-        raise ConfigError(f"{place}: cannot read {path}: {error.strerror}") from error
-    if fault is not None:
-        raise ConfigError(f"{place}: {path}: {fault}")
-    if len(value) > _SECRET_MAX:
-        raise ConfigError(f"{place}: {path} is larger than {_SECRET_MAX} bytes")
+def read_secret(path: Path, place: str) -> bytes:
+    """Return a secret file's content without its trailing line break; ConfigError names `place`."""
+    _, value = private.read_secret(path, place, most=SECRET_MAX)
     return value.removesuffix(b"\n").removesuffix(b"\r")

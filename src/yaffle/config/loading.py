@@ -6,6 +6,7 @@ import difflib
 import json
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 from pydantic_settings import SettingsError
 
+from yaffle.config.private import writer_fault
 from yaffle.config.settings import PREFIX, Merged, Settings
 from yaffle.errors import ConfigError
 
@@ -33,7 +35,14 @@ def load(path: Path | None, flags: dict[str, Any] | None = None) -> Settings:
     values: dict[str, Any] = {}
     if path is not None:
         try:
-            values = tomllib.loads(path.read_text())
+            with path.open("rb") as file:
+                found = os.fstat(file.fileno())
+                # Whoever may write it says who is let in, and which programs are run.
+                plain = stat.S_ISREG(found.st_mode)
+                fault = writer_fault(path, found, change="go-w") if plain else None
+                if fault is not None:
+                    raise ConfigError(f"--config {path}: {fault}")
+                values = tomllib.load(file)
         except OSError as error:
             raise ConfigError(f"--config {path}: {error.strerror}") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -18,6 +18,13 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self.listener = CollectorRegistry()
+        """What is counted where requests are answered; beside an engine that is another process."""
+        self.audit_lost = Counter(
+            "yaffle_audit_lost",
+            "Entries of the audit log that could not be written.",
+            registry=self.listener,
+        )
         self._of_nodes()
         self._of_recoveries()
         self._of_messages()

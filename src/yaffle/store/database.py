@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 
-from yaffle.config.private import writer_fault
+from yaffle.config.private import way_fault, writer_fault
 from yaffle.errors import ConfigError, StoreUnavailable
 from yaffle.store import dialects, migrate
 from yaffle.store.lock import FileLock, lock_of
@@ -218,6 +218,8 @@ def _refuse_others(path: Path) -> None:
         with contextlib.suppress(FileNotFoundError):
             if fault := writer_fault(each, each.stat(), sticky=sticky):
                 raise ConfigError(f"database.url: {each}: {fault}")
+    if path.parent.is_dir() and (fault := way_fault(path.parent)):
+        raise ConfigError(f"database.url: {path}: {fault}")
 
 
 def _claim(path: Path, *, with_engine_lock: bool) -> FileLock | None:

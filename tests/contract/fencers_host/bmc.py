@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from tests.private import private
 from tests.servers.process import free_port
 
 PASSWORD = "bmc-Passw0rd"
@@ -58,7 +59,7 @@ class Bmc:
         self.folder = folder
         self.port = free_port()
         (folder / "power").write_text("on\n")
-        (folder / "password").write_text(PASSWORD)
+        private(folder / "password", PASSWORD)
         (folder / "state").mkdir()
         chassis = folder / "chassis.sh"
         chassis.write_text(CHASSIS.replace("FOLDER", str(folder)))

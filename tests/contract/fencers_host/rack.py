@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.given import Given
+from tests.private import private
 from tests.waiting import wait_for
 
 from yaffle.drivers.fencers.host import HostFencer
@@ -63,7 +64,7 @@ class Rack:
         self.agent.chmod(0o755)
         (self.folder / "power").write_text("on")
         self.plan()
-        (self.folder / "password").write_text(SECRET + "\n")
+        private(self.folder / "password", SECRET + "\n")
 
     def plan(self, **actions: Mapping[str, object]) -> None:
         (self.folder / "plan.json").write_text(json.dumps(actions))

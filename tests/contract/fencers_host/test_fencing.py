@@ -18,6 +18,7 @@ from tests.contract.fencers_host.rack import (
     node,
 )
 from tests.given import given_clock
+from tests.private import private
 
 from yaffle.drivers.fencers.host.driver import QUIET_S
 from yaffle.engine.clock import SystemClock
@@ -302,7 +303,7 @@ def test_a_password_file_that_is_gone_is_unknown(rack: Rack) -> None:
 
 @pytest.mark.parametrize("where", ["print", "complain"])
 def test_secrets_are_nowhere_to_be_read(rack: Rack, where: str) -> None:
-    (rack.folder / "community").write_text("qu1et-community")
+    private(rack.folder / "community", "qu1et-community")
     rack.settings["secret_files"] = {"community": str(rack.folder / "community")}
     told = "login admin:{password} ({community}) failed"
     rack.plan(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.contract.fencers_host.bmc import MISSING, PASSWORD, Bmc
 from tests.contract.fencers_host.rack import Rack, command_lines, node, running
+from tests.private import private
 
 from yaffle.model.operations import FenceResult, FenceVerdict
 
@@ -68,7 +69,7 @@ def test_a_machine_is_switched_off_and_proved_to_be(ipmi: Rack, bmc: Bmc) -> Non
 
 def test_a_wrong_password_proves_nothing(ipmi: Rack, bmc: Bmc) -> None:
     wrong = bmc.folder / "wrong"
-    wrong.write_text("not-the-password")
+    private(wrong, "not-the-password")
     ipmi.settings["password_file"] = str(wrong)
     result = ipmi.fence(node(), deadline_s=4)
     assert result.verdict is UNKNOWN, result

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from tests.contract.load_balancer.test_haproxy import mode, node
+from tests.private import private
 from tests.unit.garbage import GARBAGE
 
 from yaffle.api.identity.keystone.authenticator import KeystoneTokens
@@ -232,7 +233,7 @@ def test_a_token_of_another_shape_is_unknown(cloud: Cloud, tmp_path: Path, how: 
 
 def door(cloud: Cloud, folder: Path) -> KeystoneTokens:
     """Return what asks Keystone who somebody is."""
-    (folder / "password").write_text("p\n")
+    private(folder / "password", "p\n")
     (folder / "password").chmod(0o600)
     settings = KeystoneSettings(auth_url=f"{cloud.url}/v3", password_file=folder / "password")
     return KeystoneTokens(settings, SystemClock())

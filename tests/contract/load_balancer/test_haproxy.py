@@ -23,6 +23,7 @@ from tests.contract.load_balancer.proxy import (
     webs,
 )
 from tests.given import Given, given_clock
+from tests.private import private
 from tests.waiting import wait_until
 
 from yaffle.drivers.detectors.load_balancer import LoadBalancerDetector
@@ -116,7 +117,7 @@ def way(request: pytest.FixtureRequest, proxy: Proxy, tmp_path: Path) -> LoadBal
         case "tcp":
             return detector(edge={"socket": f"127.0.0.1:{proxy.tcp}"})
         case _:
-            (tmp_path / "password").write_text(f"{PASSWORD}\n")
+            private(tmp_path / "password", f"{PASSWORD}\n")
             url = f"http://127.0.0.1:{proxy.http}/stats;csv"
             signed = {"username": "reader", "password_file": str(tmp_path / "password")}
             return detector(edge={"url": url, **signed})
@@ -219,7 +220,7 @@ def test_a_pool_that_does_not_exist_is_told(way: LoadBalancerDetector, proxy: Pr
 
 
 def test_over_http_who_asks_has_to_sign(proxy: Proxy, tmp_path: Path) -> None:
-    (tmp_path / "password").write_text(PASSWORD)
+    private(tmp_path / "password", PASSWORD)
     url = f"http://127.0.0.1:{proxy.http}/stats;csv"
     signed = {"username": "reader", "password_file": str(tmp_path / "password")}
     (seen,) = look(detector(edge={"url": url, **signed}), node("web-1"), pool="wbe")
@@ -290,7 +291,7 @@ def test_a_thousand_servers_are_one_request(tmp_path: Path) -> None:
             assert {o.code for o in seen} == {"LB-UNCHECKED"}
             assert [o.node_id for o in seen] == [n.node_id for n in nodes]
             assert relay.asked == [b"show stat web 6 -1\n"]
-            (tmp_path / "password").write_text(PASSWORD)
+            private(tmp_path / "password", PASSWORD)
             page = {
                 "url": f"http://127.0.0.1:{proxy.http}/stats;csv",
                 "username": "reader",

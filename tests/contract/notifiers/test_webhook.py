@@ -14,6 +14,7 @@ import structlog
 from tests.contract.notifiers.clock import START_US, SetClock
 from tests.contract.notifiers.receiver import Manner, Receiver, raw, receiver, reset, say
 from tests.given import Given
+from tests.private import private
 
 from yaffle.clouds.signing import verify
 from yaffle.drivers.notifiers.webhook import WebhookNotifier
@@ -312,7 +313,7 @@ def test_the_secret_may_come_from_a_file_or_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "secret"
-    file.write_text(SECRET + "\n")
+    private(file, SECRET + "\n")
     monkeypatch.setenv("RECEIVER_SECRET", SECRET)
     for source in ({"secret_file": str(file)}, {"secret_env": "RECEIVER_SECRET"}):
         with receiver() as there:

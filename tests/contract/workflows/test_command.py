@@ -22,6 +22,7 @@ import structlog
 from tests.contract.notifiers.clock import SetClock
 from tests.contract.workflows.targets import NODE
 from tests.given import Given
+from tests.private import private
 from tests.waiting import wait_for
 
 from yaffle.drivers.workflows.command import CommandWorkflow
@@ -466,7 +467,7 @@ def test_the_recorded_process_is_the_program_and_the_runner_is_nobodys_zombie(
 def test_secrets_are_in_no_argument_list_no_job_file_and_no_log(tmp_path: Path) -> None:
     secret = "hunter2-hunter2-hunter2"
     file, gate = tmp_path / "secret", tmp_path / "gate"
-    file.write_text(secret + "\n")
+    private(file, secret + "\n")
     side = Side(
         tmp_path,
         f"""
@@ -501,7 +502,7 @@ def test_secrets_are_in_no_argument_list_no_job_file_and_no_log(tmp_path: Path) 
 def test_what_a_program_says_of_its_secret_is_masked(tmp_path: Path, output: int) -> None:
     """Also where the end that is kept begins in the middle of it, and where it has several lines."""
     secret = f"-----BEGIN-----\n{'hunter2-' * 8}\n-----END-----"
-    (tmp_path / "secret").write_text(secret)
+    private(tmp_path / "secret", secret)
     side = Side(
         tmp_path,
         """

@@ -6,6 +6,8 @@ import base64
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.private import private
+
 from yaffle.api.identity import passwords, users
 from yaffle.api.identity.passwords import Cost
 from yaffle.model.rights import Right, rights_of
@@ -67,15 +69,6 @@ def users_file(folder: Path, **known: str) -> Path:
         for name, word in known.items()
     ]
     return private(folder / "users", "".join(f"{user}\n" for user in people))
-
-
-def private(path: Path, text: str, mode: int = 0o600) -> Path:
-    # In one piece: a server that reads it now and then must not see half of it, nor nothing.
-    new = path.with_name(f"{path.name}.new")
-    new.touch(mode=0o600)
-    new.write_text(text)
-    new.chmod(mode)
-    return new.replace(path)
 
 
 def basic(name: str, password: str) -> dict[str, str]:

@@ -21,6 +21,7 @@ from tests.functional.api.keystone import (
     keystone,
 )
 from tests.functional.api.live import POLICY, Live, policy_body, running
+from tests.private import private
 from tests.waiting import wait_for
 
 from yaffle.api.identity import read_identity
@@ -44,19 +45,13 @@ class House:
             return client.request(method, path, json=body)
 
 
-def private(path: Path) -> Path:
-    path.write_text(PASSWORD + "\n")
-    path.chmod(0o600)
-    return path
-
-
 @contextmanager
 def housed(root: Path, timeout_s: float) -> Iterator[House]:
     """Run a server that gives its Keystone so long."""
     with keystone() as its:
         settings = {
             "auth_url": its.url,
-            "password_file": private(root / "password"),
+            "password_file": private(root / "password", PASSWORD),
             "timeout": timeout_s,
             "roles": {"Operator": "member", "surgeon": "override"},
         }
@@ -181,7 +176,7 @@ def _is_told_to_come_again(house: House, manner: str) -> None:
 
 def settings(tmp_path: Path) -> KeystoneSettings:
     return KeystoneSettings(
-        auth_url="http://127.0.0.1:1/v3", password_file=private(tmp_path / "password")
+        auth_url="http://127.0.0.1:1/v3", password_file=private(tmp_path / "password", PASSWORD)
     )
 
 
@@ -194,7 +189,7 @@ def test_it_counts_as_asking_for_credentials(tmp_path: Path) -> None:
 
 def test_a_password_that_others_may_read_is_refused(tmp_path: Path) -> None:
     loose = settings(tmp_path)
-    loose.password_file.chmod(0o640)
+    loose.password_file.chmod(0o604)
     with pytest.raises(ConfigError, match=r"server\.keystone\.password_file = .*chmod 600"):
         read_identity(ServerSettings(keystone=loose), SystemClock())
     loose.password_file.unlink()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.openstack.cloud import Cloud
+from tests.private import private
 
 AGENT: Final = Path(__file__).parents[2] / "contract/fencers_host/scripted_agent.py"
 SETTINGS: Final = """
@@ -29,7 +30,7 @@ def switched(cloud: Cloud, folder: Path) -> Path:
     agent.chmod(0o755)
     (folder / "power").write_text("on")
     (folder / "plan.json").write_text("{}")
-    (folder / "password").write_text("secret\n")
+    private(folder / "password", "secret\n")
     config = folder / "yaffle.toml"
     config.write_text(
         SETTINGS.format(cloud=cloud.name, clouds=cloud.clouds_yaml, agent=agent, folder=folder)

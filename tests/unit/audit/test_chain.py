@@ -17,6 +17,7 @@ from yaffle.api.audit.chain import files_of
 from yaffle.api.audit.verifying import roles_in
 from yaffle.config import AuditSettings
 from yaffle.engine.clock import SystemClock
+from yaffle.engine.metrics import Metrics
 from yaffle.errors import ConfigError
 
 WAIT_S = 60
@@ -164,6 +165,8 @@ def events(folder: Path) -> list[dict[str, object]]:
 def test_a_full_disk_keeps_nobody_waiting_and_its_losses_are_told(small_disk: Path) -> None:
     folder, filler = small_disk / "audit", small_disk / "filler"
     audit = Audit(folder, "serve", AuditSettings(), SystemClock())
+    counter = Metrics().audit_lost
+    audit.count_in(counter)
     audit.start()
     wait_for(lambda: folder.is_dir() and len(lines(folder)) == 1, within_s=WAIT_S)
     with filler.open("wb", buffering=0) as file:
@@ -182,6 +185,9 @@ def test_a_full_disk_keeps_nobody_waiting_and_its_losses_are_told(small_disk: Pa
     told = [one["count"] for one in events(folder) if one["event"] == "lost"]
     numbers = [one for one in events(folder) if one["event"] == "request"]
     assert len(numbers) + sum(map(int, map(str, told))) == 200
+    # What is counted for whoever watches is what the log itself tells.
+    (sample, *_) = next(iter(counter.collect())).samples
+    assert (sample.name, sample.value) == ("yaffle_audit_lost_total", 200 - len(numbers))
     assert verify(folder, "serve").problems == []
 
 

@@ -51,7 +51,7 @@ def read(**changed: object) -> Balancer:
         ({"username": "me"}, "needs exactly one of password_file and password_env"),
         ({"password_env": "HOME"}, "balancers.edge.username is missing beside its password"),
         ({"username": "me", "password_env": "NO_SUCH"}, "password_env: there is no such variable"),
-        ({"username": "me", "password_file": "/no/such"}, "password_file: cannot read /no/such"),
+        ({"username": "me", "password_file": "/no/such"}, "password_file = /no/such: No such file"),
         ({"username": "me", "password_file": "x"}, "password_file must be an absolute path"),
         ({"timeout": 0}, "balancers.edge.timeout is 0"),
         ({"events": "run/e"}, "balancers.edge.events = 'run/e': give an absolute path, or address"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.private import private
 
 from yaffle.clouds.settings import Section
 from yaffle.drivers.fencers.host.agent import lines
@@ -43,10 +44,13 @@ def read(**changed: object) -> HostSettings:
         ({"options": {"ip": "a\naction=on"}}, "devices.rack1.options.ip must be a number"),
         ({"options": {"ip": ["a"]}}, "devices.rack1.options.ip must be a number"),
         ({"password_file": "secret"}, "devices.rack1.password_file must be an absolute path"),
-        ({"password_file": "/no/such"}, "devices.rack1.password_file: cannot read /no/such"),
+        ({"password_file": "/no/such"}, "devices.rack1.password_file = /no/such: No such file"),
         ({"password_env": "NO_SUCH_VARIABLE"}, "password_env: there is no such variable"),
         ({"secret_files": {"community": "x"}}, "secret_files.community must be an absolute path"),
-        ({"secret_files": {"community": "/no/such"}}, "secret_files.community: cannot read"),
+        (
+            {"secret_files": {"community": "/no/such"}},
+            "secret_files.community = /no/such: No such file",
+        ),
         ({"secret_files": {"password": "/etc/hosts"}}, "secret_files.password is not for"),
         ({"timeout": 0}, "devices.rack1.timeout is 0"),
         ({"even_while_up": "false"}, "devices.rack1.even_while_up must be true or false"),
@@ -62,7 +66,7 @@ def test_what_is_wrong_is_told_with_its_place(changed: dict[str, object], said: 
 
 def test_a_password_comes_from_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "password"
-    file.write_text("hush\n")
+    private(file, "hush\n")
     monkeypatch.setenv("BMC_PASSWORD", "hush-too")
     with pytest.raises(ConfigError, match="not both"):
         read(password_file=str(file), password_env="BMC_PASSWORD")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.private import private
 
 from yaffle.clouds.settings import Section
 from yaffle.drivers.detectors.lifecycle.settings import LifecycleSettings, SourceSettings
@@ -46,7 +47,7 @@ def test_several_brokers_and_ipv6() -> None:
 
 def test_urls_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "urls"
-    file.write_text(f"{URL}\n\n  amqp://u:p@mq2.example/  \n")
+    private(file, f"{URL}\n\n  amqp://u:p@mq2.example/  \n")
     assert [b.name for b in read(urls_file=str(file)).urls] == [
         "mq1.example:5672",
         "mq2.example:5672",
@@ -60,7 +61,7 @@ def test_urls_in_a_file(tmp_path: Path) -> None:
         pytest.param({"urls": [URL], "urls_file": "/x"}, "exactly one", id="both"),
         pytest.param({"urls": []}, "non-empty list", id="empty"),
         pytest.param({"urls": URL}, "list", id="one text"),
-        pytest.param({"urls_file": "/no/such/file"}, "cannot read", id="no file"),
+        pytest.param({"urls_file": "/no/such/file"}, "No such file", id="no file"),
         pytest.param({"urls": [f"http://u:{PASSWORD}@h/"]}, "amqp://", id="http"),
         pytest.param({"urls": [f"amqp://u:{PASSWORD}@"]}, "amqp://", id="no host"),
         pytest.param({"urls": [f"amqp://u:{PASSWORD}@h:x/"]}, "no URL", id="port"),

@@ -19,6 +19,7 @@ from yaffle.api.masking import masked_path
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from prometheus_client import Counter
     from starlette.types import Scope
 
     from yaffle.config import AuditSettings
@@ -53,6 +54,8 @@ class Audit:
         self._chain: Chain | None = None
         self._guard = threading.Lock()
         self._lost = 0
+        self._losses = 0
+        self._counter: Counter | None = None
         self._unlisted = 0
         self._second = 0
         self._refusals = 0
@@ -71,6 +74,12 @@ class Audit:
         except queue.Full:
             return
         self._thread.join(STOP_S)
+
+    def count_in(self, counter: Counter) -> None:
+        """Count there what is lost, and what has been so far."""
+        with self._guard:
+            self._counter = counter
+            counter.inc(self._losses)
 
     @property
     def lost(self) -> int:
@@ -119,6 +128,9 @@ class Audit:
     def _lose(self, count: int) -> None:
         with self._guard:
             self._lost += count
+            self._losses += count
+            if self._counter is not None:
+                self._counter.inc(count)
 
     # --- in the thread ---
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import structlog
 
-from yaffle.config.private import owner_fault
+from yaffle.config.private import read_secret
 from yaffle.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -106,20 +105,7 @@ def private_stamp(path: Path, setting: str) -> _Stamp:
 
 def _read(path: Path, setting: str, *, owned: bool = True) -> tuple[_Stamp, str]:
     """Return the stamp and the text of one and the same file."""
-    try:
-        with path.open("rb") as file:
-            found = os.fstat(file.fileno())
-            if found.st_mode & (stat.S_IRWXO | stat.S_IWGRP):
-                raise ConfigError(
-                    f"{setting} = {path}: others may read or change it; chmod 600 {path}"
-                )
-            if owned and (fault := owner_fault(path, found)):
-                raise ConfigError(f"{setting} = {path}: {fault}")
-            data = file.read(FILE_MAX + 1)
-    except OSError as error:
-        raise ConfigError(f"{setting} = {path}: {error.strerror}") from None
-    if len(data) > FILE_MAX:
-        raise ConfigError(f"{setting} = {path}: it is larger than {FILE_MAX} bytes")
+    found, data = read_secret(path, setting, most=FILE_MAX, owned=owned)
     try:
         return _stamp(found), data.decode()
     except UnicodeDecodeError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from fastapi import APIRouter
+from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -20,6 +21,7 @@ from yaffle.api.vitals import HealthDocument
 if TYPE_CHECKING:
     from yaffle.api.doctor.engine_facts import EngineFacts
     from yaffle.api.vitals import Vitals
+    from yaffle.engine.metrics import Metrics
 
 LINKS = (
     "policies",
@@ -89,6 +91,11 @@ class Told(Protocol):
         ...
 
     @property
+    def counted(self) -> Metrics:
+        """What was counted where it listens."""
+        ...
+
+    @property
     def vitals(self) -> Vitals:
         """How it is."""
         ...
@@ -147,7 +154,7 @@ def process(parts: Told) -> APIRouter:
     )
     async def show_metrics() -> Response:
         """Return what this process has counted."""
-        counted = await parts.facts.metrics()
+        counted = await parts.facts.metrics() + generate_latest(parts.counted.listener)
         return Response(counted, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     return router

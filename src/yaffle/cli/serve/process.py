@@ -45,6 +45,7 @@ from yaffle.errors import ConfigError
 if TYPE_CHECKING:
     from yaffle.api.doctor.engine_facts import EngineFacts
     from yaffle.config import ServerSettings, Settings
+    from yaffle.engine.metrics import Metrics
 
 log = structlog.get_logger()
 
@@ -300,7 +301,7 @@ class _Life:
         self, announcer: Announcer, waiting: Callable[[str], None], entrance: Entrance
     ) -> None:
         async with wiring.service(self.settings, waiting=waiting) as service:
-            entrance.admit_probes(_Told(_facts(service), self.vitals))
+            entrance.admit_probes(_Told(_facts(service), service.kit.metrics, self.vitals))
             self.vitals.look = _facts(service).vital
             announcer.look = lambda: standing.of_engine(service.engine, service.ticker)
             await wiring.run(service)
@@ -340,6 +341,7 @@ class _Told:
     """What an engine's own listener shows."""
 
     facts: EngineFacts
+    counted: Metrics
     vitals: Vitals
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import stat
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
@@ -119,14 +118,7 @@ def fetcher(settings: KeystoneSettings) -> Fetch:
 
 
 def _password(settings: KeystoneSettings) -> str:
-    path = settings.password_file
-    try:
-        mode = path.stat().st_mode
-    except OSError as error:
-        raise ConfigError(f"{SETTING}.password_file = {path}: {error.strerror}") from None
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ConfigError(f"{SETTING}.password_file = {path}: others may use it; chmod 600 it")
-    return read_secret(path, f"{SETTING}.password_file").decode()
+    return read_secret(settings.password_file, f"{SETTING}.password_file").decode()
 
 
 if TYPE_CHECKING:

@@ -144,6 +144,8 @@ def _tls(section: Section, *, used: bool) -> ssl.SSLContext | None:
         return None
     context = _context(ca_file, section.place("ca_file"))
     if cert is not None:
+        # The key, wherever it is; a file of both is a secret as a whole.
+        read_secret(key or cert, section.place("key_file" if key else "cert_file"))
         try:
             context.load_cert_chain(cert, key)
         except (OSError, ssl.SSLError) as error:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from yaffle.clouds.settings import Section
+from yaffle.clouds.settings import Section, read_secret
 from yaffle.errors import ConfigError
 
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -57,6 +57,9 @@ def _command(section: Section) -> Command:
     for name, path in env_files.items():
         if not Path(path).is_absolute():
             raise ConfigError(f"{section.place('env_files')}.{name} must be an absolute path")
+        if Path(path).exists():
+            # It is read when the program is run; what others may read is told now, and not at night.
+            read_secret(Path(path), f"{section.place('env_files')}.{name}")
     command = Command(
         argv=argv,
         env=env,
