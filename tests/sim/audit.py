@@ -24,6 +24,16 @@ class Violation(AssertionError):
     """A promise was broken."""
 
 
+def came_to_something(step: Any) -> bool:
+    """Whether a step is known to have destroyed or made something, or may have and was answered."""
+    if step.result in {"halted", "superseded", "unclear"} or step.data.get("withheld"):
+        return step.submitted_us is not None and step.result in {"halted", "superseded"}
+    if step.stage == "fence":
+        return bool(step.result == "proved")
+    known = not (step.data.get("refused") or step.data.get("objection"))
+    return step.stage in {"delete", "create", "act"} and known
+
+
 class Audit:
     """Remembers which recoveries it has seen admitted, and refuses the ones that should not be."""
 
@@ -176,20 +186,16 @@ class Audit:
             self._bucket(key)
 
     def _give_back(self, conn: Any) -> None:
-        """Recoveries that ended without having touched anything have their tokens returned."""
+        """Recoveries that destroyed and made nothing, as far as is known, have their tokens returned."""
         ended = conn.execute(
-            select(actions.c.id, actions.c.cluster_id, actions.c.outputs).where(
+            select(actions.c.id, actions.c.cluster_id).where(
                 actions.c.id.in_(self._counted), actions.c.end_us.is_not(None)
             )
         ).all()
-        for ident, cluster_id, outputs in ended:
+        for ident, cluster_id in ended:
             at_s = self._counted.pop(ident)
-            acts = steps.c.stage.in_(("fence", "delete", "create", "act"))
-            taken = steps.c.result.not_in(("halted", "superseded"))
-            touched = conn.execute(
-                select(steps.c.seq).where(steps.c.action_id == ident, acts, taken)
-            ).first()
-            if outputs.get("end") in {"already-healthy", "abandoned"} and touched is None:
+            past = conn.execute(select(steps).where(steps.c.action_id == ident))
+            if not any(map(came_to_something, past.all())):
                 for key in ("all", cluster_id) if cluster_id else ("all",):
                     self.admissions[key].remove(at_s)
 

@@ -119,6 +119,7 @@ class Stage:
     group: asyncio.TaskGroup
     alone: bool = True
     max_in_flight: int = 2
+    budgets: BudgetsSettings = BUDGETS
     lives: list[Life] = field(default_factory=list)
     blind_since_s: float | None = None
     blind_bound_s: float = 20.0
@@ -197,7 +198,7 @@ class Stage:
             clock=GatedClock(self.clock, gate),
             drivers=drivers,
             settings=SETTINGS,
-            budgets=limits(BUDGETS),
+            budgets=limits(self.budgets),
             signals=Signals(),
             rng=random.Random(self.rng.random()),
             new_id=self.new_id,
@@ -212,7 +213,7 @@ class Stage:
         return str(uuid.UUID(int=self.rng.getrandbits(128), version=4))
 
     def limit_of(self, key: str) -> BudgetSettings:
-        return BUDGETS.total if key == "all" else BUDGETS.cluster
+        return self.budgets.total if key == "all" else self.budgets.cluster
 
     # --- what there is -----------------------------------------------------------------------------
 
@@ -280,6 +281,7 @@ async def stage(
     careful: bool = False,
     alone: bool = True,
     foreseeing: bool = False,
+    budgets: BudgetsSettings = BUDGETS,
 ) -> AsyncIterator[Stage]:
     """Set up everything; at the end every engine is killed and the promises are asked once more."""
     # Ids come from the seed, so another test's document may have had the same one.
@@ -305,6 +307,7 @@ async def stage(
                 profile=kind(world, plan, careful=careful),
                 group=group,
                 alone=alone,
+                budgets=budgets,
             )
             try:
                 yield made

@@ -40,7 +40,7 @@ def test_a_recovery_is_halted_before_its_next_act_and_goes_on_once_it_may(
                 3, policy(actions=LADDER, fencing=[] if call == "submit:DELETE" else ["COMPUTE"])
             )
             await s.clock.sleep(30)
-            s.plan.rules.append(Rule(fault=Fault.HANG, call="*:REBOOT", times=1000))
+            s.plan.rules.append(Rule(fault=Fault.FAIL, call="submit:REBOOT", times=1000))
             s.plan.rules.append(Rule(fault=Fault.LOSE, call="fence", times=1))
             victim = s.node_ids()[0]
             begun = acted(s, call)

@@ -41,9 +41,14 @@ def started(state: RetryState, retry: Retry, now_us: int) -> RetryState:
     )
 
 
-def ended(state: RetryState, retry: Retry, now_us: int) -> RetryState:
-    """Let the rest begin when the try ends; also one that was given back is not tried at once."""
-    return replace(state, next_us=now_us + int(backoff_s(max(1, state.attempts), retry) * SECOND))
+def ended(state: RetryState, retry: Retry, now_us: int, *, unseen: int = 0) -> RetryState:
+    """Let the rest begin when the try ends; also one that was given back is not tried at once.
+
+    `unseen`: acts of this failure of which nobody knows what they came to. They are no tries, and all
+    the same not repeated ever so often.
+    """
+    rest_s = backoff_s(max(1, state.attempts + unseen), retry)
+    return replace(state, next_us=now_us + int(rest_s * SECOND))
 
 
 def refunded(state: RetryState, now_us: int) -> RetryState:

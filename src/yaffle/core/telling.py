@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from yaffle.model.operations import Progress
 
 CUT_SHORT: Final = 0.8
-"""A try of a fence that has less than this share of the longest one's time is cut short."""
+"""A try that has less than this share of the time of a whole one is cut short."""
 _SINCE: Final = "; since then: "
 
 
@@ -20,8 +20,12 @@ def more_telling(before: Progress, now: Progress) -> Progress:
     """
     if not now.untold or before.untold:
         return now
-    told = before.detail.partition(_SINCE)[0]
-    return replace(now, detail=f"{told}{_SINCE}{now.detail}", untold=False)
+    return replace(now, detail=since_then(before.detail, now.detail), untold=False)
+
+
+def since_then(told: str, now: str) -> str:
+    """Return what was told, with what was heard last beside it."""
+    return f"{told.partition(_SINCE)[0]}{_SINCE}{now}"
 
 
 def tells(now: tuple[bool, float], before: tuple[bool, float]) -> bool:

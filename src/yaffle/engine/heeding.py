@@ -8,6 +8,7 @@ in the look before a rung. `core/heeding.py` says what may be done after which a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -31,10 +32,13 @@ from yaffle.ports import Tracing
 if TYPE_CHECKING:
     from yaffle.engine.look import Sight
     from yaffle.engine.step import Step
+    from yaffle.model.operations import Progress
     from yaffle.ports import Profile
 
 log = structlog.get_logger()
 
+REFUSED: Final = "refused"
+"""In the journal of a step whose very first request was refused: nothing was begun."""
 OF_HOST: Final = "HV-"
 """Codes of what is said of the machine under a node: that it is lost is nobody's wish."""
 
@@ -61,6 +65,11 @@ def hindered(step: Step, why: str, hindrance: Hindrance) -> Outcome | None:
         return None
     data = {OBJECTION: BY_HINDRANCE[hindrance].value}
     return Outcome(result=Result.UNCLEAR, detail=why, data=data)
+
+
+def refused_at_once(outcome: Outcome, done: Progress) -> Outcome:
+    """Return the outcome with that nothing was begun, where the first request was refused."""
+    return replace(outcome, data={**outcome.data, REFUSED: True}) if done.refused else outcome
 
 
 async def _objection(step: Step, sight: Sight, *, insisted: bool) -> tuple[Objection, str]:

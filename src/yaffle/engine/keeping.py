@@ -21,7 +21,7 @@ from yaffle.core.ladder import Result, Stage, loses_disk
 from yaffle.engine import news
 from yaffle.engine.heeding import hindered
 from yaffle.engine.operate import operate
-from yaffle.engine.step import Outcome, Step
+from yaffle.engine.step import Outcome, Step, patiently
 from yaffle.model.incident import IncidentState
 from yaffle.model.operations import EMPTY, ProgressState
 from yaffle.store import incidents, journal
@@ -91,15 +91,17 @@ async def _give_up(step: Step) -> None:
 async def _earlier(step: Step) -> Outcome | None:
     """Return what an earlier try of this failure has settled; None where none came to that."""
     incident = step.action.incident_id
-    if incident is None or step.node.attempts <= 1:
+    if incident is None:
         return None
-    past = await step.kit.store.read(lambda conn: journal.of_incident(conn, incident))
-    if not any(row.stage == Stage.SNAPSHOT and row.result in SETTLED for row in past):
-        return None
+    past = await patiently(step, lambda conn: journal.of_incident(conn, incident))
     taken = next((str(row.data[TAKEN]) for row in reversed(past) if row.data.get(TAKEN)), "")
     if taken and not any(row.data.get(BOOTED) for row in past):
         why = "an earlier try of this failure has taken it, and nothing was made from it"
         return Outcome(result=Result.DONE, detail=why, data={TAKEN: taken})
+    settled = any(row.stage == Stage.SNAPSHOT and row.result in SETTLED for row in past)
+    # What counts as the first try may follow one that could not be asked for and was given back.
+    if not settled or (step.node.attempts <= 1 and not taken):
+        return None
     why = "no snapshot, the profile's own image is used: one is taken at the first try only"
     return Outcome(result=Result.FAILED, detail=why)
 

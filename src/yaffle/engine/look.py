@@ -66,6 +66,16 @@ class Sight:
         return any(o.answered for o in self.failing or self.observations)
 
     @property
+    def unasked(self) -> bool:
+        """Whether it came to nothing because something could not be asked.
+
+        A connection error that the policy takes for no failure is an answer: nothing was heard.
+        """
+        unknown = [o for o in self.observations if o.outcome is Outcome.UNKNOWN]
+        heard = all(o.code in OUTCOMES and OUTCOMES[o.code].connection_error for o in unknown)
+        return self.vote in {Vote.UNKNOWN, Vote.PENDING} and not heard
+
+    @property
     def backend_status(self) -> str:
         """The backend's own word, if a mode has one."""
         return next((o.backend_status for o in self.observations if o.backend_status), "")

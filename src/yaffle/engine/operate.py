@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from yaffle.core.ladder import Result, Stage
-from yaffle.core.telling import more_telling
+from yaffle.core.telling import CUT_SHORT, more_telling
 from yaffle.engine.calls import Failure, ask_driver
 from yaffle.engine.naming import names_of
 from yaffle.engine.step import Refused, Step, patiently, superseded
@@ -23,6 +23,7 @@ from yaffle.errors import InvalidSpec
 from yaffle.model.bounds import POLL_MAX_S, RESEND_MAX_S
 from yaffle.model.home import homeless
 from yaffle.model.operations import (
+    Hindrance,
     Operation,
     PoweredOff,
     Progress,
@@ -54,7 +55,7 @@ async def operate(
     """Carry out one operation of the profile to its end; `off` and `waived` are what it may go by."""
     profile = step.kit.drivers.profiles.get(step.target.profile_type)
     if profile is None:
-        return Progress(state=ProgressState.FAILED, detail=missing(step))
+        return _not_here(missing(step))
     op = Operation(
         kind=kind,
         target=step.target,
@@ -77,6 +78,13 @@ async def operate(
     )
 
 
+def _not_here(why: str) -> Progress:
+    """This engine has nobody to ask; that is no word of whether it would help."""
+    return Progress(
+        state=ProgressState.FAILED, detail=why, hindrance=Hindrance.UNASKED, untold=True
+    )
+
+
 def missing(step: Step) -> str:
     """Say that the node's profile type is not here."""
     return f"profile type {step.target.profile_type} is not available in this engine"
@@ -87,9 +95,7 @@ async def workflow(step: Step) -> Progress:
     rung, ident = step.rung, step.row.operation_id
     driver = step.kit.drivers.workflows.get(rung.kind)
     if driver is None:
-        return Progress(
-            state=ProgressState.FAILED, detail=f"no driver for {rung.kind} workflows is installed"
-        )
+        return _not_here(f"no driver for {rung.kind} workflows is installed")
     names = names_of(step.target, step.action.incident_id or "") | {"operation.id": ident}
     try:
         params = fill(dict(rung.params), names)
@@ -115,19 +121,20 @@ async def _carry_out(step: Step, *, submit: Call, poll: Call, repeatable: bool) 
     """
     done = await _first(step, submit, poll, repeatable=repeatable)
     pause_s, patience = POLL_S, _Patience()
+    whole_s = step.call_s()
     while done.state is ProgressState.RUNNING:
         if step.left_s() <= 0:
             return _late(step, done)
-        if _interruptible(step) and await superseded(step):
-            raise Refused(Result.SUPERSEDED, "a user's action took over")
+        await _ask_user(step)
         await step.kit.clock.sleep(pause_s)
         pause_s = min(pause_s * 1.5, POLL_MAX_S)
+        cut_short = step.left_s() < CUT_SHORT * whole_s
         answer = await _call(step, poll)
-        if answer is None:
+        if answer.untold:
             # That says nothing about the operation; its deadline bounds our patience.
-            continue
-        if answer.state is not ProgressState.ABSENT:
-            done, patience = more_telling(done, answer), _Patience()
+            done = done if cut_short and not done.untold else more_telling(done, answer)
+        elif answer.state is not ProgressState.ABSENT:
+            done, patience = answer, _Patience()
         elif not repeatable:
             done = UNTRACED
         elif patience.over(step.kit.clock.monotonic_s()):
@@ -155,10 +162,32 @@ class _Patience:
 
 
 def _late(step: Step, done: Progress) -> Progress:
-    """It has failed for us, and may come to be: whoever asks where the old copy is must know."""
+    """It has failed for us, and may come to be: whoever asks where the old copy is must know.
+
+    Where nobody could be asked last, that stands beside it; `untold`, nobody ever could.
+    """
     left = done.left_host or str(step.target.attributes.get("host") or "")
     late = f"out of time: {done.detail}"
     return replace(done, state=ProgressState.FAILED, detail=late, left_host=left)
+
+
+async def _ask_user(step: Step) -> None:
+    """Raise Refused where a user's action has taken over and may begin."""
+    if _interruptible(step) and await superseded(step):
+        raise Refused(Result.SUPERSEDED, "a user's action took over")
+
+
+def _silent(answer: Progress) -> bool:
+    """Whether it says nothing of an operation that may be going on."""
+    unasked = answer.untold or answer.hindrance is Hindrance.UNASKED
+    return answer.state is ProgressState.RUNNING and unasked
+
+
+def _unanswered(why: str) -> Progress:
+    """The driver gave no usable answer: what has become of the operation is not known."""
+    return Progress(
+        state=ProgressState.RUNNING, detail=why, hindrance=Hindrance.UNASKED, untold=True
+    )
 
 
 UNTRACED: Final = Progress(
@@ -192,7 +221,9 @@ async def _first(step: Step, submit: Call, poll: Call, *, repeatable: bool) -> P
             return UNTRACED
         if step.row.phase == journal.SUBMITTED:
             return await _resent(step, submit)
-    return await _again(step, submit)
+    done = await _again(step, submit)
+    ended = done.state is ProgressState.FAILED and done is not UNTRACED
+    return replace(done, refused=ended and not done.untold and done.physical_id is None)
 
 
 async def _resent(step: Step, submit: Call) -> Progress:
@@ -221,10 +252,8 @@ async def _again(step: Step, submit: Call) -> Progress:
     refusal = await patiently(step, work)
     if refusal is not None:
         raise Refused(*refusal)
+    # Where no answer comes, whether it arrived is unknown: the target will tell.
     answer = await _call(step, submit)
-    if answer is None:
-        # Whether it arrived is unknown: the target will tell.
-        return Progress(state=ProgressState.RUNNING, detail="submitted, no answer yet", untold=True)
     return UNTRACED if answer.state is ProgressState.ABSENT else answer
 
 
@@ -245,18 +274,14 @@ async def _reconciled(step: Step, poll: Call) -> Progress | None:
 
     It is asked once however late it is: what has succeeded is never called failed unasked.
     """
-    asked = False
-    while not asked or step.left_s() > 0:
-        answer, asked = await _call(step, poll), True
-        if answer is None:
-            await step.kit.clock.sleep(1.0)
-            continue
-        return None if answer.state is ProgressState.ABSENT else answer
-    return Progress(state=ProgressState.FAILED, detail="the target could not be asked in time")
+    while _silent(answer := await _call(step, poll)) and step.left_s() > 0:
+        await _ask_user(step)
+        await step.kit.clock.sleep(1.0)
+    return None if answer.state is ProgressState.ABSENT else answer
 
 
-async def _call(step: Step, call: Call) -> Progress | None:
-    """Make one bounded call; None when it gave no usable answer."""
+async def _call(step: Step, call: Call) -> Progress:
+    """Make one bounded call; what gave no usable answer is running for all we know."""
     call_s = step.call_s()
     await step.session.until_may_act(call_s + step.session.grace_s())
     answer = await ask_driver(
@@ -265,23 +290,24 @@ async def _call(step: Step, call: Call) -> Progress | None:
         within_s=call_s + step.session.grace_s(),
         what=f"{step.target.profile_type} on {step.node.name}",
     )
-    return None if isinstance(answer, Failure) else _storable(answer)
+    return _unanswered(answer.why) if isinstance(answer, Failure) else _storable(answer)
 
 
-def _storable(answer: Progress) -> Progress | None:
-    """Return the answer bounded to what a row can keep; None when its facts are no JSON."""
+def _storable(answer: Progress) -> Progress:
+    """Return the answer bounded to what a row can keep; one whose facts are no JSON is none."""
     try:
         facts = (
             None if answer.attributes is None else json.loads(json.dumps(dict(answer.attributes)))
         )
     except (TypeError, ValueError):
         log.exception("driver answered nonsense", what="attributes that are no JSON")
-        return None
-    physical_id = answer.physical_id
+        return _unanswered("the driver answered with facts that are no JSON")
+    physical_id, failed = answer.physical_id, answer.state is ProgressState.FAILED
     return replace(
         answer,
         detail=str(answer.detail).replace("\0", "")[:DETAIL_MAX],
         physical_id=None if physical_id is None else str(physical_id).replace("\0", "")[:255],
         left_host=str(answer.left_host).replace("\0", "")[:255],
         attributes=facts,
+        untold=_silent(answer) or (failed and answer.hindrance is Hindrance.UNASKED),
     )

@@ -1,7 +1,7 @@
 """Asked before what cannot be undone: could that which is given up be made again?
 
 The answer is one of three. That it cannot is the step's end: nothing is killed, and the ladder goes
-on. That nobody knows is no yes: the question is repeated for a while, then the act is left to a
+on. That nobody knows is neither: the question is repeated for a while, then the recovery is left to a
 later try.
 """
 
@@ -15,8 +15,9 @@ import structlog
 
 from yaffle.core.ladder import Result
 from yaffle.engine.calls import Failure, ask_driver
+from yaffle.engine.heeding import hindered
 from yaffle.engine.step import Outcome, Step, ask_leave
-from yaffle.model.operations import Operation, Outlook, Prospect
+from yaffle.model.operations import Hindrance, Operation, Outlook, Prospect
 from yaffle.ports import Foreseeing
 from yaffle.store import journal
 
@@ -64,6 +65,9 @@ async def withheld(
     )
     # Of what somebody else has begun nobody can say that nothing was done.
     data = {} if step.resumed else {WITHHELD: said.outlook.value}
+    unasked = said.outlook is Outlook.UNKNOWN and hindered(step, why, Hindrance.UNASKED)
+    if unasked:
+        return replace(unasked, data={**unasked.data, **data})
     return Outcome(result=result, detail=why, data=data)
 
 

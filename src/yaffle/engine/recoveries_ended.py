@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from yaffle.core import retry
-from yaffle.core.heeding import OBJECTION
+from yaffle.core.heeding import OBJECTION, Objection
 from yaffle.core.ladder import End, Result, Stage
 from yaffle.engine import news, spending
 from yaffle.engine.errands_ended import resting
+from yaffle.engine.grounds import HOST
+from yaffle.engine.heeding import REFUSED
 from yaffle.engine.keeping import lost_for
 from yaffle.engine.prospects import WITHHELD, was_withheld
 from yaffle.engine.targets import retry_of
 from yaffle.model.health import Health, NodeStatus
+from yaffle.model.ids import IncidentId
 from yaffle.model.incident import IncidentState
 from yaffle.store import catalog, incidents, journal
 
@@ -43,11 +46,10 @@ def ended(
     """Write what a recovery's end means for the node, its retry budget and its incident."""
     policy = snapshot.recovery.retry
     detail = past[-1].detail if past else ""
-    state = retry_of(node)
     how = _truly(how, past)
-    if how in UNTOUCHED and not any(map(tried, past)):
+    state = retry_of(node)
+    if how in UNTOUCHED and not spent(past):
         state = retry.refunded(state, now_us)
-        spending.give_back(kit, conn, node, snapshot.recovery.limits.domain, now_us)
     if how in SUCCEEDED and action.inputs.get("by"):
         # A person asked for it and it worked: that is an acknowledgement.
         state = retry.FRESH
@@ -63,7 +65,7 @@ def ended(
         case End.SUPERSEDED:
             values = _taken_over(node, past)
         case End.ABANDONED:
-            state = retry.ended(state, policy, now_us)
+            state = retry.ended(state, policy, now_us, unseen=_unseen(conn, action, past))
             values = {"status": NodeStatus.WARNING.value, "status_reason": f"abandoned: {detail}"}
         case End.EXHAUSTED:
             # Also where every act was withheld: what nobody can heal is told as such in the end.
@@ -87,6 +89,7 @@ def ended(
         next_attempt_us=state.next_us,
         exhausted_us=state.exhausted_us,
     )
+    _give_back(kit, conn, action, node, past, snapshot.recovery.limits.domain, now_us)
     incident = incidents.open_of(conn, node.id)
     if incident is not None and incident.id == action.incident_id:
         _end_incident(kit, conn, node, incident, how, state, detail, now_us)
@@ -165,6 +168,61 @@ def touched(step: StepRow) -> bool:
 def tried(step: StepRow) -> bool:
     """Whether the step was a try: what could not be asked for, or must not be, was none."""
     return touched(step) and not step.data.get(OBJECTION)
+
+
+def spent(past: Sequence[StepRow]) -> bool:
+    """Whether a recovery was a try: not by an act of which nobody could see whether it helped."""
+    last = past[-1] if past else None
+    unseen = last is not None and last.stage == Stage.VERIFY and bool(last.data.get(OBJECTION))
+    return any(tried(s) for s in past if not (unseen and last and s.rung == last.rung))
+
+
+def costs(step: StepRow) -> bool:
+    """Whether the step may have destroyed or made anything: what others share is spent for that."""
+    unproved = step.stage == Stage.FENCE and step.result != Result.PROVED
+    return tried(step) and not unproved and not step.data.get(REFUSED)
+
+
+def _give_back(
+    kit: Kit,
+    conn: Connection,
+    action: ActionRow,
+    node: NodeRow,
+    past: Sequence[StepRow],
+    domain: str | None,
+    now_us: int,
+) -> None:
+    """Return what a recovery took of the shared budgets, unless it came to anything."""
+    dear = list(filter(costs, past))
+    if dear and all(map(_host_off, dear)):
+        # A host that this very failure has had switched off before was not switched off again.
+        before = set(map(_host_off, _others(conn, action)))
+        dear = [s for s in dear if _host_off(s) not in before]
+    if not dear:
+        spending.give_back(kit, conn, node, domain, now_us)
+
+
+def _host_off(step: StepRow) -> object:
+    """Return the host that a fence has proved off; None for anything else."""
+    return step.data.get(HOST) if step.stage == Stage.FENCE else None
+
+
+def _unseen(conn: Connection, action: ActionRow, past: Sequence[StepRow]) -> int:
+    """Return of how many recoveries of this failure nobody knows what their acts came to."""
+    if not any(map(_in_doubt, past)):
+        return 0
+    return 1 + len({s.action_id for s in _others(conn, action) if _in_doubt(s)})
+
+
+def _in_doubt(step: StepRow) -> bool:
+    unasked = step.data.get(OBJECTION) == Objection.UNASKED.value
+    return unasked and (touched(step) or step.stage == Stage.VERIFY)
+
+
+def _others(conn: Connection, action: ActionRow) -> Sequence[StepRow]:
+    """Return the steps of the other recoveries of the same failure."""
+    found = journal.of_incident(conn, IncidentId(action.incident_id or ""))
+    return [s for s in found if s.action_id != action.id]
 
 
 def _disk_lost(past: Sequence[StepRow]) -> str:

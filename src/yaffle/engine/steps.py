@@ -17,12 +17,12 @@ from yaffle.core.heeding import OBJECTION, Objection
 from yaffle.core.hosts import place_of
 from yaffle.core.ladder import Result, Stage, loses_disk
 from yaffle.core.quarantine import MOVED
-from yaffle.core.telling import tells
+from yaffle.core.telling import CUT_SHORT, since_then, tells
 from yaffle.core.verdict import Vote
 from yaffle.engine.adoption import adopted, knowing
 from yaffle.engine.calls import Failure, ask_driver
 from yaffle.engine.grounds import noted, off_of, waived_of
-from yaffle.engine.heeding import hindered, left_alone
+from yaffle.engine.heeding import hindered, left_alone, refused_at_once
 from yaffle.engine.keeping import booted, booting, keep
 from yaffle.engine.look import look
 from yaffle.engine.operate import missing, operate, workflow
@@ -100,10 +100,10 @@ async def _look(step: Step) -> Outcome:
     """
     late = waited_for(step.action) if step.snapshot.force else ""
     insisted = step.node.mark_reason is not None or (step.snapshot.force and not late)
-    detail = ""
+    detail = told = ""
     for _ in range(LOOK_TRIES):
         sight = await look(step.kit, step.target, step.snapshot.detection)
-        detail = sight.detail
+        detail = since_then(told, sight.detail) if told and sight.unasked else sight.detail
         if insisted and not step.place.completed:
             why = "marked unhealthy" if step.node.mark_reason is not None else "requested"
             return await _sick(step, sight, f"{why}; {detail}", insisted=True)
@@ -114,7 +114,7 @@ async def _look(step: Step) -> Outcome:
                 found = await _sick(step, sight, detail, insisted=insisted)
                 if found.data.get(OBJECTION) != Objection.UNASKED.value:
                     return found
-                detail = found.detail
+                detail = told = found.detail
                 await step.kit.clock.sleep(LOOK_PAUSE_S)
             case Vote.PASS:
                 unneeded = f"{NOT_BEGUN}: {late}; " if late and not step.place.acted else ""
@@ -143,15 +143,19 @@ async def _verify(step: Step) -> Outcome:
     """Look until the node has risen, is proved gone again, or the rung's time is over."""
     detection = step.snapshot.detection
     pace_s = verify_pace_s(detection.interval_s)
-    passes = gone = looks = 0
-    detail, answered = "not looked at", False
+    passes = gone = looks = unseen = 0
+    detail, told, answered = "not looked at", "", False
     # The act may have used up the rung's time: without these looks its success would count for nothing.
-    while step.left_s() > 0 or looks < detection.rise:
+    # Nor is one look that nothing came of the last word.
+    while step.left_s() > 0 or looks < detection.rise or 0 < unseen < LOOK_TRIES:
         if await superseded(step):
             return Outcome(result=Result.SUPERSEDED, detail="a user's action took over")
         sight = await look(step.kit, step.target, detection)
         looks += 1
-        detail, answered = sight.detail, sight.answered
+        unseen = unseen + 1 if sight.unasked else 0
+        told = told if unseen else sight.detail
+        detail = since_then(told, sight.detail) if told and unseen else sight.detail
+        answered = sight.answered
         passes = passes + 1 if sight.vote is Vote.PASS else 0
         gone = gone + 1 if sight.gone else 0
         if passes >= detection.rise:
@@ -165,9 +169,10 @@ async def _verify(step: Step) -> Outcome:
                 result=Result.FAILED, detail=f"it ended again: {detail}", data={"looks": looks}
             )
         await step.kit.clock.sleep(pace_s)
-    if not answered and await cannot_see(step):
+    if unseen or (not answered and await cannot_see(step)):
         why = f"could not see whether it helped: {detail}"
-        return Outcome(result=Result.UNCLEAR, detail=why, data={"looks": looks})
+        data = {"looks": looks, OBJECTION: Objection.UNASKED.value}
+        return Outcome(result=Result.UNCLEAR, detail=why, data=data)
     return Outcome(
         result=Result.FAILED,
         detail=f"not healthy within {step.rung.timeout_s:g} s: {detail}",
@@ -206,12 +211,11 @@ async def _fence(step: Step) -> Outcome:
     """
     if _recreates(step) and (kept := await _remade(step)):
         return kept
-    fencers, said = _fencers(step)
+    fencers, said, hindered_by = _fencers(step)
     if not fencers:
         names = ", ".join(step.snapshot.recovery.fencing) or "none"
         why = f"no fencer for this node (the policy names: {names})"
-        return _unproved(step, "; ".join([why, *said]))
-    hindrance = Hindrance.NONE
+        return _unproved(step, "; ".join([why, *said]), hindered_by)
     for place, (kind, fencer) in enumerate(fencers):
         until_s = step.left_s() * (len(fencers) - place - 1) / (len(fencers) - place)
         done = await _fenced(step, fencer, until_s)
@@ -219,9 +223,11 @@ async def _fence(step: Step) -> Outcome:
             return done
         why, hindrance = done
         said.append(f"{kind}: {why}" if len(fencers) > 1 or said else why)
+        # That one has said no is no word of another, which could not be asked and may prove it.
+        hindered_by = hindrance or hindered_by
         if hindrance is Hindrance.BARRED:
             break
-    return _unproved(step, "; ".join(said), hindrance)
+    return _unproved(step, "; ".join(said), hindered_by)
 
 
 async def _fenced(step: Step, fencer: Fencer, until_s: float) -> Outcome | tuple[str, Hindrance]:
@@ -241,10 +247,12 @@ async def _fenced(step: Step, fencer: Fencer, until_s: float) -> Outcome | tuple
             what="the fencer",
         )
         said = done.why if isinstance(done, Failure) else str(done.detail)
-        if tells(now := (isinstance(done, FenceResult), call_s), told):
+        so_far = Hindrance.UNASKED if isinstance(done, Failure) else done.hindrance
+        if tells(now := (so_far is not Hindrance.UNASKED, call_s), told):
             detail, told = said, now
+        if so_far is not Hindrance.UNASKED or call_s >= CUT_SHORT * told[1]:
+            hindrance = so_far
         if isinstance(done, FenceResult):
-            hindrance = done.hindrance
             if done.verdict is FenceVerdict.CONFIRMED and isinstance(done.proof, Proof):
                 data = noted(fencer, done)
                 return Outcome(result=Result.PROVED, detail=said, data=data, proof=done.proof)
@@ -254,9 +262,12 @@ async def _fenced(step: Step, fencer: Fencer, until_s: float) -> Outcome | tuple
     return f"not proved within {began_s - until_s:.0f} s: {detail}", hindrance
 
 
-def _fencers(step: Step) -> tuple[list[tuple[str, Fencer]], list[str]]:
-    """Return the fencers of the policy that know such a node, in its order, and why not the others."""
-    found, said = [], []
+def _fencers(step: Step) -> tuple[list[tuple[str, Fencer]], list[str], Hindrance]:
+    """Return the fencers of the policy that know such a node, in its order, and why not the others.
+
+    One that could not say whether it does is no reason for anything.
+    """
+    found, said, hindrance = [], [], Hindrance.NONE
     for kind in step.snapshot.recovery.fencing:
         fencer = step.kit.drivers.fencers.get(kind)
         try:
@@ -267,9 +278,11 @@ def _fencers(step: Step) -> tuple[list[tuple[str, Fencer]], list[str]]:
                 said.append(f"{kind}: not used, {why}")
             else:
                 found.append((str(kind), fencer))
-        except Exception:
+        except Exception as error:
             log.exception("driver failed", what=f"the {kind} fencer")
-    return found, said
+            said.append(f"{kind}: failed: {type(error).__name__}")
+            hindrance = Hindrance.UNASKED
+    return found, said, hindrance
 
 
 def _unproved(step: Step, why: str, hindrance: Hindrance = Hindrance.NONE) -> Outcome:
@@ -318,9 +331,10 @@ async def _delete(step: Step) -> Outcome:
         return Outcome(result=Result.PROVED, detail=done.detail)
     why = f"deletion not confirmed: {done.detail}"
     if step.place.proved and not stray and done.hindrance is not Hindrance.BARRED:
-        return Outcome(result=Result.LEFT_BEHIND, detail=why, debris=True)
+        left = Outcome(result=Result.LEFT_BEHIND, detail=why, debris=True)
+        return refused_at_once(left, done)
     # What was fenced before is not a copy that is only now known.
-    return _unproved(step, why, done.hindrance)
+    return refused_at_once(_unproved(step, why, done.hindrance), done)
 
 
 def _recreates(step: Step) -> bool:
@@ -379,13 +393,23 @@ def _acted(step: Step, done: Progress, what: str) -> Outcome:
                 left_host=done.left_host,
             )
         case ProgressState.FAILED | ProgressState.RUNNING | ProgressState.ABSENT:
+            ended = Outcome(result=Result.FAILED, detail=done.detail)
+            if (unclear := hindered(step, done.detail, done.hindrance)) is not None:
+                ended = replace(ended, data=unclear.data) if _had_its_time(step, done) else unclear
             # A copy that was half made is ours to remove: forgotten, it would bar every later one.
-            unclear = hindered(step, done.detail, done.hindrance)
-            return replace(
-                unclear or Outcome(result=Result.FAILED, detail=done.detail),
-                physical_id=done.physical_id,
-                left_host=done.left_host,
-            )
+            ended = replace(ended, physical_id=done.physical_id, left_host=done.left_host)
+            return refused_at_once(ended, done)
+
+
+def _had_its_time(step: Step, done: Progress) -> bool:
+    """Whether the backend took an act up, which has not helped though its time is over.
+
+    Whether it was still answered at the end is no matter then: the next rung looks first, and what
+    it needs is asked anew. What was never taken up is no reason for a stronger act.
+    """
+    in_place = step.place.stage is Stage.ACT and step.rung.in_place
+    unasked = done.hindrance is Hindrance.UNASKED
+    return in_place and unasked and not done.untold and step.left_s() <= 0
 
 
 STAGES: Final[Mapping[Stage, Callable[[Step], Awaitable[Outcome]]]] = {

@@ -112,7 +112,9 @@ class Progress:
     left_host: str = ""
     """The machine that the copy was, or may have been, moved off."""
     untold: bool = False
-    """With RUNNING: the backend gave no usable answer, so that what it said before tells more."""
+    """The backend gave no usable answer, so that what it said before tells more."""
+    refused: bool = False
+    """With FAILED, set by the engine: so was the very first request answered, and nothing was begun."""
 
 
 class Outlook(StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, ClassVar
 
-from yaffle.model.operations import FenceResult, FenceVerdict, Promise, Proof
+from yaffle.model.operations import FenceResult, FenceVerdict, Hindrance, Promise, Proof
 from yaffle.testing.faults import Broken, Fault, FaultPlan
 from yaffle.testing.world import Fate, Job
 
@@ -48,13 +48,13 @@ class ScriptedFencer:
                 await asyncio.sleep(1e9)
             case Fault.HANG:
                 await asyncio.sleep(deadline_s * 0.9)
-                return _unknown("the controller does not answer")
+                return _unasked("the controller does not answer")
             case Fault.FAIL:
                 return FenceResult(verdict=FenceVerdict.REFUSED, detail="not allowed")
             case Fault.RAISE:
                 raise Broken("a fencer's bug")
             case Fault.ERROR:
-                return _unknown("the controller refuses connections")
+                return _unasked("the controller refuses connections")
             case _:
                 pass
         late_s = rule.delay_s if rule is not None and fault is Fault.LATE else 0.0
@@ -94,6 +94,10 @@ class ScriptedFencer:
 
 def _unknown(detail: str) -> FenceResult:
     return FenceResult(verdict=FenceVerdict.UNKNOWN, detail=detail)
+
+
+def _unasked(detail: str) -> FenceResult:
+    return FenceResult(verdict=FenceVerdict.UNKNOWN, detail=detail, hindrance=Hindrance.UNASKED)
 
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from yaffle.errors import InvalidSpec
 from yaffle.model.operations import (
+    Hindrance,
     Inspection,
     InspectionState,
     OperationSpec,
@@ -170,7 +171,7 @@ class ScriptedProfile:
             self._send(op, operation_id, Fate.DONE, late_s=rule.delay_s)
             fault = Fault.HANG
         if not await self._reaches(fault, [op.target], deadline_s):
-            return _running("no answer")
+            return _unasked("no answer")
         if op.kind not in self.operations:
             return _failed(f"{op.kind}: no such operation")
         if (images := self._images(op, operation_id)) is not None:
@@ -187,7 +188,7 @@ class ScriptedProfile:
         job = self._send(op, operation_id, fate)
         if fault is Fault.LOSE:
             await asyncio.sleep(deadline_s * 0.9)
-            return _running("the answer was lost")
+            return _unasked("the answer was lost")
         return _progress(job)
 
     async def poll(
@@ -197,7 +198,7 @@ class ScriptedProfile:
         rule = self.plan.strike(f"poll:{op.kind}", op.target)
         fault = self._met(rule)
         if not await self._reaches(fault, [op.target], deadline_s) or fault is Fault.LOSE:
-            return _running("no answer")
+            return _unasked("no answer")
         job = self.world.find(operation_id)
         if job is None or op.kind == "DISCARD":
             return Progress(state=ProgressState.ABSENT, detail="no trace of that operation")
@@ -299,7 +300,8 @@ class ScriptedProfile:
         """Return the answer where it is about an image that is being taken."""
         taking = self.world.taking(op.target.node_id)
         if op.kind == "REBUILD" and taking:
-            return _running("later, for an image is being taken of it")
+            later = "later, for an image is being taken of it"
+            return Progress(state=ProgressState.RUNNING, detail=later)
         if op.kind != "DISCARD":
             return None
         for job in taking:
@@ -359,8 +361,10 @@ def _unclear(why: str) -> Reading:
     return Reading(exists=True, up=None, backend_status="unclear", detail=why)
 
 
-def _running(detail: str) -> Progress:
-    return Progress(state=ProgressState.RUNNING, detail=detail)
+def _unasked(detail: str) -> Progress:
+    return Progress(
+        state=ProgressState.RUNNING, detail=detail, hindrance=Hindrance.UNASKED, untold=True
+    )
 
 
 def _failed(detail: str) -> Progress:

@@ -323,7 +323,7 @@ class Referee:
         )
 
     def _give_back(self) -> None:
-        """Recoveries that ended without having touched anything have their tokens returned."""
+        """Recoveries that destroyed and made nothing, as far as is known, have their tokens returned."""
         if not self._counted:
             return
         places = ",".join("?" * len(self._counted))
@@ -333,13 +333,14 @@ class Referee:
         )
         for action in ended:
             at_s = self._counted.pop(action.id)
-            touched = self._base.rows(
-                "select seq from steps where action_id = ? and stage in ('fence', 'delete',"
-                " 'create', 'act') and result not in ('halted', 'superseded')",
+            dear = self._base.rows(
+                "select data from steps where action_id = ? and (stage in ('delete', 'create', 'act')"
+                " or (stage = 'fence' and result = 'proved')) and"
+                " (result not in ('halted', 'superseded') or submitted_us is not null)",
                 action.id,
             )
-            end = json.loads(action.outputs).get("end")
-            if end in {"already-healthy", "abandoned"} and not touched:
+            free = ("refused", "objection", "withheld")
+            if all(any(map(json.loads(row.data).get, free)) for row in dear):
                 for key in ("all", action.cluster_id):
                     self._times[key].remove(at_s)
 

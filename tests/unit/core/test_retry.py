@@ -43,6 +43,14 @@ def test_a_try_counts_when_it_begins_and_rests_when_it_ends() -> None:
     assert started(over, RETRY, T0) == RetryState(attempts=2, next_us=T0 + 120 * SECOND)
 
 
+@pytest.mark.parametrize(("attempts", "unseen", "rest_s"), [(0, 1, 60), (0, 2, 120), (1, 2, 200)])
+def test_acts_that_nobody_saw_the_end_of_are_no_tries_and_make_the_rest_longer(
+    attempts: int, unseen: int, rest_s: int
+) -> None:
+    over = ended(tried(attempts), RETRY, T0, unseen=unseen)
+    assert over == tried(attempts, next_us=T0 + rest_s * SECOND)
+
+
 @pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 0), (0, 0)])
 def test_a_try_that_touched_nothing_is_given_back(before: int, after: int) -> None:
     assert refunded(tried(before, next_us=T0 + 9), T0) == tried(after, next_us=T0)

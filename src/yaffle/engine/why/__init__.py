@@ -43,7 +43,7 @@ __all__ = ["EXPLANATIONS", "Answer", "Why"]
 
 LAST_MAX = 3
 UNHEARD = LastWord()
-_NO_FURTHER = frozenset({Result.FAILED.value, Result.UNPROVED.value})
+_NO_FURTHER = frozenset({Result.FAILED.value, Result.UNPROVED.value, Result.UNCLEAR.value})
 _BESIDE = frozenset({Stage.EVIDENCE.value, Stage.SNAPSHOT.value})
 """A recovery goes on without them."""
 
