@@ -10,7 +10,19 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import String, and_, delete, exists, false, func, insert, or_, select, update
+from sqlalchemy import (
+    String,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    false,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from yaffle.core.budgets import Bucket, BudgetLimit, refill
 from yaffle.store import catalog, events
@@ -30,6 +42,11 @@ SCOPE: Final = "receiver"
 SHOWN: Final = 8
 EXPIRED: Final = "RECEIVER_EXPIRE"
 BATCH: Final = 500
+
+
+# Built once: every guess costs this look, and to build it anew thrice as much.
+_PLAIN: Final = and_(receivers.c.id == bindparam("ident"), receivers.c.hidden.is_(None))
+_BY_ID: Final = select(receivers).where(or_(receivers.c.id == bindparam("place"), _PLAIN)).limit(1)
 
 
 def masked(ident: str) -> str:
@@ -88,11 +105,11 @@ def by_id(
 
     Neither does what the database holds of the id.
     """
-    plain = and_(receivers.c.id == ident, receivers.c.hidden.is_(None))
-    mine = or_(receivers.c.id == stored_id(ident), plain)
-    query = select(receivers).where(mine, ~ended(now_us, age_us))
-    row = conn.execute(query.limit(1)).first()
-    return None if row is None else load(ReceiverRow, row)
+    row = conn.execute(_BY_ID, {"place": stored_id(ident), "ident": ident}).first()
+    if row is None:
+        return None
+    end_us = end_of(row.created_us, row.expires_us, age_us)
+    return None if end_us is not None and end_us <= now_us else load(ReceiverRow, row)
 
 
 def ended(now_us: int, age_us: int | None) -> ColumnElement[bool]:
