@@ -310,6 +310,29 @@ def test_the_file_counts_as_it_is_and_a_broken_one_as_it_was(tmp_path: Path) -> 
         soon(live, MARA, 401)
 
 
+def test_a_change_of_others_has_nobody_prove_anew_who_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = users_file(tmp_path, mara="correct horse")
+    other = tmp_path / "other"
+    other.mkdir()
+    ben = basic("ben", "battery staple")
+    with running(tmp_path / "state", server={"users_file": file}) as live:
+        assert get(live, MARA).status_code == 200
+        line = file.read_text()
+        private(file, line + users_file(other, ben="battery staple").read_text())
+        wait_until(lambda: judged(live, ben).status_code, lambda status: status == 200)
+
+        def never(self: passwords.Hash, password: str) -> bool:
+            raise AssertionError("a password was tried")
+
+        monkeypatch.setattr(passwords.Hash, "fits", never)
+        assert get(live, MARA).status_code == 200
+        # Whose own line was changed has to.
+        private(file, line.replace(":member", ":reader"))
+        soon(live, MARA, 500)
+
+
 def time_to_look(live: Live) -> None:
     """Ask for longer than a second, so that the file has been looked at."""
     end = time.monotonic() + 1.3

@@ -53,6 +53,7 @@ class BasicUsers:
             return Users(users.parsed(path, text))
 
         self._file = Watched(path, parse, setting=users.SETTING, clock=clock)
+        self._present = self._file.content
         self._memory = Memory(clock, keep_s=KNOWN_S, refuse_s=KNOWN_S)
         self._turns = Turns(PARALLEL)
         self._backoff = BackOff()
@@ -68,7 +69,8 @@ class BasicUsers:
         if said is None:
             return None
         present = await self._file.fresh()
-        self._memory.belongs_to(present)
+        before, self._present = self._present, present
+        self._memory.belongs_to(present, lambda who: before.of(who.user) == present.of(who.user))
         key = self._memory.key(given.authorization)
         source = Source(share_of(given.peer), said[0][:NAME_MAX])
         found, who = self._memory.get(key)

@@ -142,11 +142,14 @@ class Memory:
         self._known: dict[bytes, tuple[float, Who]] = {}
         self._refused: dict[bytes, float] = {}
 
-    def belongs_to(self, present: object) -> None:
-        """Forget everything when what it rests on has changed: a removed person is out at once."""
+    def belongs_to(self, present: object, still: Callable[[Who], bool] = lambda _: False) -> None:
+        """Forget, when what it rests on has changed, all of whom it is not `still` true.
+
+        A removed person is out at once; others need not prove anew who they are.
+        """
         if present is not self._of:
             self._of = present
-            self._known.clear()
+            self._known = {key: one for key, one in self._known.items() if still(one[1])}
             self._refused.clear()
 
     def key(self, authorization: str) -> bytes:

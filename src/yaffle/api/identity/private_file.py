@@ -50,6 +50,11 @@ class Watched(Generic[T]):
         self._next_s = clock.monotonic_s() + EVERY_S
         self._looking = False
 
+    @property
+    def content(self) -> T:
+        """The content as it was when somebody looked last."""
+        return self._content
+
     async def fresh(self) -> T:
         """Return the content, looked at again once a second at most."""
         now_s = self._clock.monotonic_s()
