@@ -22,6 +22,9 @@ MEANINGS: Final = {
     "admit_hosts": "Yaffle itself lets a host in again that was forced down, once nothing is left"
     " there of what was moved off it, if HOST fencing had proved that it was off before:"
     " [Hosts](../explanation/hosts.md).",
+    "snapshots_per_node": "How many images that recoveries have taken of a node are kept, the newest:"
+    " [Keep the disk](../howto/heal-nova-servers.md#keep-the-disk).",
+    "snapshots_per_cluster": "The same for all nodes of a cluster together.",
     "stuck_after": "Seconds after which a task of Nova's that does not move is a failure:"
     " [the table](#tasks-that-move-no-more).",
     "stuck_after_long": "The same for tasks that are long by nature.",

@@ -181,14 +181,14 @@ def test_what_an_earlier_try_did_not_come_to_a_later_one_keeps() -> None:
     play(story, actions=[reboot, RECREATE], snapshot=TAKE)
 
 
-def slow(s: Stage) -> None:
-    """Let every snapshot take five minutes."""
+def slow(s: Stage, seconds: float = 300.0) -> None:
+    """Let every snapshot take so long."""
     for life in s.living:
         profile: Any = life.kit.drivers.profiles[s.profile.type]
         submit = profile.submit
 
         async def asked(op: Any, *, submit: Any = submit, **more: Any) -> Progress:
-            spec = {**op.target.spec, "snapshot_s": 300.0}
+            spec = {**op.target.spec, "snapshot_s": seconds}
             return await submit(replace(op, target=replace(op.target, spec=spec)), **more)
 
         profile.submit = asked

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -21,7 +22,7 @@ from yaffle.errors import StoreUnavailable
 from yaffle.model.ids import OperationId
 from yaffle.model.incident import PauseKind
 from yaffle.model.operations import EMPTY, Operation, Progress, ProgressState
-from yaffle.store import catalog, debris, lost, outbox, pauses, prune, receivers
+from yaffle.store import catalog, debris, disk_images, lost, outbox, pauses, prune, receivers
 from yaffle.store.duties import Duty
 from yaffle.store.tables import actions
 from yaffle.store.tables import outbox as outbox_table
@@ -63,6 +64,7 @@ class Caretaker:
                 )
                 if ours:
                     await self._sweep()
+                    await self._discard()
                     await self._quarantines.look()
                     await self._close_left()
                     await self._end_receivers()
@@ -141,7 +143,10 @@ class Caretaker:
                 2 * (self._session.call_s(SWEEP_S) / 2 + self._session.grace_s())
             ):
                 return
-            error, failed = await self._delete(_try_of(row["id"], row["attempts"]), target)
+            op = Operation(kind="DELETE", target=target, params=EMPTY, timeout_s=SWEEP_AGAIN_S)
+            ident = _try_of(row["id"], row["attempts"])
+            spare = partial(self._spared, target=target)
+            error, failed = await self._carry(op, ident, spare)
             await self._kit.store.write(
                 lambda conn, ident=row["id"], error=error, failed=failed: debris.tried(  # type: ignore[misc]
                     conn,
@@ -150,6 +155,31 @@ class Caretaker:
                     done_us=None if error else self._kit.clock.now_us(),
                     next_us=self._kit.clock.now_us() + int(SWEEP_AGAIN_S * 1e6),
                     error=error,
+                )
+            )
+
+    async def _discard(self) -> None:
+        """Delete images that recoveries have taken: beyond the bound, and of nodes that are gone."""
+        now_us = self._kit.clock.now_us()
+        for due in await self._kit.store.read(lambda c: disk_images.due(c, now_us, 10)):
+            if not self._session.may_act(
+                2 * (self._session.call_s(SWEEP_S) / 2 + self._session.grace_s())
+            ):
+                return
+            params = {"every": due.gone, "spared": due.spared}
+            op = Operation(
+                kind="DISCARD", target=due.target, params=params, timeout_s=SWEEP_AGAIN_S
+            )
+            spare = partial(
+                halted,
+                node_id=due.target.node_id,
+                cluster_id=due.target.cluster_id,
+                now_us=now_us,
+            )
+            error, _ = await self._carry(op, _try_of(due.id, due.attempts), spare)
+            await self._kit.store.write(
+                lambda conn, due=due, error=error: disk_images.looked(  # type: ignore[misc]
+                    conn, due, error, self._kit.clock.now_us()
                 )
             )
 
@@ -174,12 +204,14 @@ class Caretaker:
             return "it is the present copy"
         return ""
 
-    async def _delete(self, ident: OperationId, target: Target) -> tuple[str, bool]:
-        """Poll the deletion, or submit it; return what is in the way, and whether it has failed."""
+    async def _carry(
+        self, op: Operation, ident: OperationId, spare: Callable[[Connection], str]
+    ) -> tuple[str, bool]:
+        """Poll it, or submit it unless `spare` objects; return what is in the way, and if it failed."""
+        target = op.target
         profile = self._kit.drivers.profiles.get(target.profile_type)
         if profile is None:
             return f"no profile {target.profile_type}", False
-        op = Operation(kind="DELETE", target=target, params=EMPTY, timeout_s=SWEEP_AGAIN_S)
         what = f"{target.profile_type} on {target.name}"
         call_s = self._session.call_s(SWEEP_S) / 2
         done = await ask_driver(
@@ -189,8 +221,7 @@ class Caretaker:
             what=what,
         )
         if isinstance(done, Progress) and done.state is ProgressState.ABSENT:
-            spared = await self._kit.store.read(lambda conn: self._spared(conn, target))
-            if spared:
+            if spared := await self._kit.store.read(spare):
                 return f"left alone: {spared}", False
             done = await ask_driver(
                 lambda: profile.submit(op, operation_id=ident, deadline_s=call_s),

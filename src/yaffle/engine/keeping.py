@@ -24,7 +24,7 @@ from yaffle.engine.operate import operate
 from yaffle.engine.step import Outcome, Step, patiently
 from yaffle.model.incident import IncidentState
 from yaffle.model.operations import EMPTY, ProgressState
-from yaffle.store import incidents, journal
+from yaffle.store import disk_images, incidents, journal
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -56,8 +56,9 @@ async def keep(step: Step) -> Outcome:
     """Have an image taken of the failed copy's disk; what is refused, or late, is done without."""
     if (earlier := await _earlier(step)) is not None:
         return earlier
-    discards = DISCARD in _operations(step)
-    spare_s = min(GIVE_UP_S, step.left_s() / 4) if discards else 0.0
+    if discards := DISCARD in _operations(step):
+        await patiently(step, lambda conn: _remember(step, conn))
+    spare_s = min(GIVE_UP_S, max(0.0, step.left_s()) / 4) if discards else 0.0
     asking = replace(step, deadline_s=step.deadline_s - spare_s)
     done = await operate(asking, SNAPSHOT, {PURPOSE: RECOVERY})
     image = (done.attributes or {}).get(TAKEN)
@@ -77,6 +78,13 @@ async def keep(step: Step) -> Outcome:
 def _operations(step: Step) -> Mapping[str, object]:
     profile = step.kit.drivers.profiles.get(step.target.profile_type)
     return {} if profile is None else profile.operations
+
+
+def _remember(step: Step, conn: Connection) -> None:
+    """Write down that there may be images of the node from now on, whatever becomes of this engine."""
+    now_us = step.kit.clock.now_us()
+    due_us = now_us + int((max(0.0, step.left_s()) + GIVE_UP_S) * 1_000_000)
+    disk_images.note(conn, step.target, due_us, now_us)
 
 
 async def _give_up(step: Step) -> None:

@@ -53,7 +53,9 @@ def due(conn: Connection, now_us: int, limit: int) -> Sequence[tuple[RowMapping,
     rows = (
         conn.execute(
             select(debris)
-            .where(debris.c.done_us.is_(None), debris.c.next_us <= now_us)
+            .where(
+                debris.c.done_us.is_(None), debris.c.next_us <= now_us, debris.c.physical_id != ""
+            )
             .order_by(debris.c.next_us, debris.c.id)
         )
         .mappings()

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from yaffle.testing.faults import Rule
 
 NEVER_S: Final = 1e9
+IMAGES_KEPT: Final = 2
+"""How many images of a node are kept."""
 SPEC_KEYS: Final[Mapping[str, float]] = MappingProxyType(
     {"create_s": 2.0, "delete_s": 1.0, "reboot_s": 1.0, "snapshot_s": 1.0, "answer_s": 0.02}
 )
@@ -305,9 +307,23 @@ class ScriptedProfile:
         if op.kind != "DISCARD":
             return None
         for job in taking:
-            if job.operation_id == operation_id:
+            if op.params.get("every") or job.operation_id == operation_id:
                 job.state, job.detail = ProgressState.FAILED, "SNAPSHOT: it was given up"
+        if "every" in op.params:
+            return self._swept(op)
         return Progress(state=ProgressState.DONE, detail="no image of it is being taken")
+
+    def _swept(self, op: Operation) -> Progress:
+        """Delete every image of a node, or all but the newest; never one that somebody boots from."""
+        every, spared = bool(op.params["every"]), op.params.get("spared")
+        taken = self.world.images(op.target.node_id)[0 if every else IMAGES_KEPT :]
+        for job in taken:
+            kept = isinstance(spared, list) and job.image in spared
+            if not kept and not self.world.built_from(job.image):
+                job.image = ""
+        left = [job.image for job in taken if job.image]
+        state = ProgressState.FAILED if every and left else ProgressState.DONE
+        return Progress(state=state, detail=f"{len(left)} images are in use")
 
     def _send(
         self, op: Operation, operation_id: OperationId, fate: Fate, *, late_s: float = 0.0

@@ -133,6 +133,17 @@ class World:
         ]
         return [j for j in running if j.kind == "SNAPSHOT" and j.node_id == node_id]
 
+    def images(self, node_id: NodeId) -> list[Job]:
+        """Return the snapshots that were taken of the node and are there, the newest first."""
+        self.settle()
+        taken = [j for j in self.jobs if j.image and j.node_id == node_id]
+        return sorted(taken, key=lambda job: job.due_s, reverse=True)
+
+    def built_from(self, image: str) -> bool:
+        """Whether the newest copy of any node was made from it, and runs."""
+        living = [known[-1] for known in self.copies.values() if known]
+        return any(c.spec.get("image") == image and c.stopped_s is None for c in living)
+
     # --- weather -----------------------------------------------------------------------------
 
     def kill(self, node_id: NodeId) -> None:
@@ -269,7 +280,8 @@ class World:
         if not every or every[-1].physical_id in self.deleted:
             job.state, job.detail = ProgressState.FAILED, "SNAPSHOT: there is no such copy"
             return
-        job.image = f"image of {every[-1].physical_id}"
+        again = sum(a.kind == "SNAPSHOT" and a.node_id == job.node_id for a in self.acts)
+        job.image = f"image of {every[-1].physical_id}{f' ({again})' if again else ''}"
         self._note(job, every[-1].physical_id)
 
     def _restart(self, job: Job, *, half: bool) -> None:

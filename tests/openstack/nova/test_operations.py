@@ -195,6 +195,50 @@ def test_one_that_is_late_is_given_up_and_holds_no_rebuild(world: World) -> None
     asyncio.run(scene())
 
 
+def test_the_oldest_images_of_recoveries_are_deleted_and_no_other(world: World) -> None:
+    def sweep(*, every: bool) -> dict[str, object]:
+        return {"every": every, "spared": []}
+
+    async def scene() -> None:
+        target, other = await world.made(), await world.made()
+        api, taken = world.cloud.lab.api, []
+        for _ in range(4):
+            done = await world.do("SNAPSHOT", target, purpose="recovery")
+            assert done.attributes is not None, done.detail
+            taken.append(str(done.attributes["snapshot"]))
+        asked = await world.do("SNAPSHOT", target)
+        assert asked.attributes is not None
+        # A server that was built from the oldest one, and what a person takes of that.
+        rebuilt = await world.do("REBUILD", other, image=taken[0])
+        assert rebuilt.state is DONE, rebuilt.detail
+        world.cloud.act(other.physical_id, "createImage", name="by hand")
+
+        def there() -> dict[str, str]:
+            found = api.get(
+                "image", f"/images?limit=200&owner={world.cloud.credentials.project_id}"
+            )
+            return {image["id"]: image["name"] for image in found["images"]}
+
+        await world.until(other, "ACTIVE")
+        (by_hand,) = [ident for ident, name in there().items() if name == "by hand"]
+        inherited = api.get("image", f"/images/{by_hand}")
+        assert inherited["cluster_node_id"] == target.node_id, "it bears the marks of the first"
+        bounded = await world.do("DISCARD", target, **sweep(every=False))
+        assert bounded.state is DONE
+        others = {by_hand, str(asked.attributes["snapshot"])}
+        assert set(there()) == {taken[0], *taken[2:]} | others, "one is in use"
+        assert f"server {other.physical_id} was built from it" in bounded.detail
+        await world.do("DELETE", target)
+        gone = await world.do("DISCARD", target, **sweep(every=True))
+        assert gone.state is FAILED, "what is in use is looked at again"
+        assert set(there()) == {taken[0]} | others
+        await world.do("DELETE", other)
+        assert (await world.do("DISCARD", target, **sweep(every=True))).state is DONE
+        assert set(there()) == others
+
+    asyncio.run(scene())
+
+
 @pytest.mark.parametrize("word", ["ERROR", "PAUSED", "SUSPENDED", "SHUTOFF", "RESCUE"])
 def test_of_which_servers_nova_takes_an_image(world: World, word: str) -> None:
     acts = {"PAUSED": "PAUSE", "SUSPENDED": "SUSPEND", "SHUTOFF": "STOP", "RESCUE": "RESCUE"}

@@ -71,7 +71,9 @@ def gather(conn: Connection, now_us: int) -> Facts:
         ).scalar_one(),
         ready_age_s=_age_s(ready_us, now_us),
         debris=conn.execute(
-            select(func.count()).select_from(debris).where(debris.c.done_us.is_(None))
+            select(func.count())
+            .select_from(debris)
+            .where(debris.c.done_us.is_(None), debris.c.physical_id != "")
         ).scalar_one(),
         pauses=pauses.in_force(conn, now_us),
         exhausted=_exhausted(conn),

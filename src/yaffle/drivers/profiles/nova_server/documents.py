@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from yaffle.clouds.openstack.owner import OPERATION, PURPOSE
+from yaffle.clouds.openstack.owner import CLUSTER, NODE, OPERATION, PURPOSE
 from yaffle.clouds.openstack.servers.documents import Listed
 
 
@@ -191,6 +191,8 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str = ""
     owner: str = ""
     """The project that it counts for."""
+    node: str = msgspec.field(name=NODE, default="")
+    cluster: str = msgspec.field(name=CLUSTER, default="")
     operation: str = msgspec.field(name=OPERATION, default="")
     purpose: str = msgspec.field(name=PURPOSE, default="")
 
@@ -199,6 +201,14 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     """Answer to `GET /v2/images` where it matters how they are."""
 
     images: list[Image]
+    next: str = ""
+    """Where there are more."""
+
+
+class Built(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to `GET /servers`, where it matters that there are any."""
+
+    servers: list[Identified]
 
 
 class Network(Identified, frozen=True, kw_only=True):

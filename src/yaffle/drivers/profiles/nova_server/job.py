@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from yaffle.clouds.openstack import CloudUnavailable
@@ -12,6 +12,7 @@ from yaffle.clouds.openstack.memory import Memory, Sent
 from yaffle.clouds.openstack.owner import NODE, trace_of
 from yaffle.clouds.openstack.servers.mapping import lock_of, words_of
 from yaffle.drivers.profiles.nova_server.marks import Mark, mark_of
+from yaffle.drivers.profiles.nova_server.settings import Kept
 from yaffle.errors import Conflict, NotFound, YaffleError
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import Hindrance, Operation, Progress, ProgressState
@@ -46,6 +47,7 @@ class Job:
     clock: Clock
     facts: Mapping[str, object]
     """Where the copies are: attributes of every server that is made."""
+    kept: Kept = field(default_factory=Kept)
     part: str = ""
     """The act that is meant where an operation asks for several: what was sent of each is known apart."""
 

@@ -20,6 +20,7 @@ from yaffle.clouds.openstack.servers.documents import (
 )
 from yaffle.drivers.profiles.nova_server.documents import (
     Attachments,
+    Built,
     Console,
     Created,
     Flavor,
@@ -50,6 +51,7 @@ EVACUATE: Final = "2.68"
 VOLUME_REBUILD: Final = "2.93"
 GROUPS_MAX: Final = 20_000
 MOVES_MAX: Final = 10_000
+IMAGES_MAX: Final = 10_000
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
@@ -154,6 +156,23 @@ class Nova:
         """Return the images that were taken for an operation."""
         answer = self.client.get("image", "/v2/images", query={OPERATION: operation_id})
         return answer.parsed(Taken).images
+
+    def images_with(self, **which: str) -> list[Image]:
+        """Return the images that bear these properties."""
+        found: list[Image] = []
+        query: dict[str, str | int] = {**which, "limit": PAGE}
+        while True:
+            page = self.client.get("image", "/v2/images", query=query).parsed(Taken)
+            found += page.images
+            if not page.next or not page.images or len(found) >= IMAGES_MAX:
+                return found
+            query["marker"] = page.images[-1].id
+
+    def built_from(self, image: str) -> str:
+        """Return the id of a server that was built from an image; empty where there is none."""
+        query = {"image": image, "limit": 1, **self._scope}
+        answer = self.client.get(COMPUTE, "/servers", version=READ, query=query)
+        return next((server.id for server in answer.parsed(Built).servers), "")
 
     def network_id(self, given: str) -> str:
         """Return the id of a network that is given by id or name; BadRequest where there is none.

@@ -322,6 +322,7 @@ class NovaServer:
             tasks=self._tasks,
             clock=self._clock,
             facts=self._where(),
+            kept=self._settings.kept,
         )
 
     def _elsewhere(self, job: Job) -> Progress | None:

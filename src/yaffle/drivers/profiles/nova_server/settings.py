@@ -12,6 +12,14 @@ from yaffle.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """How many images that recoveries have taken are kept; the newest are."""
+
+    per_node: int = 2
+    per_cluster: int = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NovaSettings:
     """What an operator says of Nova."""
 
@@ -26,6 +34,8 @@ class NovaSettings:
     admit_hosts: bool
     """Yaffle itself takes back that a host is forced down, once nothing is left of what was moved off
     it, if HOST fencing had proved that it was off before."""
+    kept: Kept
+    """`snapshots_per_node` and `snapshots_per_cluster`."""
 
     @classmethod
     def read(cls, section: Section) -> NovaSettings:
@@ -39,6 +49,10 @@ class NovaSettings:
                 long_s=section.number("stuck_after_long", LONG_S, low=5.0, high=86_400.0),
             ),
             admit_hosts=section.flag("admit_hosts", default=False),
+            kept=Kept(
+                per_node=int(section.number("snapshots_per_node", 2, low=1, high=100)),
+                per_cluster=int(section.number("snapshots_per_cluster", 20, low=1, high=10_000)),
+            ),
         )
         section.finish()
         if found.all_projects and found.choice.per_project:
