@@ -26,8 +26,15 @@ from tests.sim.jobs import (
 )
 from tests.sim.stage import Stage, policy
 
-from yaffle.errors import ActionCooldown, ActionInProgress, BadRequest, NotFound, ResourceIsLocked
-from yaffle.store.tables import outbox
+from yaffle.errors import (
+    ActionCooldown,
+    ActionInProgress,
+    BadRequest,
+    DependencyError,
+    NotFound,
+    ResourceIsLocked,
+)
+from yaffle.store.tables import outbox, policies
 from yaffle.testing import Fault, Rule
 
 # --- resize ----------------------------------------------------------------------------------------
@@ -172,6 +179,22 @@ def test_sick_nodes_go_first() -> None:
 
 
 # --- the deletion policy ---------------------------------------------------------------------------
+
+
+def test_nothing_is_given_up_by_a_policy_that_cannot_be_read() -> None:
+    """It may say that what is taken out is to be kept: another version may know."""
+
+    async def story(s: Stage) -> None:
+        await a_cluster(s, 3, document("deletion", destroy_after_deletion=False))
+        junk = {"type": "senlin.policy.deletion", "version": "9.9", "properties": {}}
+        await s.store.write(lambda c: c.execute(policies.update().values(spec=junk)))
+        with pytest.raises(DependencyError, match="cannot be read here"):
+            await ask(s, "scale_in", {"count": 1})
+        await s.clock.sleep(30)
+        assert len(await members(s)) == 3
+        assert all(s.world.alive(ident) for ident in s.node_ids())
+
+    play(story)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 from tests.sim.hosted import HYPERVISORS, URL, Machines, Returning, equip, moving
 from tests.sim.stage import Stage, stage
 
@@ -232,6 +232,54 @@ class Slow(Returning):
         if op.kind == "EVACUATE":
             return Progress(state=ProgressState.RUNNING, detail="under way")
         return await super().poll(op, operation_id=operation_id, deadline_s=deadline_s)
+
+
+class Mute(Slow):
+    """As Slow, and nobody can even be asked."""
+
+    async def submit(self, op: Any, *, operation_id: Any, deadline_s: float) -> Progress:
+        done = await super().submit(op, operation_id=operation_id, deadline_s=deadline_s)
+        if op.kind == "EVACUATE":
+            raise OSError("connection reset")
+        return done
+
+    async def poll(self, op: Any, *, operation_id: Any, deadline_s: float) -> Progress:
+        if op.kind == "EVACUATE":
+            raise OSError("connection reset")
+        return await super().poll(op, operation_id=operation_id, deadline_s=deadline_s)
+
+
+def test_a_move_that_could_not_be_asked_about_may_have_been_one() -> None:
+    async def story(s: Stage, machines: Machines) -> None:
+        machines.die("cmp1")
+        await s.clock.sleep(120)
+        query = select(steps.c.result).where(steps.c.stage == "act")
+        found = await s.store.read(lambda c: c.execute(query).scalars().all())
+        assert "unclear" in found
+        ((_, kept),) = await quarantines(s)
+        assert kept.copies
+
+    play(story, placed=Mute)
+
+
+def test_a_record_that_cannot_be_read_is_not_written_over() -> None:
+    async def story(s: Stage, machines: Machines) -> None:
+        first = await moved(s, machines)
+        machines.back("cmp1", barred=False)
+        for ident in first[:2]:
+            machines.place[ident] = "cmp1"
+            await _on(s, ident, "cmp1")
+        junk = {"copies": [{"physical_id": "x", "known": "as a newer program says"}]}
+        await s.store.write(
+            lambda c: c.execute(update(rows).where(rows.c.cause == CAUSE).values(hold_numbers=junk))
+        )
+        await moved(s, machines)
+        query = select(rows.c.hold_numbers, rows.c.open_key).where(rows.c.cause == CAUSE)
+        (row,) = await s.store.read(lambda c: c.execute(query).all())
+        assert row.hold_numbers == junk
+        assert row.open_key, "and its host is kept out until a person has looked"
+
+    play(story)
 
 
 class NeverMoved(Slow):

@@ -20,6 +20,7 @@ from yaffle.core.recording import Pass
 from yaffle.core.verdict import conclude
 from yaffle.core.view import ClusterView, NodeView
 from yaffle.engine import outages, targets
+from yaffle.engine.defaults import unread
 from yaffle.engine.desk import Desk, Inputs
 from yaffle.engine.jobs.table import disturbs
 from yaffle.engine.requests import REQUEST_S, expires_us
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from yaffle.engine.session import Session
     from yaffle.store.records import ActionRow, NodeRow
 
+UNREAD = "the cluster's health policy, which this engine cannot read"
 WRITTEN_MAX = 50
 """Decisions that one transaction writes; a thousand would keep the lease from being renewed."""
 
@@ -172,7 +174,7 @@ def build_view(
         hosts=len({name for row in watched if (name := targets.host_of(row))})
         if inputs.hosts
         else 0,
-        lost=inputs.lost,
+        lost=(*inputs.lost, *((UNREAD,) if unread(inputs.policy, inputs.policy_id) else ())),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from yaffle.model.policy import (
     Conditional,
     Detection,
@@ -15,11 +17,19 @@ from yaffle.model.policy import (
     WhenExceeded,
 )
 
+NONE: Final = "none"
+"""The version of what holds where there is no policy."""
+
+
+def unread(policy: HealthPolicy, policy_id: str) -> bool:
+    """Whether there is a policy that could not be read: another thing than that there is none."""
+    return policy.version == NONE and bool(policy_id)
+
 
 def without_policy(interval_s: float) -> HealthPolicy:
     """Return what holds for a cluster with no health policy: nothing detected, requests obeyed."""
     return HealthPolicy(
-        version="none",
+        version=NONE,
         detection=Detection(
             interval_s=interval_s,
             node_update_timeout_s=0.0,

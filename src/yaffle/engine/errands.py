@@ -149,12 +149,14 @@ def settle(kit: Kit, conn: Connection, action: ActionRow, now_us: int) -> None:
 
 def _changeable(kit: Kit, node: NodeRow, old: ProfileRow, new: ProfileRow) -> bool:
     """Whether the copy that is there can be given the new properties."""
-    driver = kit.drivers.profiles.get(old.type)
-    offered = None if driver is None else driver.operations.get(OperationKind.UPDATE)
-    if driver is None or offered is None or not offered.in_place or not node.physical_id:
-        return False
-    if node.mark_reason is not None:
+    if node.mark_reason is not None or not node.physical_id:
         return False  # what somebody marked is replaced by an update (seed 5)
+    driver = kit.drivers.profiles.get(old.type)
+    if driver is None:
+        return True  # that nobody here can tell is no reason to give the copy up
+    offered = driver.operations.get(OperationKind.UPDATE)
+    if offered is None or not offered.in_place:
+        return False
     return updatable(driver.schema, old.spec, new.spec)
 
 

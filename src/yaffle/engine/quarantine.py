@@ -58,6 +58,8 @@ EVERY_S: Final = 10.0
 ASK_S: Final = 4.0
 COPIES_MAX: Final = 500
 """Old copies of one host that are asked for in one look."""
+_IN_DOUBT: Final = frozenset({Result.FAILED, Result.UNCLEAR})
+"""What a move came to that may have been made all the same."""
 
 
 @prepared
@@ -135,10 +137,10 @@ def _left_by(step: Step, outcome: Outcome) -> str:
     if rung.kind is not ActionKind.BUILTIN:
         return ""
     if rung.name == MOVED and stage is Stage.ACT:
-        moved = outcome.result is Result.DONE
-        return MOVED if moved or (outcome.result is Result.FAILED and outcome.left_host) else ""
-    anew = rung.name == RECREATED and stage is Stage.CREATE and outcome.result is Result.DONE
-    return RECREATED if anew else ""
+        moved, in_doubt = outcome.result is Result.DONE, outcome.result in _IN_DOUBT
+        return MOVED if moved or (in_doubt and outcome.left_host) else ""
+    made = outcome.result in {Result.DONE, Result.UNCLEAR}
+    return RECREATED if rung.name == RECREATED and stage is Stage.CREATE and made else ""
 
 
 def _add(
@@ -152,9 +154,10 @@ def _add(
 ) -> None:
     place = place_of(host, new.facts)
     row = _open(kit, conn, place, now_us)
-    kept = (row.hold_numbers and kept_of(row)) or Kept(
-        host=host, place=place, profile_type=profile_type, copies=()
-    )
+    new_one = Kept(host=host, place=place, profile_type=profile_type, copies=())
+    kept = kept_of(row) if row.hold_numbers else new_one
+    if kept is None:
+        return  # it keeps its host out; written over, the copies that it names would be forgotten
     kept = replace(
         kept,
         copies=with_copy(kept.copies, new),

@@ -12,6 +12,7 @@ from yaffle.core import problems, retry
 from yaffle.core.cluster_status import judge
 from yaffle.core.freshness import voting
 from yaffle.engine import news
+from yaffle.engine.defaults import unread
 from yaffle.engine.outages import NO_HOSTS, Counts, Outages, lost_hosts, sight_of
 from yaffle.engine.targets import retry_of
 from yaffle.errors import StaleEpoch
@@ -186,7 +187,7 @@ def _values_of(
         values |= _adopted(conn, row, memory, around, now_us)
         ends_as = IncidentState.ALREADY_HEALTHY
         values |= _is_well(kit, conn, row, around, now_us, ends_as, "by itself")
-    elif not voting(scene.policy.detection):
+    elif not voting(scene.policy.detection) and not unread(scene.policy, scene.policy_id):
         values |= _is_well(kit, conn, row, around, now_us, IncidentState.SUPERSEDED, UNWATCHED)
     elif row.health == Health.UNHEALTHY:
         _in_doubt(kit, conn, row, memory, around, now_us)

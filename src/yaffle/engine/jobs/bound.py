@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
-from yaffle.errors import YaffleError
+from yaffle.errors import DependencyError, YaffleError
 from yaffle.model.cluster_policies import BatchPolicy, DeletionPolicy, ScalingPolicy
 from yaffle.policy import parse_document
+from yaffle.policy.settings import BATCH_TYPE, DELETION_TYPE, SCALING_TYPE
 from yaffle.store import catalog
 
 if TYPE_CHECKING:
@@ -23,6 +26,12 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 P = TypeVar("P", DeletionPolicy, ScalingPolicy, BatchPolicy)
+
+
+UNREAD: Final = "that policy cannot be read here"
+_TYPES: Final[Mapping[type, str]] = MappingProxyType(
+    {DeletionPolicy: DELETION_TYPE, ScalingPolicy: SCALING_TYPE, BatchPolicy: BATCH_TYPE}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +50,15 @@ def enabled(conn: Connection, cluster_id: ClusterId) -> Iterator[Bound]:
 
 
 def of_kind(conn: Connection, cluster_id: ClusterId, kind: type[P]) -> list[tuple[Bound, P]]:
-    """Return the cluster's policies of one kind."""
+    """Return the cluster's policies of one kind; raise DependencyError where one cannot be read."""
     found: list[tuple[Bound, P]] = []
     for bound in enabled(conn, cluster_id):
         try:
             policy = parse_document(bound.row.spec).policy
-        except YaffleError:
-            # It was accepted once; one that this version cannot read decides nothing.
+        except YaffleError as error:
+            if bound.row.type.startswith(_TYPES[kind]):
+                # It was accepted once: that this version cannot read it is not that there is none.
+                raise DependencyError(f"{bound.row.name}: {UNREAD}: {error}") from error
             log.exception("stored policy cannot be read", policy=bound.row.name)
             continue
         if isinstance(policy, kind):

@@ -1,0 +1,66 @@
+"""What an engine cannot read, or has no driver for, is not taken for what is not there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import select
+from tests.sim.stage import Stage, stage
+from tests.sim.test_errands import alone, ended, node
+from tests.sim.test_refusals import RECREATE, acts
+from tests.sim.test_rules import play
+
+from yaffle.model.rights import LOCAL
+from yaffle.store import incidents
+from yaffle.store.tables import policies, steps
+from yaffle.testing import Fault, Rule, run_virtual
+
+
+def test_a_policy_that_cannot_be_read_is_another_thing_than_none() -> None:
+    async def story(s: Stage) -> None:
+        victim = s.node_ids()[0]
+        s.plan.rules.append(Rule(fault=Fault.FAIL, call="fence"))
+        s.world.hang(victim)
+        await s.until(lambda: fell_ill(s, victim), 60, "it is ill")
+        junk = {"type": "senlin.policy.health", "version": "9.9", "properties": {}}
+        now_us = s.clock.now_us()
+        await s.store.write(
+            lambda c: c.execute(policies.update().values(spec=junk, updated_us=now_us))
+        )
+        since = len(s.plan.calls)
+        await s.clock.sleep(60)
+        await s.commands.recover(victim, by="op")
+        await s.clock.sleep(60)
+        assert not acts(s, since, but="fence"), "nobody knows how it is to be fenced"
+        row = await node(s, victim)
+        assert row.status != "ACTIVE"
+        incident = await s.store.read(lambda c: incidents.open_of(c, victim))
+        assert incident is not None
+        assert incident.hold_reason == "dependency-lost"
+
+    play(story, actions=RECREATE)
+
+
+async def fell_ill(s: Stage, victim: Any) -> bool:
+    return bool((await node(s, victim)).health == "unhealthy")
+
+
+def test_an_update_gives_no_copy_up_because_its_driver_is_not_here() -> None:
+    async def story() -> None:
+        async with stage(5) as s:
+            s.start()
+            ident = await alone(s)
+            s.lives[0].kit.drivers.profiles.clear()
+            since = len(s.plan.calls)
+            done = await ended(s, await s.commands.node_update(LOCAL, ident, profile="labelled"))
+            assert done.status == "FAILED"
+            assert not acts(s, since)
+            assert [stage for stage, _ in await steps_of(s, done.id)] == ["act"]
+            assert s.world.alive(ident)
+
+    run_virtual(story, seed=5, wall_s=60)
+
+
+async def steps_of(s: Stage, action_id: Any) -> list[tuple[str, str]]:
+    query = select(steps.c.stage, steps.c.result).where(steps.c.action_id == action_id)
+    return [tuple(row) for row in await s.store.read(lambda c: c.execute(query).all())]
