@@ -164,10 +164,10 @@ def test_two_who_need_the_first_key_at_once_have_the_same(tmp_path: Path) -> Non
 def test_no_key_of_ids_that_others_may_read_is_used(tmp_path: Path) -> None:
     path = tmp_path / "receivers.key"
     hidden = IdKeys(path).hide(IDENT, "place")
-    path.chmod(0o640)
+    path.chmod(0o604)
     assert IdKeys(path).show(hidden, "place", IDENT.__eq__) is None
     for use in (IdKeys(path).check, lambda: IdKeys(path).hide(IDENT, "place")):
-        with pytest.raises(ConfigError, match="others may use it"):
+        with pytest.raises(ConfigError, match="others may read"):
             use()
     with pytest.raises(ConfigError, match=r"receivers\.keys_file"):
         IdKeys(tmp_path / "none", setting="receivers.keys_file").hide(IDENT, "place")
