@@ -5,13 +5,17 @@ A child never outlives the engine: it ends when the pipe closes, and the kernel 
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import itertools
 import os
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -23,8 +27,8 @@ BACKOFF_S: Final = (0.0, 0.2, 1.0, 5.0)
 """Before the 1st, 2nd, … restart; the last for all further ones."""
 STEADY_PINGS: Final = 30
 """Answered pings after which earlier deaths are forgotten."""
-FIRST_PINGS_MAX: Final = 60
-"""Before the first answer: on a machine that is short of everything a start takes its time."""
+START_S: Final = 60.0
+"""Until it is ready: on a machine that is short of everything a start takes its time."""
 GRACE_S: Final = 2.0
 """For a killed child to be gone."""
 _PR_SET_PDEATHSIG: Final = 1
@@ -42,22 +46,23 @@ class Pings:
     def __init__(self, *, silent_max: int, pace_s: float) -> None:
         self._silent_max = silent_max
         self._pace_s = pace_s
-        self._silent = 0
+        self.silent = 0
+        """Questions in a row without an answer."""
         self.answered = 0
-        """By the present child."""
+        """Answers of the present child since it was ready."""
 
-    def heard(self) -> None:
-        """Note an answer."""
-        self._silent = 0
-        self.answered += 1
+    def heard(self, *, ready: bool = True) -> None:
+        """Note an answer; of a child that is not `ready` yet, more patience is had."""
+        self.silent = 0
+        self.answered += ready
 
     async def run(self, who: str, ask: Callable[[int], None], clock: Clock) -> None:
         """Ask again and again; raise ChildLost after too many questions in a row without an answer."""
-        self._silent = self.answered = 0
+        self.silent = self.answered = 0
         for number in itertools.count(1):
-            if self._silent >= (self._silent_max if self.answered else FIRST_PINGS_MAX):
-                raise ChildLost(f"{who} did not answer {self._silent} pings")
-            self._silent += 1
+            if self.silent >= (self._silent_max if self.answered else START_S / self._pace_s):
+                raise ChildLost(f"{who} did not answer {self.silent} pings")
+            self.silent += 1
             ask(number)
             await clock.sleep(self._pace_s)
 
@@ -80,8 +85,41 @@ async def supervise(
         await clock.sleep(BACKOFF_S[min(deaths, len(BACKOFF_S)) - 1])
 
 
-def start(
-    module: str, descriptors: Sequence[int], *, without: Sequence[str] = ()
+@dataclass(frozen=True, slots=True)
+class Child:
+    """One child and our end of the pipe to it."""
+
+    process: subprocess.Popen[bytes]
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+
+@asynccontextmanager
+async def started(
+    module: str, *descriptors: int, without: Sequence[str] = ()
+) -> AsyncIterator[Child]:
+    """Have a child, with a pipe as its first descriptor, until the block ends; raises ChildLost.
+
+    It is killed then: what it holds that is worth saving, the block has to have it save.
+    """
+    with ExitStack() as stack:
+        try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+            stack.enter_context(ours)
+            with theirs:
+                process = _start(module, [theirs.fileno(), *descriptors], without)
+            stack.callback(_end, process)
+            reader, writer = await asyncio.open_connection(sock=ours)
+        except OSError as error:
+            raise ChildLost(f"it cannot be started: {error}") from error
+        # Not `close`: that waits until what was written has been read, which a frozen child never does,
+        # and the descriptor, closed below it, would be the next child's.
+        stack.callback(writer.transport.abort)
+        yield Child(process, reader, writer)
+
+
+def _start(
+    module: str, descriptors: Sequence[int], without: Sequence[str]
 ) -> subprocess.Popen[bytes]:
     """Start `python -m MODULE DESCRIPTOR … OUR_PID`, `without` these variables; raises OSError."""
     # -P: a directory named yaffle where the engine was started must not be taken for us.
@@ -92,7 +130,7 @@ def start(
     )
 
 
-def end(child: subprocess.Popen[bytes]) -> None:
+def _end(child: subprocess.Popen[bytes]) -> None:
     """Kill it: one that was stopped obeys nothing else.
 
     Not awaited: a second cancellation here would leave the process behind, and a killed one is

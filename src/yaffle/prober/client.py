@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import socket
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -213,27 +212,16 @@ class ProberClient:
 
     async def _one_child(self) -> tuple[str, int]:
         """Start a child and stay with it to its end; return why it ended, and what it answered."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        with ours:
-            try:
-                with theirs:
-                    child = children.start("yaffle.prober", [theirs.fileno()])
-            except OSError as error:
-                return f"the prober cannot be started: {error}", 0
-            self._pid = child.pid
-            try:
-                return await self._connect(ours), self._pings.answered
-            finally:
-                # It holds nothing worth saving.
-                children.end(child)
-
-    async def _connect(self, ours: socket.socket) -> str:
-        reader, writer = await asyncio.open_connection(sock=ours)
+        self._pings.answered = 0
         try:
-            return await self._attend(reader, writer)
-        finally:
-            self._child_gone()
-            writer.close()
+            async with children.started("yaffle.prober") as child:
+                self._pid = child.process.pid
+                try:
+                    return await self._attend(child.reader, child.writer), self._pings.answered
+                finally:
+                    self._child_gone()
+        except ChildLost as lost:
+            return str(lost), 0
 
     async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
         self._pong = None

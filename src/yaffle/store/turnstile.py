@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 ENTRANCE: Final = 1 << 20
 FILE: Final = ENTRANCE + 1
 """Bytes of the lock file, behind the pid that stands in it; nothing is ever written there."""
+IMPATIENT_S: Final = 0.5
+"""For a turn, after one that did not come: somebody holds it who does not write at all."""
 PAUSE_S: Final = 0.001
 """Shorter than a commit, so that the entrance is found open while the other writer is at work."""
 
@@ -31,6 +33,7 @@ class Turnstile:
     def __init__(self, lock_file: Path, *, wait_s_max: float, now_s: Callable[[], float]) -> None:
         self._descriptor: int | None = None
         self._wait_s_max = wait_s_max
+        self._came = True
         self._now_s = now_s
         self._pause = threading.Event()
         with contextlib.suppress(OSError):
@@ -40,9 +43,9 @@ class Turnstile:
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
         """Wait for our turn, `wait_s_max` at most, and hold it while the block lasts."""
-        end_s = self._now_s() + self._wait_s_max
+        end_s = self._now_s() + (self._wait_s_max if self._came else IMPATIENT_S)
         at_entrance = self._take(ENTRANCE, end_s)
-        has_turn = self._take(FILE, end_s)
+        self._came = has_turn = self._take(FILE, end_s)
         if at_entrance:
             self._release(ENTRANCE)
         try:

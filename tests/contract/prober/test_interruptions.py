@@ -79,6 +79,19 @@ def test_stopped_prober_is_replaced() -> None:
         assert failures(prober) == []
 
 
+def test_a_prober_that_stops_amid_a_long_word_does_not_deafen_its_heir() -> None:
+    with LiveProber(ping_s=0.2) as prober, Server(says(answer())) as server:
+        prober.schedule("w", {"n": server.url}, interval_s=0.2)
+        until(lambda: prober.seen("n") != [])
+        pid = prober.stats.pid
+        os.kill(pid, signal.SIGSTOP)
+        # More than the pipe holds: what is left waits to be written when the child is killed.
+        many = {f"m{number}": f"{server.url}?{'x' * 100}{number}" for number in range(12_000)}
+        prober.schedule("long", many, interval_s=3600)
+        until(lambda: prober.stats.up and prober.stats.pid != pid)
+        assert prober.stats.restarts == 1
+
+
 def test_probe_while_away_says_so(prober: LiveProber) -> None:
     def kill(sock: socket.socket) -> None:
         servers.read_request(sock)

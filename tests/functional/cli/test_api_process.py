@@ -5,19 +5,24 @@ from __future__ import annotations
 import errno
 import json
 import os
+import pickle
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import httpx
 import psutil
 import pytest
 from tests.functional.cli.support import (
+    API,
     POLICY,
     Server,
     profile_document,
@@ -25,6 +30,12 @@ from tests.functional.cli.support import (
     swept,
     wait_for,
 )
+
+from yaffle import config
+from yaffle.api.server import bind
+from yaffle.cli.serve import link
+from yaffle.config import Settings
+from yaffle.prober.wire import Frames
 
 
 @dataclass
@@ -70,8 +81,8 @@ def refused(host: str, port: int) -> bool:
 @contextmanager
 def watched(path: Path) -> Iterator[Watched]:
     mark = f"api-{uuid.uuid4().hex}"
-    # Longer than usual: a busy machine alone must not end it, and one second less would show here.
-    server = Server(path / "state", env={"YAFFLE_ENGINE__LEASE": "20"})
+    # The usual lease, of which an API process that stands still amid a write may cost a half.
+    server = Server(path / "state")
     with swept(mark):
         server.start()
         assert server.running is not None
@@ -96,11 +107,11 @@ def test_killed_or_frozen_it_is_replaced_and_the_healing_does_not_wait_for_it(
     with watched(tmp_path) as here:
         before = here.server.api()
         before.send_signal(number)
-        wait_for(lambda: here.status("/livez") == 200, within_s=45)
+        wait_for(lambda: here.status("/readyz") == 200, within_s=45)
         assert here.server.api().pid != before.pid
         here.server.api().send_signal(number)
         here.heals()
-        wait_for(lambda: here.status("/livez") == 200)
+        wait_for(lambda: here.status("/readyz") == 200)
         assert here.log.count('"session began"') == 1, here.log[-4000:]
         row = next(
             check
@@ -129,13 +140,66 @@ def test_frozen_in_the_middle_of_a_write_it_costs_no_lease(tmp_path: Path) -> No
             writer.start()
         for _ in range(3):
             frozen = here.server.api()
-            wait_for(lambda: here.status("/livez") == 200, within_s=120)
+            wait_for(lambda: here.status("/readyz") == 200, within_s=120)
             frozen.send_signal(signal.SIGSTOP)
             # That it was replaced is seen before it could have been by the lease.
             wait_for(lambda old=frozen.pid: here.server.api().pid != old, within_s=60)
         over.set()
         here.heals()
         assert here.log.count('"session began"') == 1, here.log[-4000:]
+
+
+@contextmanager
+def child(settings: Settings) -> Iterator[socket.socket]:
+    """Be the engine of an API process, and yield our end of the pipe to it."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, bind("127.0.0.1:0") as listening:
+        words = [sys.executable, "-P", "-m", API, str(theirs.fileno()), str(listening.fileno())]
+        process = subprocess.Popen(
+            [*words, str(os.getpid())], pass_fds=(theirs.fileno(), listening.fileno())
+        )
+        theirs.close()
+        ours.sendall(link.frame(link.Begin(pickle.dumps(settings))))
+        ours.sendall(link.frame(link.Open()))
+        try:
+            yield ours
+        finally:
+            process.kill()
+            process.wait(60)
+
+
+def failed(pipe: socket.socket) -> link.Failed:
+    """Return the error that it ends with."""
+    pipe.settimeout(120)
+    frames = Frames()
+    while data := pipe.recv(65_536):
+        for body in frames.feed(data):
+            message = link.to_engine.decode(body)
+            if isinstance(message, link.Failed):
+                return message
+    raise AssertionError("it ended without a word")
+
+
+def test_what_it_cannot_start_with_is_told_and_only_a_setting_ends_the_engine(
+    tmp_path: Path,
+) -> None:
+    damaged = tmp_path / "damaged.db"
+    damaged.write_bytes(b"no database at all" * 100)
+    damaged.chmod(0o600)
+    for flags, permanent, said in (
+        ({"server": {"listen": "0.0.0.0:0"}}, True, "server.token_file"),
+        ({"database": {"url": f"sqlite:///{damaged}"}}, False, "not a database"),
+    ):
+        settings = config.load(None, {"state_dir": tmp_path / "state", **flags})
+        with child(settings) as pipe:
+            told = failed(pipe)
+        assert (told.permanent, said in told.error) == (permanent, True), told
+
+
+def test_settings_reach_it_as_they_are(tmp_path: Path) -> None:
+    flags = {"engine": {"lease": float("inf")}, "drivers": {"x": {"on": date(2026, 11, 25)}}}
+    settings = config.load(None, {"state_dir": tmp_path, **flags})
+    assert pickle.loads(pickle.dumps(settings)) == settings
 
 
 def test_it_ends_with_its_engine(tmp_path: Path) -> None:

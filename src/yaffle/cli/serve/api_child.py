@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import pickle
 import socket
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from yaffle.cli.serve import link, logs, process
 from yaffle.clouds.children import bind_to_parent
-from yaffle.config.settings import Merged
-from yaffle.errors import YaffleError, leaves
+from yaffle.errors import ConfigError, YaffleError, leaves
 from yaffle.prober.wire import LENGTH
+
+if TYPE_CHECKING:
+    from yaffle.config import Settings
 
 BEGIN_S: Final = 30.0
 """For the engine to say its first word."""
@@ -22,13 +25,14 @@ def main(pipe_fd: int, sock_fd: int, parent_pid: int) -> None:
     if not bind_to_parent(parent_pid):
         return
     pipe = socket.socket(fileno=pipe_fd)
-    settings = Merged.model_validate_json(_begin(pipe).settings)
+    settings: Settings = pickle.loads(_begin(pipe).settings)  # noqa: S301 - by our own parent
     logs.configure(settings.log.level, settings.log.format)
     try:
-        process.run_api(settings, pipe, socket.socket(fileno=sock_fd), engine_pid=parent_pid)
+        process.run_api(settings, pipe.dup(), socket.socket(fileno=sock_fd), engine_pid=parent_pid)
     except* YaffleError as errors:
-        pipe.setblocking(True)
-        pipe.sendall(link.frame(link.Failed(str(next(leaves(errors))))))
+        error = next(leaves(errors))
+        pipe.settimeout(BEGIN_S)
+        pipe.sendall(link.frame(link.Failed(str(error), isinstance(error, ConfigError))))
 
 
 def _begin(pipe: socket.socket) -> link.Begin:

@@ -7,24 +7,25 @@ of a write to the database, is killed and replaced; what clients send meanwhile 
 from __future__ import annotations
 
 import asyncio
+import pickle
 import socket
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, assert_never
 
+import msgspec
 import structlog
 
-from yaffle.api.doctor.report import judged
+from yaffle.api.doctor.report import judged, unheard
 from yaffle.cli.serve import link
+from yaffle.cli.serve.link import Asked
 from yaffle.cli.serve.standing import Standing
 from yaffle.clouds import children
 from yaffle.clouds.cancelling import cancellable
-from yaffle.clouds.children import ChildLost, Pings
+from yaffle.clouds.children import Child, ChildLost, Pings
 from yaffle.errors import ConfigError
 
 if TYPE_CHECKING:
-    import subprocess
-
     from yaffle.api.doctor.engine_facts import EngineFacts
     from yaffle.api.doctor.report import Check
     from yaffle.config import Settings
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 PACE_S: Final = 1.0
+PACE_SHARE: Final = 0.075
+"""Of a lease, at most, so that it is killed within half of one: a renewal may wait for its write."""
 SILENT_MAX: Final = 5
-"""Signs of life in a row without an answer: it is killed before a write that it holds costs a lease."""
+"""Signs of life in a row without an answer."""
 STOP_S: Final = 6.0
 """For requests under way to end, and for the process after them."""
 SUPERVISORS: Final = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
@@ -48,11 +51,11 @@ class ApiProcess:
         self._settings = settings
         self._sock = sock
         self._clock = clock
-        self._pings = Pings(silent_max=SILENT_MAX, pace_s=PACE_S)
+        pace_s = min(PACE_S, settings.engine.lease * PACE_SHARE)
+        self._pings = Pings(silent_max=SILENT_MAX, pace_s=pace_s)
         self._may_open = asyncio.Event()
-        self._asks: asyncio.Queue[link.Ask] = asyncio.Queue(link.ASKS_MAX)
         self._facts: EngineFacts | None = None
-        self.vital: Callable[[], Iterable[Check]] = tuple
+        self.vital: Callable[[], Iterable[Check]] = lambda: [unheard("it is being started")]
         """How the engine is; replaced once there is one."""
         self.up = False
         """Whether the present process answers requests."""
@@ -89,95 +92,84 @@ class ApiProcess:
         log.warning("api lost", why=why, deaths=deaths)
 
     async def _one_child(self) -> tuple[str, int]:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        with ours:
-            try:
-                with theirs:
-                    descriptors = [theirs.fileno(), self._sock.fileno()]
-                    child = children.start(
-                        "yaffle.cli.serve.api_child", descriptors, without=SUPERVISORS
-                    )
-            except OSError as error:
-                return f"the API's process cannot be started: {error}", 0
-            try:
-                return await self._attend(ours, child), self._pings.answered
-            finally:
-                self.up = False
-                children.end(child)
+        self._pings.answered = 0
+        try:
+            async with children.started(
+                "yaffle.cli.serve.api_child", self._sock.fileno(), without=SUPERVISORS
+            ) as child:
+                try:
+                    return await self._attend(child), self._pings.answered
+                finally:
+                    self.up = False
+        except ChildLost as lost:
+            return str(lost), 0
 
-    async def _attend(self, ours: socket.socket, child: subprocess.Popen[bytes]) -> str:
-        reader, writer = await asyncio.open_connection(sock=ours)
+    async def _attend(self, child: Child) -> str:
         why = ""
         try:
-            writer.write(link.frame(link.Begin(self._settings.model_dump_json().encode())))
+            child.writer.write(link.frame(link.Begin(pickle.dumps(self._settings))))
             try:
-                await cancellable(self._talk(reader, writer))
+                await cancellable(self._talk(child.reader, child.writer))
             except* ChildLost as lost:
                 why = str(lost.exceptions[0])
             except* OSError:
                 why = "it died"
         except asyncio.CancelledError:
-            await self._end_in_order(writer, child)
+            await self._end_in_order(child)
             raise
-        finally:
-            writer.close()
         return why
 
-    async def _end_in_order(
-        self, writer: asyncio.StreamWriter, child: subprocess.Popen[bytes]
-    ) -> None:
+    async def _end_in_order(self, child: Child) -> None:
         # Nobody is to wait in the backlog of a server that stops.
         self._sock.close()
+        if self._pings.silent > 1:
+            # It stands still, perhaps amid a write that the engine's own end waits for.
+            return
         with suppress(OSError):
-            writer.write(link.frame(link.Stop()))
+            child.writer.write(link.frame(link.Stop()))
         end_s = self._clock.monotonic_s() + STOP_S
-        while child.poll() is None and self._clock.monotonic_s() < end_s:
+        while child.process.poll() is None and self._clock.monotonic_s() < end_s:
             await self._clock.sleep(0.02)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked = Asked(self._clock)
+
         def live(number: int) -> None:
             writer.write(link.frame(link.Vital(number, list(self.vital()))))
 
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._read(reader))
+            tasks.create_task(self._read(reader, asked))
             tasks.create_task(self._pings.run("it", live, self._clock))
             tasks.create_task(self._admit(writer))
-            tasks.create_task(self._answer(writer))
+            tasks.create_task(self._answer(writer, asked))
 
     async def _admit(self, writer: asyncio.StreamWriter) -> None:
         # The group's cancellation bounds this wait.
         await self._may_open.wait()
         writer.write(link.frame(link.Open()))
 
-    async def _read(self, reader: asyncio.StreamReader) -> None:
+    async def _read(self, reader: asyncio.StreamReader, asked: Asked) -> None:
         async for body in link.frames_of(reader):
-            message = link.to_engine.decode(body)
+            try:
+                message = link.to_engine.decode(body)
+            except msgspec.MsgspecError as error:
+                raise ChildLost(f"it says what nobody understands: {error}") from error
             match message:
                 case link.Alive():
-                    self._pings.heard()
+                    self._pings.heard(ready=message.ready)
                     self.up = message.ready
                     self.was_up |= message.ready
                 case link.Ask():
-                    with suppress(asyncio.QueueFull):
-                        self._asks.put_nowait(message)
+                    asked.put(message)
                 case link.Failed():
-                    if not self.was_up:
+                    if message.permanent and not self.was_up:
                         raise ConfigError(message.error)
                     raise ChildLost(message.error)
                 case _:
                     assert_never(message)
         raise ChildLost("it died")
 
-    async def _answer(self, writer: asyncio.StreamWriter) -> None:
-        """Answer one question after another, resting in between: most of the loop is for healing."""
-        while True:
-            # The group's cancellation bounds this wait.
-            ask = await self._asks.get()
-            if self._facts is None:
-                continue
-            began_s = self._clock.monotonic_s()
-            body = await link.answer(self._facts, ask)
-            took_s = self._clock.monotonic_s() - began_s
-            writer.write(link.frame(link.Answer(ask.number, body)))
+    async def _answer(self, writer: asyncio.StreamWriter, asked: Asked) -> None:
+        async for answer in asked.answer(lambda: self._facts):
+            writer.write(link.frame(answer))
             await writer.drain()
-            await self._clock.sleep(took_s * link.REST_SHARE)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, assert_never
 
 import msgspec
+import structlog
 
 from yaffle.api.doctor.report import Check, unheard
 from yaffle.engine.why.answer import LastWord
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from yaffle.ports import Clock
 
 __all__ = ["frame"]
+
+log = structlog.get_logger()
 
 ASK_S: Final = 2.0
 """An engine whose loop is late by so much does not answer."""
@@ -42,7 +45,7 @@ What = Literal["checks", "unseen", "last words", "metrics"]
 
 
 class Begin(msgspec.Struct, frozen=True, array_like=True, tag="begin"):
-    """Sent first. `settings`: the engine's own, as JSON; they may hold secrets, which no argument may."""
+    """Sent first. `settings`: the engine's own, pickled; they may hold secrets, which no argument may."""
 
     settings: bytes
 
@@ -59,10 +62,10 @@ class Vital(msgspec.Struct, frozen=True, array_like=True, tag="vital"):
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True, tag="answer"):
-    """The answer to the question of that number."""
+    """The answer to the question of that number; without a body there is none."""
 
     number: int
-    body: bytes
+    body: bytes | None
 
 
 class Stop(msgspec.Struct, frozen=True, array_like=True, tag="stop"):
@@ -85,9 +88,10 @@ class Ask(msgspec.Struct, frozen=True, array_like=True, tag="ask"):
 
 
 class Failed(msgspec.Struct, frozen=True, array_like=True, tag="failed"):
-    """The API cannot start; `error` is for whoever started it."""
+    """The API has ended by an error; `permanent`: a setting is wrong, and trying again is no use."""
 
     error: str
+    permanent: bool
 
 
 ToApi = Begin | Open | Vital | Answer | Stop
@@ -98,7 +102,7 @@ to_engine: Final = msgspec.msgpack.Decoder(ToEngine)
 _checks: Final = msgspec.msgpack.Decoder(list[Check])
 _unseen: Final = msgspec.msgpack.Decoder(list[str] | None)
 _last_words: Final = msgspec.msgpack.Decoder(dict[str, LastWord] | None)
-_encode: Final = msgspec.msgpack.Encoder().encode
+encoded: Final = msgspec.msgpack.Encoder().encode
 
 
 async def frames_of(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
@@ -113,15 +117,52 @@ async def answer(facts: EngineFacts, ask: Ask) -> bytes:
     """Return what the engine knows, ready for the pipe."""
     match ask.what:
         case "checks":
-            return _encode(await facts.checks(_checks.decode(ask.body)))
+            return encoded(await facts.checks(_checks.decode(ask.body)))
         case "unseen":
-            return _encode(await facts.unseen())
+            return encoded(await facts.unseen())
         case "last words":
-            return _encode(await facts.last_words(NodeId(ask.body.decode())))
+            return encoded(await facts.last_words(NodeId(ask.body.decode())))
         case "metrics":
             return await facts.metrics()
         case _:
             assert_never(ask.what)
+
+
+class Asked:
+    """The questions of one API process, answered one after another, at a bounded price.
+
+    After each the engine rests: most of its loop is for healing, whoever asks the API for what. Questions
+    whose asker has given up are dropped, and so are those for which there is no room.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._asks: asyncio.Queue[tuple[Ask, float]] = asyncio.Queue(ASKS_MAX)
+
+    def put(self, ask: Ask) -> None:
+        """Take a question."""
+        with suppress(asyncio.QueueFull):
+            self._asks.put_nowait((ask, self._clock.monotonic_s()))
+
+    async def answer(self, facts: Callable[[], EngineFacts | None]) -> AsyncIterator[Answer]:
+        """Yield answers until closed; `facts` are None as long as there is no engine."""
+        while True:
+            # The owner's cancellation bounds this wait.
+            ask, asked_s = await self._asks.get()
+            began_s = self._clock.monotonic_s()
+            known = facts()
+            if known is None or began_s - asked_s > ASK_S:
+                continue
+            yield Answer(ask.number, await _answered(known, ask))
+            await self._clock.sleep((self._clock.monotonic_s() - began_s) * REST_SHARE)
+
+
+async def _answered(facts: EngineFacts, ask: Ask) -> bytes | None:
+    try:
+        return await answer(facts, ask)
+    except Exception:  # detectors of others are asked among the rest: none of them ends the healing
+        log.exception("a question of the API failed", what=ask.what)
+        return None
 
 
 class EngineLink:
@@ -131,10 +172,10 @@ class EngineLink:
         self._writer = writer
         self._clock = clock
         self._numbers = itertools.count(1)
-        self._asked: dict[int, asyncio.Future[bytes]] = {}
+        self._asked: dict[int, asyncio.Future[bytes | None]] = {}
         self._vital: list[Check] = []
         self._heard_s = clock.monotonic_s()
-        self._counted = (-METRICS_S, b"")
+        self._counted: tuple[float, bytes | EngineUnavailable] = (-METRICS_S, b"")
         self._counting = asyncio.Lock()
         self.own: Process | None = None
         """What this process knows of itself, once its parts are there."""
@@ -169,7 +210,7 @@ class EngineLink:
 
     async def checks(self, causes: Sequence[Check]) -> Sequence[Check]:
         """As `EngineFacts`."""
-        return _checks.decode(await self._ask("checks", _encode(causes)))
+        return _checks.decode(await self._ask("checks", encoded(causes)))
 
     async def unseen(self) -> Sequence[str] | None:
         """As `EngineFacts`."""
@@ -185,26 +226,36 @@ class EngineLink:
     async def metrics(self) -> bytes:
         """As `EngineFacts`; those who ask within a second get the same."""
         async with self._counting:
-            counted_s, text = self._counted
-            if self._clock.monotonic_s() - counted_s >= METRICS_S:
-                text = await self._ask("metrics")
-                self._counted = self._clock.monotonic_s(), text
-            return text
+            if self._clock.monotonic_s() - self._counted[0] >= METRICS_S:
+                found: bytes | EngineUnavailable
+                try:
+                    found = await self._ask("metrics")
+                except EngineUnavailable as error:
+                    # For all who wait: each would wait as long, one after the other.
+                    found = error
+                self._counted = self._clock.monotonic_s(), found
+            known = self._counted[1]
+        if isinstance(known, EngineUnavailable):
+            raise EngineUnavailable(str(known))
+        return known
 
     async def _ask(self, what: What, body: bytes = b"") -> bytes:
         if len(self._asked) >= ASKS_MAX:
             raise EngineUnavailable(f"{ASKS_MAX} questions wait for the engine; ask again later")
         number = next(self._numbers)
-        asked: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        asked: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
         self._asked[number] = asked
         try:
             self._writer.write(frame(Ask(number, what, body)))
             async with asyncio.timeout(ASK_S):
-                return await asked
+                found = await asked
         except (TimeoutError, OSError):
             raise EngineUnavailable(f"the engine has not answered within {ASK_S:g} s") from None
         finally:
             del self._asked[number]
+        if found is None:
+            raise EngineUnavailable("the engine could not answer; its log says why")
+        return found
 
 
 if TYPE_CHECKING:
