@@ -69,35 +69,7 @@ def test_who_wanted_it_off(cause: Cause | Exception | float, code: str, said: st
     assert found.hint == (Hint(event="POWER_OFF", state="SHUTOFF") if fails else None)
 
 
-@pytest.mark.parametrize(
-    ("cause", "code"),
-    [
-        pytest.param(USER, "EV-OWN-WILL", id="user"),
-        pytest.param(NOBODY, "ST-GONE", id="nobody"),
-        pytest.param(Cause(actor=Actor.UNKNOWN, detail="403"), "ST-GONE", id="not told"),
-        pytest.param(Cause(actor=Actor.OURSELVES, detail="our fence"), "ST-GONE", id="ourselves"),
-        pytest.param(Cause(actor=Actor.UNASKED, detail="500"), "ST-UNCLEAR", id="unasked"),
-        pytest.param(OSError("cut"), "ST-UNCLEAR", id="away"),
-    ],
-)
-def test_who_deleted_it(cause: Cause | Exception, code: str) -> None:
-    for backend in (Cured, Traced):
-        (found,) = check(backend(states={"s0": GONE}, causes={"s0": cause}))
-        assert (found.code, found.hint) == (code, None), "whether or not anything helps elsewhere"
-
-
-def test_what_is_not_told_of_the_gone_is_asked_once_a_minute() -> None:
-    async def main() -> None:
-        backend = Cured(states={"s0": GONE}, causes={"s0": Cause(actor=Actor.UNKNOWN, detail="")})
-        polling = detector(backend)
-        for _ in range(3):
-            await polling.check(targets(2), MODE, deadline_s=10.0)
-        assert len(backend.traces) == 1
-
-    run_virtual(main)
-
-
-@pytest.mark.parametrize("reading", [UP, ERROR], ids=["up", "in error"])
+@pytest.mark.parametrize("reading", [UP, GONE, ERROR], ids=["up", "gone", "in error"])
 def test_what_has_no_cure_is_told_as_ever_and_nobody_is_asked(reading: Reading) -> None:
     backend = Cured(states={"s0": reading}, causes={"s0": USER})
     (found,) = check(backend)

@@ -3,9 +3,9 @@
 Only the profile's word counts here. A failed reading is read again by the engine where the policy
 says so (`confirm_status`), not by this detector.
 
-Where the state says what helps (off: START), or the copy is gone, it is asked who wanted that, where
-the backend tells: what a user has switched off, or deleted, is left alone, as by who listens, and of
-the rest the cheapest cure comes first. A copy in error is nobody's wish.
+Where the state says what helps (off: START), it is asked who wanted that, where the backend tells:
+what a user has switched off is left alone, as by who listens, and of the rest the cheapest cure comes
+first. A copy that is gone, or in error, needs no such question.
 """
 
 from __future__ import annotations
@@ -107,8 +107,7 @@ class StatusDetector:
 
     def _tracing(self, target: Target, one: Asked[Reading]) -> Tracing | None:
         """Return whom to ask for the cause; None where there is nobody, or nothing to ask."""
-        gone = one.seen[0] == "ST-GONE"
-        if judge(one.seen[0]) is not Outcome.FAIL or not (gone or self._curable(target, one)):
+        if judge(one.seen[0]) is not Outcome.FAIL or not self._curable(target, one):
             self._memos.pop(target.node_id, None)
             return None
         profile: object = self._profiles.get(target.profile_type)
@@ -130,13 +129,9 @@ class StatusDetector:
         return wished(one.seen, memo.cause)
 
     def _keep(self, ident: NodeId, memo: Memo) -> None:
-        """Keep what somebody is known to have wished, or not; anything else is asked anew.
-
-        Of what is gone also that it is not told: nothing is done to it any more.
-        """
+        """Keep what somebody is known to have wished, or not; anything else is asked anew."""
         self._memos.pop(ident, None)
-        gone = memo.reading is not None and not memo.reading.exists
-        if memo.cause.actor in {Actor.USER, Actor.NOBODY, *({Actor.UNKNOWN} if gone else ())}:
+        if memo.cause.actor in {Actor.USER, Actor.NOBODY}:
             self._memos[ident] = memo
         while len(self._memos) > MEMOS_MAX:
             self._memos.popitem(last=False)
