@@ -30,7 +30,7 @@ def came_to_something(step: Any) -> bool:
         return step.submitted_us is not None and step.result in {"halted", "superseded"}
     if step.stage == "fence":
         return bool(step.result == "proved")
-    known = not (step.data.get("refused") or step.data.get("objection"))
+    known = not step.data.get("refused")
     return step.stage in {"delete", "create", "act"} and known
 
 

@@ -144,10 +144,11 @@ def test_what_can_never_be_made_is_told_in_the_end_and_asked_no_more() -> None:
 def test_who_gets_well_by_itself_was_not_recovered() -> None:
     async def story(s: Stage) -> None:
         victim = s.node_ids()[0]
-        s.plan.rules.append(Rule(fault=Fault.ERROR, call="foresee"))
+        s.plan.rules.append(GONE)
         asked = acted(s, "foresee")
         s.world.hang(victim)
-        await s.until(asked, 60, "it was asked")
+        while not await asked():
+            await s.clock.sleep(0.01)
         s.world.revive(victim)
         await s.until(s.all_well, 60, "well by itself")
         row = await node(s, victim)

@@ -113,27 +113,32 @@ def test_what_may_have_been_done_unseen_is_repeated_ever_more_rarely() -> None:
     play(story)
 
 
+def never_heard_of_again(s: Stage) -> None:
+    """Let the backend say yes to a REBOOT, and be silent since."""
+    (kind,) = drivers(s).profiles
+    profile = drivers(s).profiles[kind]
+    submit, poll = profile.submit, profile.poll
+
+    async def taken_up(op: Any, **more: Any) -> Progress:
+        if op.kind != "REBOOT":
+            return await submit(op, **more)  # type: ignore[no-any-return]
+        return Progress(state=ProgressState.RUNNING, detail="accepted (req-1)")
+
+    async def silent(op: Any, **more: Any) -> Progress:
+        if op.kind == "REBOOT":
+            raise DependencyError("the backend is away")
+        return await poll(op, **more)  # type: ignore[no-any-return]
+
+    profile.submit, profile.poll = taken_up, silent
+
+
 def test_what_was_taken_up_and_has_not_helped_in_its_time_may_be_followed_by_a_proved_fence() -> (
     None
 ):
     """The backend has said yes, and is silent since: the next rung looks, and its fence is proved."""
 
     async def story(s: Stage) -> None:
-        (kind,) = drivers(s).profiles
-        profile = drivers(s).profiles[kind]
-        submit, poll = profile.submit, profile.poll
-
-        async def taken_up(op: Any, **more: Any) -> Progress:
-            if op.kind != "REBOOT":
-                return await submit(op, **more)  # type: ignore[no-any-return]
-            return Progress(state=ProgressState.RUNNING, detail="accepted (req-1)")
-
-        async def silent(op: Any, **more: Any) -> Progress:
-            if op.kind == "REBOOT":
-                raise DependencyError("the backend is away")
-            return await poll(op, **more)  # type: ignore[no-any-return]
-
-        profile.submit, profile.poll = taken_up, silent
+        never_heard_of_again(s)
         s.world.hang(s.node_ids()[0])
         await s.clock.sleep(30)
         await s.until(s.all_well, 120, "made anew")
@@ -484,10 +489,14 @@ def test_a_host_that_is_proved_off_once_more_spends_nothing_where_all_else_is_re
     play(story, 6, actions=RECREATE, **SIX)
 
 
-def test_what_was_done_and_did_not_help_is_paid_for() -> None:
+@pytest.mark.parametrize("silent", [False, True], ids=["half-done", "never-heard-of-again"])
+def test_what_was_done_and_did_not_help_is_paid_for(silent: bool) -> None:
     async def story(s: Stage) -> None:
         await on_one_host(s)
-        s.plan.rules.append(Rule(fault=Fault.HALF, call="submit:REBOOT"))
+        if silent:
+            never_heard_of_again(s)
+        else:
+            s.plan.rules.append(Rule(fault=Fault.HALF, call="submit:REBOOT"))
         s.world.hang(s.node_ids()[0])
         await s.clock.sleep(120)
         assert await recoveries(s) == 2

@@ -180,7 +180,9 @@ def spent(past: Sequence[StepRow]) -> bool:
 def costs(step: StepRow) -> bool:
     """Whether the step may have destroyed or made anything: what others share is spent for that."""
     unproved = step.stage == Stage.FENCE and step.result != Result.PROVED
-    return tried(step) and not unproved and not step.data.get(REFUSED)
+    # One that was taken up did something, whether or not anybody was told what.
+    acted = tried(step) or (touched(step) and step.result == Result.FAILED)
+    return acted and not unproved and not step.data.get(REFUSED)
 
 
 def _give_back(

@@ -335,11 +335,11 @@ class Referee:
             at_s = self._counted.pop(action.id)
             dear = self._base.rows(
                 "select data from steps where action_id = ? and (stage in ('delete', 'create', 'act')"
-                " or (stage = 'fence' and result = 'proved')) and"
+                " or (stage = 'fence' and result = 'proved')) and result <> 'unclear' and"
                 " (result not in ('halted', 'superseded') or submitted_us is not null)",
                 action.id,
             )
-            free = ("refused", "objection", "withheld")
+            free = ("refused", "withheld")
             if all(any(map(json.loads(row.data).get, free)) for row in dear):
                 for key in ("all", action.cluster_id):
                     self._times[key].remove(at_s)
