@@ -216,6 +216,11 @@ def test_when_none_will_be_taken_is_said_where_the_policy_is_attached() -> None:
         (said,) = await s.store.read(lambda c: c.execute(query).all())
         assert "recovery.snapshot: of a copy that is deleted none is taken" in said.reason
         assert said.level == 30
+        await s.commands.detach("web", "policy-web", by="op")
+        await s.commands.attach("web", "policy-web", by="op")
+        outputs = select(actions.c.outputs).where(actions.c.action == "CLUSTER_ATTACH_POLICY")
+        (told,) = await s.store.read(lambda c: c.execute(outputs).scalars().all())
+        assert told["warnings"][0] in said.reason
 
     play(story, actions=[REBUILD], snapshot=TAKE)
 

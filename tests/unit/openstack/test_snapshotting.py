@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.unit.openstack.standing import Nova, World, of
 
 from yaffle.drivers.profiles.nova_server import snapshotting
-from yaffle.drivers.profiles.nova_server.documents import Image
+from yaffle.drivers.profiles.nova_server.documents import Disk, Image
 from yaffle.drivers.profiles.nova_server.verbs import IMAGED, OPERATIONS
 from yaffle.errors import Conflict
 from yaffle.model.operations import ProgressState
@@ -67,6 +67,17 @@ def test_while_something_else_is_done_to_it_that_is_no_refusal(status: str) -> N
     said = World(Images(server(status, "rebooting"))).do(snapshotting.submit, "SNAPSHOT")
     assert said.state is RUNNING
     assert said.detail.startswith("later")
+
+
+@pytest.mark.parametrize(("goes", "said"), [(True, "deleted with it: v-1"), (False, "outlive it")])
+def test_of_a_volume_is_said_whether_it_goes_with_its_server(goes: bool, said: str) -> None:
+    volumes = [Disk(id="v-1", delete_on_termination=goes), Disk(id="v-2")]
+    nova = Images(replace(of(None), image="", volumes=volumes))
+    done = World(nova).do(snapshotting.submit, "SNAPSHOT")
+    assert done.state is FAILED
+    assert done.detail.startswith("it boots from a volume, of which no snapshot is taken")
+    assert said in done.detail
+    assert not nova.asked
 
 
 @pytest.mark.parametrize("take", [True, False])

@@ -39,7 +39,7 @@ def submit(job: Job) -> Progress:
     if begun is not ABSENT:
         return begun
     if not server.image_id:
-        return failed("SNAPSHOT: the server boots from a volume, of which no snapshot is taken")
+        return failed(_of_volume(server))
     marks = {
         OPERATION: str(job.operation_id),
         NODE: str(job.target.node_id),
@@ -87,6 +87,12 @@ def _stands(job: Job, server: Server, image: Image) -> Progress:
         return failed(f"SNAPSHOT: image {image.id} is {image.status}")
     facts = {**facts_of(server, job.facts), TAKEN: image.id}
     return done(f"image {image.id} ({image.name})", attributes=facts)
+
+
+def _of_volume(server: Server) -> str:
+    doomed = [disk.id for disk in server.volumes if disk.delete_on_termination]
+    what = f"deleted with it: {', '.join(doomed)}" if doomed else "its volumes outlive it"
+    return f"it boots from a volume, of which no snapshot is taken; {what}"
 
 
 def _name(job: Job) -> str:
