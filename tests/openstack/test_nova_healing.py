@@ -127,3 +127,45 @@ def test_servers_are_healed_by_the_cheapest_thing_that_helps(cloud: Cloud, yaffl
     done = yaffle.ok("cluster", "delete", "web")
     assert "web deleted" in done.out
     assert cloud.lab.servers_of(project) == []
+
+
+KEEPING = POLICY.replace("{name: START, timeout: 120}", "{name: REBUILD, timeout: 120}").replace(
+    "    actions:\n", "    snapshot: {take: true, timeout: 60}\n    actions:\n"
+)
+
+
+def test_a_disk_is_kept_where_nova_can_and_where_not_that_is_said(
+    cloud: Cloud, yaffle: Server
+) -> None:
+    before = {name: node["physical_id"] for name, node in nodes(yaffle).items()}
+    yaffle.ok("policy", "create", "keeping", "-", given=KEEPING)
+    yaffle.ok("cluster", "detach", "web", "care")
+    attached = yaffle.ok("cluster", "attach", "web", "keeping")
+    assert "warning: recovery.snapshot: Nova takes an image of" in attached.err
+
+    def images() -> list[dict[str, Any]]:
+        query = f"/images?owner={cloud.credentials.project_id}"
+        found: list[dict[str, Any]] = cloud.lab.api.get("image", query)["images"]
+        return found
+
+    # In ERROR: Nova takes none, which is said before the disk is given up, and afterwards.
+    path = f"/servers/{before['web-1']}/action"
+    cloud.lab.api.call("POST", "compute", path, {"os-resetState": {"state": "error"}})
+    (healed,) = recovered(yaffle, 1)
+    lost = "Nova takes no image of a server in ERROR"
+    assert healed["reason"].startswith(f"recovered: its disk was NOT kept ({lost}")
+    events = yaffle.ok("event", "list", "--node", "web-1", "--json").json["events"]
+    said = [e["status"] for e in events if "its disk is NOT kept" in str(e) and lost in str(e)]
+    assert "recovering" in said
+    assert f"could not be kept: {lost}" in yaffle.ok("why", "web-1").out
+    assert images() == []
+
+    # One that runs is rebuilt from its own image, which goes with its node and not before.
+    yaffle.ok("node", "recover", "web-2")
+    recovered(yaffle, 2)
+    (image,) = images()
+    assert image["yaffle_purpose"] == "recovery"
+    rebuilt = cloud.lab.api.get("compute", f"/servers/{before['web-2']}")["server"]
+    assert rebuilt["image"]["id"] == image["id"]
+    yaffle.ok("cluster", "delete", "web")
+    wait_for(lambda: images() == [], within_s=HEAL_S)
