@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 PACE_S: Final = 1.0
+PACE_S_MIN: Final = 0.5
+"""A machine that is short of everything must not cost the API more than its patience."""
 PACE_SHARE: Final = 0.075
-"""Of a lease, at most, so that it is killed within half of one: a renewal may wait for its write."""
+"""Of a lease, so that it is killed within half of one: a renewal may wait for its write."""
 SILENT_MAX: Final = 5
 """Signs of life in a row without an answer."""
 STOP_S: Final = 6.0
@@ -51,7 +53,7 @@ class ApiProcess:
         self._settings = settings
         self._sock = sock
         self._clock = clock
-        pace_s = min(PACE_S, settings.engine.lease * PACE_SHARE)
+        pace_s = max(PACE_S_MIN, min(PACE_S, settings.engine.lease * PACE_SHARE))
         self._pings = Pings(silent_max=SILENT_MAX, pace_s=pace_s)
         self._may_open = asyncio.Event()
         self._facts: EngineFacts | None = None
