@@ -288,6 +288,7 @@ WHY: Final[Example] = {
     "policy": "web-health",
     "outage": None,
     "old_copies": [],
+    "disk_lost": "",
     "decision": DECISION,
     "held": {
         "reason": "storm",

@@ -40,6 +40,8 @@ PACE_SHARE: Final = 0.075
 """Of a lease, so that it is killed within half of one: a renewal may wait for its write."""
 SILENT_MAX: Final = 5
 """Signs of life in a row without an answer."""
+START_S: Final = 120.0
+"""Until commands are told of an API that has not said a word, which then has to be looked for."""
 STOP_S: Final = 6.0
 """For requests under way to end, and for the process after them."""
 SUPERVISORS: Final = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
@@ -81,9 +83,9 @@ class ApiProcess:
 
     def standing(self, engine: Standing) -> Standing:
         """Return how both stand: they have not started before the API has."""
-        if self.was_up or not engine.settled:
+        if self.was_up:
             return engine
-        return Standing(text="starting the API", settled=False)
+        return Standing(text="starting the API", settled=False, patience_s=START_S)
 
     async def run(self) -> None:
         """Supervise until cancelled; raise ConfigError if the first process cannot start at all."""

@@ -14,7 +14,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, assert_never
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 
+SPEECHLESS_S: Final = 5.0
+"""So long an API process beside an engine says nothing, where all it could say is "not yet"."""
 NOWHERE: Final = "127.0.0.1:0"
 """Stands for the address of a process that does not listen."""
 
@@ -153,6 +155,8 @@ class _Linked:
         self.link = engine_link
         self.engine_pid = engine_pid
         self.may_open = asyncio.Event()
+        self.has_word = asyncio.Event()
+        """There is something to say: the answer, or why the database cannot be opened."""
         self.ready = False
         """Whether requests are answered."""
         self._reader = reader
@@ -241,9 +245,15 @@ class _Life:
         if self.certificates is not None and self.entrance is not None:
             yield self.certificates.keep(SystemClock())
 
-    def _http(self, entrance: Entrance, sock: socket.socket) -> Coroutine[object, object, None]:
+    async def _http(self, entrance: Entrance, sock: socket.socket) -> None:
+        if self.linked is not None:
+            # What comes meanwhile waits in the socket: an answer is better than a refusal.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SPEECHLESS_S):
+                    await self.linked.has_word.wait()
+            self.linked.ready = True
         tls = None if self.certificates is None else self.certificates.context
-        return serve_http(entrance, sock, self.settings.server, tls=tls)
+        await serve_http(entrance, sock, self.settings.server, tls=tls)
 
     async def _work(self, announcer: Announcer, apart: ApiProcess | None) -> None:
         """Open the database, admit those who ask, and run what there is to run."""
@@ -254,7 +264,10 @@ class _Life:
                 log.warning("waiting for the database", error=fault)
             if self.entrance is not None:
                 self.entrance.fault = fault
-            announcer.look = lambda: standing.waiting(fault)
+            if self.linked is not None:
+                self.linked.has_word.set()
+            stands = standing.waiting(fault)
+            announcer.look = lambda: stands if apart is None else apart.standing(stands)
 
         if apart is not None:
             await self._serve(announcer, waiting, apart)
@@ -290,6 +303,8 @@ class _Life:
                 vitals=self.vitals,
             )
             entrance.admit(parts)
+            if linked is not None:
+                linked.has_word.set()
             announcer.look = lambda: standing.of_api(front.ticker)
             async with asyncio.TaskGroup() as group:
                 group.create_task(front.ticker.run(), name="ticker")
@@ -325,10 +340,7 @@ class _Life:
 
     def _ready(self, stack: ExitStack) -> None:
         """Leave our address where commands on this machine look for it, if they can ask us."""
-        if self.linked is not None:
-            self.linked.ready = True
-            return
-        if self.sock is None:
+        if self.sock is None or self.linked is not None:
             return
         if self.role is not Role.ENGINE:
             stack.enter_context(_card(self.settings, self.sock))

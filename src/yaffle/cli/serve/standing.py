@@ -30,6 +30,8 @@ class Standing:
     text: str
     settled: bool
     """Whether it has started, or waits for others."""
+    patience_s: float = PATIENCE_S
+    """After so long since its beginning it counts as started all the same."""
 
 
 OPENING: Final = Standing(text="opening the database", settled=False)
@@ -78,9 +80,10 @@ class Announcer:
     async def run(self) -> None:
         """Look until cancelled."""
         clock = SystemClock()
-        until_s = clock.monotonic_s() + PATIENCE_S
+        began_s = clock.monotonic_s()
         while True:
-            self._tell(self.look(), late=clock.monotonic_s() > until_s)
+            now = self.look()
+            self._tell(now, late=clock.monotonic_s() > began_s + now.patience_s)
             await clock.sleep(PACE_S)
 
     def _tell(self, now: Standing, *, late: bool) -> None:
