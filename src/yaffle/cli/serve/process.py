@@ -252,6 +252,8 @@ class _Life:
                 async with asyncio.timeout(SPEECHLESS_S):
                     await self.linked.has_word.wait()
             self.linked.ready = True
+            # At once: with one that may write by now, less patience is had than with one that starts.
+            self.linked.link.tell(link.Alive(0, ready=True))
         tls = None if self.certificates is None else self.certificates.context
         await serve_http(entrance, sock, self.settings.server, tls=tls)
 
