@@ -51,7 +51,7 @@ class Store:
         engine: Engine,
         runner: Runner,
         lock: FileLock | None,
-        turnstile: Turnstile | None,
+        turnstile: Turnstile | None = None,
     ) -> None:
         self.place = place
         self.path = place.path
