@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 
 import pytest
 from tests.openstack.nova.world import CALL_S, PATIENCE_S, World, new_id
+from tests.waiting import wait_until
 
 from yaffle.drivers.profiles.nova_server.verbs import IMAGED
 from yaffle.model.operations import Operation, ProgressState
@@ -202,7 +204,23 @@ def test_the_oldest_images_of_recoveries_are_deleted_and_no_other(world: World) 
     async def scene() -> None:
         target, other = await world.made(), await world.made()
         api, taken = world.cloud.lab.api, []
+
+        def listed() -> dict[str, str]:
+            found = api.get(
+                "image", f"/images?limit=200&owner={world.cloud.credentials.project_id}"
+            )
+            return {image["id"]: image["name"] for image in found["images"]}
+
+        before = set(listed())
+
+        def there() -> dict[str, str]:
+            """Return what there is that was not before, from whichever test."""
+            return {ident: name for ident, name in listed().items() if ident not in before}
+
         for _ in range(4):
+            # Glance tells their order by the second.
+            second = int(time.time())
+            wait_until(lambda: int(time.time()), lambda now, had=second: now != had)
             done = await world.do("SNAPSHOT", target, purpose="recovery")
             assert done.attributes is not None, done.detail
             taken.append(str(done.attributes["snapshot"]))
@@ -212,12 +230,6 @@ def test_the_oldest_images_of_recoveries_are_deleted_and_no_other(world: World) 
         rebuilt = await world.do("REBUILD", other, image=taken[0])
         assert rebuilt.state is DONE, rebuilt.detail
         world.cloud.act(other.physical_id, "createImage", name="by hand")
-
-        def there() -> dict[str, str]:
-            found = api.get(
-                "image", f"/images?limit=200&owner={world.cloud.credentials.project_id}"
-            )
-            return {image["id"]: image["name"] for image in found["images"]}
 
         await world.until(other, "ACTIVE")
         (by_hand,) = [ident for ident, name in there().items() if name == "by hand"]
