@@ -19,9 +19,12 @@ PROXY = "127.0.0.2"
 
 @contextmanager
 def balanced(
-    folder: Path, servers: Sequence[str], *, mode: str = "tcp", options: str = ""
+    folder: Path, servers: Sequence[str], *, mode: str = "tcp", options: str = "", rule: str = ""
 ) -> Iterator[str]:
-    """Run it before the servers, each request (or connection) to the next; yield its address."""
+    """Run it before the servers, each request (or connection) to the next; yield its address.
+
+    `options` are of each server, `rule` is one of the listener's.
+    """
     address = f"127.0.0.1:{free_port()}"
     lines = "".join(
         f"    server s{number} {server} source {PROXY} {options}\n"
@@ -30,7 +33,8 @@ def balanced(
     config = folder / "haproxy.cfg"
     config.write_text(
         f"defaults\n    mode {mode}\n    timeout connect 20s\n    timeout client 60s\n"
-        f"    timeout server 60s\nlisten all\n    bind {address}\n    balance roundrobin\n{lines}"
+        f"    timeout server 60s\nlisten all\n    bind {address}\n    balance roundrobin\n"
+        f"    {rule}\n{lines}"
     )
     process = subprocess.Popen(["haproxy", "-db", "-f", str(config)])
     try:
