@@ -200,8 +200,17 @@ def _give_back(
         # A host that this very failure has had switched off before was not switched off again.
         before = set(map(_host_off, _others(conn, action)))
         dear = [s for s in dear if _host_off(s) not in before]
-    if not dear:
+    if not dear and not (any(map(_unproved, past)) and not _others(conn, action)):
         spending.give_back(kit, conn, node, domain, now_us)
+
+
+def _unproved(step: StepRow) -> bool:
+    """Whether a fence was tried and proved nothing, which the first recovery of a failure pays for.
+
+    A crowd on a host that nobody can fence would otherwise be tried as a whole, up to the very moment at
+    which the host is back and can be told to kill what is well.
+    """
+    return step.stage == Stage.FENCE and step.result == Result.UNPROVED and tried(step)
 
 
 def _host_off(step: StepRow) -> object:
