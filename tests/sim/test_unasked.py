@@ -439,7 +439,7 @@ async def on_one_host(s: Stage) -> None:
 
 
 @pytest.mark.parametrize("answer", ["refuses", "cannot tell"])
-def test_fences_that_are_never_proved_spend_nothing_that_others_share(answer: str) -> None:
+def test_fences_that_are_never_proved_cost_one_token_a_failure(answer: str) -> None:
     """Six servers of one host: each is bounded by its own tries, and nobody else is held for them."""
 
     async def story(s: Stage) -> None:
