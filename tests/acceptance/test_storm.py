@@ -173,6 +173,16 @@ def unfinished(api: Api) -> list[Any]:
     return list(api.get(f"actions?{query}")["actions"])
 
 
+def settle(api: Api) -> None:
+    """Wait until each action has an end, or say which has none."""
+    wait_for(
+        lambda: not unfinished(api),
+        within_s=SETTLED_S,
+        every_s=0.2,
+        why=lambda: f"unfinished: {unfinished(api)}",
+    )
+
+
 def locks(server: Server) -> list[Any]:
     """Read the locks where they are, and change nothing."""
     engine = create_engine(place_of(server.database).url)
@@ -207,7 +217,7 @@ def test_a_storm_leaves_nothing_behind(place: World) -> None:
         client.join(SECONDS + 90)
         assert not client.is_alive(), "a request without an end"
     began = time.monotonic()
-    wait_for(lambda: not unfinished(api), within_s=SETTLED_S, every_s=0.2)
+    settle(api)
     total = sum(storm.statuses.values())
     print(f"\n{total} requests, seed {SEED}; settled in {time.monotonic() - began:.1f} s")
     for (what, status), count in sorted(storm.statuses.items()):
@@ -249,11 +259,11 @@ def check_that_everything_can_go(place: World) -> None:
     api = place.api
     for cluster in api.get("clusters")["clusters"]:
         api.delete(f"clusters/{cluster['id']}", want=(202, 409))
-    wait_for(lambda: not unfinished(api), within_s=SETTLED_S, every_s=0.2)
+    settle(api)
     assert api.get("clusters")["clusters"] == []
     for node in api.get("nodes")["nodes"]:
         api.delete(f"nodes/{node['id']}")
-    wait_for(lambda: not unfinished(api), within_s=SETTLED_S, every_s=0.2)
+    settle(api)
     assert api.get("nodes")["nodes"] == []
     assert place.server.living() == {}
     assert locks(place.server) == []
