@@ -5,8 +5,8 @@ what each result of a stage leads to: on along the path, to the next rung, or to
 never stored: it is replayed from the journal, so that a successor knows exactly as much as the
 engine that died.
 
-    LOOK ─sick─▶ [EVIDENCE] ─▶ [SNAPSHOT] ─▶ [FENCE ─proved─▶] [DELETE ─proved─▶] CREATE | ACT
-      └─healthy─▶ already-healthy              CREATE | ACT ─done─▶ VERIFY ─passed─▶ recovered
+    LOOK ─sick─▶ [EVIDENCE, SNAPSHOT, LOOK] ─▶ [FENCE ─proved─▶] [DELETE ─proved─▶] CREATE | ACT
+      └─healthy─▶ already-healthy                CREATE | ACT ─done─▶ VERIFY ─passed─▶ recovered
 
 The safety rule of the whole system is in two places here and nowhere else: `path_of` and `errand`
 put FENCE or DELETE before every stage that could start a second copy, and `TABLE` lets only PROVED,
@@ -174,11 +174,12 @@ def path_of(
 ) -> tuple[Stage, ...]:
     """Return the stages of one rung; evidence is taken once, before anything is touched.
 
-    `keeps`: it is the first rung that gives up the disk, so that a snapshot is taken before.
+    What takes its time before the act makes the look an old one: it is looked at again. `keeps`: it is
+    the first rung that gives up the disk, so that a snapshot is taken before.
     """
     wanted = recovery.evidence is not None and recovery.evidence.console_log
-    evidence = (Stage.EVIDENCE,) if first and wanted else ()
-    opening = (Stage.LOOK, *evidence, *((Stage.SNAPSHOT,) if keeps else ()))
+    before = (Stage.EVIDENCE,) * (first and wanted) + (Stage.SNAPSHOT,) * keeps
+    opening = (Stage.LOOK, *before, Stage.LOOK) if before else (Stage.LOOK,)
     if action.kind is ActionKind.BUILTIN and action.name == "RECREATE":
         fence = (Stage.FENCE,) if recovery.fencing else ()
         return (*opening, *fence, Stage.DELETE, Stage.CREATE, Stage.VERIFY)

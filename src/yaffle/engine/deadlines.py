@@ -8,10 +8,13 @@ A step that is inherited, were it from this process' own last session, gets a le
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from yaffle.core.ladder import Stage
 from yaffle.model.ids import ActionId
+
+if TYPE_CHECKING:
+    from yaffle.store.records import StepRow
 
 KNOWN_MAX: Final = 10_000
 INHERITED_MIN_S: Final = 10.0
@@ -19,7 +22,9 @@ INHERITED_MIN_S: Final = 10.0
 SHARED: Final = frozenset({Stage.ACT, Stage.CREATE, Stage.VERIFY})
 """Acting and verifying that it helped have one deadline."""
 
-Key = tuple[ActionId, int, str]
+Key = tuple[ActionId, int, int]
+"""Of a step its place in the journal; of those that share a deadline a place that there is not."""
+_TOGETHER: Final = -1
 
 
 class Deadlines:
@@ -28,15 +33,15 @@ class Deadlines:
     def __init__(self) -> None:
         self._until_s: dict[Key, float] = {}
 
-    def get(self, action_id: ActionId, rung: int, stage: Stage) -> float | None:
+    def get(self, step: StepRow) -> float | None:
         """Return the deadline of a step, or of the act that it verifies; None if it is unknown."""
-        return self._until_s.get(_key(action_id, rung, stage))
+        return self._until_s.get(_key(step))
 
-    def keep(self, action_id: ActionId, rung: int, stage: Stage, until_s: float) -> float:
+    def keep(self, step: StepRow, until_s: float) -> float:
         """Remember a deadline and return it."""
         if len(self._until_s) >= KNOWN_MAX:
             del self._until_s[next(iter(self._until_s))]
-        self._until_s[_key(action_id, rung, stage)] = until_s
+        self._until_s[_key(step)] = until_s
         return until_s
 
     def forget(self, action_id: ActionId) -> None:
@@ -45,8 +50,8 @@ class Deadlines:
             del self._until_s[key]
 
 
-def _key(action_id: ActionId, rung: int, stage: Stage) -> Key:
-    return action_id, rung, "" if stage in SHARED else stage.value
+def _key(step: StepRow) -> Key:
+    return step.action_id, step.rung, _TOGETHER if step.stage in SHARED else step.seq
 
 
 def inherited_s(stage: Stage, left_s: float, whole_s: float) -> float:

@@ -293,9 +293,9 @@ class Walk:
 
         What an earlier session began is inherited, whoever's it was: nobody was at it meanwhile.
         """
-        deadlines, ident = self._kit.deadlines, self._action.id
+        deadlines = self._kit.deadlines
         now_s, whole_s = self._kit.clock.monotonic_s(), (row.deadline_us - row.intent_us) / 1e6
-        known_s = deadlines.get(ident, place.rung, place.stage)
+        known_s = deadlines.get(row)
         if known_s is None:
             left_s = (row.deadline_us - self._kit.clock.now_us()) / 1e6
             # Clamped: a wall clock that jumped must not make a step longer than it was meant to be.
@@ -307,7 +307,7 @@ class Walk:
             left_s = max(left_s, inherited_s(place.stage, left_s, whole_s))
         elif known_s is not None:
             return known_s
-        return deadlines.keep(ident, place.rung, place.stage, now_s + left_s)
+        return deadlines.keep(row, now_s + left_s)
 
     def _refusal(self, conn: Connection) -> tuple[Result, str] | None:
         """Return why no further act may begin: a user took over, or an operator said stop."""

@@ -9,7 +9,8 @@ nothing queued; brakes, budgets, cool-downs and outages of our own come on top, 
     detect  = the slowest mode: fall × (interval × 1.1, or longer where a check takes longer) + check
     look    = the slowest check, once
     prepare = 5 s to decide, evidence, snapshot,
-              and before each action 4 s + 3 × (look + 1 s) to look again
+              and before each action, and after evidence or a snapshot,
+              4 s + 3 × (look + 1 s) to look again
     fence   = per action that may make a second copy: 34 s if the policy names fencing,
               and for RECREATE node_delete_timeout + 4 s
     recover = per action: timeout + 4 s + rise × (look + 1 s), less where the interval is below 2 s
@@ -191,10 +192,12 @@ def look_again_s(detection: Detection) -> float:
 
 def _prepare_s(detection: Detection, recovery: Recovery) -> float:
     evidence, snapshot = recovery.evidence, recovery.snapshot
-    looks_s = len(recovery.actions) * look_again_s(detection)
     evidence_s = evidence.timeout_s if evidence is not None and evidence.console_log else 0.0
     snapshot_s = snapshot.timeout_s if snapshot is not None and snapshot.take else 0.0
-    return DECIDE_S + looks_s + evidence_s + snapshot_s
+    # What takes its time before an act makes the look before that an old one; at most once a rung.
+    rungs = len(recovery.actions)
+    looks = rungs + min(rungs, (evidence_s > 0) + (snapshot_s > 0))
+    return DECIDE_S + looks * look_again_s(detection) + evidence_s + snapshot_s
 
 
 def _fence_s(action: RecoveryAction, recovery: Recovery) -> float:

@@ -157,7 +157,9 @@ def test_a_second_copy_is_never_started_before_the_first_is_dealt_with(
                 assert {S.FENCE, S.DELETE} & set(path[:place]), (action, path)
         assert path[0] is S.LOOK
         assert path[-1] is S.VERIFY
-        assert len(set(path)) == len(path)
+        acts = path[len(path) - path[::-1].index(S.LOOK) :]
+        assert not {S.EVIDENCE, S.SNAPSHOT} & set(acts), "acts upon a look that has grown old"
+        assert len(set(acts)) == len(acts)
 
 
 @pytest.mark.parametrize("how", RECOVERIES)
@@ -172,7 +174,9 @@ def test_every_result_of_every_step_has_somewhere_to_go(how: Recovery) -> None:
     ("action", "fencing", "evidence", "first", "path"),
     [
         pytest.param(REBOOT, False, False, True, "look act verify", id="in-place"),
-        pytest.param(REBOOT, True, True, True, "look evidence act verify", id="evidence-first"),
+        pytest.param(
+            REBOOT, True, True, True, "look evidence look act verify", id="evidence-first"
+        ),
         pytest.param(REBOOT, True, True, False, "look act verify", id="evidence-once"),
         pytest.param(EVACUATE, False, False, True, "look fence act verify", id="always-fenced"),
         pytest.param(
@@ -183,7 +187,7 @@ def test_every_result_of_every_step_has_somewhere_to_go(how: Recovery) -> None:
             True,
             True,
             True,
-            "look evidence fence delete create verify",
+            "look evidence look fence delete create verify",
             id="fence-then-delete",
         ),
         pytest.param(
@@ -224,7 +228,7 @@ def test_path(
 def test_build_takes_evidence_on_the_first_rung_only() -> None:
     how = recovery(REBOOT, RECREATE, evidence=EVIDENCE)
     assert build(how) == (
-        Rung(action=REBOOT, path=(S.LOOK, S.EVIDENCE, S.ACT, S.VERIFY)),
+        Rung(action=REBOOT, path=(S.LOOK, S.EVIDENCE, S.LOOK, S.ACT, S.VERIFY)),
         Rung(action=RECREATE, path=(S.LOOK, S.DELETE, S.CREATE, S.VERIFY)),
     )
 
@@ -240,8 +244,8 @@ REBUILD = RecoveryAction(name="REBUILD", in_place=True)
             (REBOOT, REBUILD, RECREATE),
             TAKE,
             [
-                "look evidence act verify",
-                "look snapshot act verify",
+                "look evidence look act verify",
+                "look snapshot look act verify",
                 "look fence delete create verify",
             ],
             id="before-the-first-that-gives-up-the-disk",
@@ -249,19 +253,19 @@ REBUILD = RecoveryAction(name="REBUILD", in_place=True)
         pytest.param(
             (RECREATE,),
             TAKE,
-            ["look evidence snapshot fence delete create verify"],
+            ["look evidence snapshot look fence delete create verify"],
             id="before-the-fence-which-may-end-what-is-kept",
         ),
         pytest.param(
             (RECREATE,),
             Snapshot(take=False, restore=False, timeout_s=300.0),
-            ["look evidence fence delete create verify"],
+            ["look evidence look fence delete create verify"],
             id="not-wanted",
         ),
         pytest.param(
             (RecoveryAction(name="RECREATE", kind=ActionKind.HTTP),),
             TAKE,
-            ["look evidence fence act verify"],
+            ["look evidence look fence act verify"],
             id="not-before-a-workflow-of-that-name",
         ),
     ],
@@ -281,7 +285,7 @@ def test_a_recovery_goes_on_without_a_snapshot_and_has_touched_nothing_yet(resul
     place = position(ladder, journal)
     assert isinstance(place, Next)
     assert (place.stage, place.acted, place.proved, place.completed) == (
-        S.DELETE,
+        S.LOOK,
         False,
         False,
         False,
@@ -347,7 +351,7 @@ def test_how_an_errand_ends(kind: Errand, results: list[Result], end: End) -> No
 # --- replay ---------------------------------------------------------------------------------------
 
 LADDER = build(recovery(REBOOT, RECREATE, fencing=(FencingKind.COMPUTE,), evidence=EVIDENCE))
-"""Rung 0: look evidence act verify. Rung 1: look fence delete create verify."""
+"""Rung 0: look evidence look act verify. Rung 1: look fence delete create verify."""
 
 
 def journal(text: str) -> list[Done]:
@@ -360,7 +364,7 @@ def journal(text: str) -> list[Done]:
     return steps
 
 
-UP_TO_RUNG_1 = "0.look=sick 0.evidence=failed 0.act=failed "
+UP_TO_RUNG_1 = "0.look=sick 0.evidence=failed 0.look=sick 0.act=failed "
 UP_TO_DELETE = UP_TO_RUNG_1 + "1.look=sick 1.fence=proved "
 
 
@@ -377,17 +381,27 @@ def told(answer: Next | End) -> str:
         pytest.param("", "0.look", id="nothing-done"),
         pytest.param("0.look=sick", "0.evidence", id="sick"),
         pytest.param("0.look=healthy", "already-healthy", id="healthy"),
+        pytest.param(
+            "0.look=sick 0.evidence=done 0.look=healthy", "already-healthy", id="well-meanwhile"
+        ),
+        pytest.param("0.look=sick 0.evidence=done 0.look=sick", "0.act", id="still-sick"),
         pytest.param("0.look=unclear", "abandoned", id="unclear"),
-        pytest.param("0.look=sick 0.evidence=done", "0.act", id="evidence"),
-        pytest.param("0.look=sick 0.evidence=failed", "0.act", id="no-evidence"),
+        pytest.param("0.look=sick 0.evidence=done", "0.look", id="evidence"),
+        pytest.param("0.look=sick 0.evidence=failed", "0.look", id="no-evidence"),
         pytest.param(
-            "0.look=sick 0.evidence=done 0.act=done", "0.verify acted", id="acted: verify it"
+            "0.look=sick 0.evidence=done 0.look=sick 0.act=done",
+            "0.verify acted",
+            id="acted: verify it",
         ),
         pytest.param(
-            "0.look=sick 0.evidence=done 0.act=done 0.verify=passed", "recovered", id="recovered"
+            "0.look=sick 0.evidence=done 0.look=sick 0.act=done 0.verify=passed",
+            "recovered",
+            id="recovered",
         ),
         pytest.param(
-            "0.look=sick 0.evidence=done 0.act=done 0.verify=failed", "1.look acted", id="next-rung"
+            "0.look=sick 0.evidence=done 0.look=sick 0.act=done 0.verify=failed",
+            "1.look acted",
+            id="next-rung",
         ),
         pytest.param(UP_TO_RUNG_1, "1.look acted", id="a-failed-act-has-acted"),
         pytest.param(UP_TO_RUNG_1 + "1.look=healthy", "recovered", id="worked-after-all"),

@@ -52,8 +52,17 @@ TABLE: list[Any] = [
     pytest.param(
         "1.3",
         {"recovery": {"evidence": {"timeout": 7}, "snapshot": {"timeout": 9}}},
-        (47, 47, 61, 24, 628),
+        (47, 47, 101, 24, 628),
         id="evidence-and-snapshot",
+    ),
+    pytest.param(
+        "1.3",
+        {
+            "actions": [COMMAND, {"name": "RECREATE", "timeout": 50}],
+            "recovery": {"evidence": {"timeout": 7}, "snapshot": {"timeout": 9}},
+        },
+        (47, 47, 181, 24, 206),
+        id="evidence-and-a-snapshot-of-two-actions",
     ),
     pytest.param(
         "1.3",
