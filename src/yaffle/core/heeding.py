@@ -32,6 +32,8 @@ class Objection(StrEnum):
     """The backend does not tell whether somebody did."""
     UNASKED = "unasked"
     """The backend gave no usable answer."""
+    OVER = "over"
+    """What was seen of it is so no more: it is looked at again before anything else."""
 
 
 class Harm(StrEnum):
@@ -60,6 +62,8 @@ MAY_ACT: Final[Mapping[tuple[Objection, Harm], bool]] = MappingProxyType(
         (_O.UNTOLD, _H.LOSES): False,
         (_O.UNASKED, _H.KEEPS): False,
         (_O.UNASKED, _H.LOSES): False,
+        (_O.OVER, _H.KEEPS): False,
+        (_O.OVER, _H.LOSES): False,
     }
 )
 
@@ -79,6 +83,7 @@ BY_HINDRANCE: Final[Mapping[Hindrance, Objection]] = MappingProxyType(
         Hindrance.NONE: _O.NONE,
         Hindrance.UNASKED: _O.UNASKED,
         Hindrance.BARRED: _O.LOCKED,
+        Hindrance.OVER: _O.OVER,
     }
 )
 """What the end of an act that has failed says against a stronger one."""

@@ -17,6 +17,7 @@ from yaffle.core.ladder import Done, End, IllegalStep, Next, Result, Rung, Stage
 from yaffle.engine import endings, errands, steps
 from yaffle.engine.deadlines import inherited_s
 from yaffle.engine.errands import plan_of
+from yaffle.engine.grounds import on_lost_host
 from yaffle.engine.halts import halted
 from yaffle.engine.jobs.run import JOBS
 from yaffle.engine.keeping import image_to_boot
@@ -183,6 +184,8 @@ class Walk:
         rung = scene.ladder[place.rung].action
         row = half_done or await self._intend(place, rung, snapshot, past)
         target, rung = errands.aimed(scene.target, rung, place.stage, scene.renewal)
+        if on_lost_host(past, place):
+            target = replace(target, host_lost=True)
         step = Step(
             kit=self._kit,
             session=self._session,

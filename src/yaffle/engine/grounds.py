@@ -1,12 +1,12 @@
-"""What lets a rung delete and create although its backend proves nothing: a power switch, or a waiver.
+"""What a rung goes by: what its last look saw, what a power switch has proved, what somebody has waived.
 
-Both are read from what is written down, so that a successor goes by the same: the proof from the
+All are read from what is written down, so that a successor goes by the same: look and proof from the
 journal of this very rung, the waivers of a node from where proofs are kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from yaffle.core.ladder import Result, Stage
@@ -17,13 +17,23 @@ from yaffle.store import journal
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from yaffle.core.ladder import Next
     from yaffle.model.operations import FenceResult
     from yaffle.ports import Fencer
+    from yaffle.store.records import StepRow
 
 POWER: Final = "power"
 """In the journal of a proved fence: a host was read back as off."""
 HOST: Final = "host"
 REPORTED: Final = "reported"
+HOST_LOST: Final = "host_lost"
+"""In the journal of a look: the backend had lost the machine under the node."""
+
+
+def on_lost_host(past: Sequence[StepRow], place: Next) -> bool:
+    """Whether the last look of a rung saw the machine under the node lost; nothing is proved since."""
+    seen = [s for s in past if s.rung == place.rung and s.stage == Stage.LOOK]
+    return bool(seen) and seen[-1].data.get(HOST_LOST) is True and not place.proved
 
 
 def noted(fencer: Fencer, done: FenceResult) -> Mapping[str, object]:

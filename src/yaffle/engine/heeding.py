@@ -24,7 +24,9 @@ from yaffle.core.heeding import (
     of_reading,
 )
 from yaffle.core.ladder import Result
+from yaffle.core.verdict import Vote
 from yaffle.engine.calls import Failure, ask_driver
+from yaffle.engine.look import look
 from yaffle.engine.step import Outcome
 from yaffle.model.operations import Cause, Hindrance, Reading
 from yaffle.ports import Tracing
@@ -39,8 +41,6 @@ log = structlog.get_logger()
 
 REFUSED: Final = "refused"
 """In the journal of a step whose very first request was refused: nothing was begun."""
-OF_HOST: Final = "HV-"
-"""Codes of what is said of the machine under a node: that it is lost is nobody's wish."""
 
 
 async def left_alone(step: Step, sight: Sight, detail: str, *, insisted: bool) -> Outcome | None:
@@ -57,6 +57,19 @@ async def left_alone(step: Step, sight: Sight, detail: str, *, insisted: bool) -
     log.info("left alone", node=step.node.name, rung=step.rung.name, reason=why)
     data = {OBJECTION: found.value}
     return Outcome(result=Result.UNCLEAR, detail=f"left alone: {why}; {detail}", data=data)
+
+
+async def well_again(step: Step) -> str:
+    """Say how the node is seen to be well, before an act upon an old look is repeated; empty if not.
+
+    Nothing was proved of the copy, and nobody insists on the act. That it cannot be seen is no answer
+    here: that it was sick was seen before the first try.
+    """
+    recovers = step.action.action == "NODE_RECOVER" and not step.place.proved
+    if not recovers or (step.insisted and not step.place.completed):
+        return ""
+    sight = await look(step.kit, step.target, step.snapshot.detection)
+    return f"it is well by itself: {sight.detail}" if sight.vote is Vote.PASS else ""
 
 
 def hindered(step: Step, why: str, hindrance: Hindrance) -> Outcome | None:
@@ -83,8 +96,7 @@ async def _objection(step: Step, sight: Sight, *, insisted: bool) -> tuple[Objec
     found, why = of_reading(reading)
     if insisted:
         return (found, why) if found is Objection.LOCKED else (Objection.NONE, "")
-    lost = any(seen.code.startswith(OF_HOST) for seen in sight.failing)
-    if found is Objection.NONE and may_be_wished(reading) and not lost:
+    if found is Objection.NONE and may_be_wished(reading) and not sight.host_lost:
         found, why = await _wished(step, other)
     return found, why
 

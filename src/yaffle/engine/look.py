@@ -41,6 +41,8 @@ _BELIEFS: Final = {
 }
 STATUS_MAX: Final = 255
 GONE: Final = frozenset({"ST-GONE", "ST-DOWN"})
+OF_HOST: Final = "HV-"
+"""Codes of what is said of the machine under a node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,11 @@ class Sight:
         unknown = [o for o in self.observations if o.outcome is Outcome.UNKNOWN]
         heard = all(o.code in OUTCOMES and OUTCOMES[o.code].connection_error for o in unknown)
         return self.vote in {Vote.UNKNOWN, Vote.PENDING} and not heard
+
+    @property
+    def host_lost(self) -> bool:
+        """Whether the backend has lost the machine under the node, which is nobody's wish."""
+        return any(o.code.startswith(OF_HOST) for o in self.failing)
 
     @property
     def backend_status(self) -> str:

@@ -17,6 +17,7 @@ import structlog
 from yaffle.core.ladder import Result, Stage
 from yaffle.core.telling import CUT_SHORT, more_telling
 from yaffle.engine.calls import Failure, ask_driver
+from yaffle.engine.heeding import well_again
 from yaffle.engine.naming import names_of
 from yaffle.engine.step import Refused, Step, patiently, superseded
 from yaffle.errors import InvalidSpec
@@ -227,7 +228,12 @@ async def _first(step: Step, submit: Call, poll: Call, *, repeatable: bool) -> P
 
 
 async def _resent(step: Step, submit: Call) -> Progress:
-    """Send again what left no trace; where that is refused and a copy may come, wait for it."""
+    """Send again what left no trace; where that is refused and a copy may come, wait for it.
+
+    The look before the first time is an old one by now: what is well since is left as it is.
+    """
+    if step.place.stage is not Stage.CREATE and (well := await well_again(step)):
+        return Progress(state=ProgressState.FAILED, detail=well, hindrance=Hindrance.OVER)
     try:
         return await _again(step, submit)
     except Refused as refused:

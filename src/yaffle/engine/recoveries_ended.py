@@ -205,12 +205,13 @@ def _give_back(
 
 
 def _unproved(step: StepRow) -> bool:
-    """Whether a fence was tried and proved nothing, which the first recovery of a failure pays for.
+    """Whether a fence may have ended the copy without a proof: the first recovery of a failure pays.
 
-    A crowd on a host that nobody can fence would otherwise be tried as a whole, up to the very moment at
-    which the host is back and can be told to kill what is well.
+    Only the first, for a copy ends once. Free, a backend that is slow with its proofs would let more be
+    ended in an hour than the budget allows.
     """
-    return step.stage == Stage.FENCE and step.result == Result.UNPROVED and tried(step)
+    begun = step.result == Result.UNPROVED and tried(step) and not step.data.get(REFUSED)
+    return step.stage == Stage.FENCE and begun
 
 
 def _host_off(step: StepRow) -> object:

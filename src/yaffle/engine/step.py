@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import structlog
 
 from yaffle.core.ladder import Next, Result
+from yaffle.engine.requests import waited_for
 from yaffle.engine.session import LeaseLost
 from yaffle.errors import StoreUnavailable
 from yaffle.model.bounds import CALL_MIN_S
@@ -68,6 +69,15 @@ class Step:
     """The snapshot that the new disk is made from; empty for the profile's own image."""
     renewed: Mapping[str, object] | None = None
     """The properties of the copy that is to be made, where they are not the target's."""
+
+    @property
+    def insisted(self) -> bool:
+        """Whether a mark or a person's request outweighs a healthy look.
+
+        Not a request that had to wait: it spoke of the node as it was.
+        """
+        asked = self.snapshot.force and not waited_for(self.action)
+        return self.node.mark_reason is not None or asked
 
     def left_s(self) -> float:
         """Seconds until this step's deadline."""

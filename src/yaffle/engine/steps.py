@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
@@ -21,8 +21,8 @@ from yaffle.core.telling import CUT_SHORT, since_then, tells
 from yaffle.core.verdict import Vote
 from yaffle.engine.adoption import adopted, knowing
 from yaffle.engine.calls import Failure, ask_driver
-from yaffle.engine.grounds import noted, off_of, waived_of
-from yaffle.engine.heeding import hindered, left_alone, refused_at_once
+from yaffle.engine.grounds import HOST_LOST, noted, off_of, waived_of
+from yaffle.engine.heeding import REFUSED, hindered, left_alone, refused_at_once, well_again
 from yaffle.engine.keeping import booted, booting, keep
 from yaffle.engine.look import look
 from yaffle.engine.operate import missing, operate, workflow
@@ -62,6 +62,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 EVIDENCE_MAX: Final = 65_536
+FORBIDDING: Final = frozenset({Hindrance.BARRED, Hindrance.OVER})
+"""Why an act must not be, by whatever means, and whoever waives the proof of it."""
 
 
 def timeout_of(stage: Stage, rung: RecoveryAction, snapshot: Snapshot) -> float:
@@ -99,7 +101,7 @@ async def _look(step: Step) -> Outcome:
     Not a request that had to wait: it spoke of the node as it was.
     """
     late = waited_for(step.action) if step.snapshot.force else ""
-    insisted = step.node.mark_reason is not None or (step.snapshot.force and not late)
+    insisted = step.insisted
     detail = told = ""
     for _ in range(LOOK_TRIES):
         sight = await look(step.kit, step.target, step.snapshot.detection)
@@ -135,7 +137,9 @@ async def _sick(step: Step, sight: Sight, detail: str, *, insisted: bool) -> Out
     """Return the look's end for a node that is sick, unless it is to be left alone all the same."""
     if left := await left_alone(step, sight, detail, insisted=insisted):
         return left
-    data = {} if insisted else {"backend_status": sight.backend_status, "gone": sight.gone}
+    if insisted:
+        return Outcome(result=Result.SICK, detail=detail)
+    data = {"backend_status": sight.backend_status, "gone": sight.gone, HOST_LOST: sight.host_lost}
     return Outcome(result=Result.SICK, detail=detail, data=data)
 
 
@@ -212,28 +216,38 @@ async def _fence(step: Step) -> Outcome:
     if _recreates(step) and (kept := await _remade(step)):
         return kept
     fencers, said, hindered_by = _fencers(step)
+    begun = False
     if not fencers:
         names = ", ".join(step.snapshot.recovery.fencing) or "none"
-        why = f"no fencer for this node (the policy names: {names})"
-        return _unproved(step, "; ".join([why, *said]), hindered_by)
+        said.insert(0, f"no fencer for this node (the policy names: {names})")
     for place, (kind, fencer) in enumerate(fencers):
         until_s = step.left_s() * (len(fencers) - place - 1) / (len(fencers) - place)
         done = await _fenced(step, fencer, until_s)
         if isinstance(done, Outcome):
             return done
-        why, hindrance = done
-        said.append(f"{kind}: {why}" if len(fencers) > 1 or said else why)
+        said.append(f"{kind}: {done.why}" if len(fencers) > 1 or said else done.why)
+        begun = begun or done.begun
         # That one has said no is no word of another, which could not be asked and may prove it.
-        hindered_by = hindrance or hindered_by
-        if hindrance is Hindrance.BARRED:
+        hindered_by = done.hindrance or hindered_by
+        if done.hindrance in FORBIDDING:
             break
-    return _unproved(step, "; ".join(said), hindered_by)
+    ended = _unproved(step, "; ".join(said), hindered_by)
+    return ended if begun else replace(ended, data={**ended.data, REFUSED: True})
 
 
-async def _fenced(step: Step, fencer: Fencer, until_s: float) -> Outcome | tuple[str, Hindrance]:
+class _Doubt(NamedTuple):
+    """Why a fencer has proved nothing."""
+
+    why: str
+    hindrance: Hindrance
+    begun: bool
+    """Whether it may have ended the copy all the same."""
+
+
+async def _fenced(step: Step, fencer: Fencer, until_s: float) -> Outcome | _Doubt:
     """Fence until it is proved, refused, or but `until_s` of the step is left; else say why not."""
     detail, told, hindrance = "not tried", (False, 0.0), Hindrance.NONE
-    began_s = step.left_s()
+    began_s, begun = step.left_s(), False
     while step.left_s() > until_s:
         await ask_leave(step)
         call_s = step.call_s()
@@ -257,9 +271,12 @@ async def _fenced(step: Step, fencer: Fencer, until_s: float) -> Outcome | tuple
                 data = noted(fencer, done)
                 return Outcome(result=Result.PROVED, detail=said, data=data, proof=done.proof)
             if done.verdict is FenceVerdict.REFUSED:
-                return f"refused: {said}", hindrance
+                return _Doubt(f"refused: {said}", hindrance, begun)
+        begun = True
         await step.kit.clock.sleep(1.0)
-    return f"not proved within {began_s - until_s:.0f} s: {detail}", hindrance
+        if well := await well_again(step):
+            return _Doubt(f"{well}; before that: {detail}", Hindrance.OVER, begun)
+    return _Doubt(f"not proved within {began_s - until_s:.0f} s: {detail}", hindrance, begun)
 
 
 def _fencers(step: Step) -> tuple[list[tuple[str, Fencer]], list[str], Hindrance]:
@@ -288,9 +305,9 @@ def _fencers(step: Step) -> tuple[list[tuple[str, Fencer]], list[str], Hindrance
 def _unproved(step: Step, why: str, hindrance: Hindrance = Hindrance.NONE) -> Outcome:
     """No proof: only the operator's written consent goes on from here, and it is recorded.
 
-    It is about what cannot be proved, and not about what somebody has locked.
+    It is about what cannot be proved, and not about what somebody has locked, or what is well again.
     """
-    waived = step.snapshot.recovery.node_force_recreate and hindrance is not Hindrance.BARRED
+    waived = step.snapshot.recovery.node_force_recreate and hindrance not in FORBIDDING
     if not waived:
         return hindered(step, why, hindrance) or Outcome(result=Result.UNPROVED, detail=why)
     return Outcome(

@@ -32,6 +32,9 @@ class Target:
     """Facts that the driver reported: node_ip, port, availability_zone, …"""
     project: str = ""
     """Whose node it is, and with whose credential it is asked about where each project has its own."""
+    host_lost: bool = False
+    """The machine under it was lost when it was looked at last, and nothing is proved of the copy. Where
+    that machine carries it again, what was seen is no reason any more: `Hindrance.OVER`."""
 
 
 class OperationKind(StrEnum):
@@ -92,6 +95,8 @@ class Hindrance(StrEnum):
     """The backend gave no usable answer: it is away, fails, or is too slow."""
     BARRED = "barred"
     """Somebody has seen to it that the target is left alone; nothing was done."""
+    OVER = "over"
+    """What was seen of the target, and is the reason of the act, is so no more; nothing was done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

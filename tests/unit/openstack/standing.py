@@ -103,6 +103,9 @@ class Nova:
     def flavor_id(self, given: str) -> str:
         return given
 
+    def image_id(self, given: str) -> str:
+        return given
+
     def create(self, body: Mapping[str, Any], **_: object) -> str:
         self.asked.append("create")
         return "new"

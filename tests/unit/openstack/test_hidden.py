@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace as of_target
 
 import pytest
 from msgspec.structs import replace
@@ -71,16 +72,61 @@ def test_what_may_be_on_a_dead_host_is_not_forgotten(
     assert ("fence the host" in done.detail) is not asked
 
 
-@pytest.mark.parametrize(
-    ("step", "kind"),
-    [
-        pytest.param(deleting.submit, "DELETE", id="delete"),
-        pytest.param(deleting.submit, "KILL", id="fence"),
-        pytest.param(rebuilding.submit, "REBUILD", id="rebuild"),
-        pytest.param(acting.submit, "REBOOT", id="reboot"),
-        pytest.param(evacuating.submit, "EVACUATE", id="evacuate"),
-    ],
-)
+ACTS = [
+    pytest.param(deleting.submit, "DELETE", id="delete"),
+    pytest.param(deleting.submit, "KILL", id="fence"),
+    pytest.param(rebuilding.submit, "REBUILD", id="rebuild"),
+    pytest.param(acting.submit, "REBOOT", id="reboot"),
+    pytest.param(evacuating.submit, "EVACUATE", id="evacuate"),
+]
+
+
+@pytest.mark.parametrize("lost", [True, False], ids=["it was lost", "else"])
+@pytest.mark.parametrize("word", ["UP", None], ids=["told", "not told"])
+@pytest.mark.parametrize(("step", "kind"), ACTS[:4])
+def test_nothing_is_done_for_the_loss_of_a_host_that_is_back(
+    step: Callable[[Job], Progress], kind: str, word: str | None, lost: bool
+) -> None:
+    """While the host is away nothing arrives there: what is accepted was asked for one that is back."""
+    services = {"cmp1": replace(UP, status="enabled")} if word is None else None
+    image = {"image": "i-1"} if kind == "REBUILD" else {}
+    world = World(Nova(replace(of(None), host="cmp1", host_status=word), hosts=services))
+    world.target = of_target(world.target, host_lost=lost)
+    done = world.do(step, kind, params=image)
+    if lost:
+        assert (done.state, done.hindrance) == (FAILED, Hindrance.OVER), done
+        assert "its host cmp1, which was lost, is up again" in done.detail
+    assert bool(world.nova.asked) is not lost
+
+
+@pytest.mark.parametrize("kind", ["DELETE", "KILL"])
+def test_what_was_lost_with_a_host_that_is_forced_down_is_given_up(kind: str) -> None:
+    server = replace(of(None), host="cmp1", host_status="DOWN")
+    world = World(Nova(server, hosts={"cmp1": FORCED}))
+    world.target = of_target(world.target, host_lost=True)
+    assert world.do(deleting.submit, kind).state is RUNNING
+    assert world.nova.asked == ["forceDelete" if kind == "KILL" else "delete"]
+
+
+class Returning(Nova):
+    """A Nova whose host comes back between two questions about it."""
+
+    def services(self) -> dict[str, Service] | None:
+        found, self.hosts = self.hosts, {"cmp1": UP}
+        return found
+
+
+def test_a_host_that_comes_back_between_two_questions_is_back() -> None:
+    world = World(
+        Returning(replace(of(None), host="cmp1", host_status="DOWN"), hosts={"cmp1": DOWN})
+    )
+    world.target = of_target(world.target, host_lost=True)
+    done = world.do(deleting.submit, "KILL")
+    assert done.hindrance is Hindrance.OVER, done
+    assert world.nova.asked == []
+
+
+@pytest.mark.parametrize(("step", "kind"), ACTS)
 def test_nothing_is_done_to_a_server_whose_cell_is_away(
     step: Callable[[Job], Progress], kind: str
 ) -> None:

@@ -19,6 +19,7 @@ from yaffle.drivers.profiles.nova_server.job import (
     barred,
     done,
     failed,
+    over,
     running,
     stranger,
 )
@@ -85,7 +86,8 @@ def _one(job: Job, ident: str, *, act: bool) -> Progress:
         kept = stuck is not None or server.status == "SOFT_DELETED"
         return ABSENT if kept else _standing(job, server)
     # First whether it is locked: nobody's consent to what cannot be proved is about that.
-    if refused := barred(job, server) or _on_lost_host(job, server):
+    # Last whether its host is back, lest it comes back between these questions.
+    if refused := barred(job, server) or _on_lost_host(job, server) or over(job, server):
         return refused
     try:
         return _begun(job, server, stuck)

@@ -197,19 +197,36 @@ def failed(detail: str, *, physical_id: str | None = None) -> Progress:
 
 
 def barred(job: Job, server: Listed) -> Progress | None:
-    """Return the end of an act on a server that is locked; None where it is not.
+    """Return the end of an act on a server that is locked, or for which there is no reason any more.
 
     Nova itself would refuse it to a user, and not to an administrator, as which Yaffle may act. Of a
     server in a cell that it cannot reach it tells neither that nor whose it is.
     """
     if server.status == "UNKNOWN":
         return unasked(f"whether server {server.id} is locked is not told: {words_of(server)}")
-    why = lock_of(server)
-    if not why or job.op.kind in _OF_LOCKS:
+    if (why := lock_of(server)) and job.op.kind not in _OF_LOCKS:
+        return _hindered(job, why, Hindrance.BARRED)
+    return over(job, server)
+
+
+def over(job: Job, server: Listed) -> Progress | None:
+    """Return the end of an act for want of its reason: a host that was lost carries the server again.
+
+    Asked right before the act. A look is older than that, and a host that comes back in between would
+    be told to end what is well: while it is away it cannot be told anything.
+    """
+    if not job.target.host_lost or not server.host:
         return None
-    return Progress(
-        state=ProgressState.FAILED, detail=f"{job.op.kind}: {why}", hindrance=Hindrance.BARRED
-    )
+    service = (job.nova.services() or {}).get(server.host)
+    back = service.up if service is not None else server.host_status == "UP"
+    if not back:
+        return None
+    why = f"its host {server.host}, which was lost, is up again: it is looked at again first"
+    return _hindered(job, why, Hindrance.OVER)
+
+
+def _hindered(job: Job, why: str, hindrance: Hindrance) -> Progress:
+    return Progress(state=ProgressState.FAILED, detail=f"{job.op.kind}: {why}", hindrance=hindrance)
 
 
 @dataclass(frozen=True, slots=True)
