@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace as of_target
 
@@ -9,10 +10,13 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.openstack.standing import Nova, World, of
 
+from yaffle.clouds.openstack.client import Answer
+from yaffle.clouds.openstack.servers.asking import Servers
 from yaffle.clouds.openstack.servers.documents import Action, Service
 from yaffle.clouds.openstack.servers.tasks import Stuck
 from yaffle.drivers.profiles.nova_server import acting, deleting, evacuating, rebuilding, telling
 from yaffle.drivers.profiles.nova_server.freeing import UNTOLD, at_work
+from yaffle.drivers.profiles.nova_server.hosting import host_of
 from yaffle.drivers.profiles.nova_server.job import Job
 from yaffle.errors import Forbidden, NotFound, YaffleError
 from yaffle.model.operations import Hindrance, PoweredOff, Progress, ProgressState
@@ -135,6 +139,29 @@ def test_nothing_is_done_to_a_server_whose_cell_is_away(
     done = world.do(step, kind, params={"image": "i-1"} if kind == "REBUILD" else {})
     assert (done.state, done.hindrance) == (RUNNING, Hindrance.UNASKED), done
     assert world.nova.asked == []
+
+
+def test_a_cell_that_is_away_hides_its_own_hosts_and_no_others() -> None:
+    """Nova tells of a host there its name, and nothing else."""
+    away = {"binary": "nova-compute", "host": "cmp9", "status": "UNKNOWN"}
+    known = {
+        "id": "1",
+        "binary": "nova-compute",
+        "host": "cmp1",
+        "state": "up",
+        "status": "enabled",
+    }
+    body = json.dumps({"services": [away, known]}).encode()
+
+    class Client:
+        def get(self, *_: object, **__: object) -> Answer:
+            return Answer(status=200, body=body, request_id="r-1")
+
+    services = Servers(Client()).services()  # type: ignore[arg-type]
+    assert services is not None
+    assert [(host, one.up) for host, one in services.items()] == [("cmp1", True)]
+    there = host_of(replace(of(None), host="cmp9", host_status="UNKNOWN"), services)
+    assert there.up is None
 
 
 def test_a_record_that_lacks_the_creation_does_not_say_that_nobody_is_at_it() -> None:

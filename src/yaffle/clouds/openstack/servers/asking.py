@@ -76,10 +76,13 @@ class Servers:
             return None
 
     def services(self) -> dict[str, Service] | None:
-        """Return every nova-compute by its host; None when we are not told."""
+        """Return every nova-compute by its host; None when we are not told.
+
+        Without those in a cell that Nova cannot reach: of them it tells nothing but that they are.
+        """
         query = {"binary": "nova-compute"}
         try:
             answer = self.client.get(COMPUTE, "/os-services", version=READ, query=query)
         except Forbidden:
             return None
-        return {s.host: s for s in answer.parsed(Services).services}
+        return {s.host: s for s in answer.parsed(Services).services if s.state}

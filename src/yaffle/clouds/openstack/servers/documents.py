@@ -105,12 +105,12 @@ class ActionDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
-    """A nova-compute, as Nova believes it to be."""
+    """A nova-compute, as Nova believes it to be; in a cell that is away it has a host and no more."""
 
-    id: str
     host: str
-    state: str
-    """up or down: whether it has reported lately."""
+    id: str = ""
+    state: str = ""
+    """up or down: whether it has reported lately; empty where Nova cannot reach its cell."""
     status: str
     """enabled or disabled: whether the scheduler may use it."""
     forced_down: bool = False
