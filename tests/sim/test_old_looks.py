@@ -225,6 +225,30 @@ def test_what_is_proved_dead_is_given_up_wherever_its_host_is_by_then() -> None:
     on_a_lost_host(story, actions=RECREATE)
 
 
+def test_what_was_given_up_on_a_lost_host_is_deleted_once_that_is_back() -> None:
+    """The proof is waived, another copy runs, and somebody goes on deleting the old one."""
+
+    async def story(s: Stage, machines: Machines, careful: Careful, switch: Saying) -> None:
+        profile, asked = next(iter(drivers(s).profiles.values())), []
+        (victim, *_) = machines.on("cmp1")
+        old, submit = (await node(s, victim)).physical_id, profile.submit
+
+        async def heard(op: Operation, **more: Any) -> Progress:
+            if op.kind != "DELETE" or op.target.physical_id != old:
+                return await submit(op, **more)  # type: ignore[no-any-return]
+            asked.append(op.target.host_lost)
+            return Progress(state=ProgressState.FAILED, detail="its host is down")
+
+        profile.submit = heard
+        await s.clock.sleep(120)
+        assert ("delete", "waived") in await results(s)
+        assert asked[0] is True
+        assert len(asked) > 1
+        assert not any(asked[1:]), "the reason of that rung is none for what is given up"
+
+    on_a_lost_host(story, actions=RECREATE, fencing=[], node_force_recreate=True)
+
+
 @pytest.mark.parametrize("fencing", [[], ["COMPUTE"]], ids=["unfenced", "in-place"])
 def test_every_act_that_nothing_was_proved_for_is_told_that_the_host_was_lost(
     fencing: list[str],

@@ -6,7 +6,6 @@ Each function is one transaction's work and is guarded by the epoch: a late hand
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from yaffle.core.ladder import End, Result, Stage
@@ -78,9 +77,7 @@ def write_step(kit: Kit, conn: Connection, step: Step, outcome: Outcome) -> None
     if outcome.result is Result.PROVED and step.place.stage is Stage.DELETE:
         debris.settle(conn, step.node.id, step.target.physical_id, now_us)
     if outcome.debris:
-        # It is given up for good by now, wherever its host is when that is carried out.
-        left = replace(step.target, host_lost=False)
-        debris.add(conn, step.row.operation_id, left, now_us)
+        debris.add(conn, step.row.operation_id, step.target, now_us)
     quarantine.enter(kit, conn, step, outcome, now_us)
     keeping.tell(kit, conn, step, outcome, now_us)
     values = _changes(outcome, now_us)

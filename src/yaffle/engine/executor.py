@@ -184,15 +184,13 @@ class Walk:
         rung = scene.ladder[place.rung].action
         row = half_done or await self._intend(place, rung, snapshot, past)
         target, rung = errands.aimed(scene.target, rung, place.stage, scene.renewal)
-        if on_lost_host(past, place):
-            target = replace(target, host_lost=True)
         step = Step(
             kit=self._kit,
             session=self._session,
             action=self._action,
             ticket=self.ticket,
             node=scene.node,
-            target=target,
+            target=replace(target, host_lost=on_lost_host(past, place)),
             snapshot=snapshot,
             rung=rung,
             place=place,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -21,6 +22,11 @@ _TARGET: Final = prepared(Target)
 log = structlog.get_logger()
 
 
+def lasting(target: Target) -> object:
+    """Return a target as it is kept: without what was seen of it just now, which is no reason later."""
+    return msgspec.to_builtins(replace(target, host_lost=False), enc_hook=dict)
+
+
 def add(conn: Connection, ident: str, target: Target, now_us: int) -> None:
     """Remember a copy that somebody has to go on deleting; once, however often it is written.
 
@@ -36,7 +42,7 @@ def add(conn: Connection, ident: str, target: Target, now_us: int) -> None:
             node_id=target.node_id,
             physical_id=target.physical_id,
             profile_type=target.profile_type,
-            target=msgspec.to_builtins(target, enc_hook=dict),
+            target=lasting(target),
             created_us=now_us,
             next_us=now_us,
             attempts=0,

@@ -15,6 +15,7 @@ from sqlalchemy import insert, or_, select, update
 
 from yaffle.model.operations import Target
 from yaffle.model.shapes import prepared
+from yaffle.store.debris import lasting
 from yaffle.store.tables import actions, debris, incidents, nodes, steps
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
 def note(conn: Connection, target: Target, due_us: int, now_us: int) -> None:
     """Remember, before an image is asked for, that there may be one; `due_us`: when to look."""
     values = {
-        "target": msgspec.to_builtins(target, enc_hook=dict),
+        "target": lasting(target),
         "next_us": due_us,
         "attempts": 0,
         "done_us": None,

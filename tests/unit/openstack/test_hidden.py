@@ -112,6 +112,42 @@ def test_what_was_lost_with_a_host_that_is_forced_down_is_given_up(kind: str) ->
     assert world.nova.asked == ["forceDelete" if kind == "KILL" else "delete"]
 
 
+@pytest.mark.parametrize("lost", [True, False], ids=["seen lost", "else"])
+@pytest.mark.parametrize(
+    ("word", "service"),
+    [
+        pytest.param("DOWN", DOWN, id="down"),
+        pytest.param("DOWN", FORCED, id="forced down"),
+        pytest.param("UNKNOWN", None, id="not told"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("step", "kind"),
+    [
+        pytest.param(rebuilding.submit, "REBUILD", id="rebuild"),
+        pytest.param(acting.submit, "REBOOT", id="reboot"),
+        pytest.param(acting.submit, "SUSPEND", id="suspend"),
+    ],
+)
+def test_nothing_waits_in_nova_for_a_host_that_is_away(
+    step: Callable[[Job], Progress], kind: str, word: str, service: Service | None, lost: bool
+) -> None:
+    """It would be done to what is well, once that host is back: a rebuild would wipe a disk."""
+    hosts = {} if service is None else {"cmp1": service}
+    world = World(Nova(replace(of(None), host="cmp1", host_status=word), hosts=hosts))
+    world.target = of_target(world.target, host_lost=lost)
+    done = world.do(step, kind, params={"image": "i-1"} if kind == "REBUILD" else {})
+    assert (done.state, done.hindrance) == (FAILED, Hindrance.NONE), done
+    assert "Nova would keep the request" in done.detail
+    assert world.nova.asked == []
+
+
+def test_a_server_is_locked_wherever_its_host_is() -> None:
+    world = World(Nova(replace(of(None), host="cmp1", host_status="DOWN"), hosts={"cmp1": DOWN}))
+    assert world.do(acting.submit, "LOCK").state is RUNNING
+    assert "lock" in world.nova.asked
+
+
 class Returning(Nova):
     """A Nova whose host comes back between two questions about it."""
 

@@ -14,6 +14,7 @@ from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
     SETTLE_S,
     Job,
+    away,
     barred,
     done,
     failed,
@@ -22,7 +23,7 @@ from yaffle.drivers.profiles.nova_server.job import (
 )
 from yaffle.drivers.profiles.nova_server.judging import act_after, judge
 from yaffle.drivers.profiles.nova_server.marks import MARKABLE, Mark
-from yaffle.drivers.profiles.nova_server.verbs import START, VERBS, Verb, idle, overrules
+from yaffle.drivers.profiles.nova_server.verbs import HOSTLESS, START, VERBS, Verb, idle, overrules
 from yaffle.errors import Conflict
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import Progress, ProgressState
@@ -42,8 +43,8 @@ def submit(job: Job) -> Progress:
         return begun
     if verb.by_state and verb.reached(server):
         return done(f"nothing to do: {words_of(server)}")
-    if locked := barred(job, server):
-        return locked
+    if refused := barred(job, server) or _unheard(job, server):
+        return refused
     body = verb.body(job.op.params)
     if job.tasks.stuck(server) is None or overrules(body, server):
         leave_mark(job, server)
@@ -54,8 +55,8 @@ def submit(job: Job) -> Progress:
 
 def ask(job: Job, server: Server, body: Mapping[str, object], *, version: str = READ) -> Progress:
     """Ask Nova for the act; what it refuses while it does something else is asked for again later."""
-    if locked := barred(job, server):
-        return locked
+    if refused := barred(job, server) or _unheard(job, server):
+        return refused
     try:
         with job.sending(server.id, host=server.host or ""):
             answer = job.nova.do(server.id, body, version=version, trace=job.trace)
@@ -67,6 +68,20 @@ def ask(job: Job, server: Server, body: Mapping[str, object], *, version: str = 
         raise
     job.accepted(server.id, answer.request_id)
     return running(f"{job.op.kind} accepted ({answer.request_id})")
+
+
+def _unheard(job: Job, server: Server) -> Progress | None:
+    """Refuse what a host that is away would hear of once it is back: a reboot or rebuild of what is well.
+
+    Nova asks most of its acts of a host without looking whether it is up, and the request is kept.
+    """
+    how = "" if job.op.kind in HOSTLESS else away(job, server)
+    if not how:
+        return None
+    return failed(
+        f"{job.op.kind}: its host {server.host} {how}, so that Nova would keep the request until that"
+        " host is back, whatever the server is by then; get the host up, or evacuate the server"
+    )
 
 
 def _for_a_moment(job: Job, server: Server, error: Conflict) -> bool:

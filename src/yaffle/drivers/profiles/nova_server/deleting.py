@@ -14,8 +14,10 @@ from yaffle.clouds.openstack.servers.mapping import words_of
 from yaffle.drivers.profiles.nova_server.freeing import DELETING, MOVING, at_work, for_deletion
 from yaffle.drivers.profiles.nova_server.job import (
     ABSENT,
+    FORCED_DOWN,
     UNTOLD,
     Job,
+    away,
     barred,
     done,
     failed,
@@ -136,16 +138,11 @@ def _on_lost_host(job: Job, server: Server) -> Progress | None:
 def host_lost(job: Job, server: Server) -> str:
     """Say why deleting a server would prove nothing; empty where it would, or no host is shown to us.
 
-    Nova would forget it at once, and with it where its guest may still be running. Of a host that is
-    closed to new servers (MAINTENANCE, which comes before any other word) its status does not say.
+    Nova would forget it at once, and with it where its guest may still be running.
     """
-    if not server.host or server.host_status in (None, "UP"):
+    how = away(job, server)
+    if how in ("", FORCED_DOWN):
         return ""
-    services = job.nova.services()
-    service = services.get(server.host) if services else None
-    if service is not None and (service.up or service.forced_down):
-        return ""
-    how = "may be down (Nova does not tell us)" if service is None else "is down"
     return (
         f"its host {server.host} {how}, so that Nova would only forget the server while its guest"
         " may still run there; fence the host and force it down in Nova, or evacuate the server"

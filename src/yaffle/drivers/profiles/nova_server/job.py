@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SETTLE_S: Final = 20.0
 """How long a request that got no answer may still be on its way to Nova, or in its queue."""
 UNTOLD: Final = "Nova does not tell what is done to a server (os-instance-actions)"
+FORCED_DOWN: Final = "is forced down"
 _OF_LOCKS: Final = frozenset({"LOCK", "UNLOCK"})
 ABSENT: Final = Progress(
     state=ProgressState.ABSENT, detail="the server bears no trace of that operation"
@@ -213,16 +214,28 @@ def over(job: Job, server: Listed) -> Progress | None:
     """Return the end of an act for want of its reason: a host that was lost carries the server again.
 
     Asked right before the act. A look is older than that, and a host that comes back in between would
-    be told to end what is well: while it is away it cannot be told anything.
+    be told to end what is well.
     """
-    if not job.target.host_lost or not server.host:
-        return None
-    service = (job.nova.services() or {}).get(server.host)
-    back = service.up if service is not None else server.host_status == "UP"
-    if not back:
+    if not job.target.host_lost or not server.host or away(job, server):
         return None
     why = f"its host {server.host}, which was lost, is up again: it is looked at again first"
     return _hindered(job, why, Hindrance.OVER)
+
+
+def away(job: Job, server: Listed) -> str:
+    """Say how the host of a server is away; empty while Nova takes it for alive, or shows us no host.
+
+    Of a host that is closed to new servers (MAINTENANCE, which comes before any other word) the status of
+    its servers does not say.
+    """
+    if not server.host or server.host_status in (None, "UP"):
+        return ""
+    service = (job.nova.services() or {}).get(server.host)
+    if service is None:
+        return "may be down (Nova does not tell us)"
+    if service.forced_down:
+        return FORCED_DOWN
+    return "" if service.up else "is down"
 
 
 def _hindered(job: Job, why: str, hindrance: Hindrance) -> Progress:

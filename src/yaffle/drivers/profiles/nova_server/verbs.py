@@ -20,6 +20,8 @@ REBUILD: Final = "REBUILD"
 SNAPSHOT: Final = "SNAPSHOT"
 DISCARD: Final = "DISCARD"
 START: Final = "START"
+HOSTLESS: Final = frozenset({EVACUATE, "LOCK", "UNLOCK"})
+"""What Nova does to a server without asking anything of the host that it is on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
