@@ -220,4 +220,4 @@ def test_a_server_of_which_no_conductor_ever_heard_is_made_once_more(
         assert after["web-1"] not in {before["web-1"], lost}
         assert sorted(servers()) == sorted(after.values())
         told = "".join(yaffle.ok("incident", "show", i["id"], "--json").out for i in found)
-        assert "Nova's task scheduling has not moved for more than 6 s" in told
+        assert "Nova's task scheduling has not moved for more than 6 s" in told, told

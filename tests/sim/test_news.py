@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.sim.stage import Stage
 from tests.sim.test_receivers import lonely
 from tests.sim.test_rules import play
 
+from yaffle.engine.queries.incidents import full
 from yaffle.model.health import Outcome
 from yaffle.model.incident import PauseKind, PauseScope
 from yaffle.model.operations import Progress, ProgressState
@@ -75,6 +77,24 @@ def test_an_exhausted_node_that_got_well_and_fails_again_is_news_once(asked: boo
         assert (await states(s))[-1] == "exhausted"
 
     play(story, actions=REBOOT, retry=ONE_TRY)
+
+
+def test_an_incident_tells_the_steps_of_every_try() -> None:
+    async def story(s: Stage) -> None:
+        await exhaust(s)
+        (incident,) = await s.store.read(
+            lambda c: [
+                full(c, i) for i in incidents.listed(c, open_only=False, node_id=None, limit=9)
+            ]
+        )
+        tries = [[*several] for _, several in groupby(incident["steps"], itemgetter("action_id"))]
+        assert [[s["stage"] for s in several] for several in tries] == [["look", "act"]] * 3
+        assert {s["result"] for several in tries for s in several} == {"sick", "failed"}
+        assert tries[-1][0]["action_id"] == incident["action_id"]
+        begun = [step["at_ms"] for step in incident["steps"]]
+        assert begun == sorted(begun)
+
+    play(story, actions=REBOOT, retry={**ONE_TRY, "attempts": 3})
 
 
 def test_an_exhausted_node_that_stays_ill_is_no_news() -> None:

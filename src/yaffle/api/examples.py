@@ -97,6 +97,7 @@ CLUSTER: Final[Example] = {
     "created_at": "2026-10-14T17:46:40.000000Z",
 }
 STEP: Final[Example] = {
+    "action_id": "7d0c2f0f-7a3e-4d0c-8a7a-6f6f1c6c8b02",
     "seq": 3,
     "rung": 0,
     "stage": "verify",

@@ -52,7 +52,7 @@ def took(row: Row) -> str | None:
 
 @client(app, "show")
 def show(api: Api, output: Output, incident: Incident) -> None:
-    """Show one incident: every step with its time and result, and the proofs."""
+    """Show one incident: every step of every try with its time and result, and the proofs."""
     answer = api.get("incidents", incident)
     found = inner(answer, "incident")
     output.facts(
@@ -73,6 +73,12 @@ def show(api: Api, output: Output, incident: Incident) -> None:
         print()
         for line in story(found):
             print(line)
+
+
+def last_step(incident: Row) -> Row:
+    """Return the newest step of the try that the incident is at; empty before its first."""
+    now = incident.get("action_id")
+    return next((s for s in [*items(incident, "steps")][::-1] if s.get("action_id") == now), {})
 
 
 def story(incident: Row) -> list[str]:

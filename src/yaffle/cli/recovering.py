@@ -7,9 +7,10 @@ from typing import Annotated, Final
 import typer
 
 from yaffle.cli.asking import Param, pairs
-from yaffle.cli.client import Api, Refused, Row, inner, items, rows
+from yaffle.cli.client import Api, Refused, Row, inner, rows
 from yaffle.cli.command import client, group, working
 from yaffle.cli.following import Work
+from yaffle.cli.incidents import last_step
 from yaffle.cli.nodes import Node, app
 from yaffle.cli.output import Output, moment, short, shown
 from yaffle.cli.waiting import Held, WorkFailed
@@ -112,9 +113,8 @@ class Beside:
         answer = self._api.get("incidents", open="true", node=ident, limit=1)
         for row in rows(answer, "incidents"):
             incident = inner(self._api.get("incidents", str(row.get("id"))), "incident")
-            steps = list(items(incident, "steps"))
-            if steps:
-                return f"{steps[-1].get('operation')} {steps[-1].get('stage')}"
+            if step := last_step(incident):
+                return f"{step.get('operation')} {step.get('stage')}"
         return ""
 
 

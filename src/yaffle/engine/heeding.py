@@ -69,7 +69,7 @@ async def well_again(step: Step) -> str:
     if not recovers or (step.insisted and not step.place.completed):
         return ""
     sight = await look(step.kit, step.target, step.snapshot.detection)
-    return f"it is well by itself: {sight.detail}" if sight.vote is Vote.PASS else ""
+    return f"it is well by now: {sight.detail}" if sight.vote is Vote.PASS else ""
 
 
 def hindered(step: Step, why: str, hindrance: Hindrance) -> Outcome | None:

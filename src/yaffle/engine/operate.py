@@ -230,9 +230,12 @@ async def _first(step: Step, submit: Call, poll: Call, *, repeatable: bool) -> P
 async def _resent(step: Step, submit: Call) -> Progress:
     """Send again what left no trace; where that is refused and a copy may come, wait for it.
 
-    The look before the first time is an old one by now: what is well since is left as it is.
+    The look before the first time is an old one by now: what is well since is left as it is. An act
+    that only mends may well have worked without a trace, and is verified; one that deletes has not.
     """
     if step.place.stage is not Stage.CREATE and (well := await well_again(step)):
+        if step.place.stage is Stage.ACT:
+            return Progress(state=ProgressState.DONE, detail=f"not sent again: {well}")
         return Progress(state=ProgressState.FAILED, detail=well, hindrance=Hindrance.OVER)
     try:
         return await _again(step, submit)

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from yaffle.cli import durations
-from yaffle.cli.client import Api, Row, inner, items, rows
+from yaffle.cli.client import Api, Row, inner, rows
 from yaffle.cli.demo import story
 from yaffle.cli.demo.world import World, inspect_node
+from yaffle.cli.incidents import last_step
 from yaffle.cli.nodes import hold_reason
 from yaffle.cli.output import clean, clock_time, shown
 from yaffle.cli.pace import CLOCK, Deadline, pause
@@ -81,9 +82,9 @@ class Board:
             return f"held: {held}" if held else shown(node.get("health_reason") or "")
         opened = incident.get("opened_us")
         age = durations.shown((self.now_us - opened) / 1e6) if isinstance(opened, int) else "?"
-        steps = list(items(incident, "steps"))
-        step = f"{steps[-1].get('stage')} {steps[-1].get('operation')}" if steps else ""
-        what = f"held: {held}" if held else step or str(incident.get("state"))
+        step = last_step(incident)
+        now = f"{step.get('stage')} {step.get('operation')}" if step else ""
+        what = f"held: {held}" if held else now or str(incident.get("state"))
         return f"{what} for {age}: {shown(incident.get('cause'))}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from yaffle.engine.queries import shown
 from yaffle.engine.queries.shown import Shown
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from yaffle.engine.kit import Kit
     from yaffle.model.rights import Who
     from yaffle.store.records import IncidentRow
+
+STEPS_MAX: Final = 500
+"""The newest steps of one incident that are shown: one that nobody closes is tried for years."""
 
 
 class Incidents:
@@ -47,8 +50,8 @@ class Incidents:
 
 
 def full(conn: Connection, row: IncidentRow) -> Shown:
-    """Return an incident with its steps, proofs and evidence."""
-    steps = journal.of_action(conn, row.action_id) if row.action_id else ()
+    """Return an incident with the steps of every try, the oldest first, its proofs and evidence."""
+    steps = journal.of_incident(conn, row.id)[-STEPS_MAX:]
     return {
         **shown.incident(row),
         "steps": [shown.step(s, row) for s in steps],

@@ -140,6 +140,7 @@ def step(row: StepRow, of: IncidentRow | None) -> Shown:
     """Return one step with its place in the incident's time and how long it took."""
     took_us = None if row.ended_us is None else row.ended_us - row.intent_us
     return {
+        "action_id": row.action_id,
         "seq": row.seq,
         "rung": row.rung,
         "stage": row.stage,
