@@ -36,6 +36,8 @@ from lab.openstack.processes import Processes, Service
 from lab.openstack.progress import Progress
 from lab.openstack.waiting import until, until_answers
 
+CELL: Final = "nova"
+"""The database of the cell that all hosts are in."""
 HOST_S: Final = 120.0
 GONE_S: Final = 120.0
 REMOVE_S: Final = 60.0
@@ -165,6 +167,15 @@ class Lab:
         finally:
             self.thaw(name)
 
+    @contextmanager
+    def without_cell(self) -> Iterator[None]:
+        """Have Nova not reach the cell that all hosts are in for a while."""
+        database.close(self.plan, CELL)
+        try:
+            yield
+        finally:
+            database.reopen(self.plan, CELL)
+
     def _until_bus_is_used(self) -> None:
         """Wait until all of Nova that runs has found the bus again."""
         back = time.time()
@@ -270,6 +281,7 @@ class Lab:
             for kind in ("fail", "slow", "ctl"):
                 for lever in (self.plan.host_data(host) / kind).glob("*"):
                     lever.unlink(missing_ok=True)
+        database.reopen(self.plan, CELL)
         for service in self.services():
             if self.processes.alive(service.name) and not self._works(service.name):
                 self.thaw(service.name)

@@ -44,8 +44,13 @@ class Servers:
         return answer.parsed(_ListedDocument).server
 
     def page(self, *, marker: str = "", since: str = "", name: str = "") -> ServerPage:
-        """Return a page of servers; with `since`, those that changed, deleted ones included."""
-        query: dict[str, str | int] = {"limit": PAGE, **self._scope}
+        """Return a page of servers; with `since`, those that changed, deleted ones included.
+
+        The first of all servers has no limit but Nova's own: from a list with a limit, a marker or a
+        filter it leaves out without a word whoever is in a cell that it cannot reach.
+        """
+        part = marker or since or name
+        query: dict[str, str | int] = {**({"limit": PAGE} if part else {}), **self._scope}
         query |= {"marker": marker} if marker else {}
         query |= {"changes-since": since} if since else {}
         query |= {"name": name} if name else {}
@@ -80,9 +85,17 @@ class Servers:
 
         Without those in a cell that Nova cannot reach: of them it tells nothing but that they are.
         """
+        found = self._services()
+        return None if found is None else {s.host: s for s in found if s.state}
+
+    def cells_away(self) -> bool:
+        """Whether Nova says that it cannot reach a cell; false where it does not tell us."""
+        return any(not service.state for service in self._services() or ())
+
+    def _services(self) -> list[Service] | None:
         query = {"binary": "nova-compute"}
         try:
             answer = self.client.get(COMPUTE, "/os-services", version=READ, query=query)
         except Forbidden:
             return None
-        return {s.host: s for s in answer.parsed(Services).services if s.state}
+        return answer.parsed(Services).services

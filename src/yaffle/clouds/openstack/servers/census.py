@@ -5,6 +5,10 @@ what changed since the newest change that we have seen (with a margin, for those
 do not agree on them to the second). Whoever asks while a pass runs gets the next one, shared with
 everybody who has been waiting for it.
 
+Of a cell that it cannot reach Nova tells no more than the ids of its servers. Whoever was seen before
+keeps what was known of it, but for how it is; one that never was may be anybody's copy, so that for its
+project nothing is proved by what the list lacks.
+
 A pass that takes longer than those have who asked for it goes on without them, and there is never a
 second one beside it: a list that we give up is still made by the cloud, and one more on top of it
 makes both slower, until it does nothing else. Its result is for those who ask next, once for each node,
@@ -14,7 +18,7 @@ and says how old it is: nobody may take it for the word of now.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
@@ -48,6 +52,10 @@ class Nova(Protocol):
         """Return a page of servers; with `since`, those that changed, deleted ones included."""
         ...
 
+    def cells_away(self) -> bool:
+        """Whether Nova says that it cannot reach a cell; false where it does not tell us."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
@@ -64,13 +72,28 @@ class Snapshot:
     """How long before its asker asked it was begun; 0 of one that was begun for its asker."""
     late: bool = False
     """Whether it came too late for who had begun it, and is handed on."""
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    """Why a project's servers may be missing in it, or bear marks that are not told; "": anybody's."""
 
-    def copies_of(self, node_id: str) -> list[Listed]:
-        """Return the servers that bear the mark of a node, the oldest first."""
+    def whole(self, project: str = "") -> Snapshot:
+        """Return it; raise CloudUnavailable where it may lack servers of that project, or of any."""
+        for whose, why in self.lacks.items():
+            if not project or whose in ("", project):
+                raise CloudUnavailable(why, sent=False)
+        return self
+
+    def copies_of(self, node_id: str, project: str = "") -> list[Listed]:
+        """Return the servers that bear the mark of a node, the oldest first.
+
+        Raises CloudUnavailable where not all servers of its project, or of any, are told.
+        """
+        self.whole(project)
         return [self.servers[ident] for ident in self.copies.get(node_id, ())]
 
 
-def gathered(servers: Mapping[str, Listed], newest: str) -> Snapshot:
+def gathered(
+    servers: Mapping[str, Listed], newest: str, lacks: Mapping[str, str] | None = None
+) -> Snapshot:
     """Return the snapshot of these servers."""
     copies: dict[str, list[Listed]] = {}
     for server in servers.values():
@@ -83,6 +106,7 @@ def gathered(servers: Mapping[str, Listed], newest: str) -> Snapshot:
             node: tuple(s.id for s in sorted(several, key=lambda s: (s.created, s.id)))
             for node, several in copies.items()
         },
+        lacks=lacks or {},
     )
 
 
@@ -94,7 +118,28 @@ def updated(old: Snapshot, changes: list[Listed]) -> Snapshot:
             servers.pop(server.id, None)
         else:
             servers[server.id] = server
-    return gathered(servers, max([old.newest, *(s.updated for s in changes)]))
+    return gathered(servers, max([old.newest, *(s.updated for s in changes)]), old.lacks)
+
+
+def remembered(
+    found: Iterable[Listed], before: Mapping[str, Listed]
+) -> tuple[dict[str, Listed], dict[str, str]]:
+    """Return the servers of a full sweep, and what it lacks for projects with hidden ones.
+
+    `before`: as they were seen last, before their cell was away.
+    """
+    servers: dict[str, Listed] = {}
+    lacks: dict[str, str] = {}
+    for server in found:
+        if server.status == "DELETED":
+            continue
+        known = before.get(server.id, server) if server.hidden else server
+        if known.hidden:
+            lacks[server.tenant_id] = (
+                f"Nova cannot reach the cell of server {server.id}, and does not tell whose copy it is"
+            )
+        servers[server.id] = known.out_of_reach() if server.hidden else server
+    return servers, lacks
 
 
 def ended_untold(old: Snapshot, changes: list[Listed]) -> frozenset[str]:
@@ -147,6 +192,8 @@ class Census:
         """How many times its asker's time a pass may take."""
         self._late = False
         """Whether `_known` came when who had begun it waited no more."""
+        self._seen: Mapping[str, Listed] = {}
+        """All servers as they were told last; that outlasts what goes wrong."""
         self._in_a_cell: frozenset[str] = frozenset()
         """Copies that wait for a host and are there, though no list of changes has them: a cell has them,
         and their end is told."""
@@ -275,25 +322,40 @@ class Census:
 
     def _pass(self, nova: Nova, known: Snapshot | None) -> Snapshot:
         began_s = self._clock.monotonic_s()
-        found = _pages(nova, since(known.newest) if known else "")
+        found, cut = _pages(nova, since(known.newest) if known else "")
         untold = ended_untold(known, found) if known else frozenset[str]()
         if known is not None and untold <= self._in_a_cell:
-            return replace(updated(known, found), began_s=began_s)
+            changed = replace(updated(known, found), began_s=began_s)
+            self._seen = changed.servers
+            return changed
         if known is not None:
-            found = _pages(nova, "")
+            found, cut = _pages(nova, "")
         self._swept_s = began_s
-        servers = {server.id: server for server in found if server.status != "DELETED"}
+        servers, lacks = remembered(found, self._seen)
+        lacks |= {"": cut} if cut else {}
         self._in_a_cell = untold & servers.keys()
         newest = max((s.updated for s in found), default="")
-        self._swept = replace(gathered(servers, newest), began_s=began_s)
+        self._swept = replace(gathered(servers, newest, lacks), began_s=began_s)
+        self._seen = servers
         return self._swept
 
 
-def _pages(nova: Nova, changed_since: str) -> list[Listed]:
+def _pages(nova: Nova, changed_since: str) -> tuple[list[Listed], str]:
+    """Return all servers, or those that changed; and why some that are hidden may be missing."""
     found: list[Listed] = []
-    for _ in range(PAGES_MAX):
+    cut = ""
+    for number in range(PAGES_MAX):
         page = nova.page(marker=found[-1].id if found else "", since=changed_since)
         found += page.servers
         if not page.more or not page.servers:
-            return found
+            return found, cut
+        # Nova tells of those it cannot reach on its first page, and there only as far as it has room.
+        hidden = any(server.hidden for server in page.servers)
+        if number == 0 and not changed_since and (hidden or nova.cells_away()):
+            cut = (
+                "Nova cannot reach one of its cells, and its list has no room for all servers there"
+            )
+        if page.servers[-1].hidden:
+            # There is no other, and no list goes on from one of these.
+            return found, cut
     raise CloudUnavailable(f"more than {PAGES_MAX} pages of servers", sent=True)

@@ -19,7 +19,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """A server as a list of a thousand is read.
 
-    A server in a cell that Nova cannot reach has an id and the status UNKNOWN, and nothing else; a
+    Of a server in a cell that it cannot reach Nova tells the id, the project and the status UNKNOWN; a
     deleted one has no metadata any more.
     """
 
@@ -43,6 +43,17 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody keeps its users from changing it; Nova lets administrators all the same."""
     locked_reason: str | None = None
     zone: str | None = msgspec.field(name="OS-EXT-AZ:availability_zone", default=None)
+
+    @property
+    def hidden(self) -> bool:
+        """Whether it is in a cell that Nova cannot reach: whose copy it is, is not told."""
+        return self.status == "UNKNOWN" and not self.updated
+
+    def out_of_reach(self) -> Listed:
+        """Return it as a server in a cell that is away: who and where it was, and not how."""
+        return msgspec.structs.replace(
+            self, status="UNKNOWN", task_state=None, power_state=None, fault=None, host_status=None
+        )
 
     @property
     def waits_for_host(self) -> bool:

@@ -29,7 +29,7 @@ from yaffle.drivers.profiles.nova_server.job import (
 from yaffle.drivers.profiles.nova_server.judging import build_failed
 from yaffle.drivers.profiles.nova_server.nova import PERSONALITY
 from yaffle.drivers.profiles.nova_server.powerless import ended_by_host, is_off, silent
-from yaffle.drivers.profiles.nova_server.reading import PROJECT
+from yaffle.drivers.profiles.nova_server.reading import PROJECT, project_of
 from yaffle.drivers.profiles.nova_server.spec import encoded_user_data
 from yaffle.errors import BadRequest, NotFound
 
@@ -120,10 +120,10 @@ def _copies(job: Job) -> list[Listed]:
     try:
         # Where a list takes longer than a call may, the next call goes by it.
         snapshot = job.census.take(job.nova, full=True, after_s=job.since_s(SETTLE_S))
+        copies = snapshot.copies_of(job.target.node_id, project_of(job.target, job.nova))
     except CloudUnavailable:
         job.still_away()
         raise
-    copies = snapshot.copies_of(job.target.node_id)
     ident = job.target.physical_id
     if ident and all(server.id != ident for server in copies):
         # Its mark may have been wiped, and a list may lack what is there.

@@ -27,6 +27,7 @@ from yaffle.drivers.profiles.nova_server.job import (
 )
 from yaffle.drivers.profiles.nova_server.judging import wrong_with
 from yaffle.drivers.profiles.nova_server.powerless import held_dead, is_off
+from yaffle.drivers.profiles.nova_server.reading import project_of
 from yaffle.drivers.profiles.nova_server.verbs import KILL
 from yaffle.errors import Forbidden, NotFound
 from yaffle.model.operations import Progress, ProgressState
@@ -67,7 +68,10 @@ def _every(job: Job, *, act: bool) -> Progress:
 
 def _marked(job: Job) -> list[str]:
     snapshot = job.census.take(job.nova, full=True, after_s=job.since_s())
-    found = [server.id for server in snapshot.copies_of(job.target.node_id)]
+    found = [
+        server.id
+        for server in snapshot.copies_of(job.target.node_id, project_of(job.target, job.nova))
+    ]
     # What we have asked for to be deleted is on no list any more, and not proved to be dead for that.
     asked = job.sent.ident if job.sent is not None else ""
     return [*found, asked] if asked and asked not in found else found

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def present(nova: Nova, census: Census, *, groups: bool) -> list[Present]:
     """Return every server, the oldest first; with `groups` also the server group of each.
 
-    Raises what asking for them has raised.
+    Raises what asking for them has raised, and CloudUnavailable where not all are told.
     """
-    found = census.take(nova, nodes=("present",)).servers.values()
+    found = census.take(nova, nodes=("present",)).whole().servers.values()
     group_of = {ident: g for g in nova.server_groups() for ident in g.members} if groups else {}
     ordered = sorted(found, key=lambda s: (s.created, s.id))
     return [_present(server, group_of.get(server.id)) for server in ordered]

@@ -97,6 +97,10 @@ class Nova:
         """As `Servers.services`."""
         return self._servers.services()
 
+    def cells_away(self) -> bool:
+        """As `Servers.cells_away`."""
+        return self._servers.cells_away()
+
     def evacuations(self, host: str) -> list[Migration] | None:
         """Return the moves of servers off a host that was given up; None when we are not told."""
         found: list[Migration] = []

@@ -84,6 +84,11 @@ def foreign(attributes: Mapping[str, object], project: str | None) -> str:
     return f"it lives in project {home}, and our credentials are for project {project}"
 
 
+def project_of(target: Target, nova: Nova) -> str:
+    """Return the project in which copies of a node are, or would be; empty where nobody tells."""
+    return str(target.attributes.get(PROJECT) or nova.client.project_id or "")
+
+
 class _Reader:
     def __init__(
         self,
@@ -160,7 +165,7 @@ class _Reader:
         does not say it.
         """
         snapshot = self._fresh()
-        copies = snapshot.copies_of(target.node_id)
+        copies = snapshot.copies_of(target.node_id, project_of(target, self._nova))
         if copies:
             return self._listed(snapshot, copies[-1].id, target)
         detail = (
