@@ -8,7 +8,8 @@ from sqlalchemy import select
 from tests.sim.stage import Stage, stage
 from tests.sim.test_errands import alone, ended, node
 from tests.sim.test_refusals import RECREATE, acts
-from tests.sim.test_rules import play
+from tests.sim.test_rules import play, results
+from tests.sim.test_wishes import URL
 
 from yaffle.model.rights import LOCAL
 from yaffle.store import incidents
@@ -39,6 +40,31 @@ def test_a_policy_that_cannot_be_read_is_another_thing_than_none() -> None:
         assert incident.hold_reason == "dependency-lost"
 
     play(story, actions=RECREATE)
+
+
+def test_whom_no_driver_here_can_heal_is_held_and_loses_no_try() -> None:
+    async def story(s: Stage) -> None:
+        victim = s.node_ids()[0]
+        profiles = dict(s.lives[0].kit.drivers.profiles)
+        s.lives[0].kit.drivers.profiles.clear()
+        s.world.kill(victim)
+        since = len(s.plan.calls)
+        await s.clock.sleep(120)
+        await s.commands.recover(victim, by="op")
+        await s.clock.sleep(120)
+        assert not acts(s, since)
+        assert await results(s) == []
+        row = await node(s, victim)
+        assert (row.attempts, row.exhausted_us) == (0, None)
+        incident = await s.store.read(lambda c: incidents.open_of(c, victim))
+        assert incident is not None
+        assert incident.hold_reason == "dependency-lost"
+        (what,) = incident.hold_numbers["lost"]
+        assert what == f"the driver of profile type {s.profile.type} (install its package)"
+        s.lives[0].kit.drivers.profiles.update(profiles)
+        await s.until(s.all_well, 120, "healed, now that its driver is here")
+
+    play(story, actions=RECREATE, detection_modes=URL)
 
 
 async def fell_ill(s: Stage, victim: Any) -> bool:

@@ -30,7 +30,7 @@ def _until(row: Row) -> str:
     if row.get("lifted_us") is not None:
         return f"lifted by {row.get('lifted_by')}"
     if row.get("expires_us") is None:
-        return "lifted"
+        return "somebody lifts it"
     return clock_time(row.get("expires_us"))
 
 

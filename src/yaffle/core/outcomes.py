@@ -35,6 +35,11 @@ def _row(code: str, outcome: Outcome, flags: str, word: str, sentence: str) -> t
     return code, Row(code, outcome, "a" in flags, "c" in flags, word, sentence)
 
 
+AS_IT_IS: Final = frozenset({"EV-OWN-WILL", "ST-LOCKED"})
+"""Codes of what does not run, and is to stay so: it counts as well, and is not said to run."""
+OF_HOST: Final = "HV-"
+"""Codes of what is said of the machine under a node begin so."""
+
 _P, _W, _F, _U = Outcome.PASS, Outcome.WARN, Outcome.FAIL, Outcome.UNKNOWN
 
 OUTCOMES: Final[Mapping[str, Row]] = MappingProxyType(

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from yaffle.core.outcomes import AS_IT_IS, OF_HOST
 from yaffle.model.health import Outcome
 
 if TYPE_CHECKING:
@@ -69,12 +70,27 @@ PROBLEMS: Final[tuple[Problem, ...]] = (
     Problem("failing", "It answers that it is not well.", lambda m: bool(failing(m))),
 )
 
-UNEXPLAINED: Final = Problem("unexplained", "It is unhealthy.", lambda _: True)
+UNEXPLAINED: Final = Problem(
+    "unexplained", "Nothing that was seen of it says what is wrong.", lambda _: True
+)
 
 
 def is_gone(memory: NodeMemory) -> bool:
     """Whether the backend itself says that it does not know the node's copy any more."""
     return any(seen.code == GONE for seen in failing(memory))
+
+
+def left_as_it_is(memory: NodeMemory) -> str | None:
+    """Say why a node that counts as well does not run; empty where it does, None where nobody tells.
+
+    By what each mode said last; that its host is up says nothing of the node.
+    """
+    lasts = [track.last for track in memory.tracks.values() if track.last is not None]
+    kept = [seen for seen in lasts if seen.code in AS_IT_IS]
+    if kept:
+        return f"It is left as it is: {kept[0].detail}"
+    told = [o for o in lasts if o.outcome is not Outcome.UNKNOWN and not o.code.startswith(OF_HOST)]
+    return "" if told else None
 
 
 def diagnose(memory: NodeMemory) -> Problem:

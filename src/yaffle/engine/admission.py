@@ -174,8 +174,15 @@ def build_view(
         hosts=len({name for row in watched if (name := targets.host_of(row))})
         if inputs.hosts
         else 0,
-        lost=(*inputs.lost, *((UNREAD,) if unread(inputs.policy, inputs.policy_id) else ())),
+        lost=(*inputs.lost, *_missing(kit, conn, inputs)),
     )
+
+
+def _missing(kit: Kit, conn: Connection, inputs: Inputs) -> tuple[str, ...]:
+    """Return what this engine lacks to heal the nodes of the cluster."""
+    kind = catalog.profile(conn, inputs.cluster.profile_id).type
+    policy = UNREAD if unread(inputs.policy, inputs.policy_id) else ""
+    return tuple(what for what in (policy, kit.drivers.lacks(kind)) if what)
 
 
 def _users_work(conn: Connection, inputs: Inputs) -> str:

@@ -18,7 +18,7 @@ from yaffle.core.ageing import next_change_us
 from yaffle.core.verdict import NodeMemory, conclude, observe, resettle, restart, set_mark
 from yaffle.engine.saving import OUTLIVED, Saved
 from yaffle.engine.targets import host_of, mark_of, memory_of
-from yaffle.model.health import Health, Observation
+from yaffle.model.health import Health, NodeStatus, Observation
 
 if TYPE_CHECKING:
     from yaffle.model.ids import ModeKey, NodeId
@@ -156,17 +156,22 @@ class Beliefs:
         # What a person said of a sick node, or a recovery left of it, stands in its row.
         news |= before is not None and ident in self.sick
         self._behind.discard(ident)
-        if self._saved[ident].health != row.health:
+        stands = replace(self._saved[ident], health=row.health, left=row.left_as_it_is)
+        if self._saved[ident] != stands:
             if after.health is Health.INITIALIZING:
                 self._behind.add(ident)
             else:
                 # A recovery's end wrote its own word: ours is written again if it differs.
-                self._saved[ident] = replace(self._saved[ident], health=row.health)
+                self._saved[ident] = stands
         if after.mark != mark_of(row):
             after = set_mark(after, mark_of(row), detection, now_us)
             news = True
         self._graces[ident] = row.grace_us
-        (self._outlived.add if row.status in OUTLIVED else self._outlived.discard)(ident)
+        # One that is left as it is bears WARNING, and no other of these.
+        outlived = row.status in OUTLIVED
+        if row.left_as_it_is:
+            outlived = row.status in {NodeStatus.ACTIVE, *OUTLIVED} - {NodeStatus.WARNING}
+        (self._outlived.add if outlived else self._outlived.discard)(ident)
         self._put(before, after)
         self._stands_on(ident, host_of(row))
         self._unsaved.add(ident)
@@ -183,7 +188,8 @@ class Beliefs:
         found = {
             i: m
             for i in self._unsaved
-            if (m := self.memories.get(i)) is not None and Saved.of_memory(m) != self._saved.get(i)
+            if (m := self.memories.get(i)) is not None
+            and Saved.of_memory(m, self._saved.get(i)) != self._saved.get(i)
         }
         self._unsaved = set(found)
         if not disturbed:
@@ -282,4 +288,4 @@ def _at_rest(before: NodeMemory, after: NodeMemory, one: Observation) -> bool:
         return False
     known = before.tracks.get(one.mode)
     last = None if known is None else known.last
-    return last is not None and last.backend_status == one.backend_status
+    return last is not None and (last.code, last.backend_status) == (one.code, one.backend_status)

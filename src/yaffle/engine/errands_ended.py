@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from yaffle.core.heeding import OBJECTION
 from yaffle.core.ladder import End, Result, Stage
 from yaffle.engine import errands, news
 from yaffle.engine.prospects import was_withheld
@@ -99,7 +100,12 @@ def _checked(node: NodeRow, how: End, past: Sequence[StepRow], detail: str) -> d
             said_before = node.status_reason.rpartition(": was ")[2]
             values["status_reason"] = f"{why} {node.status}: was {said_before}"[:REASON_MAX]
         case End.ALREADY_HEALTHY:
-            values |= _status(NodeStatus.ACTIVE, "Check: Node is ACTIVE.")
+            values |= _status(NodeStatus.ACTIVE, "Check: Node is ACTIVE.") | {"health_reason": ""}
+        case End.DONE if seen.get(OBJECTION):
+            values |= _status(NodeStatus.WARNING, f"Check: Node is not ACTIVE. {detail}")
+            if node.health != Health.UNHEALTHY:
+                # Whoever recovers all that is not active does not mean this one.
+                values["health_reason"] = detail
         case End.DONE:
             missing = not node.physical_id or bool(seen.get("gone"))
             status = NodeStatus.ERROR if missing else NodeStatus.WARNING
@@ -200,7 +206,7 @@ def resting(node: NodeRow) -> NodeStatus:
     """Return the status of a node that nothing is being done to."""
     if not node.physical_id:
         return NodeStatus.ERROR
-    sick = node.health == Health.UNHEALTHY or node.mark_reason is not None
+    sick = node.health == Health.UNHEALTHY or node.mark_reason is not None or node.left_as_it_is
     return NodeStatus.WARNING if sick else NodeStatus.ACTIVE
 
 

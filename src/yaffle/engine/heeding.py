@@ -59,6 +59,19 @@ async def left_alone(step: Step, sight: Sight, detail: str, *, insisted: bool) -
     return Outcome(result=Result.UNCLEAR, detail=f"left alone: {why}; {detail}", data=data)
 
 
+def as_it_is(step: Step, sight: Sight) -> Outcome:
+    """Return the end of a look at a node that does not run because somebody wants it so.
+
+    A recovery leaves it; for a check it is not active, whatever the reason.
+    """
+    why = f"left alone: {sight.detail}"
+    data = {OBJECTION: sight.left.value, "backend_status": sight.backend_status}
+    if step.action.action == "NODE_CHECK":
+        return Outcome(result=Result.SICK, detail=why, data=data)
+    log.info("left alone", node=step.node.name, rung=step.rung.name, reason=sight.detail)
+    return Outcome(result=Result.UNCLEAR, detail=why, data=data)
+
+
 async def well_again(step: Step) -> str:
     """Say how the node is seen to be well, before an act upon an old look is repeated; empty if not.
 
@@ -69,7 +82,8 @@ async def well_again(step: Step) -> str:
     if not recovers or (step.insisted and not step.place.completed):
         return ""
     sight = await look(step.kit, step.target, step.snapshot.detection)
-    return f"it is well by now: {sight.detail}" if sight.vote is Vote.PASS else ""
+    how = "well by now" if sight.left is Objection.NONE else "to be left alone by now"
+    return f"it is {how}: {sight.detail}" if sight.vote is Vote.PASS else ""
 
 
 def hindered(step: Step, why: str, hindrance: Hindrance) -> Outcome | None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, cast
 
-from yaffle.engine.commands.desk import LOCAL_PROCESS
 from yaffle.engine.jobs import hooks
-from yaffle.engine.kit import Drivers
+from yaffle.engine.kit import LOCAL_PROCESS, Drivers
 from yaffle.errors import ConfigError
 from yaffle.ports import DriverContext
 

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from yaffle.clouds.sealing import IdKeys
 from yaffle.core.addresses import AddressRules
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from yaffle.store.database import Store
 
 
+LOCAL_PROCESS: Final = "yaffle.local.process-1.0"
+"""The one type that has to be allowed before it is there."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drivers:
     """Every driver by the name under which documents and rows speak of it."""
@@ -35,6 +39,21 @@ class Drivers:
     fencers: Mapping[str, Fencer] = field(default_factory=dict)
     workflows: Mapping[str, Workflow] = field(default_factory=dict)
     notifiers: Mapping[str, Notifier] = field(default_factory=dict)
+
+    def lacks(self, kind: str) -> str:
+        """Say that the driver of a profile type is not here, and what brings it; empty where it is."""
+        if kind in self.profiles:
+            return ""
+        return f"the driver of profile type {kind} ({how_to_have(kind)})"
+
+
+def how_to_have(kind: str) -> str:
+    """Say what makes a profile type available."""
+    if kind == LOCAL_PROCESS:
+        return "start `yaffle serve` with --allow-local-process"
+    if kind.startswith("os."):
+        return f'set up [drivers."{kind}"] in the configuration'
+    return "install its package"
 
 
 class Bell:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from yaffle.core.freshness import voting
-from yaffle.core.outcomes import OUTCOMES, judge
+from yaffle.core.heeding import Objection
+from yaffle.core.outcomes import AS_IT_IS, OF_HOST, OUTCOMES, judge
 from yaffle.core.verdict import Belief, Vote, vote
 from yaffle.engine.calls import Failure, ask_driver
 from yaffle.engine.scene import members
@@ -41,8 +42,6 @@ _BELIEFS: Final = {
 }
 STATUS_MAX: Final = 255
 GONE: Final = frozenset({"ST-GONE", "ST-DOWN"})
-OF_HOST: Final = "HV-"
-"""Codes of what is said of the machine under a node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +80,14 @@ class Sight:
     def host_lost(self) -> bool:
         """Whether the backend has lost the machine under the node, which is nobody's wish."""
         return any(o.code.startswith(OF_HOST) for o in self.failing)
+
+    @property
+    def left(self) -> Objection:
+        """Why it is well though it does not run: somebody wants it so."""
+        codes = {o.code for o in self.observations} & AS_IT_IS
+        if self.vote is not Vote.PASS or not codes:
+            return Objection.NONE
+        return Objection.LOCKED if codes == {"ST-LOCKED"} else Objection.WISHED
 
     @property
     def backend_status(self) -> str:

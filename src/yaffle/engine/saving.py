@@ -42,14 +42,21 @@ class Saved:
     health: str
     gray: bool
     backend_status: str
+    left: str
+    """Why it does not run though nothing is wrong; empty where it runs."""
 
     @classmethod
-    def of_memory(cls, memory: NodeMemory) -> Saved:
-        """Return what should be stored."""
+    def of_memory(cls, memory: NodeMemory, before: Saved | None) -> Saved:
+        """Return what should be stored after `before`."""
+        left = problems.left_as_it_is(memory)
+        if left is None:
+            # Whoever cannot be asked does not say that it runs again.
+            left = before.left if before is not None else ""
         return cls(
             health=memory.health.value,
             gray=memory.gray,
             backend_status=backend_status(memory),
+            left="" if memory.health is Health.UNHEALTHY else left,
         )
 
     @classmethod
@@ -59,6 +66,7 @@ class Saved:
             health=row.health,
             gray=row.gray,
             backend_status=row.backend_status,
+            left=row.left_as_it_is,
         )
 
 
@@ -106,7 +114,9 @@ def save(
     }
     catalog.set_nodes(conn, written, now_us)
     refresh_cluster(conn, scene.cluster.id, now_us)
-    return {ident: Saved.of_memory(changed[ident]) for ident in written}
+    return {
+        ident: Saved.of_memory(changed[ident], Saved.of_row(current[ident])) for ident in written
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,12 +168,13 @@ def _values_of(
         "backend_status": backend_status(memory) or row.backend_status,
         "seen_us": now_us,
     }
+    left = Saved.of_memory(memory, Saved.of_row(row)).left
     known = scene.nodes.get(row.id)
     if memory.grace_us is None and known is not None and known.grace_us == row.grace_us:
         # Grace that ended early must not come back with a successor; a newer one is left alone.
         values["grace_us"] = None
     if memory.health.value != row.health and not _verified_since(row, memory):
-        reason = problems.explain(memory) if memory.health is Health.UNHEALTHY else ""
+        reason = problems.explain(memory) if memory.health is Health.UNHEALTHY else left
         values |= {
             "health": memory.health.value,
             "health_us": memory.since_us,
@@ -181,17 +192,39 @@ def _values_of(
             reason=reason or f"was {row.health}",
             data={"from": row.health, "to": memory.health.value},
         )
+    elif memory.health.value == row.health != Health.UNHEALTHY:
+        values |= _left(conn, row, left, now_us)
     if memory.health is Health.UNHEALTHY:
         values |= _fell_ill(kit, conn, scene, row, memory, around, now_us)
     elif memory.health is Health.HEALTHY:
         values |= _adopted(conn, row, memory, around, now_us)
-        ends_as = IncidentState.ALREADY_HEALTHY
-        values |= _is_well(kit, conn, row, around, now_us, ends_as, "by itself")
+        ends_as, why = IncidentState.ALREADY_HEALTHY, "by itself"
+        if left:
+            ends_as, why = IncidentState.SUPERSEDED, left
+        values |= _is_well(kit, conn, row, around, now_us, ends_as, why)
+        if left and row.status in {NodeStatus.ACTIVE, *OUTLIVED} and not around.recovering(row.id):
+            values |= {"status": NodeStatus.WARNING.value, "status_reason": left}
     elif not voting(scene.policy.detection) and not unread(scene.policy, scene.policy_id):
         values |= _is_well(kit, conn, row, around, now_us, IncidentState.SUPERSEDED, UNWATCHED)
     elif row.health == Health.UNHEALTHY:
         _in_doubt(kit, conn, row, memory, around, now_us)
     return values
+
+
+def _left(conn: Connection, row: NodeRow, left: str, now_us: int) -> dict[str, object]:
+    """Write why a node does not run with which nothing is wrong, or that it does again."""
+    if left == row.left_as_it_is:
+        return {}
+    news.node_event(
+        conn,
+        row,
+        at_us=now_us,
+        action="LEFT_AS_IT_IS" if left else "RUNS_AGAIN",
+        status="end",
+        reason=left or "it runs again",
+        data={"backend_status": row.backend_status},
+    )
+    return {"health_reason": left}
 
 
 def _adopted(
@@ -282,7 +315,8 @@ def _fell_ill(
     # A node whose recoveries are used up and that got well since fails anew: that is news, even
     # though only a person may have it healed.
     # Its status remembers that: one that stayed ill bears ERROR, also while we could not ask it.
-    anew = row.exhausted_us is None or row.status == NodeStatus.ACTIVE
+    well = row.status == NodeStatus.ACTIVE or bool(row.left_as_it_is)
+    anew = row.exhausted_us is None or well
     if anew and row.id not in around.incidents:
         news.open_incident(
             kit,
@@ -296,7 +330,7 @@ def _fell_ill(
         )
         if memory.first_fail_us is not None:
             kit.metrics.detect.observe(max(0.0, (now_us - memory.first_fail_us) / 1e6))
-    if row.status != NodeStatus.ACTIVE:
+    if not well:
         return {}
     return {"status": NodeStatus.WARNING.value, "status_reason": problems.explain(memory)}
 

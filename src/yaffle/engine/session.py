@@ -8,6 +8,7 @@ expired (frozen, suspended, cut off) ends the session; the next one has a new ep
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import structlog
@@ -16,7 +17,7 @@ from yaffle.engine.timekeeping import keep_time
 from yaffle.errors import StoreUnavailable, YaffleError
 from yaffle.model.bounds import CALL_GRACE_S
 from yaffle.model.ids import EngineId, Epoch
-from yaffle.store import leases
+from yaffle.store import catalog, leases
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -74,6 +75,7 @@ class Session:
                 await kit.clock.sleep(1.0)
                 continue
             log.info("session began", engine=me, epoch=epoch)
+            await _say_what_is_missing(kit)
             return cls(kit, me, epoch, asked_s + kit.settings.lease)
 
     def left_s(self) -> float:
@@ -132,6 +134,14 @@ class Session:
             await self._kit.store.write(lambda conn: leases.stop(conn, self.me))
         except StoreUnavailable as error:
             log.warning("session not closed", error=str(error))
+
+
+async def _say_what_is_missing(kit: Kit) -> None:
+    """Log which nodes this engine can neither look at nor heal."""
+    with suppress(StoreUnavailable):
+        for kind, count in (await kit.store.read(catalog.types_of_nodes)).items():
+            if lacks := kit.drivers.lacks(kind):
+                log.warning("nodes cannot be watched or healed here", nodes=count, missing=lacks)
 
 
 def _registered(conn: Connection, kit: Kit, me: EngineId) -> Epoch:

@@ -22,7 +22,14 @@ from yaffle.core.verdict import Vote
 from yaffle.engine.adoption import adopted, knowing
 from yaffle.engine.calls import Failure, ask_driver
 from yaffle.engine.grounds import HOST_LOST, noted, off_of, waived_of
-from yaffle.engine.heeding import REFUSED, hindered, left_alone, refused_at_once, well_again
+from yaffle.engine.heeding import (
+    REFUSED,
+    as_it_is,
+    hindered,
+    left_alone,
+    refused_at_once,
+    well_again,
+)
 from yaffle.engine.keeping import booted, booting, keep
 from yaffle.engine.look import look
 from yaffle.engine.operate import missing, operate, workflow
@@ -118,6 +125,8 @@ async def _look(step: Step) -> Outcome:
                     return found
                 detail = told = found.detail
                 await step.kit.clock.sleep(LOOK_PAUSE_S)
+            case Vote.PASS if sight.left is not Objection.NONE:
+                return as_it_is(step, sight)
             case Vote.PASS:
                 unneeded = f"{NOT_BEGUN}: {late}; " if late and not step.place.acted else ""
                 return Outcome(
@@ -160,7 +169,9 @@ async def _verify(step: Step) -> Outcome:
         told = told if unseen else sight.detail
         detail = since_then(told, sight.detail) if told and unseen else sight.detail
         answered = sight.answered
-        passes = passes + 1 if sight.vote is Vote.PASS else 0
+        # What is down because somebody wants it so, or because of our own act, has not recovered.
+        runs = sight.vote is Vote.PASS and sight.left is Objection.NONE
+        passes = passes + 1 if runs else 0
         gone = gone + 1 if sight.gone else 0
         if passes >= detection.rise:
             return Outcome(

@@ -260,6 +260,17 @@ def statuses_of(conn: Connection, cluster_id: ClusterId) -> Mapping[str, int]:
     return {row[0]: row[1] for row in conn.execute(_STATUSES, {"ident": cluster_id})}
 
 
+def types_of_nodes(conn: Connection) -> Mapping[str, int]:
+    """Return how many nodes there are of each profile type."""
+    query = (
+        select(profiles.c.type, func.count(nodes.c.id))
+        .join(nodes, nodes.c.profile_id == profiles.c.id)
+        .group_by(profiles.c.type)
+        .order_by(profiles.c.type)
+    )
+    return {row[0]: row[1] for row in conn.execute(query)}
+
+
 def bound_policy(conn: Connection, cluster_id: ClusterId) -> PolicyRow | None:
     """Return the enabled health policy of a cluster (a singleton type), or None."""
     row = conn.execute(_BOUND, {"ident": cluster_id}).one_or_none()

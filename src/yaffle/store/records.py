@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
+from yaffle.model.health import Health
 from yaffle.model.ids import (
     ActionId,
     ClusterId,
@@ -143,6 +144,11 @@ class NodeRow:
     made_us: int | None
     """When its creation was completed."""
     updated_us: int | None
+
+    @property
+    def left_as_it_is(self) -> str:
+        """Why it does not run though nothing is wrong: somebody wants it so. Empty where it runs."""
+        return "" if self.health == Health.UNHEALTHY else self.health_reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

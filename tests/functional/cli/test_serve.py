@@ -220,3 +220,48 @@ def test_serve_writes_text_for_people_when_asked(tmp_path: Path) -> None:
     assert not running.line("listening").startswith("{")
     running.signal(signal.SIGTERM)
     assert running.end() == 0
+
+
+def test_started_without_local_processes_it_says_whom_it_cannot_heal(tmp_path: Path) -> None:
+    mark = uuid.uuid4().hex
+    server = Server(tmp_path / "state")
+    server.start()
+    with swept(mark):
+        server.ok("profile", "create", "page", "-", given=profile_document(mark))
+        server.ok("policy", "create", "care", "-", given=POLICY)
+        server.ok(
+            "cluster", "create", "web", "--profile", "page", "--size", "1", "--policy", "care"
+        )
+        wait_for(lambda: "healthy" in server.ok("node", "list").out)
+        assert doctor_row(server, "drivers")["status"] == "ok"
+        assert server.stop() == 0
+        server.flags = ()
+        server.start()
+        running = server.running
+        assert running is not None
+        wait_for(lambda: "nodes cannot be watched or healed here" in running.text)
+        found = wait_for(lambda: (r := doctor_row(server, "drivers"))["status"] == "fail" and r)
+        assert "1 nodes are of type yaffle.local.process-1.0" in found["detail"]
+        assert "--allow-local-process" in found["advice"]
+        # It is marked, so that nothing has to be seen of it: held, with what is missing, and no try.
+        server.ok("node", "mark", "unhealthy", "web-1", "--reason", "it smells")
+        told = wait_for(
+            lambda: (w := server.ok("why", "web-1").out) and "dependency-lost" in w and w
+        )
+        assert "yaffle.local.process-1.0 (start `yaffle serve` with --allow-local-process)" in told
+        assert server.ok("incident", "list", "--json").json["incidents"][0]["state"] == "held"
+        assert server.ok("why", "web-1", "--json").json["why"]["retry"]["attempts"] == 0
+        assert server.stop() == 0
+        # As it advises.
+        server.flags = ("--allow-local-process",)
+        server.start()
+        wait_for(lambda: doctor_row(server, "drivers")["status"] == "ok")
+        wait_for(lambda: "recovered" in server.ok("incident", "list").out)
+        server.ok("cluster", "delete", "web")
+        assert server.stop() == 0
+
+
+def doctor_row(server: Server, name: str) -> dict[str, str]:
+    """Return one of the doctor's rows; what else is amiss is none of this."""
+    rows = server.cli("doctor", "--json").json["checks"]
+    return next(row for row in rows if row["name"] == name)

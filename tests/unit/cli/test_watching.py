@@ -157,14 +157,17 @@ def test_a_week_is_counted_by_incidents() -> None:
             entry(8, Kind.WISH, "e", wish="SHUTOFF"),
             entry(9, Kind.AWAY),
             entry(10, Kind.BACK, lasted_s=12.0),
+            entry(11, Kind.HELD, "f", "i-4", reason="storm"),
+            # Stopped by its user meanwhile: it is over, and did not get well.
+            entry(12, Kind.LEFT, "f", "i-4", lasted_s=30.0),
         ]
     )
-    assert (found.failures, found.open) == (3, 1)
+    assert (found.failures, found.open) == (4, 1)
     assert found.would == {"START": 1, "REBOOT": 1}
-    assert found.held == {"storm": 1}
+    assert found.held == {"storm": 2}
     assert (found.over, found.wishes, found.away_s) == ([60.0], 1, 12.0)
     text = "\n".join(report.lines("prod", found, report.Now(groups={"shop": 4}, health={})))
-    assert "failures  3, of which 1 are not over" in text
+    assert "failures  4, of which 1 are not over" in text
     assert "unseen    hosts" in text
 
 

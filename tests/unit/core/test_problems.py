@@ -8,12 +8,13 @@ import pytest
 from tests.unit.core.build import SECOND, STATUS, T0, URL, detection, memory, observation
 
 from yaffle.core.outcomes import OUTCOMES
-from yaffle.core.problems import PROBLEMS, UNEXPLAINED, diagnose, explain, failing
+from yaffle.core.problems import PROBLEMS, UNEXPLAINED, diagnose, explain, failing, left_as_it_is
 from yaffle.core.verdict import NodeMemory, observe
 from yaffle.model.health import Mark, Outcome
 from yaffle.model.ids import ModeKey
 
 HOW = detection(STATUS, URL)
+NOTHING = "Nothing that was seen of it says what is wrong."
 MARK = Mark(reason="it smells", by="ann", at_us=T0)
 
 
@@ -47,8 +48,18 @@ def test_every_row_is_the_first_to_match_somebody(row: object) -> None:
 @pytest.mark.parametrize(
     ("seen", "code", "line"),
     [
-        pytest.param(saying(), "unexplained", "It is unhealthy.", id="nothing-known"),
-        pytest.param(saying("ST-UP"), "unexplained", "It is unhealthy.", id="all-pass"),
+        pytest.param(
+            saying(),
+            "unexplained",
+            "Nothing that was seen of it says what is wrong.",
+            id="nothing-known",
+        ),
+        pytest.param(
+            saying("ST-UP"),
+            "unexplained",
+            "Nothing that was seen of it says what is wrong.",
+            id="all-pass",
+        ),
         pytest.param(
             saying("ST-GONE", mark=MARK), "marked", "It was marked unhealthy. it smells", id="mark"
         ),
@@ -89,6 +100,24 @@ def test_diagnosis(seen: NodeMemory, code: str, line: str | None) -> None:
     assert diagnose(seen).code == code
     if line is not None:
         assert explain(seen) == line
+
+
+@pytest.mark.parametrize(
+    ("codes", "left"),
+    [
+        (("EV-OWN-WILL",), "It is left as it is: EV-OWN-WILL it was"),
+        (("ST-LOCKED", "HV-UP"), "It is left as it is: ST-LOCKED it was"),
+        (("ST-UP",), ""),
+        (("ST-DOWN",), ""),
+        (("ST-UNCLEAR", "L7-OK"), ""),
+        # Nobody tells: its host says nothing of it.
+        (("ST-UNCLEAR",), None),
+        (("ST-UNCLEAR", "HV-UP"), None),
+        ((), None),
+    ],
+)
+def test_why_it_does_not_run_is_told_or_not(codes: tuple[str, ...], left: str | None) -> None:
+    assert left_as_it_is(saying(*codes)) == left
 
 
 def test_modes_are_told_in_their_order_whoever_spoke_first() -> None:

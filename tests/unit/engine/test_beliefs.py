@@ -21,7 +21,7 @@ def healthy() -> Beliefs:
     for mode in (STATUS, URL):
         before = beliefs.memories.get(NODE, memory())
         beliefs.memories[NODE] = feed(before, ["pass", "pass"], HOW, mode=mode)
-    beliefs.stored({NODE: Saved.of_memory(beliefs.memories[NODE])})
+    beliefs.stored({NODE: Saved.of_memory(beliefs.memories[NODE], None)})
     assert not beliefs.unsaved(disturbed=False)
     return beliefs
 
@@ -52,5 +52,5 @@ def test_a_copy_is_forgotten_by_who_has_seen_it_only(seen: list[Observation], du
 def test_what_was_stored_is_due_no_more() -> None:
     beliefs = healthy()
     beliefs.take([observation("pass", copy=LATE)], HOW, T0)
-    beliefs.stored({NODE: Saved.of_memory(beliefs.memories[NODE])})
+    beliefs.stored({NODE: Saved.of_memory(beliefs.memories[NODE], None)})
     assert not beliefs.unsaved(disturbed=False)

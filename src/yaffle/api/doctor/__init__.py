@@ -18,6 +18,7 @@ from yaffle.api.doctor.fleet import Fleet
 from yaffle.api.doctor.process import access, certificates, notifiers, state_dir
 from yaffle.api.doctor.report import Check, Report, Status, judged, unheard
 from yaffle.engine.commands.receivers import acting
+from yaffle.engine.kit import how_to_have
 from yaffle.errors import EngineUnavailable, StoreUnavailable, YaffleError
 from yaffle.ports import SteeredClock
 from yaffle.store.receivers import end_of, shown_id
@@ -133,6 +134,7 @@ class Doctor:
                 seen.fleet, host_us=asked_us - apart_us + int(read_s * 5e5), took_s=read_s
             ),
             *stored.checks_of(seen.facts),
+            self._drivers(seen.facts),
             await self._receivers(seen.facts),
             judged(
                 "never seen",
@@ -143,6 +145,25 @@ class Doctor:
             ),
         ]
         return checks, seen.fleet.as_json()
+
+    def _drivers(self, facts: Facts) -> Check:
+        """Return whether this process can look at, and heal, every node that there is."""
+        lacking = {k: n for k, n in facts.types.items() if k not in self._kit.drivers.profiles}
+        if not lacking:
+            return Check(
+                name="drivers",
+                status=Status.OK,
+                detail=f"for the nodes of all {len(facts.types)} profile types in use",
+            )
+        return Check(
+            name="drivers",
+            status=Status.FAIL,
+            detail="; ".join(
+                f"{n} nodes are of type {k}, which is not here" for k, n in lacking.items()
+            ),
+            advice="They are unknown, and not healed. "
+            + " ".join(f"For {kind}: {how_to_have(kind)}." for kind in lacking),
+        )
 
     async def _receivers(self, facts: Facts) -> Check:
         """Return whether every webhook may still be called, and its id is hidden, and can be shown."""

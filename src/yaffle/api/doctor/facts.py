@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 
 from yaffle.core.quarantine import CAUSE as QUARANTINED
 from yaffle.store import actions as action_rows
-from yaffle.store import credentials, incidents, leases, outbox, pauses
+from yaffle.store import catalog, credentials, incidents, leases, outbox, pauses
 from yaffle.store.records import ReceiverRow, load
 from yaffle.store.tables import actions, bindings, clusters, debris, nodes, receivers, watches
 from yaffle.store.tables import outbox as outbox_table
@@ -45,6 +45,8 @@ class Facts:
     """Name of each node that needs a human, and the incident to acknowledge; empty without one."""
     quarantined: Sequence[tuple[str, str]]
     """Of each host in quarantine what stands in the way, and its incident."""
+    types: Mapping[str, int]
+    """How many nodes there are of each profile type."""
     receivers: Sequence[tuple[ReceiverRow, bool]]
     """Each, and whether its cluster is there."""
     left_trusts: Sequence[str]
@@ -77,6 +79,7 @@ def gather(conn: Connection, now_us: int) -> Facts:
         ).scalar_one(),
         pauses=pauses.in_force(conn, now_us),
         exhausted=_exhausted(conn),
+        types=catalog.types_of_nodes(conn),
         receivers=_receivers(conn),
         left_trusts=credentials.left_over(conn, now_us - TIDY_US),
         quarantined=[(row.reason, row.id) for row in incidents.open_of_cause(conn, QUARANTINED)],

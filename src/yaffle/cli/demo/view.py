@@ -81,7 +81,9 @@ class Board:
         if incident is None:
             return f"held: {held}" if held else shown(node.get("health_reason") or "")
         opened = incident.get("opened_us")
-        age = durations.shown((self.now_us - opened) / 1e6) if isinstance(opened, int) else "?"
+        age = (
+            durations.shown(max(0, self.now_us - opened) / 1e6) if isinstance(opened, int) else "?"
+        )
         step = last_step(incident)
         now = f"{step.get('stage')} {step.get('operation')}" if step else ""
         what = f"held: {held}" if held else now or str(incident.get("state"))

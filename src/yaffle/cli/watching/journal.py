@@ -144,11 +144,11 @@ class Told:
             ident, node = entry.about.incident_id, entry.about.node_id
             if entry.kind.value in _TOLD and ident:
                 found.reasons.add((ident, str(entry.data.get("reason", Kind.WOULD.value))))
-            if entry.kind is Kind.OVER:
+            if entry.kind in {Kind.OVER, Kind.LEFT}:
                 found.reasons = {key for key in found.reasons if key[0] != ident}
             if entry.kind is Kind.WISH:
                 found.wishes[node] = str(entry.data.get("wish", ""))
-            else:
+            elif entry.kind is not Kind.LEFT:
                 found.wishes.pop(node, None)
         return found
 

@@ -79,10 +79,12 @@ def summed(entries: Iterable[Entry]) -> Sum:
     acted = {_incident(e): e for e in of[Kind.WOULD]}
     waited = {_incident(e): e for e in of[Kind.HELD] if _incident(e) not in acted}
     over = {_incident(e): e for e in of[Kind.OVER]}
+    left = {_incident(e) for e in of[Kind.LEFT]}
     # What was let go ended, too: with its server.
     gone = {e.about.node_id for e in of[Kind.GONE] if e.about is not None}
     failures = {**waited, **acted}
-    still = [i for i, e in failures.items() if i not in over and _node(e) not in gone]
+    closed = over.keys() | left
+    still = [i for i, e in failures.items() if i not in closed and _node(e) not in gone]
     unseen = of[Kind.BEGAN][-1].data.get("unseen") if of[Kind.BEGAN] else None
     return Sum(
         began_us=told[0].at_us if told else None,
@@ -99,7 +101,9 @@ def summed(entries: Iterable[Entry]) -> Sum:
         away=len(of[Kind.AWAY]),
         away_s=sum(_seconds(e.data.get("lasted_s")) for e in of[Kind.BACK]),
         unseen=[str(one) for one in unseen] if isinstance(unseen, list) else (),
-        latest=[e for e in told if e.kind in {Kind.WOULD, Kind.HELD, Kind.OVER}][-LATEST:],
+        latest=[e for e in told if e.kind in {Kind.WOULD, Kind.HELD, Kind.OVER, Kind.LEFT}][
+            -LATEST:
+        ],
     )
 
 

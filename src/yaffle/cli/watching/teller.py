@@ -21,7 +21,7 @@ from yaffle.engine.snapshot import Snapshot
 from yaffle.errors import StoreUnavailable
 from yaffle.model.health import Health
 from yaffle.model.ids import ClusterId, NodeId
-from yaffle.model.incident import HoldReason
+from yaffle.model.incident import HoldReason, IncidentState
 from yaffle.store import catalog
 from yaffle.store.tables import incidents
 
@@ -166,10 +166,12 @@ class Teller:
         data = row["data"] if isinstance(row["data"], dict) else {}
         opened_us = data.get("opened_us")
         lasted_s = (row["at_us"] - opened_us) / 1e6 if isinstance(opened_us, int) else 0.0
+        left = row["status"] == IncidentState.SUPERSEDED
+        how = "is judged no more" if left else "is over it"
         line = Line(
-            kind=Kind.OVER,
-            text=f"{node.name} ({self._cluster(conn, node)}) is over it after"
-            f" {durations.shown(lasted_s)}, without Yaffle: {row['reason']}",
+            kind=Kind.LEFT if left else Kind.OVER,
+            text=f"{node.name} ({self._cluster(conn, node)}) {how} after"
+            f" {durations.shown(lasted_s)}{'' if left else ', without Yaffle'}: {row['reason']}",
             data={"group": self._cluster(conn, node), "lasted_s": round(lasted_s, 3)},
         )
         return [self._about(line, row["at_us"], node, row["incident_id"], event=row["seq"])]

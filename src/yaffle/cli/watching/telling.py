@@ -32,6 +32,8 @@ class Kind(StrEnum):
     """Somebody wanted it so: no failure."""
     OVER = "over"
     """It runs again, or failed no more, without Yaffle."""
+    LEFT = "left"
+    """A failure that is judged no more: somebody wants it so, or nothing watches it."""
     ARRIVED = "arrived"
     GONE = "gone"
     """Watched no more."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from yaffle.engine.kit import LOCAL_PROCESS, how_to_have
 from yaffle.errors import BadRequest, Forbidden, InvalidSpec, NotFound
 from yaffle.model.ids import ActionId, ClusterId, NodeId
 from yaffle.model.rights import LOCAL
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from yaffle.store.records import ProfileRow
 
 NAME_MAX = 255
-LOCAL_PROCESS = "yaffle.local.process-1.0"
-"""The one type that has to be allowed before it is there."""
 
 
 class Desk:
@@ -48,7 +47,7 @@ class Desk:
             if kind == LOCAL_PROCESS:
                 raise Forbidden(
                     f"profile type {kind!r} is not available here; known: {known}"
-                    " (local processes are off: start with --allow-local-process)"
+                    f" (local processes are off: {how_to_have(kind)})"
                 )
             raise InvalidSpec(f"type: profile type {kind!r} is not installed; known: {known}")
         return driver

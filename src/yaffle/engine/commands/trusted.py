@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yaffle.engine.commands.desk import LOCAL_PROCESS
+from yaffle.engine.kit import LOCAL_PROCESS
 from yaffle.model.policy import ActionKind, HealthPolicy
 from yaffle.model.rights import Right, need
 

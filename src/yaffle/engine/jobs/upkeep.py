@@ -77,7 +77,12 @@ def _recover_sick(job: Job) -> Move:
 
 
 def is_sick(node: NodeRow) -> bool:
-    """Whether CLUSTER_RECOVER is about this node (contracts/health-policy.md §9)."""
+    """Whether CLUSTER_RECOVER is about this node (contracts/health-policy.md §9).
+
+    Not about one that is down because somebody wants it so: whoever wants that one back names it.
+    """
+    if node.left_as_it_is:
+        return False
     return node.status != NodeStatus.ACTIVE or node.health == Health.UNHEALTHY
 
 

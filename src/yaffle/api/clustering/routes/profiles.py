@@ -12,7 +12,7 @@ from yaffle.api.clustering.lists import Filter, Noun
 from yaffle.api.clustering.microversion import V1_2
 from yaffle.api.clustering.table import Good, Route
 from yaffle.api.reply import Reply
-from yaffle.engine.commands.desk import LOCAL_PROCESS
+from yaffle.engine.kit import LOCAL_PROCESS
 from yaffle.errors import NotFound
 from yaffle.store.tables import profiles
 
