@@ -8,9 +8,9 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_settings import SettingsError
@@ -18,6 +18,9 @@ from pydantic_settings import SettingsError
 from yaffle.config.private import writer_fault
 from yaffle.config.settings import PREFIX, Merged, Settings
 from yaffle.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 _OTHERS: Final = re.compile(
     # of the commands that ask a server, and the mark of what Yaffle itself has started
@@ -32,43 +35,112 @@ _OTHERS: Final = re.compile(
 
 def load(path: Path | None, flags: dict[str, Any] | None = None) -> Settings:
     """Return the settings; `flags` (nested as the file is) win. Raise ConfigError naming each fault."""
-    values: dict[str, Any] = {}
-    if path is not None:
-        try:
-            with path.open("rb") as file:
-                found = os.fstat(file.fileno())
-                # Whoever may write it says who is let in, and which programs are run.
-                plain = stat.S_ISREG(found.st_mode)
-                fault = writer_fault(path, found, change="go-w") if plain else None
-                if fault is not None:
-                    raise ConfigError(f"--config {path}: {fault}")
-                values = tomllib.load(file)
-        except OSError as error:
-            raise ConfigError(f"--config {path}: {error.strerror}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path}: {error}") from None
-    _refuse_unknown_variables(values)
+    text = "" if path is None else _read(path)
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    faults, settings = _unknown_variables(values), None
     try:
         settings = Settings(**values)
         if flags:
             settings = Merged(**_merged(settings.model_dump(), flags))
     except SettingsError as error:
-        raise ConfigError(_no_json(str(error))) from None
+        faults.append(_no_json(str(error)))
     except ValidationError as error:
-        raise ConfigError(
-            "\n".join(
-                f"{_origin(e['loc'], path)}: {'.'.join(map(str, e['loc']))}: {e['msg']}"
-                f" (it is {e['input']!r})"
-                for e in error.errors()
-            )
-        ) from None
+        lines = _lines_of(text)
+        found = sorted(error.errors(), key=lambda e: _line(e["loc"], lines))
+        # A variable that is no setting has been told already.
+        faults += [_told(e, path, lines) for e in found if not (_is_extra(e) and _of_variable(e))]
+    if faults or settings is None:
+        raise ConfigError("\n".join(faults))
     return settings
 
 
-def _origin(place: tuple[int | str, ...], path: Path | None) -> str:
-    """Return where a value came from: its variable, which wins, or the file."""
-    variable = PREFIX + "__".join(map(str, place)).upper()
-    return variable if variable in os.environ else str(path or "settings")
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            found = os.fstat(file.fileno())
+            # Whoever may write it says who is let in, and which programs are run.
+            plain = stat.S_ISREG(found.st_mode)
+            fault = writer_fault(path, found, change="go-w") if plain else None
+            if fault is not None:
+                raise ConfigError(f"--config {path}: {fault}")
+            return file.read().decode()
+    except OSError as error:
+        raise ConfigError(f"--config {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+# --- faults --------------------------------------------------------------------------------------
+
+Place = tuple[int | str, ...]
+Lines = Mapping[Place, int]
+
+
+def _told(fault: ErrorDetails, path: Path | None, lines: Lines) -> str:
+    """Return a fault with its place, and with what was meant where that can be guessed."""
+    place, name = fault["loc"], ".".join(map(str, fault["loc"]))
+    what = f"{fault['msg'].removeprefix('Value error, ')} (it is {fault['input']!r})"
+    if _is_extra(fault):
+        what = f"there is no such setting{_meant(str(place[-1]), _known_at(place[:-1]))}"
+    if variable := _of_variable(fault):
+        return f"{variable}: {name}: {what}"
+    line = _line(place, lines)
+    return f"{path or 'settings'}{f':{line}' if line else ''}: {name}: {what}"
+
+
+def _is_extra(fault: ErrorDetails) -> bool:
+    return fault["type"] == "extra_forbidden"
+
+
+def _of_variable(fault: ErrorDetails) -> str:
+    """Return the variable that a value came from, which wins over the file; empty for none."""
+    variable = PREFIX + "__".join(map(str, fault["loc"])).upper()
+    return variable if variable in os.environ else ""
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]}?" if close else "; see docs/reference/settings.md"
+
+
+def _known_at(place: Place) -> Iterable[str]:
+    """Return the names of the settings of a section."""
+    model: type[BaseModel] = Settings
+    for part in place:
+        field = model.model_fields.get(str(part))
+        kinds = () if field is None else (field.annotation, *get_args(field.annotation))
+        inner = [k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)]
+        if not inner:
+            return ()
+        model = inner[0]
+    return model.model_fields
+
+
+_WORD: Final = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
+_KEYS: Final = rf"\s*({_WORD}(?:\s*\.\s*{_WORD})*)\s*"
+_LINE: Final = re.compile(rf"\[\[?{_KEYS}\]|{_KEYS}=")
+
+
+def _lines_of(text: str) -> Lines:
+    """Return in which line of a TOML text each section and key stands; `tomllib` does not tell."""
+    lines: dict[Place, int] = {}
+    section: Place = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if (found := _LINE.match(line.strip())) is None:
+            continue
+        place = tuple(word.strip("\"'") for word in re.findall(_WORD, found[1] or found[2]))
+        section, place = (place, place) if found[1] else (section, (*section, *place))
+        for end in range(1, len(place) + 1):
+            lines.setdefault(place[:end], number)
+    return lines
+
+
+def _line(place: Place, lines: Lines) -> int:
+    """Return the line of a setting, or of what it stands in; 0 where it is not in the file."""
+    return next((lines[place[:end]] for end in range(len(place), 0, -1) if place[:end] in lines), 0)
 
 
 def _no_json(error: str) -> str:
@@ -93,8 +165,8 @@ def _is_json(variable: str) -> bool:
 # --- the environment -----------------------------------------------------------------------------
 
 
-def _refuse_unknown_variables(values: Mapping[str, Any]) -> None:
-    """Raise ConfigError naming each variable that looks like a setting and is none."""
+def _unknown_variables(values: Mapping[str, Any]) -> list[str]:
+    """Return a fault for each variable that looks like a setting and is none."""
     known = set(_variables(Settings))
     said = [str(values), *(v for k, v in os.environ.items() if k.startswith(PREFIX))]
     faults = []
@@ -103,11 +175,8 @@ def _refuse_unknown_variables(values: Mapping[str, Any]) -> None:
         strange = name.startswith(PREFIX) and not _OTHERS.fullmatch(name)
         if not strange or _is_setting(name, known) or any(name in text for text in said):
             continue
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-        hint = f"; did you mean {close[0]}?" if close else "; see docs/reference/settings.md"
-        faults.append(f"environment: {name} is no setting{hint}")
-    if faults:
-        raise ConfigError("\n".join(faults))
+        faults.append(f"environment: {name} is no setting{_meant(name, known)}")
+    return faults
 
 
 def _is_setting(name: str, known: set[str]) -> bool:
