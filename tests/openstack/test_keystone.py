@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pytest
@@ -12,6 +14,7 @@ from lab.openstack import Credentials, Lab
 from openstack.config import OpenStackConfig
 from openstack.connection import Connection
 from tests.functional.api.live import POLICY, Live, running
+from tests.functional.cli.support import Done, run
 from tests.openstack.registering import register, service_user
 from tests.openstack.turns import turn
 
@@ -102,3 +105,56 @@ def test_a_token_that_was_taken_back_is_nobodys(lab: Lab, yaffle: Live) -> None:
             answer = client.get("/v1/policies")
         assert answer.status_code == 401
         assert answer.headers["WWW-Authenticate"] == f'Keystone uri="{lab.plan.auth_url}"'
+
+
+def yaffle_as(who: Credentials, *words: str, given: str = "") -> Done:
+    """Type a command as a user of that cloud, which says where the server is."""
+    return run(
+        *words,
+        "--os-cloud",
+        who.cloud,
+        given=given,
+        env={"OS_CLIENT_CONFIG_FILE": str(who.clouds_yaml)},
+    )
+
+
+def test_the_command_line_is_let_in_by_keystone(lab: Lab, yaffle: Live) -> None:
+    with somebody(lab, "member") as (ann, _), somebody(lab, "member") as (bob, _):
+        done = yaffle_as(ann, "policy", "create", "mine", "-", given=POLICY)
+        assert done.code == 0, done
+        listed = yaffle_as(ann, "policy", "list", "--json")
+        (mine,) = listed.json["policies"]
+        assert (mine["name"], mine["project"]) == ("mine", ann.project_id)
+        assert yaffle_as(bob, "policy", "list", "--json").json["policies"] == []
+        for words in (["incident", "list"], ["node", "list"], ["decision", "list"], ["status"]):
+            assert yaffle_as(ann, *words).code == 0, words
+        assert yaffle_as(ann, "policy", "delete", "mine").code == 0
+    with somebody(lab, "reader") as (guest, _):
+        done = yaffle_as(guest, "policy", "create", "mine", "-", given=POLICY)
+        assert done.code not in {0, 5}, done
+        assert "Traceback" not in done.err
+    with somebody(lab, "admin") as (boss, _):
+        # That takes the role `override` beside it, which nobody has here.
+        stopped = yaffle_as(boss, "stop", "--all", "--reason", "a look", "--for", "1m")
+        assert "the right to override" in stopped.err
+        assert "here: config" in yaffle_as(boss, "doctor").out
+
+
+def test_who_is_not_let_in_is_told_what_to_do(lab: Lab, yaffle: Live, tmp_path: Path) -> None:
+    with somebody(lab, "member") as (ann, _):
+        server = ("--server", f"http://{yaffle.address}")
+        done = run("policy", "list", *server)
+        assert "--os-cloud" in done.err, done
+        unknown = yaffle_as(replace(ann, cloud="nowhere"), "policy", "list")
+        assert (unknown.code, "--os-cloud nowhere" in unknown.err) == (2, True), unknown
+        wrong = tmp_path / "clouds.yaml"
+        wrong.write_text(ann.clouds_yaml.read_text().replace(ann.password, "wrong"))
+        refused = yaffle_as(replace(ann, clouds_yaml=wrong), "policy", "list")
+        assert (refused.code, "does not let you in" in refused.err) == (2, True), refused
+        away = tmp_path / "away.yaml"
+        away.write_text(
+            ann.clouds_yaml.read_text().replace(lab.plan.auth_url, "http://127.0.0.1:9/v3")
+        )
+        gone = yaffle_as(replace(ann, clouds_yaml=away), "policy", "list")
+        assert "Keystone of cloud" in gone.err, gone
+        assert "Traceback" not in refused.err + gone.err + unknown.err

@@ -25,8 +25,19 @@ PREFIX: Final = "/yaffle/v1"
 class Api:
     """One server; use as a context manager. Every method raises ServerAway and Refused."""
 
-    def __init__(self, server: str | None = None, token_file: Path | None = None) -> None:
-        self._wire = Wire(server, token_file)
+    def __init__(
+        self,
+        server: str | None = None,
+        token_file: Path | None = None,
+        *,
+        os_cloud: str | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        """`os_cloud`: whose Keystone says who we are.
+
+        `folder`: the state directory of the server that is meant, where it is that one or none.
+        """
+        self._wire = Wire(server, token_file, os_cloud=os_cloud, folder=folder)
         self.url = self._wire.url
         self.v1 = Clustering(self._wire)
 

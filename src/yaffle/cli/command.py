@@ -37,6 +37,15 @@ TokenFile = Annotated[
         help="File whose first line is the token. Default: the variable YAFFLE_TOKEN.",
     ),
 ]
+OsCloud = Annotated[
+    str | None,
+    typer.Option(
+        "--os-cloud",
+        envvar="YAFFLE_OS_CLOUD",
+        metavar="NAME",
+        help="Cloud of clouds.yaml: its Keystone says who you are, and where the server is.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most so many. Default: all.")]
 Marker = Annotated[
@@ -59,6 +68,7 @@ _Option = tuple[str, object, object]
 _SHARED: tuple[_Option, ...] = (
     ("server", Server, None),
     ("token_file", TokenFile, None),
+    ("os_cloud", OsCloud, None),
     ("as_json", Json, False),
 )
 _LISTS: tuple[_Option, ...] = (
@@ -174,9 +184,11 @@ def _run(function: Callable[..., None], values: dict[str, object]) -> None:
     from yaffle.cli.client import Api
 
     server, token_file = values.pop("server"), values.pop("token_file")
+    os_cloud = values.pop("os_cloud")
     output = Output(as_json=bool(values.pop("as_json")))
     with Api(
         server if isinstance(server, str) else None,
         token_file if isinstance(token_file, Path) else None,
+        os_cloud=os_cloud if isinstance(os_cloud, str) else None,
     ) as api:
         function(api, output, **values)

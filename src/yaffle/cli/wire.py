@@ -73,17 +73,38 @@ class Answer:
 class Wire:
     """One server; use as a context manager. `ask` raises ServerAway and Refused."""
 
-    def __init__(self, server: str | None = None, token_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        server: str | None = None,
+        token_file: Path | None = None,
+        *,
+        os_cloud: str | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        """`os_cloud`: the cloud of clouds.yaml whose Keystone says who we are.
+
+        `folder`: the state directory of the server that is meant; no other one will do. Raises
+        ServerAway where none runs there, and ConfigError for a cloud that is not set up.
+        """
         import httpx
 
-        card = None if server else address.read(address.state_dir())
+        auth: httpx.Auth | None = None
+        if os_cloud:
+            from yaffle.cli.keystone import KeystoneAuth
+
+            auth = known = KeystoneAuth(os_cloud)
+            server = server or (None if folder is not None else known.endpoint())
+        card = None if server else address.read(folder or address.state_dir())
+        if folder is not None and not server and card is None:
+            raise ServerAway(f"no server of the state directory {folder} runs on this machine")
         self.url = _checked(server or (card.url if card else address.DEFAULT_SERVER))
         of_card = Path(card.token_file) if card is not None and card.token_file else None
         headers = {"X-Yaffle-User": _user(), "User-Agent": "yaffle"}
         name, password = os.environ.get("YAFFLE_USER"), os.environ.get("YAFFLE_PASSWORD")
-        auth: httpx.Auth | None = None
         # The file that was named, else a name and password, else the file of the running server.
-        if token_file is None and name and password:
+        if auth is not None:
+            pass
+        elif token_file is None and name and password:
             from yaffle.cli.session import SessionAuth
 
             auth = SessionAuth(self.url, name, password)
@@ -221,8 +242,8 @@ def _refused(status: int, fault: Row, again_s: float | None) -> Refused:
     message = str(fault.get("message") or fault.get("title") or f"HTTP {status}")
     if status == 401:
         message = message.rstrip(".") + (
-            "; give the token with YAFFLE_TOKEN or --token-file, or a name and password with"
-            " YAFFLE_USER and YAFFLE_PASSWORD"
+            "; give the token with YAFFLE_TOKEN or --token-file, a name and password with YAFFLE_USER"
+            " and YAFFLE_PASSWORD, or a cloud of clouds.yaml with --os-cloud"
         )
     return Refused(
         status,
