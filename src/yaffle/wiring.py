@@ -88,6 +88,17 @@ Waiting = Callable[[str], None]
 """Told why the database cannot be opened, each time; it is tried again."""
 
 
+def check(settings: Settings) -> None:
+    """Raise ConfigError for drivers, notifiers and keys with which nothing would start.
+
+    Nothing is opened or created, and nobody is asked: a start that is refused has touched nothing.
+    """
+    clock = SystemClock()
+    prober = ProberClient(clock=clock, on_blind=lambda _: None, rules=address_rules(settings))
+    load_drivers(settings, clock, prober, credentials=kept_credentials(settings, None, clock))
+    receiver_terms(settings)
+
+
 @asynccontextmanager
 async def service(settings: Settings, *, waiting: Waiting | None = None) -> AsyncIterator[Service]:
     """Open the database and build every part; `run` then makes it live. Closes what it opened.

@@ -37,6 +37,32 @@ def fault(line: str) -> str | None:
     return None
 
 
+def lacking(line: str) -> str | None:
+    """Return what has to be added before `line` does anything, or None.
+
+    One that stands without any word of its own is only spoken of.
+    """
+    words, command = shlex.split(line, comments=True)[1:], root()
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]
+    if not words or {"-h", "--help", "…"} & set(words):
+        return None
+    given = {word.partition("=")[0] for word in words}
+    for p in command.params:
+        if p.required and p.param_type_name == "option" and not given & set(p.opts):
+            return f"lacks {p.opts[-1]}"
+    flags = {option for p in command.params if getattr(p, "is_flag", False) for option in p.opts}
+    values = iter(words)
+    arguments = 0
+    for word in values:
+        if not word.startswith("-"):
+            arguments += 1
+        elif word not in flags and "=" not in word:
+            next(values, None)
+    wanted = sum(p.required for p in command.params if p.param_type_name == "argument")
+    return f"lacks {wanted - arguments} arguments" if arguments < wanted else None
+
+
 def spoken(page: Path) -> list[str]:
     found = INLINE.findall(prose(page))
     for block in blocks(page):
@@ -59,7 +85,7 @@ def test_the_program_names_real_commands() -> None:
     for path in SOURCES:
         for line in INLINE.findall(path.read_text()):
             plain = re.sub(r"\{[^}]*\}", "WORD", line)
-            if "\n" not in plain and (why := fault(plain)):
+            if "\n" not in plain and (why := fault(plain) or lacking(plain)):
                 faults[f"{path.relative_to(ROOT)}: {line}"] = why
     assert faults == {}
 
@@ -68,3 +94,7 @@ def test_a_wrong_command_is_seen() -> None:
     assert fault("yaffle nodes list")
     assert fault("yaffle node list --colour")
     assert fault("yaffle node list --cluster web") is None
+    assert lacking("yaffle cluster release web") == "lacks --reason"
+    assert lacking("yaffle node mark unhealthy --reason x") == "lacks 1 arguments"
+    for line in ("yaffle cluster release web --reason x", "yaffle stop", "yaffle why web-1"):
+        assert lacking(line) is None

@@ -294,7 +294,7 @@ WHY: Final[Example] = {
     "held": {
         "reason": "storm",
         "sentence": "2 of 3 nodes are sick and 0 suspected; the brake holds above 1.",
-        "advice": "Find what they have in common; then `yaffle cluster release web`.",
+        "advice": "Find what they have in common; then `yaffle cluster release web --reason WHY`.",
         "numbers": {"sick": 2, "suspect": 0, "threshold": 1, "capacity": 3, "in_flight": 0},
         "runbook": "docs/runbook/storm.md",
         "until_us": None,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,11 +13,11 @@ import typer
 
 from yaffle.cli import settings
 from yaffle.cli.client import Api, Refused, Row, ServerAway, items
-from yaffle.cli.command import Json, Server, TokenFile
+from yaffle.cli.command import Json, OsCloud, Server, TokenFile
 from yaffle.cli.exits import ExitCode
 from yaffle.cli.output import Output
 from yaffle.cli.settings import Config, Database, StateDir
-from yaffle.errors import ConfigError
+from yaffle.errors import ConfigError, DependencyError
 
 if TYPE_CHECKING:
     from yaffle.config import Settings
@@ -27,15 +29,25 @@ def doctor(
     state_dir: StateDir = None,
     server: Server = None,
     token_file: TokenFile = None,
+    os_cloud: OsCloud = None,
     *,
     as_json: Json = False,
 ) -> None:
     """Look at everything that healing depends on; works with the server down, too.
 
+    With --config or --state-dir it is that installation's server that is asked, and no other.
     Exit 1 when something is wrong, 5 when only the server is away.
     """
-    here = list(_here(config, database, state_dir))
-    there, away = _there(server, token_file)
+    here: list[Row] = []
+    serve = _serve(config, database, state_dir)
+    found = _here(here, serve, config, database, state_dir)
+    named = config is not None or state_dir is not None
+    folder = found.state_dir if found and named else None
+    reached = partial(Api, server, token_file, os_cloud=os_cloud, folder=folder)
+    there, away = _there(reached, serve)
+    if named and found is None and server is None:
+        # Whose server that is stands in what could not be read.
+        there, away = [], False
     checks = [*here, *there]
     wrong = any(check["status"] not in {"ok", "warn", "away"} for check in checks)
     warned = any(check["status"] == "warn" for check in checks)
@@ -59,19 +71,42 @@ def _check(name: str, status: str, detail: str, advice: str = "") -> Row:
     return {"name": name, "status": status, "detail": detail, "advice": advice}
 
 
-def _here(config: Path | None, database: str | None, state_dir: Path | None) -> Iterator[Row]:
+def _serve(config: Path | None, database: str | None, state_dir: Path | None) -> str:
+    """Return the command that starts the server of this installation."""
+    given = {"--config": config, "--database": database, "--state-dir": state_dir}
+    flags = [word for flag, value in given.items() if value for word in (flag, str(value))]
+    return f"`{shlex.join(['yaffle', 'serve', *flags])}`"
+
+
+def _here(
+    told: list[Row], serve: str, config: Path | None, database: str | None, state_dir: Path | None
+) -> Settings | None:
+    """Tell what can be seen from here; return the settings, None where they cannot be read."""
     try:
         found = settings.load(config, database=database, state_dir=state_dir)
     except ConfigError as error:
-        yield _check("here: config", "fail", str(error), "mend the setting named")
-        return
-    yield _check("here: config", "ok", str(config or "defaults and environment"))
+        told.append(_check("here: config", "fail", str(error), "mend the setting named"))
+        return None
+    told.append(_config(config, found))
     looks = (("state directory", _state_dir), ("disk", _disk), ("database", _database))
     for name, look in looks:
         try:
-            yield look(found)
+            told.append(look(found))
         except ConfigError as error:
-            yield _check(f"here: {name}", "warn", str(error), "start `yaffle serve` once")
+            told.append(_check(f"here: {name}", "warn", str(error), f"start {serve} once"))
+    return found
+
+
+def _config(path: Path | None, found: Settings) -> Row:
+    """Return whether a server would start with these settings."""
+    from yaffle.cli.serve import process
+
+    try:
+        process.check(found)
+    except ConfigError as error:
+        advice = "mend the setting named: `yaffle serve` does not start like this"
+        return _check("here: config", "fail", str(error), advice)
+    return _check("here: config", "ok", str(path or "defaults and environment"))
 
 
 def _state_dir(found: Settings) -> Row:
@@ -113,7 +148,7 @@ def _database(found: Settings) -> Row:
     return _check("here: database", "ok", detail)
 
 
-def _there(server: str | None, token_file: Path | None) -> tuple[list[Row], bool]:
+def _there(reached: Callable[[], Api], serve: str) -> tuple[list[Row], bool]:
     """Return the server's own checks, and whether it is away."""
     checks: list[Row] = []
 
@@ -121,15 +156,15 @@ def _there(server: str | None, token_file: Path | None) -> tuple[list[Row], bool
         try:
             return what()
         except ServerAway as error:
-            checks.append(_check("server", "away", str(error), "start it with `yaffle serve`"))
-        except (Refused, ConfigError) as error:
+            checks.append(_check("server", "away", str(error), f"start it with {serve}"))
+        except (Refused, ConfigError, DependencyError) as error:
             checks.append(_check("server", "fail", str(error)))
         return {}
 
     def examine() -> Row:
         from yaffle.cli.pace import Deadline, limited
 
-        with Api(server, token_file) as api:
+        with reached() as api:
             checks.append(_check("server", "ok", api.url))
             try:
                 # A doctor says how it is now, not how it will be.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import structlog
 
@@ -197,9 +197,12 @@ def sealed_again(keys: KeyFile, row: CredentialRow) -> Sealed | None:
     )
 
 
-def kept_credentials(settings: Settings, store: Store, clock: Clock) -> StoredCredentials | None:
+def kept_credentials(
+    settings: Settings, store: Store | None, clock: Clock
+) -> StoredCredentials | None:
     """Return what projects have handed to us; None where there are no keys for it.
 
+    `store`: None where no credential is asked for, but only whether all is set up as it must be.
     Raises ConfigError where the keys cannot be used, or a cloud's name stands for two clouds.
     """
     projects_clouds(settings.drivers)
@@ -207,7 +210,7 @@ def kept_credentials(settings: Settings, store: Store, clock: Clock) -> StoredCr
         return None
     keys = KeyFile(settings.credentials.keys_file)
     keys.check()
-    return StoredCredentials(store, keys, clock)
+    return StoredCredentials(cast("Store", store), keys, clock)
 
 
 if TYPE_CHECKING:

@@ -74,6 +74,13 @@ def test_a_second_server_is_turned_away(tmp_path: Path) -> None:
         pytest.param("[notifiers.ops]\ntype = 'pigeon'\n", "notifiers.ops.type", id="notifier"),
         pytest.param("[notifiers.ops]\ntype = 'webhook'\n", "notifiers.ops.url", id="webhook"),
         pytest.param("[notifiers.near]\ntype = 'log'\nurl = 'x'\n", "notifiers.near.url", id="log"),
+        pytest.param(
+            "[drivers.'os.nova.server-1.0']\ncloud = 'x'\nclouds_file = '/nowhere.yaml'\n",
+            "clouds_file",
+            id="driver",
+        ),
+        pytest.param("[receivers]\nkeys_file = '/nowhere'\n", "receivers.keys_file", id="keys"),
+        pytest.param("[server]\nusers_file = '/nowhere'\n", "users_file", id="users"),
     ],
 )
 def test_a_bad_setting_is_named_and_nothing_starts(text: str, said: str, tmp_path: Path) -> None:
@@ -86,6 +93,37 @@ def test_a_bad_setting_is_named_and_nothing_starts(text: str, said: str, tmp_pat
     assert done.code == 2, done
     assert said in done.err
     assert "Traceback" not in done.err
+    assert not (tmp_path / "state").exists(), "what is refused leaves nothing behind"
+    if said != "server.listen":
+        # The doctor finds what a start refuses.
+        seen = run(
+            "doctor", "--config", str(config), "--state-dir", str(tmp_path / "state"), "--json"
+        )
+        first = seen.json["checks"][0]
+        assert (seen.code, first["name"], first["status"]) == (1, "here: config", "fail")
+        assert said in first["detail"]
+        assert not (tmp_path / "state").exists()
+
+
+def test_a_doctor_of_one_installation_does_not_ask_the_server_of_another(tmp_path: Path) -> None:
+    server = Server(tmp_path / "state")
+    server.start()
+    try:
+        other = tmp_path / "other state"
+        done = server.cli("doctor", "--state-dir", str(other), "--json")
+        rows = {row["name"]: row for row in done.json["checks"]}
+        assert (done.code, rows["server"]["status"]) == (5, "away")
+        assert str(other) in rows["server"]["detail"]
+        assert rows["server"]["advice"] == f"start it with `yaffle serve --state-dir '{other}'`"
+        assert "session" not in rows
+        mine = server.cli("doctor", "--state-dir", str(server.state_dir), "--json")
+        asked = server.cli("doctor", "--json")
+        assert [row["name"] for row in mine.json["checks"]] == [
+            row["name"] for row in asked.json["checks"]
+        ]
+        assert "drivers" in {row["name"] for row in mine.json["checks"]}
+    finally:
+        assert server.stop() == 0
 
 
 def test_the_environment_and_its_faults(tmp_path: Path) -> None:

@@ -74,12 +74,10 @@ def run(settings: Settings, role: Role) -> None:
         )
     vitals = _vitals(settings, f"yaffle-{role.value}")
     listening = _listening(settings, role)
-    # Refused for being open to strangers, it leaves nothing behind.
-    certificates = read_certificates(listening)
-    if role is Role.SERVE:
-        read_identity(listening, SystemClock())
-        entrance = None
-    else:
+    # What is refused leaves nothing behind.
+    certificates = check(settings, role)
+    entrance = None
+    if role is not Role.SERVE:
         entrance = Entrance(listening, clock=SystemClock(), vitals=vitals)
     # The port first: a second server is turned away before it touches anything.
     setting = "engine.listen" if role is Role.ENGINE else "server.listen"
@@ -94,6 +92,15 @@ def run(settings: Settings, role: Role) -> None:
     finally:
         if sock is not None:
             sock.close()
+
+
+def check(settings: Settings, role: Role = Role.SERVE) -> Certificates | None:
+    """Raise ConfigError for what a start refuses, before it creates anything; return what TLS shows."""
+    wiring.check(settings)
+    listening = _listening(settings, role)
+    certificates = read_certificates(listening)
+    read_identity(listening, SystemClock())
+    return certificates
 
 
 def run_api(

@@ -67,18 +67,18 @@ EXPLANATIONS: Final[Mapping[HoldReason, Explanation]] = {
         " are suspected, and of the host the backend says: {word}. It may be the host, its network, or"
         " our own view.",
         advice="Look at {host}, not at the node; then `yaffle node recover {node}`, or"
-        " `yaffle cluster release {cluster}` for all of the cluster.",
+        " `yaffle cluster release {cluster} --reason WHY` for all of the cluster.",
     ),
     HoldReason.STORM: Explanation(
         sentence="{sick} of {capacity} nodes are sick or being healed, {suspect} more are suspected;"
         " the storm brake holds above {threshold}.",
-        advice="Find what they have in common; then `yaffle cluster release {cluster}`, or"
+        advice="Find what they have in common; then `yaffle cluster release {cluster} --reason WHY`, or"
         " `yaffle node recover {node}` for this one.",
     ),
     HoldReason.DOMAIN_STORM: Explanation(
         sentence="In {domain} {sick} nodes are sick or being healed, {suspect} more are suspected;"
         " the storm brake holds above {threshold}.",
-        advice="Look at {domain} first; then `yaffle cluster release {cluster}`.",
+        advice="Look at {domain} first; then `yaffle cluster release {cluster} --reason WHY`.",
     ),
     HoldReason.OBSERVE_MODE: Explanation(
         sentence="The policy only observes; it would have done {would}.",
