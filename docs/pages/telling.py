@@ -12,20 +12,20 @@ import yaffle
 from yaffle.cli.exits import MEANING
 from yaffle.engine.commands.imports import EVENTS as IMPORTED
 from yaffle.engine.metrics import Metrics
-from yaffle.engine.news import ENDED, LEVELS, TOPICS
+from yaffle.engine.news import ENDED, LEVELS, TOPICS, TRY_FAILED
 from yaffle.model.incident import IncidentState
 from yaffle.store.receivers import EXPIRED
 
 SOURCE = Path(yaffle.__file__).parent
 
 STATES = {
-    IncidentState.OPEN: "The node was judged unhealthy, or an attempt failed and tries are left.",
+    IncidentState.OPEN: "The node was judged unhealthy, or a try failed and others are left.",
     IncidentState.HELD: "A brake holds the node; `hold_reason` and `hold_numbers` say which and why.",
     IncidentState.RECOVERING: "A recovery was admitted.",
     IncidentState.RECOVERED: "A step of the ladder was verified.",
     IncidentState.ALREADY_HEALTHY: "It got well by itself, or was found well just before the act.",
     IncidentState.EXHAUSTED: "The retry budget is used up: a person is needed.",
-    IncidentState.SUPERSEDED: "A user's action took the node over.",
+    IncidentState.SUPERSEDED: "A user's action took the node over, or somebody wants it as it is.",
 }
 
 
@@ -38,7 +38,9 @@ def incidents() -> str:
     return join(
         "# Incidents and notifications",
         "Every change of an incident is one event and one message for each notifier, written in the\n"
-        "same transaction. A node has at most one open incident, and a host as well.",
+        "same transaction. A node has at most one open incident, and a host as well. An incident that\n"
+        f"is `open` again because a try failed and others are left is told as {code(TRY_FAILED)}; one\n"
+        "that is so because nobody could be asked, or nothing is certain any more, is no news.",
         table(("state", "ends it", "notification topic", "event level", "meaning"), rows),
         "## Of a host",
         "Nodes that fail with their host have an incident each, whose `parent_id` names that of the\n"

@@ -28,6 +28,8 @@ TOPICS: Mapping[IncidentState, str] = {
     IncidentState.SUPERSEDED: "incident.superseded",
 }
 """One row per state; a test reads it."""
+TRY_FAILED = "incident.try-failed"
+"""An incident is open as before, for a recovery has failed and tries are left."""
 
 LEVELS: Mapping[IncidentState, int] = {
     IncidentState.OPEN: 40,
@@ -102,12 +104,12 @@ def change(
     *,
     reason: str,
     now_us: int,
-    tell: bool = True,
+    tell: bool | str = True,
     **columns: object,
 ) -> None:
     """Move an incident to `state` (also the one just inserted), with its event and its messages.
 
-    `tell`: whether the notifiers hear of it; going back to `open` for another try is no news.
+    `tell`: whether the notifiers hear of it, or the topic under which, where that is not the state's.
     """
     ended: dict[str, object] = {"open_key": None, "ended_us": now_us} if state in ENDED else {}
     incidents.set_values(
@@ -119,7 +121,7 @@ def change(
     # person is told of by name.
     heard = tell and (incident.parent_id is None or state is IncidentState.EXHAUSTED)
     body = _body(incident, state, reason, now_us, columns)
-    _append(kit, conn, _about(node, incident.id), state, reason, now_us, body, tell=heard)
+    _append(kit, conn, _about(node, incident.id), state, reason, now_us, body, tell=heard and tell)
     if state in ENDED and incident.parent_id is not None:
         host_over(kit, conn, incident.parent_id, now_us)
 
@@ -204,8 +206,9 @@ def _append(
     now_us: int,
     body: Mapping[str, object],
     *,
-    tell: bool,
+    tell: bool | str,
 ) -> None:
+    topic = tell if isinstance(tell, str) else TOPICS[state]
     events.append(
         conn,
         about,
@@ -215,7 +218,7 @@ def _append(
         reason=reason[:4000],
         level=LEVELS[state],
         data=body,
-        notify=[(name, TOPICS[state], body) for name in kit.notify] if tell else [],
+        notify=[(name, topic, body) for name in kit.notify] if tell else [],
     )
 
 

@@ -254,6 +254,8 @@ def _end_incident(
     now_us: int,
 ) -> None:
     spent = how is End.EXHAUSTED and state.exhausted_us is not None
+    again = how is End.EXHAUSTED and not spent
+    said = f"try {state.attempts} failed, others are left" if again else how.value
     becomes = IncidentState.EXHAUSTED if spent else STATES[how]
     columns: dict[str, object] = {}
     if lost := _disk_lost(journal.of_incident(conn, incident.id)):
@@ -267,8 +269,8 @@ def _end_incident(
         node,
         incident,
         becomes,
-        reason=f"{how.value}: {detail}",
+        reason=f"{said}: {detail}",
         now_us=now_us,
-        tell=becomes is not IncidentState.OPEN,
+        tell=news.TRY_FAILED if again else becomes is not IncidentState.OPEN,
         **columns,
     )

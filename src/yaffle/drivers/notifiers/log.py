@@ -13,7 +13,12 @@ from yaffle.ports.context import DriverContext
 from yaffle.ports.notifier import Message, Notifier
 
 _LEVELS: Final = MappingProxyType(
-    {"incident.opened": "warning", "incident.held": "warning", "incident.exhausted": "error"}
+    {
+        "incident.opened": "warning",
+        "incident.held": "warning",
+        "incident.try-failed": "warning",
+        "incident.exhausted": "error",
+    }
 )
 
 
