@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import stat
@@ -12,7 +11,7 @@ import subprocess
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -21,6 +20,11 @@ import yaml
 from tests.docs.pages import DOCS, blocks
 from tests.packaging.nodes import POLICY, all_well, cluster_of_two, healths, living
 from tests.packaging.serving import Serving, until, yaffle
+from tests.packaging.test_databases import PASSWORD, SECRET, prepared, url_of, with_users
+from tests.servers.mariadb import MariaDB
+from tests.servers.postgresql import PostgreSQL
+
+__all__ = ["prepared"]
 
 PAGE = DOCS / "howto/back-up-and-move.md"
 TOOLS = {
@@ -37,6 +41,8 @@ class Place:
     kind: str
     url: str
     words: Mapping[str, str]
+    secret: Mapping[str, str] = field(default_factory=dict)
+    """The password of its users, as their tools take it from the environment."""
 
     def follow(self, what: str) -> None:
         """Run the commands that the how-to shows for `what` of this kind of database."""
@@ -46,7 +52,12 @@ class Place:
         assert "example.org" not in text
         assert "/var/lib" not in text
         done = subprocess.run(
-            ["sh", "-e", "-c", text], capture_output=True, text=True, timeout=200, check=False
+            ["sh", "-e", "-c", text],
+            env={**os.environ, **self.secret},
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
         )
         assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
 
@@ -65,23 +76,18 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
             url=f"sqlite:///{state}/yaffle.db",
             words={**backup, "/var/lib/yaffle/": f"{state}/"},
         )
-    url = str(request.getfixturevalue("postgres_url" if kind == "postgresql" else "mariadb_url"))
-    user, port, name = re.fullmatch(r"\w+://(\w+)@127\.0\.0\.1:(\d+)/(\w+)", url).groups()  # type: ignore[union-attr]
+    # The users that the pages have made, each with its own rights.
     if kind == "postgresql":
-        words = {
-            "postgresql://yafflebackup@db.example.org/yaffle": url,
-            "postgresql://yaffle@db.example.org/yaffle": url,
-        }
+        server: PostgreSQL = request.getfixturevalue("prepared")
+        url, secret = url_of(server), {"PGPASSWORD": PASSWORD}
+        words = {"@db.example.org": f"@127.0.0.1:{server.port}"}
     else:
-        words = {
-            "--host=db.example.org": f"--protocol=tcp --host=127.0.0.1 --port={port}",
-            "--user=yafflebackup": f"--user={user}",
-            "--user=yaffle ": f"--user={user} ",
-            " yaffle >": f" {name} >",
-            " yaffle <": f" {name} <",
-        }
+        other: MariaDB = request.getfixturevalue("own_mariadb")
+        url, secret = with_users(other), {"MYSQL_PWD": SECRET}
+        here = f"--protocol=tcp --host=127.0.0.1 --port={other.port}"
+        words = {"--host=db.example.org": here}
     yaffle("db", "migrate", "--database", url, folder=tmp_path)
-    return Place(kind=kind, url=url, words={**words, **backup})
+    return Place(kind=kind, url=url, words={**words, **backup}, secret=secret)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from tests.servers.process import Process
 
 PASSWORD = "pass-word%40"
 QUOTED = "pass-word%2540"
+SECRET = "secret"
 
 
 def psql(server: PostgreSQL, file: Path) -> None:
@@ -245,15 +246,20 @@ def test_pgbouncer_as_packaged(prepared: PostgreSQL, tmp_path: Path) -> None:
         bouncer.remove()
 
 
-@pytest.mark.skipif(program() is None, reason="there is no MariaDB server")
-def test_mariadb_as_packaged(own_mariadb: MariaDB, tmp_path: Path) -> None:
+def with_users(server: MariaDB) -> str:
+    """Make database and users as packaged, but for network and TLS; return the URL of Yaffle's own."""
     text = (PACKAGING / "mariadb/create.sql").read_text()
     text = (
-        text.replace("10.0.0.%", "%").replace("REQUIRE SSL ", "").replace("'PASSWORD'", "'secret'")
+        text.replace("10.0.0.%", "%").replace("REQUIRE SSL ", "").replace("PASSWORD'", f"{SECRET}'")
     )
     plain = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
-    own_mariadb.sql(*(s for s in map(str.strip, plain.split(";")) if s))
-    url = f"mariadb://yaffle:secret@127.0.0.1:{own_mariadb.port}/yaffle"
+    server.sql(*(s for s in map(str.strip, plain.split(";")) if s))
+    return f"mariadb://yaffle:{SECRET}@127.0.0.1:{server.port}/yaffle"
+
+
+@pytest.mark.skipif(program() is None, reason="there is no MariaDB server")
+def test_mariadb_as_packaged(own_mariadb: MariaDB, tmp_path: Path) -> None:
+    url = with_users(own_mariadb)
     yaffle("db", "migrate", "--database", url, folder=tmp_path)
     yaffle("db", "check", "--database", url, folder=tmp_path)
     with pytest.raises(pymysql.err.OperationalError):
