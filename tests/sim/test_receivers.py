@@ -9,7 +9,9 @@ from typing import Any
 
 from tests.sim.stage import Stage, stage
 
+from yaffle.engine.queries.history import History
 from yaffle.model.operations import Delivery
+from yaffle.model.rights import LOCAL
 from yaffle.store import events
 from yaffle.testing import run_virtual
 
@@ -94,6 +96,21 @@ def test_a_hanging_receiver_with_2000_messages_keeps_nobody_waiting() -> None:
         await write(s, [("dead", f"i{n}") for n in range(2000)] + [("well", "i")] * 20)
         await s.clock.sleep(20)
         assert len(well.got) == 20
+
+    lonely(story)
+
+
+def test_what_was_not_accepted_is_listed_first() -> None:
+    async def story(s: Stage) -> None:
+        install(s, "well", 0.01)
+        await write(s, [("well", f"i{n}") for n in range(30)])
+        await s.clock.sleep(5)
+        install(s, "dead", None)
+        await write(s, [("dead", "i")] * 3)
+        listed = await History(s.kit).outbox(LOCAL, limit=5)
+        assert [m["notifier"] for m in listed] == ["dead"] * 3 + ["well"] * 2
+        seqs = [m["seq"] for m in listed]
+        assert (seqs[:3], seqs[3:]) == (sorted(seqs[:3]), sorted(seqs[3:]))
 
     lonely(story)
 

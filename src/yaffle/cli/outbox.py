@@ -22,7 +22,7 @@ def list_(
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")] = 100,
 ) -> None:
-    """List messages, the oldest first."""
+    """List messages: those that were not accepted first, then by age, the oldest first."""
     answer = api.get("outbox", state=state, limit=limit)
     output.table(
         answer,

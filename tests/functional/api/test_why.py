@@ -124,6 +124,9 @@ def test_a_healthy_node() -> None:
     ]
 
 
+TRIED = {"attempts": 1, "allowed": 3, "exhausted": False}
+
+
 def test_a_held_node_says_what_you_can_do_and_when_it_ends() -> None:
     held = Held(
         reason="cooling-down",
@@ -135,7 +138,7 @@ def test_a_held_node_says_what_you_can_do_and_when_it_ends() -> None:
     )
     sick = {
         "health": "unhealthy",
-        "retry": {"attempts": 1, "allowed": 3, "exhausted": False, "next_at": "T"},
+        "retry": {**TRIED, "next_us": NOW + 90_000_000, "next_at": "T"},
     }
     lines = answer(held=held, believed="It refuses connections.", node=sick).lines()
     assert lines[1:] == (
@@ -197,10 +200,15 @@ def mode(belief: str, at_us: int | None = NOW - 2_000_000) -> dict[str, object]:
     }
 
 
+def test_a_rest_that_is_over_is_not_told() -> None:
+    tired = {"retry": {**TRIED, "next_us": NOW - 1, "next_at": "T"}}
+    assert "Tries used: 1 of 3." in answer(node=tired).lines()
+
+
 def test_sources_that_disagree_are_told_one_by_one() -> None:
     lines = answer(node={"gray": True}, modes=(mode("up"), mode("down"))).lines()
-    assert "Check 0:up: up, 2.0 s ago: 200 OK (L7-OK)." in lines
-    assert "Check 0:down: down, 2.0 s ago: 200 OK (L7-OK)." in lines
+    assert "Check 0:up: believed up; its last answer, 2.0 s ago: 200 OK (L7-OK)." in lines
+    assert "Check 0:down: believed down; its last answer, 2.0 s ago: 200 OK (L7-OK)." in lines
 
 
 def test_a_source_that_warns_is_not_said_to_disagree() -> None:
@@ -220,8 +228,8 @@ def test_a_source_that_warns_is_not_said_to_disagree() -> None:
 
 def test_a_source_that_was_never_heard_of_is_told() -> None:
     lines = answer(modes=(mode("up"), mode("unknown", None))).lines()
-    assert "Check 0:unknown: unknown, it has not been heard of." in lines
-    assert "Check 0:up: up, 2.0 s ago: 200 OK (L7-OK)." in lines
+    assert "Check 0:unknown: believed unknown; it has not been heard of." in lines
+    assert "Check 0:up: believed up; its last answer, 2.0 s ago: 200 OK (L7-OK)." in lines
 
 
 def test_sources_that_agree_are_not_told_one_by_one() -> None:

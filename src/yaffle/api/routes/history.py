@@ -108,7 +108,7 @@ def history(parts: Parts) -> APIRouter:
 
     @router.get("/outbox", responses=answers({"messages": [examples.MESSAGE]}))
     async def list_outbox(by: By, state: State = None, limit: Limit = 100) -> Response:
-        """List news on its way (pending) or set aside (parked), the oldest first."""
+        """List news: on its way (pending) or set aside (parked) before what was accepted."""
         return Reply({"messages": await parts.queries.outbox(by.who(), state=state, limit=limit)})
 
     @router.post("/outbox/redeliver", responses=answers({"redelivered": 2}))

@@ -14,6 +14,7 @@ from yaffle.errors import NotFound
 from yaffle.model.incident import Pause, PauseKind, PauseScope
 from yaffle.store import catalog
 from yaffle.store.actions import get as get_action
+from yaffle.store.outbox import OutboxState
 from yaffle.store.records import ActionRow, load
 from yaffle.store.tables import actions, clusters, events, nodes, outbox, pauses
 
@@ -109,10 +110,11 @@ class History:
     async def outbox(
         self, who: Who, *, state: str | None = None, limit: int = 100
     ) -> Sequence[Shown]:
-        """Return messages, the oldest first, all or those in `state`."""
+        """Return messages, all or those in `state`: what was not accepted first, then the oldest."""
 
         def work(conn: Connection) -> Sequence[Shown]:
-            query = select(outbox).order_by(outbox.c.seq).limit(limit)
+            accepted = outbox.c.state == OutboxState.ACCEPTED
+            query = select(outbox).order_by(accepted, outbox.c.seq).limit(limit)
             if who.scope is not None:
                 told = select(events.c.seq).where(events.c.project == who.scope)
                 query = query.where(outbox.c.event_seq.in_(told))

@@ -252,10 +252,11 @@ class Answer:
     def _mode(self, mode: Shown) -> str:
         at_us = mode["at_us"]
         if not isinstance(at_us, int):
-            return f"Check {mode['mode']}: {mode['belief']}, it has not been heard of."
+            return f"Check {mode['mode']}: believed {mode['belief']}; it has not been heard of."
         ago = duration(_elapsed_s(at_us, self.now_us))
         return (
-            f"Check {mode['mode']}: {mode['belief']}, {ago} ago: {mode['detail']} ({mode['code']})."
+            f"Check {mode['mode']}: believed {mode['belief']}; its last answer, {ago} ago:"
+            f" {mode['detail']} ({mode['code']})."
         )
 
     def _decided(self) -> Iterator[str]:
@@ -314,7 +315,8 @@ class Answer:
     def _prospect(self) -> Iterator[str]:
         retry = self.node["retry"]
         if isinstance(retry, Mapping) and (retry["attempts"] or retry["exhausted"]):
-            rest = f"; it rests until {retry['next_at']}" if retry["next_at"] else ""
+            rests = (retry.get("next_us") or 0) > self.now_us
+            rest = f"; it rests until {retry['next_at']}" if rests else ""
             ident = retry.get("incident_id")
             ack = f": `yaffle incident ack {str(ident)[:8]}`" if ident else ""
             over = f"; a person has to acknowledge it{ack}" if retry["exhausted"] else ""
