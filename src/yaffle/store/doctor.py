@@ -48,7 +48,14 @@ def check(url: str, *, clock: Clock) -> Facts:
     if not place.shared and (place.path is None or not place.path.exists()):
         raise ConfigError(f"database.url = {url!r}: there is no such file; start Yaffle once")
     engine = dialects.make_engine(
-        dialects.Opening(place=place, clock=clock, connections=1, busy_timeout_s=5.0, hold_s=60.0)
+        dialects.Opening(
+            place=place,
+            clock=clock,
+            connections=1,
+            busy_timeout_s=5.0,
+            hold_s=60.0,
+            read_only=True,
+        )
     )
     problems: list[str] = []
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -195,6 +197,37 @@ def test_damaged_pages_are_said_to_be_damaged(tmp_path):
     asyncio.run(scenario())
     facts = doctor.check(url(path), clock=WallClock())
     assert any(problem.startswith("damaged") for problem in facts.problems)
+
+
+@pytest.mark.parametrize("mode", ["WAL", "DELETE"])
+def test_a_check_leaves_a_copy_as_it_is_to_the_last_byte(tmp_path, mode):
+    path = tmp_path / "a copy.db"
+
+    async def prepare() -> None:
+        async with store_at(tmp_path / "y.db") as store:
+            await store.write(put("a"))
+
+    asyncio.run(prepare())
+    (tmp_path / "y.db").rename(path)
+    with contextlib.closing(sqlite3.connect(path)) as raw:
+        raw.execute(f"PRAGMA journal_mode = {mode}")
+    before, there = path.read_bytes(), sorted(tmp_path.iterdir())
+    assert doctor.check(url(path), clock=WallClock()).problems == ()
+    assert path.read_bytes() == before
+    assert sorted(tmp_path.iterdir()) == there
+
+
+def test_a_check_sees_what_an_engine_has_just_written(tmp_path):
+    async def scenario() -> None:
+        async with store_at(tmp_path / "y.db") as store:
+            await store.write(put("a"))
+            assert (tmp_path / "y.db-wal").stat().st_size > 0
+            facts = doctor.check(url(tmp_path / "y.db"), clock=WallClock())
+            assert (facts.problems, facts.schema) == ((), facts.expected_schema)
+            await store.write(put("b"))
+            assert await store.read(keys) == ["a", "b"]
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("how", ["moved", "replaced"])

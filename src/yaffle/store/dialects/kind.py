@@ -49,6 +49,8 @@ class Opening:
     """How long a writer waits for its turn."""
     hold_s: float
     """How long one that holds the turn may be silent before a server throws it out: it is frozen."""
+    read_only: bool = False
+    """A file is left as it is, to the last byte, wherever it lies."""
 
 
 class Kind(Protocol):

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from sqlalchemy import create_engine, event
 from sqlalchemy.pool import QueuePool, StaticPool
@@ -52,8 +53,9 @@ class SQLite:
         """As `Kind.make_engine`."""
         path = opening.place.path
         single = path is None or opening.connections == 1
+        reader = _reader(path) if path is not None and opening.read_only else None
         engine = create_engine(
-            "sqlite://" if path is None else f"sqlite:///{path}",
+            reader or ("sqlite://" if path is None else f"sqlite:///{path}"),
             json_serializer=dump_json,
             connect_args={"check_same_thread": False, "timeout": opening.busy_timeout_s},
             **(
@@ -69,7 +71,7 @@ class SQLite:
 
         def on_connect(raw: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
             assert isinstance(raw, sqlite3.Connection)  # noqa: S101 - narrows the type
-            _prepare(raw, opening.clock, in_memory=path is None)
+            _prepare(raw, opening.clock, plain=path is None or opening.read_only)
 
         event.listen(engine, "connect", on_connect)
         event.listen(engine, "begin", _begin)
@@ -134,7 +136,18 @@ def _code(origin: BaseException) -> int:
     return getattr(origin, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
 
 
-def _prepare(raw: sqlite3.Connection, clock: Clock, *, in_memory: bool) -> None:
+def _reader(path: Path) -> str:
+    """Return the URL by which a file is read and never written.
+
+    One without a log beside it is in nobody's use: to be read it needs no log of ours, for which its
+    folder might have no room.
+    """
+    used = path.with_name(path.name + "-wal").exists()
+    return f"sqlite:///file:{quote(str(path))}?mode=ro{'' if used else '&immutable=1'}&uri=true"
+
+
+def _prepare(raw: sqlite3.Connection, clock: Clock, *, plain: bool) -> None:
+    """Set a connection up; `plain`: in memory or only read, so that nothing is written to a file."""
     # The driver's own idea of when to begin would hide BEGIN IMMEDIATE from us.
     raw.isolation_level = None
     raw.create_function("yaffle_now_us", 0, clock.now_us)
@@ -144,7 +157,7 @@ def _prepare(raw: sqlite3.Connection, clock: Clock, *, in_memory: bool) -> None:
     raw.execute("PRAGMA temp_store = MEMORY")
     # What is deleted is overwritten: a secret that was in a row must not stay in the file.
     raw.execute("PRAGMA secure_delete = ON")
-    if not in_memory:
+    if not plain:
         raw.execute("PRAGMA journal_mode = WAL")
         # FULL: a commit that was acknowledged survives a power cut (NORMAL loses the last ones).
         raw.execute("PRAGMA synchronous = FULL")
