@@ -91,10 +91,19 @@ def test_an_accident_is_undone_at_once_and_a_wish_is_respected(
     wait_for(respected, within_s=SOON_S)
     assert len(incidents(yaffle)) == 1
     assert cloud.show(before["web-2"]).status == "SHUTOFF"
+    # It is not said to be active, nor is its cluster.
+    left = wait_for(lambda: (n := nodes(yaffle)["web-2"])["status"] == "WARNING" and n)
+    assert left["status_reason"].startswith("It is left as it is: ")
+    cluster = yaffle.ok("cluster", "show", "web", "--json").json["cluster"]
+    assert (cluster["status"], "below desired_capacity" in cluster["status_reason"]) == (
+        "WARNING",
+        True,
+    )
 
     # Switched on again by its user, it is watched as before.
     cloud.operator.call("POST", "compute", asked, {"os-start": None})
     cloud.until(before["web-2"], "ACTIVE")
+    wait_for(lambda: nodes(yaffle)["web-2"]["status"] == "ACTIVE", within_s=SOON_S)
     cloud.guest(before["web-2"]).off()
     recovered(yaffle, 2)
     assert nodes(yaffle)["web-2"]["physical_id"] == before["web-2"]

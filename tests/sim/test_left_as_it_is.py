@@ -88,7 +88,7 @@ def test_it_counts_as_warning_with_its_reason_until_it_runs_again(says: str) -> 
         assert await first(s) == ("WARNING", "healthy", reason)
         seen.says = ""
         await s.clock.sleep(40)
-        assert (await first(s))[:2] == ("ACTIVE", "healthy")
+        assert await first(s) == ("ACTIVE", "healthy", "it runs again")
         assert (await the_cluster(s)).status == "ACTIVE"
         assert acts(s, since) == []
         assert await incident_states(s) == []
@@ -143,6 +143,26 @@ async def recovered(s: Stage, **given: Any) -> list[str]:
     """Recover the cluster; return which of its nodes that asked for."""
     row = await act(s, "recover", given)
     return [p.target for p in await parts(s, row.id) if p.action == "NODE_RECOVER"]
+
+
+def test_who_names_it_has_it_back() -> None:
+    async def story(s: Stage) -> None:
+        seen, since = await watched(s, actions=RECREATE)
+        seen.says = "stopped"
+        await s.clock.sleep(40)
+        await s.commands.recover(seen.victim, by="op")
+
+        async def made() -> bool:
+            if acts(s, since):
+                seen.says = ""
+            return (await first(s))[0] == "ACTIVE"
+
+        await s.until(made, 60, "it is made anew for who asked for it")
+        assert (await members(s))[0].health_reason == ""
+        await s.clock.sleep(60)
+        assert (await first(s))[:2] == ("ACTIVE", "healthy")
+
+    told(story)
 
 
 def test_a_check_says_that_it_is_not_active_and_a_cluster_is_recovered_without_it() -> None:

@@ -129,7 +129,7 @@ def _verified(
     said = past[-1].data.get("backend_status") if past else None
     backend: dict[str, object] = {"backend_status": said} if isinstance(said, str) and said else {}
     if node.health == Health.HEALTHY:
-        return backend
+        return backend | ({"health_reason": ""} if node.left_as_it_is else {})
     news.node_event(
         conn,
         node,

@@ -392,7 +392,8 @@ def _is_well(
         )
     if row.status not in OUTLIVED:
         return {}
-    return {"status": NodeStatus.ACTIVE.value, "status_reason": f"healthy again, {why}"}
+    again = "it runs again" if row.left_as_it_is else f"healthy again, {why}"
+    return {"status": NodeStatus.ACTIVE.value, "status_reason": again}
 
 
 OUTLIVED = frozenset(
