@@ -48,7 +48,7 @@ def verify(
     from yaffle.api.audit.verifying import verify as read
     from yaffle.errors import ConfigError
 
-    folder = settings.load(config, state_dir=state_dir).state_dir / "audit"
+    folder = settings.of_installation(config, state_dir=state_dir).state_dir / "audit"
     wanted = None if expect is None else _expected(expect)
     output = Output(as_json=as_json)
     roles = roles_in(folder) if role is None else [role]

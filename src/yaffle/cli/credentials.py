@@ -74,7 +74,7 @@ def add(
     """
     import asyncio
 
-    found = settings.load(config, database=database, state_dir=state_dir)
+    found = settings.of_installation(config, database=database, state_dir=state_dir)
     secret = _secret(secret_file)
     row, replaced = asyncio.run(_add(found, cloud, ident, secret, project))
     said = "in place of the one before" if replaced else "added"
@@ -98,7 +98,7 @@ def list_(
     """List what there is, without its secrets."""
     import asyncio
 
-    found = settings.load(config, database=database, state_dir=state_dir)
+    found = settings.of_installation(config, database=database, state_dir=state_dir)
     rows = [_shown(row) for row in asyncio.run(_every(found, project))]
     Output(as_json=as_json).table(
         {"credentials": rows},
@@ -133,7 +133,7 @@ def remove(
     """
     import asyncio
 
-    found = settings.load(config, database=database, state_dir=state_dir)
+    found = settings.of_installation(config, database=database, state_dir=state_dir)
     row = asyncio.run(_remove(found, ident))
     Output(as_json=as_json).say(
         {"removed": row.id},
@@ -152,7 +152,7 @@ def rotate(
     """Seal everything with the newest key; after that the older ones may go from the file."""
     import asyncio
 
-    found = settings.load(config, database=database, state_dir=state_dir)
+    found = settings.of_installation(config, database=database, state_dir=state_dir)
     done, kept, key_id = asyncio.run(_rotate(found))
     Output(as_json=as_json).say(
         {"sealed": done, "already": kept, "key_id": key_id},

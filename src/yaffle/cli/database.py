@@ -31,7 +31,7 @@ def check(
     from yaffle.engine.clock import SystemClock
     from yaffle.store import doctor
 
-    found = settings.load(config, database=database, state_dir=state_dir)
+    found = settings.of_installation(config, database=database, state_dir=state_dir)
     facts = asdict(doctor.check(found.database_url, clock=SystemClock()))
     problems = facts.pop("problems")
     Output(as_json=as_json).facts(
@@ -65,7 +65,7 @@ def migrate(
     from yaffle.store.migrate import HEAD
     from yaffle.wiring import made_dir
 
-    found = settings.load(config, database=database, state_dir=state_dir)
+    found = settings.of_installation(config, database=database, state_dir=state_dir)
     place = place_of(found.database_url)
     if place.shared:
         prepare_server(found.database_url, clock=SystemClock())
@@ -112,7 +112,7 @@ def restored(
     """
     import asyncio
 
-    found = settings.load(config, database=database, state_dir=state_dir)
+    found = settings.of_installation(config, database=database, state_dir=state_dir)
     place = asyncio.run(_restored(found))
     Output(as_json=as_json).say(
         {"database": place, "stopped": True},
@@ -148,7 +148,7 @@ def prune(
     """Forget what is over and older than the retention settings; an engine may run meanwhile."""
     import asyncio
 
-    found = settings.load(config, database=database, state_dir=state_dir)
+    found = settings.of_installation(config, database=database, state_dir=state_dir)
     removed = asyncio.run(_prune(found))
     text = ", ".join(f"{count} {name}" for name, count in removed.items() if count)
     Output(as_json=as_json).say({"removed": removed}, f"removed: {text or 'nothing is old enough'}")

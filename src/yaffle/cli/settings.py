@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+
+from yaffle.cli.output import note
+from yaffle.errors import ConfigError
 
 if TYPE_CHECKING:
     from yaffle.config import Settings
 
+SERVICE: Final = Path("/etc/yaffle/yaffle.toml")
+"""The configuration of whoever runs Yaffle as a service: see docs/howto/run-as-a-service.md."""
 Config = Annotated[
     Path | None,
     typer.Option(
@@ -49,3 +56,49 @@ def load(
         "local_process": {"enabled": True} if allow_local_process else None,
     }
     return load_file(config, {key: value for key, value in flags.items() if value is not None})
+
+
+def of_installation(
+    config: Path | None,
+    *,
+    database: str | None = None,
+    state_dir: Path | None = None,
+    service: Path = SERVICE,
+) -> Settings:
+    """As `load`; where nothing says which installation is meant, that of the service, if there is one.
+
+    Else a command would speak of another database than the service that it was typed for.
+    """
+    named = any(name.startswith(("YAFFLE_STATE_DIR", "YAFFLE_DATABASE")) for name in os.environ)
+    if named or config or database or state_dir or not _there(service):
+        return load(config, database=database, state_dir=state_dir)
+    note(f"with the settings of {service}; --config, --state-dir or --database name others")
+    try:
+        # What the units read beside it wins over it, and what was typed over both.
+        for name, value in _variables(service.with_suffix(".env")).items():
+            os.environ.setdefault(name, value)
+        return load(service)
+    except ConfigError as error:
+        why = "; run it as the user of the service, or name another installation"
+        raise ConfigError(f"{error}{why}") from None
+
+
+def _variables(file: Path) -> Mapping[str, str]:
+    """Return Yaffle's variables of a unit's EnvironmentFile: one NAME=value a line (systemd.exec(5))."""
+    try:
+        lines = file.read_text().splitlines() if _there(file) else []
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: {error}") from None
+    pairs = (line.strip().partition("=") for line in lines)
+    return {k: v.strip().strip("\"'") for k, eq, v in pairs if eq and k.startswith("YAFFLE_")}
+
+
+def _there(file: Path) -> bool:
+    """Whether there is such a file; what cannot be looked at may be one, and is refused when read."""
+    try:
+        file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
