@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+import yaffle
 from yaffle import config
 from yaffle.errors import ConfigError
 
@@ -82,6 +84,15 @@ def test_a_misspelt_variable_is_refused_with_what_was_meant(name: str, meant: st
 
 def test_every_misspelt_variable_is_named() -> None:
     assert len(refusal({"YAFFLE_ZZZZZZZZZZZZ": "1", "YAFFLE_STATEDIR": "2"}).splitlines()) == 2
+
+
+def test_what_the_commands_read_is_no_misspelt_setting() -> None:
+    sources = (Path(yaffle.__file__).parent / "cli").rglob("*.py")
+    read = {name for f in sources for name in re.findall(r'"(YAFFLE_[A-Z_]+[A-Z])"', f.read_text())}
+    assert {"YAFFLE_OS_CLOUD", "YAFFLE_SERVER", "YAFFLE_PASSWORD"} <= read
+    settings = {"YAFFLE_STATE_DIR", "YAFFLE_DATABASE", "YAFFLE_SERVER__USERS_FILE"}
+    settings |= {"YAFFLE_CREDENTIALS__KEYS_FILE"}
+    loaded(dict.fromkeys(read - settings, "http://127.0.0.1:1"))
 
 
 def test_variables_of_others_are_left_alone(tmp_path: Path) -> None:

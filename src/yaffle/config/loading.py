@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _OTHERS: Final = re.compile(
     # of the commands that ask a server, and the mark of what Yaffle itself has started
-    r"YAFFLE_(SERVER|TOKEN|USER|PASSWORD|CA_FILE|CLIENT_CERTIFICATE|CLIENT_KEY|CONFIG|NODE_ID|PHYSICAL_ID|OPERATION_ID|JOB"
+    r"YAFFLE_(SERVER|OS_CLOUD|TOKEN|USER|PASSWORD|CA_FILE|CLIENT_CERTIFICATE|CLIENT_KEY|CONFIG"
+    r"|NODE_ID|PHYSICAL_ID|OPERATION_ID|JOB"
     # of the test suites
     r"|(SIM|CHAOS|ACCEPTANCE)_\w+"
     # what Kubernetes tells every container of a service that is called yaffle
