@@ -185,6 +185,19 @@ def test_a_check_says_that_it_is_not_active_and_a_cluster_is_recovered_without_i
     told(story)
 
 
+def test_it_is_not_said_to_run_again_because_nobody_looks_any_more() -> None:
+    async def story(s: Stage) -> None:
+        seen, _ = await watched(s, actions=RECREATE)
+        seen.says = "stopped"
+        await s.clock.sleep(40)
+        await act(s, "policy_detach", {"policy_id": "web-policy-0"})
+        await s.clock.sleep(120)
+        assert (await first(s))[0::2] == ("WARNING", REASON)
+        assert await recovered(s) == []
+
+    told(story)
+
+
 def test_nor_is_one_that_nothing_watches() -> None:
     async def story(s: Stage) -> None:
         await a_cluster(s, 2)

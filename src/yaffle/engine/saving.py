@@ -390,7 +390,9 @@ def _is_well(
             now_us=now_us,
             recovered_us=now_us if well else None,
         )
-    if row.status not in OUTLIVED:
+    # Nobody says that it runs again because nobody looks any more.
+    stays = row.left_as_it_is and becomes is IncidentState.SUPERSEDED
+    if stays or row.status not in OUTLIVED:
         return {}
     again = "it runs again" if row.left_as_it_is else f"healthy again, {why}"
     return {"status": NodeStatus.ACTIVE.value, "status_reason": again}
