@@ -20,9 +20,13 @@ from tests.servers.process import free_port
 
 @contextmanager
 def nobody_registers(url: str) -> Iterator[psycopg.Connection]:
-    """Keep every engine from registering, until the connection is rolled back."""
+    """Keep every engine from registering, and its list from being read, until a roll back.
+
+    Whether the database answers goes on being seen: an engine whose database is away has started.
+    """
     with psycopg.connect(url.replace("postgresql+psycopg:", "postgresql:")) as conn:
-        conn.execute("LOCK TABLE engines IN ACCESS EXCLUSIVE MODE")
+        conn.execute("LOCK TABLE engines IN EXCLUSIVE MODE")
+        conn.execute("LOCK TABLE nodes IN ACCESS EXCLUSIVE MODE")
         yield conn
 
 
