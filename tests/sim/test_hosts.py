@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select
-from tests.sim.hosted import HYPERVISORS, URL, Machines, equip, moving
+from tests.sim.hosted import HYPERVISORS, STATUS, URL, Machines, equip, moving
 from tests.sim.stage import Stage, stage
 
 from yaffle.engine.outages import close_left
@@ -138,6 +138,48 @@ async def _says(s: Stage, ident: Any, host: str, **more: str) -> None:
     await s.store.write(
         lambda conn: catalog.set_node(conn, ident, s.clock.now_us(), attributes=attributes)
     )
+
+
+def test_those_of_whom_the_backend_repeats_what_it_knew_do_not_speak_for_their_host() -> None:
+    """A second cluster there asks for nothing but the record: that says "running" of the dead."""
+
+    async def story(s: Stage, machines: Machines) -> None:
+        lost = machines.on("cmp1")
+        await s.build(12, moving(STATUS), name="db")
+        assert len(machines.on("cmp1")) == 3 * len(lost)
+        machines.die("cmp1")
+        await s.clock.sleep(10)
+
+        async def moved() -> bool:
+            return {machines.host(i) for i in lost} == {"spare"}
+
+        await s.until(moved, 300, "those of whom it is known were moved")
+        assert await acted(s) == ["EVACUATE"] * len(lost)
+        (outage,) = await host_incidents(s)
+        assert outage.cause == "host-lost"
+
+    play(story, moving(URL, HYPERVISORS), size=6)
+
+
+def test_a_host_that_the_backend_has_lost_and_whose_nodes_answer_is_left() -> None:
+    """Its agent is away. A fence for the sake of those who go by its word would end the others."""
+
+    async def story(s: Stage, machines: Machines) -> None:
+        await s.build(3, moving(HYPERVISORS), name="db")
+        there = set(machines.on("cmp1"))
+        (doubted,) = {n.id for n in await s.nodes() if n.name.startswith("db")} & there
+        machines.barred.add("cmp1")
+        await s.clock.sleep(90)
+        assert await acted(s) == []
+        (outage,) = await host_incidents(s)
+        assert (outage.cause, outage.state) == ("host-unclear", "held")
+        (part,) = await parts(s, outage.id)
+        assert (part.node_id, part.hold_reason) == (doubted, "host-unclear")
+        machines.barred.clear()
+        await s.until(s.all_well, 120, "its agent is back")
+        assert await acted(s) == []
+
+    play(story, moving(URL))
 
 
 def test_where_every_host_looks_lost_nothing_is_moved() -> None:

@@ -290,6 +290,7 @@ def _host_unclear(view: ClusterView, node: NodeView, _seen: Tally, now_us: int) 
             "sick": host.sick,
             "suspect": host.suspect,
             "watched": host.watched,
+            "alive": host.alive,
         }
     )
 

@@ -6,12 +6,16 @@ that is lost would make them fail decide together, in one table:
 
     the backend says   few of its nodes fail so   the most of them do    some are left of such
     up                 the node                   unclear: held          the node
-    lost               the node                   the host               the host
+    lost               unclear: held              the host               the host
     nothing            the node                   unclear: held          unclear: held
 
 A node fails *as its host would make it* where nothing answers, or where the backend says that the
 machine is lost. An answer of any other kind ("it is switched off", a refused connection) is proof
 that somebody is there to give it: then it is the node's own failure, however many share it.
+
+Where the backend has lost the machine, what it says of the nodes there is what it knew before: it
+repeats "running" of all of them. So these are few only where at least as many others answered for
+themselves, and then the backend's word is in doubt: a fence would end them.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
+from yaffle.core.outcomes import OF_HOST
 from yaffle.core.problems import failing
 from yaffle.model.health import Health
 
@@ -33,6 +38,8 @@ if TYPE_CHECKING:
 TOGETHER_US: Final = 300_000_000
 """Failures that began within so long are counted as one event: clusters are asked at their own pace."""
 MIN_NODES: Final = 2
+REPEATED: Final = ("ST-", "EV-", OF_HOST)
+"""Codes of what the backend knows of a node begin so: it says that of a lost machine's nodes, too."""
 AS_ONE_MAX: Final = 8
 """Lost hosts of a cluster that may count as one failure each; more of them are a site's failure."""
 EVACUATE: Final = "EVACUATE"
@@ -74,7 +81,8 @@ TABLE: Final[Mapping[tuple[Word, Share], Fault]] = {
     # Its nodes are silent and it lives: the network, storage, or our own view.
     (Word.UP, Share.MOST): Fault.HOST_UNCLEAR,
     (Word.UP, Share.LEFT): Fault.NODE,
-    (Word.LOST, Share.FEW): Fault.NODE,
+    # Others there answer: its agent is away, or the road to it.
+    (Word.LOST, Share.FEW): Fault.HOST_UNCLEAR,
     (Word.LOST, Share.MOST): Fault.HOST_LOST,
     (Word.LOST, Share.LEFT): Fault.HOST_LOST,
     (Word.NOTHING, Share.FEW): Fault.NODE,
@@ -105,6 +113,7 @@ class Count:
     watched: int
     sick: int
     suspect: int
+    alive: int
     word: Word
 
 
@@ -120,6 +129,8 @@ class HostSight:
     """Those judged unhealthy that fail as the host's loss would make them, and began together."""
     suspect: int
     """Likewise, of those that are doubted."""
+    alive: int
+    """Those that answered for themselves when they were asked last."""
     shared: bool
     """Whether the node itself fails so."""
     open: bool
@@ -134,6 +145,15 @@ def fails_with_its_host(memory: NodeMemory) -> bool:
     if any(_WORDS.get(seen.code) is Word.LOST for seen in against):
         return True
     return bool(against) and not any(seen.answered for seen in against)
+
+
+def answers_itself(memory: NodeMemory) -> bool:
+    """Whether the node was heard, and not only of: some machine carries it."""
+    return any(
+        seen.answered and not seen.code.startswith(REPEATED)
+        for track in memory.tracks.values()
+        if (seen := track.last) is not None
+    )
 
 
 def spoken(memories: Iterable[NodeMemory]) -> Spoken | None:
@@ -158,6 +178,7 @@ def count(memories: Iterable[NodeMemory], asked: Spoken | None = None) -> Count:
         watched=len(known),
         sick=sick,
         suspect=len(together) - sick,
+        alive=sum(answers_itself(m) for m in known if not fails_with_its_host(m)),
         word=Word.NOTHING if said is None else said.word,
     )
 
@@ -187,6 +208,7 @@ def sight(name: str, seen: Count, memory: NodeMemory, *, lost: bool) -> HostSigh
         watched=seen.watched,
         sick=seen.sick,
         suspect=seen.suspect,
+        alive=seen.alive,
         shared=fails_with_its_host(memory),
         open=lost,
     )
@@ -195,7 +217,12 @@ def sight(name: str, seen: Count, memory: NodeMemory, *, lost: bool) -> HostSigh
 def share_of(seen: HostSight) -> Share:
     """Return how many of the host's nodes fail with it."""
     failing_so = seen.sick + seen.suspect
-    if failing_so >= MIN_NODES and 2 * failing_so > seen.watched:
+    if seen.word is Word.LOST:
+        # No coincidence has to be ruled out: the backend says it, and a node of it bears it out.
+        most = failing_so > seen.alive
+    else:
+        most = failing_so >= MIN_NODES and 2 * failing_so > seen.watched
+    if most:
         return Share.MOST
     return Share.LEFT if seen.open else Share.FEW
 
@@ -261,5 +288,8 @@ def sentence(seen: HostSight) -> str:
     told = f"{seen.sick} of {seen.watched} nodes that we watch there fail with it{doubted}"
     if is_lost(seen):
         return f"host {seen.name} is lost, by the backend's word; {told}"
+    if seen.word is Word.LOST:
+        others = f"{seen.alive} others there answer"
+        return f"host {seen.name} is lost, by the backend's word, but {others}; {told}"
     says = "is up" if seen.word is Word.UP else "may be lost or not"
     return f"host {seen.name} {says}, by the backend's word; {told}, and nothing answers"

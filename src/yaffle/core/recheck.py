@@ -20,6 +20,7 @@ from yaffle.core.budgets import Scope
 from yaffle.core.hosts import BY_HOST, may_count_as_one
 from yaffle.core.planner import candidates
 from yaffle.core.record import (
+    ANSWERING,
     PAUSES_MAX,
     RECORD,
     VERSION,
@@ -70,8 +71,7 @@ def recheck(stored: Stored) -> Verdict:
     values = stored.inputs.get(RECORD)
     if values is None:
         return NotRecheckable(why="it was stored without what it rests on, by an older version")
-    version = values.get("v") if isinstance(values, Mapping) else None
-    if isinstance(version, int) and version > VERSION:
+    if not _ours(version := _of(values, "v"), on_host=_of(values, "host") is not None):
         return NotRecheckable(why=f"it was made by other rules (record {version})")
     try:
         record = unpack(values)
@@ -79,6 +79,17 @@ def recheck(stored: Stored) -> Verdict:
         return Disagreement(field=RECORD, stored=str(error), recomputed="a record that can be read")
     differences = chain(_written(stored, record), _believed(record), _decided(stored, record))
     return next(differences, Agreement())
+
+
+def _of(values: object, name: str) -> object:
+    return values.get(name) if isinstance(values, Mapping) else None
+
+
+def _ours(version: object, *, on_host: bool) -> bool:
+    """Whether a record was made by the rules that stand here; one without a version is no record."""
+    if not isinstance(version, int):
+        return True
+    return version <= VERSION and (version >= ANSWERING or not on_host)
 
 
 def replayed(stored: Stored, mode: RecoveryMode) -> Decision | None:

@@ -23,11 +23,14 @@ from yaffle.model.incident import PauseKind, PauseScope
 from yaffle.model.policy import Conditional, Limits, ModeType, RecoveryMode
 from yaffle.model.shapes import prepared
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Of the record and of the rules that read it; a decision made by later rules is not judged.
 
 2: hosts. 3: rungs that cannot help. A record of before tells of none, and comes to the same by all.
+4: which nodes of a host answer for themselves (`ANSWERING`).
 """
+ANSWERING: Final = 4
+"""A decision of before about a node on a host was made by other rules, too."""
 RECORD: Final = "record"
 """Under this name the record lies among a decision's inputs."""
 PAUSES_MAX: Final = 8
@@ -181,7 +184,7 @@ class Purse:
 class Record:
     """Everything that one decision was made from."""
 
-    v: Literal[1, 2, 3]
+    v: Literal[1, 2, 3, 4]
     now_us: int
     policy_id: str
     policy_version: str

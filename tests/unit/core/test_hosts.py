@@ -22,6 +22,7 @@ from yaffle.core.hosts import (
     keys_of,
     place_of,
 )
+from yaffle.core.outcomes import OUTCOMES
 from yaffle.core.planner import plan
 from yaffle.core.verdict import Belief, NodeMemory, Track
 from yaffle.model.health import Health, Mark
@@ -53,7 +54,7 @@ def one(
 def seen(**changed: Any) -> HostSight:
     """Three of three nodes of host h fail with it, and the backend says that it is lost."""
     base = HostSight(
-        name="h", word=Word.LOST, watched=3, sick=3, suspect=0, shared=True, open=False
+        name="h", word=Word.LOST, watched=3, sick=3, suspect=0, alive=0, shared=True, open=False
     )
     return replace(base, **changed)
 
@@ -98,7 +99,7 @@ def test_of_two_modes_an_answer_outweighs_silence_but_not_the_hosts_loss() -> No
 
 def test_the_nodes_of_a_host_are_counted() -> None:
     some = [one("a"), one("b", "suspect"), one("c", "healthy", "L7-OK"), one("d", code="ST-DOWN")]
-    assert hosts.count(some) == Count(watched=4, sick=1, suspect=1, word=Word.NOTHING)
+    assert hosts.count(some) == Count(watched=4, sick=1, suspect=1, alive=1, word=Word.NOTHING)
 
 
 def test_only_what_began_together_is_counted_together() -> None:
@@ -114,6 +115,24 @@ def test_one_that_fails_anew_does_not_make_the_others_forgotten() -> None:
     later = T0 + 2 * hosts.TOGETHER_US
     some = [*(one(n) for n in "abcde"), one("f", first_fail_us=later)]
     assert hosts.count(some).sick == 5
+
+
+@pytest.mark.parametrize(
+    ("code", "alive"),
+    [
+        pytest.param("L7-OK", 1, id="it answers"),
+        pytest.param("L4-REFUSED", 1, id="its kernel answers"),
+        pytest.param("LB-UP", 1, id="it answers a balancer"),
+        pytest.param("ST-UP", 0, id="the backend repeats itself"),
+        pytest.param("EV-QUIET", 0, id="the backend said nothing new"),
+        pytest.param("HV-UP", 0, id="a word of the host is no answer of the node"),
+    ],
+)
+def test_who_answers_for_itself(code: str, alive: int) -> None:
+    last = observation(OUTCOMES[code].outcome.value, code=code, answered=OUTCOMES[code].answered)
+    well = replace(one("b", "healthy"), tracks={STATUS: Track(belief=Belief.UP, last=last)})
+    assert hosts.count([one("a"), well]).alive == alive
+    assert hosts.count([one("a")]).alive == 0
 
 
 def test_the_latest_word_of_the_host_counts() -> None:
@@ -150,9 +169,14 @@ def test_a_host_is_lost_only_by_the_backends_own_word() -> None:
     [
         pytest.param(seen(), Fault.HOST_LOST, id="lost"),
         pytest.param(seen(sick=1, suspect=1), Fault.HOST_LOST, id="doubted ones count"),
-        pytest.param(seen(sick=1, watched=1), Fault.NODE, id="one node is no host"),
-        pytest.param(seen(sick=2, watched=4), Fault.NODE, id="half of them are not the most"),
-        pytest.param(seen(sick=3, watched=5), Fault.HOST_LOST, id="three of five are"),
+        pytest.param(seen(sick=1, watched=9), Fault.HOST_LOST, id="none there says otherwise"),
+        pytest.param(
+            seen(sick=2, alive=1), Fault.HOST_LOST, id="one says otherwise, two bear it out"
+        ),
+        pytest.param(seen(sick=1, alive=1), Fault.HOST_UNCLEAR, id="lost, and as many are there"),
+        pytest.param(
+            seen(sick=1, alive=1, shared=False), Fault.NODE, id="its own, on a host lost or not"
+        ),
         pytest.param(seen(sick=1, watched=1, open=True), Fault.HOST_LOST, id="the last one left"),
         pytest.param(seen(shared=False), Fault.HOST_LOST, id="off, on a host that is lost"),
         pytest.param(seen(word=Word.UP), Fault.HOST_UNCLEAR, id="up, and all are silent"),
@@ -162,6 +186,13 @@ def test_a_host_is_lost_only_by_the_backends_own_word() -> None:
             seen(word=Word.UP, sick=1, watched=2, open=True), Fault.NODE, id="it is up again"
         ),
         pytest.param(seen(word=Word.NOTHING), Fault.HOST_UNCLEAR, id="nobody can say"),
+        pytest.param(
+            seen(word=Word.UP, watched=5), Fault.HOST_UNCLEAR, id="three of five are most"
+        ),
+        pytest.param(seen(word=Word.UP, sick=2, watched=4), Fault.NODE, id="half are not the most"),
+        pytest.param(
+            seen(word=Word.NOTHING, sick=1, watched=1), Fault.NODE, id="one node is no host"
+        ),
         pytest.param(seen(word=Word.NOTHING, sick=1), Fault.NODE, id="one, and nobody can say"),
         pytest.param(
             seen(word=Word.NOTHING, sick=1, watched=1, open=True),
@@ -199,8 +230,8 @@ FIVE = tuple(node(f"w{i}") for i in range(5))
 def test_off_a_lost_host_they_are_moved_first() -> None:
     members = [on_host(n, seen()) for n in "abc"]
     assert decide(*members, *FIVE) == [f"{n} EVACUATE REBOOT RECREATE" for n in "abc"]
-    alone = [on_host("a", seen(sick=1)), *FIVE]
-    assert decide(*alone) == ["a REBOOT RECREATE EVACUATE"]
+    doubted = [on_host("a", seen(sick=1, alive=1)), *FIVE]
+    assert decide(*doubted) == ["a host-unclear"]
 
 
 def test_a_policy_that_does_not_name_it_is_followed_as_it_is() -> None:
@@ -244,7 +275,14 @@ def test_its_numbers_are_stored() -> None:
     (hold,) = plan(view, T0).decisions
     assert isinstance(hold, Hold)
     assert hold.reason is HoldReason.HOST_UNCLEAR
-    assert hold.numbers == {"host": "h", "word": "up", "sick": 3, "suspect": 1, "watched": 3}
+    assert hold.numbers == {
+        "host": "h",
+        "word": "up",
+        "sick": 3,
+        "suspect": 1,
+        "watched": 3,
+        "alive": 0,
+    }
 
 
 # --- one failure, not as many as it has nodes -----------------------------------------------------

@@ -33,7 +33,7 @@ from yaffle.core.recheck import (
     recheck,
     replayed,
 )
-from yaffle.core.record import PAUSES_MAX, RECORD, VERSION, Stored
+from yaffle.core.record import ANSWERING, PAUSES_MAX, RECORD, VERSION, Stored
 from yaffle.model.health import Health, Mark
 from yaffle.model.ids import PauseId
 from yaffle.model.incident import Hold, Recover
@@ -42,7 +42,9 @@ from yaffle.model.policy import Conditional, RecoveryAction, RecoveryMode, Thres
 TWO = detection(STATUS, URL)
 BOTH = detection(STATUS, URL, conditional=Conditional.ALL_FAILED)
 MARK = Mark(reason="smells", by="ann", at_us=T0)
-LOST = HostSight(name="h", word=Word.LOST, watched=3, sick=3, suspect=0, shared=True, open=False)
+LOST = HostSight(
+    name="h", word=Word.LOST, watched=3, sick=3, suspect=0, alive=0, shared=True, open=False
+)
 UNCLEAR = replace(LOST, word=Word.UP, watched=3, sick=2)
 QUIET = tuple(well(f"w{i}") for i in range(4))
 
@@ -152,7 +154,7 @@ WORLDS: dict[str, World] = {
         hosts=3,
     ),
     "host-left": World(
-        members=(deadly("a", host=replace(LOST, sick=1, watched=1, open=True)), *QUIET), hosts=3
+        members=(deadly("a", host=replace(LOST, sick=1, alive=1, open=True)), *QUIET), hosts=3
     ),
     "host-lost-held": World(
         members=(*(deadly(n, host=LOST) for n in "abc"), deadly("d"), deadly("e"), QUIET[0]),
@@ -310,7 +312,11 @@ TAMPERED: list[tuple[str, Path, object]] = [
     ("host-unclear", rec("host", "shared"), False),
     ("host-unclear", rec("host", "watched"), 4),
     ("host-unclear", rec("host", "sick"), 1),
-    *(("host-unclear", ("numbers", n), 9) for n in ("host", "word", "sick", "suspect", "watched")),
+    ("host-lost", rec("host", "alive"), 3),
+    *(
+        ("host-unclear", ("numbers", n), 9)
+        for n in ("host", "word", "sick", "suspect", "watched", "alive")
+    ),
     # When.
     ("recover", rec("now_us"), T0 + 1),
     # The policy.
@@ -488,10 +494,18 @@ def test_a_row_from_before_there_were_records_is_not_judged() -> None:
     assert "older" in found.why
 
 
-def test_a_row_of_other_rules_is_not_judged() -> None:
-    found = recheck(changed(row_of("recover"), rec("v"), VERSION + 1))
-    assert isinstance(found, NotRecheckable)
-    assert str(VERSION + 1) in found.why
+@pytest.mark.parametrize(
+    ("name", "version", "judged"),
+    [
+        pytest.param("recover", VERSION + 1, False, id="of later rules"),
+        pytest.param("host-lost", ANSWERING - 1, False, id="when hosts were judged otherwise"),
+        pytest.param("recover", ANSWERING - 1, True, id="of before, on no host"),
+    ],
+)
+def test_a_row_of_other_rules_is_not_judged(name: str, version: int, judged: bool) -> None:
+    found = recheck(changed(row_of(name), rec("v"), version))
+    assert isinstance(found, Agreement if judged else NotRecheckable)
+    assert judged or str(version) in str(found)
 
 
 @pytest.mark.parametrize(

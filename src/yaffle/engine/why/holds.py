@@ -63,9 +63,9 @@ EXPLANATIONS: Final[Mapping[HoldReason, Explanation]] = {
         advice="Wait, or `yaffle node recover {node}` to go on at once.",
     ),
     HoldReason.HOST_UNCLEAR: Explanation(
-        sentence="Of {watched} nodes on its host {host} {sick} are silent together and {suspect} more"
-        " are suspected, and of the host the backend says: {word}. It may be the host, its network, or"
-        " our own view.",
+        sentence="Of {watched} nodes on its host {host} {sick} fail together as if it were lost and"
+        " {suspect} more are suspected, {alive} answer for themselves, and of the host the backend"
+        " says: {word}. It may be the host, its agent, its network, or our own view.",
         advice="Look at {host}, not at the node; then `yaffle node recover {node}`, or"
         " `yaffle cluster release {cluster} --reason WHY` for all of the cluster.",
     ),
