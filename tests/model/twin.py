@@ -30,8 +30,8 @@ ORDER = [
     R.COOLING_DOWN,
     R.STORM,
     R.DOMAIN_STORM,
-    R.OBSERVE_MODE,
     R.IN_FLIGHT,
+    R.OBSERVE_MODE,
 ]
 
 

@@ -20,6 +20,7 @@ from yaffle.engine.executor import done_of, plan_of
 from yaffle.store import actions, incidents, journal
 from yaffle.store.records import ActionRow, load
 from yaffle.store.tables import actions as actions_table
+from yaffle.store.tables import incidents as incidents_table
 from yaffle.testing import Fault, Rule, run_virtual
 
 SEED = 11
@@ -73,6 +74,7 @@ async def recovery(fatal: int | None, *, alone: bool) -> tuple[list[str], list[s
             await s.until(ended, 300, f"the recovery has ended (killed at point {fatal})")
         names = list(points.names)
         await s.until(s.all_well, 120, "every node is well")
+        await s.clock.sleep(60)
         await _consistent(s, victim)
         return names, [f"{a.kind} {a.physical_id}" for a in s.world.acts[before:]]
 
@@ -89,6 +91,8 @@ async def _consistent(s: Stage, victim: Any) -> None:
 
     walked = await s.store.read(work)
     assert len(walked) == 1, "one failure is one recovery"
+    told = select(incidents_table.c.id).where(incidents_table.c.node_id == victim)
+    assert len(await s.store.read(lambda conn: conn.execute(told).all())) == 1
     action, steps = walked[0]
     assert action.status == actions.SUCCEEDED
     assert all(step.phase == journal.ENDED for step in steps)

@@ -92,6 +92,8 @@ class NodeMemory:
     """First failing observation of the present run of failures."""
     unheard_us: int | None = None
     """Since when some mode has not been heard of at all; None while all have been."""
+    verified_us: int | None = None
+    """When a recovery found it well; None once every mode has been asked since then."""
 
 
 def count(track: Track, seen: Observation, detection: Detection) -> Track:
@@ -173,8 +175,11 @@ def observe(memory: NodeMemory, seen: Observation, detection: Detection, now_us:
         return memory
     if (steady := _steady(memory, seen, stale, now_us)) is not None:
         return steady
-    if memory.grace_us is not None and seen.at_us - seen.took_us < memory.grace_us <= now_us:
+    asked_us = seen.at_us - seen.took_us
+    if memory.grace_us is not None and asked_us < memory.grace_us <= now_us:
         return memory  # asked before the present life began: the answer is about the copy before
+    if memory.verified_us is not None and asked_us < memory.verified_us <= now_us:
+        return memory  # it is of the failure that has been dealt with
     before = memory.tracks.get(seen.mode, EMPTY)
     if before.last is not None:
         if seen.at_us < before.last.at_us <= now_us + stale_us:
@@ -267,6 +272,7 @@ def _concluded(
         mark=memory.mark,
         first_fail_us=None if health is Health.HEALTHY else first_fail_us,
         unheard_us=_not_after(memory.unheard_us, now_us) if EMPTY in tracks else None,
+        verified_us=memory.verified_us if EMPTY in tracks else None,
     )
 
 
@@ -333,6 +339,22 @@ def restart(memory: NodeMemory, now_us: int) -> NodeMemory:
         gray=False,
         first_fail_us=None,
         unheard_us=None,
+        verified_us=None,
+    )
+
+
+def verified(memory: NodeMemory, at_us: int) -> NodeMemory:
+    """Return the memory of a node that a recovery found well: what was seen before votes no more."""
+    return replace(
+        memory,
+        health=move(memory.health, HealthEvent.PASS),
+        since_us=at_us,
+        tracks=UNSEEN,
+        settled=False,
+        gray=False,
+        first_fail_us=None,
+        unheard_us=None,
+        verified_us=at_us,
     )
 
 
@@ -348,6 +370,7 @@ def resettle(memory: NodeMemory) -> NodeMemory:
         gray=memory.gray,
         mark=memory.mark,
         first_fail_us=memory.first_fail_us,
+        verified_us=memory.verified_us,
     )
 
 

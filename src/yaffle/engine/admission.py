@@ -24,7 +24,7 @@ from yaffle.engine.defaults import unread
 from yaffle.engine.desk import Desk, Inputs
 from yaffle.engine.jobs.table import disturbs
 from yaffle.engine.requests import REQUEST_S, expires_us
-from yaffle.engine.saving import outdated
+from yaffle.engine.saving import outdated, verified_since
 from yaffle.engine.scene import policy_of, watched_rows
 from yaffle.errors import StaleEpoch
 from yaffle.model.health import ClusterStatus, Health, NodeStatus
@@ -233,7 +233,7 @@ def _node_view(
         # Of nodes that are well nothing is wrong; a cluster has a thousand of them.
         problem="" if memory.health is Health.HEALTHY else problems.diagnose(memory).code,
         left_out=_left_out(kit, conn, inputs, row, memory),
-        outdated=outdated(inputs.known.get(row.id), row),
+        outdated=outdated(inputs.known.get(row.id), row) or verified_since(row, memory, now_us),
     )
 
 

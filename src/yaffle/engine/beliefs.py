@@ -15,8 +15,8 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from yaffle.core.ageing import next_change_us
-from yaffle.core.verdict import NodeMemory, conclude, observe, resettle, restart, set_mark
-from yaffle.engine.saving import OUTLIVED, Saved
+from yaffle.core.verdict import NodeMemory, conclude, observe, resettle, restart, set_mark, verified
+from yaffle.engine.saving import OUTLIVED, Saved, verified_since
 from yaffle.engine.targets import host_of, mark_of, memory_of
 from yaffle.model.health import Health, NodeStatus, Observation
 
@@ -153,6 +153,9 @@ class Beliefs:
             news = True
         else:
             after = before
+        if verified_since(row, after, now_us):
+            after = verified(after, row.healthy_us or now_us)
+            news = True
         # What a person said of a sick node, or a recovery left of it, stands in its row.
         news |= before is not None and ident in self.sick
         self._behind.discard(ident)

@@ -98,7 +98,11 @@ def save(
         raise StaleEpoch(f"cluster {scene.cluster.name} is watched by another engine")
     now_us = kit.clock.now_us()
     rows = catalog.nodes_among(conn, changed)
-    current = {i: r for i, r in rows.items() if not outdated(scene.nodes.get(i), r)}
+    current = {
+        i: r
+        for i, r in rows.items()
+        if not outdated(scene.nodes.get(i), r) and not verified_since(r, changed[i], now_us)
+    }
     around = _Around(
         holders=holders.holders_among(conn, current),
         incidents=incidents.open_among(conn, current),
@@ -153,6 +157,13 @@ def outdated(known: NodeRow | None, row: NodeRow) -> bool:
     return newer or (row.mark_reason, row.mark_us) != (known.mark_reason, known.mark_us)
 
 
+def verified_since(row: NodeRow, memory: NodeMemory, now_us: int) -> bool:
+    """Whether a recovery found the node healthy since we came to believe of it what we do."""
+    if row.health != Health.HEALTHY or memory.health is Health.HEALTHY:
+        return False
+    return memory.since_us < (row.healthy_us or 0) <= now_us
+
+
 def _values_of(
     kit: Kit,
     conn: Connection,
@@ -173,7 +184,7 @@ def _values_of(
     if memory.grace_us is None and known is not None and known.grace_us == row.grace_us:
         # Grace that ended early must not come back with a successor; a newer one is left alone.
         values["grace_us"] = None
-    if memory.health.value != row.health and not _verified_since(row, memory):
+    if memory.health.value != row.health:
         reason = problems.explain(memory) if memory.health is Health.UNHEALTHY else left
         values |= {
             "health": memory.health.value,
@@ -282,15 +293,6 @@ def stray_of(memory: NodeMemory) -> OtherCopy | None:
             if t.last is not None and t.last.copy is not None and t.last.outcome is Outcome.PASS
         ),
         None,
-    )
-
-
-def _verified_since(row: NodeRow, memory: NodeMemory) -> bool:
-    """Whether a recovery found the node healthy after our memory of it began anew."""
-    return (
-        memory.health is Health.INITIALIZING
-        and row.health == Health.HEALTHY
-        and (row.health_us or 0) >= memory.since_us
     )
 
 

@@ -32,6 +32,7 @@ from yaffle.core.verdict import (
     resettle,
     restart,
     set_mark,
+    verified,
     vote,
 )
 from yaffle.model.health import Health, Mark
@@ -560,3 +561,20 @@ def test_a_new_life_is_not_gray() -> None:
 
 def test_a_node_of_which_nothing_is_known() -> None:
     assert memory() == memory(health=Health.INITIALIZING, since_us=0, settled=False, gray=False)
+
+
+# --- what a recovery has verified -----------------------------------------------------------------
+
+
+def test_what_was_asked_before_a_recovery_verified_it_votes_no_more() -> None:
+    once = detection(fall=1)
+    at_us = T0 + 10 * SECOND
+    sick = observe(memory(), observation("fail", T0), once, T0)
+    assert sick.health is Health.UNHEALTHY
+    well = verified(sick, at_us)
+    assert (well.health, well.settled, well.first_fail_us) == (Health.HEALTHY, False, None)
+    for late in (well, resettle(well)):
+        old = observation("fail", at_us + SECOND, took_us=2 * SECOND)
+        assert observe(late, old, once, at_us + SECOND) is late
+        fresh = observation("fail", at_us + 2 * SECOND, took_us=SECOND)
+        assert observe(late, fresh, once, at_us + 2 * SECOND).health is Health.UNHEALTHY
