@@ -74,7 +74,8 @@ def test_what_was_believed_before_is_not_written_over_what_was_verified() -> Non
         while await recovering(s, victim):
             await s.clock.sleep(0.01)
         session, scene = life.engine.session, watch._scene
-        assert session is not None and scene is not None
+        assert session is not None
+        assert scene is not None
         await s.store.write(lambda conn: save(life.kit, session, conn, scene, before))
         (row,) = [n for n in await s.nodes() if n.id == victim]
         assert row.health == Health.HEALTHY
