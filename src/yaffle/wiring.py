@@ -33,6 +33,7 @@ from yaffle.engine.installed import load_drivers
 from yaffle.engine.jobs import hooks
 from yaffle.engine.kit import Drivers, Kit, Quotas, ReceiverTerms, Signals, limits
 from yaffle.engine.metrics import Metrics
+from yaffle.engine.room import Room
 from yaffle.engine.ticker import IDLE_S, Ticker
 from yaffle.engine.timekeeping import keep_time
 from yaffle.errors import ConfigError, StoreUnavailable
@@ -281,6 +282,10 @@ def build_kit(
         rules=address_rules(settings),
         notify=tuple(name for name in drivers.notifiers if name != hooks.NOTIFIER),
         receivers=receiver_terms(settings),
+        room=Room(
+            database=None if store.path is None else store.path.parent,
+            state_dir=settings.state_dir,
+        ),
     )
 
 

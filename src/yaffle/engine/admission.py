@@ -182,7 +182,7 @@ def _missing(kit: Kit, conn: Connection, inputs: Inputs) -> tuple[str, ...]:
     """Return what this engine lacks to heal the nodes of the cluster."""
     kind = catalog.profile(conn, inputs.cluster.profile_id).type
     policy = UNREAD if unread(inputs.policy, inputs.policy_id) else ""
-    return tuple(what for what in (policy, kit.drivers.lacks(kind)) if what)
+    return tuple(what for what in (policy, kit.lacks(kind)) if what)
 
 
 def _users_work(conn: Connection, inputs: Inputs) -> str:

@@ -58,6 +58,8 @@ class Caretaker:
         next_prune_s = self._kit.clock.monotonic_s() + 60
         while True:
             try:
+                # First: where nothing can be written, perhaps nothing can be read.
+                await self._kit.room.look()
                 await self._measure()
                 ours = self._session.may_act() and await is_ours(
                     self._kit, self._session, Duty.UPKEEP

@@ -16,7 +16,9 @@ from yaffle.core.budgets import BudgetLimit, Scope
 from yaffle.core.sizes import CEILING
 from yaffle.engine.deadlines import Deadlines
 from yaffle.engine.metrics import Metrics
+from yaffle.engine.room import Room
 from yaffle.engine.tally import Tally
+from yaffle.model.operations import Promise
 from yaffle.store.prune import Retention
 
 if TYPE_CHECKING:
@@ -145,6 +147,13 @@ class Kit:
     notify: tuple[str, ...] = ()
     """Names of the notifiers that are told of incidents."""
     receivers: ReceiverTerms = field(default_factory=ReceiverTerms)
+    room: Room = field(default_factory=Room)
+
+    def lacks(self, kind: str) -> str:
+        """Return what is missing here to heal nodes of a profile type; empty where nothing is."""
+        missing = self.drivers.lacks(kind)
+        here = not missing and Promise.STAYS_AT_HOME in self.drivers.profiles[kind].promises
+        return missing or self.room.lacks(here=here)
 
 
 def limits(budgets: BudgetsSettings) -> Mapping[Scope, BudgetLimit]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from typing import TYPE_CHECKING, Final
 
 from yaffle.api.doctor.report import Check, Status
+from yaffle.engine.room import lacking
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,8 +15,6 @@ NAME: Final = "disk"
 MB: Final = 1_000_000
 WARN_BYTES: Final = 50 * MB
 FAIL_BYTES: Final = 5 * MB
-TRIED_BYTES: Final = 256 * 1024
-"""Written, flushed and taken away again: a quota or a broken disk shows in no count of free bytes."""
 ADVICE: Final = (
     "Free some space, or run `yaffle db prune`; without room to write nothing is healed."
 )
@@ -27,18 +25,10 @@ def look(folder: Path) -> Check:
     try:
         found = os.statvfs(folder)
     except OSError as error:
-        return _failed(f"{folder}: {error.strerror}")
+        return failed(f"{folder}: {error.strerror}")
     free = found.f_bavail * found.f_frsize
-    try:
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(bytes(TRIED_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        return _failed(
-            f"{folder}: {TRIED_BYTES // 1024} KiB cannot be written: {error.strerror}"
-            f" ({_shown(free)} free)"
-        )
+    if why := lacking(folder):
+        return failed(f"{why} ({_shown(free)} free)")
     return judge(folder, free)
 
 
@@ -46,13 +36,14 @@ def judge(folder: Path, free: int) -> Check:
     """Return the verdict on so many free bytes."""
     detail = f"{folder}: {_shown(free)} free"
     if free < FAIL_BYTES:
-        return _failed(f"{detail}, too little to go on")
+        return failed(f"{detail}, too little to go on")
     if free < WARN_BYTES:
         return Check(name=NAME, status=Status.WARN, detail=f"{detail}, soon full", advice=ADVICE)
     return Check(name=NAME, status=Status.OK, detail=detail)
 
 
-def _failed(detail: str) -> Check:
+def failed(detail: str) -> Check:
+    """Return the verdict on a disk that cannot be written, and why."""
     return Check(name=NAME, status=Status.FAIL, detail=detail, advice=ADVICE)
 
 

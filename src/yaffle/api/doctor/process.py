@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import generate_latest
 
+from yaffle.api.doctor import disk
 from yaffle.api.doctor.report import Check, Status, judged
 from yaffle.api.tls import read_certificates
 from yaffle.config import is_loopback, split_address
@@ -57,6 +58,8 @@ class Process:
         """Yield what a probe that comes every second wants to know."""
         if self._engine is None:
             yield from self.database()
+        elif why := self._kit.room.lacks(here=True):
+            yield disk.failed(why)
         yield from self.session()
         yield from self.probing(restarting=Status.WARN)
 

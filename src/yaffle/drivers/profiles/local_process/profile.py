@@ -12,6 +12,7 @@ from yaffle.drivers.profiles.local_process import spec as specs
 from yaffle.drivers.profiles.local_process.capture import capture
 from yaffle.drivers.profiles.local_process.describing import describe
 from yaffle.drivers.profiles.local_process.folder import Busy, Folder
+from yaffle.drivers.profiles.local_process.foreseeing import foresee
 from yaffle.drivers.profiles.local_process.plans import OPERATIONS
 from yaffle.drivers.profiles.local_process.procfs import Procfs, ProcUnreadable
 from yaffle.drivers.profiles.local_process.reading import Reader
@@ -24,9 +25,11 @@ from yaffle.model.operations import (
     InspectionState,
     Operation,
     OperationSpec,
+    Outlook,
     Progress,
     ProgressState,
     Promise,
+    Prospect,
     Reading,
     Target,
 )
@@ -34,7 +37,7 @@ from yaffle.model.properties import Schema
 from yaffle.ports.context import DriverContext
 
 if TYPE_CHECKING:
-    from yaffle.ports.profile import Adopting, Describing, Profile
+    from yaffle.ports.profile import Adopting, Describing, Foreseeing, Profile
 
 T = TypeVar("T")
 
@@ -114,6 +117,16 @@ class LocalProcess:
         return self._refused(op) or await self._progress(
             lambda until_s: self._worker.poll(op, operation_id, until_s), deadline_s, insist=False
         )
+
+    async def foresee(self, op: Operation, *, deadline_s: float) -> Prospect:
+        """Say whether the process could be started anew."""
+        if why := self._foreign(op.target):
+            return Prospect(outlook=Outlook.IMPOSSIBLE, detail=why)
+        try:
+            return await self._call(lambda _until_s: foresee(self._state_dir, op), deadline_s)
+        except TimeoutError:
+            late = f"no answer from this machine's disk within {deadline_s:g} s"
+            return Prospect(outlook=Outlook.UNKNOWN, detail=late)
 
     async def capture(self, target: Target, *, deadline_s: float) -> str:
         """Return the process list and the last 16 KiB of the log."""
@@ -207,4 +220,5 @@ def _unseen(status: str, detail: str) -> Reading:
 if TYPE_CHECKING:
     _conforms: type[Profile] = LocalProcess
     _describes: type[Describing] = LocalProcess
+    _foresees: type[Foreseeing] = LocalProcess
     _adopts: type[Adopting] = LocalProcess
