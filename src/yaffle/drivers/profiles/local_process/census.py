@@ -52,18 +52,30 @@ class Snapshot:
     """Operation id carried by a pid."""
 
 
-def take(procfs: Procfs) -> Snapshot:
-    """Read all processes once; raises ProcUnreadable."""
+def take(procfs: Procfs, strangers: dict[int, int] | None = None) -> Snapshot:
+    """Read all processes once; raises ProcUnreadable.
+
+    `strangers`: when each pid began that was found to bear no marker; those are not read again, and
+    it is brought up to date. Nothing becomes a node's later but a launcher, which holds the lock of
+    its node while it begins. One whose environment was empty may be in the middle of an exec.
+    """
+    before = {} if strangers is None else strangers
     living: list[Stat] = []
     nodes: dict[int, str] = {}
     operations: dict[int, str] = {}
+    unmarked: dict[int, int] = {}
     for pid in procfs.pids():
         stat = _visible(procfs, pid)
         if stat is None or not stat.alive:
             continue
         living.append(stat)
+        if before.get(pid) == stat.start:
+            unmarked[pid] = stat.start
+            continue
         environment = procfs.environment(stat) or b""
         if _NODE not in environment:
+            if environment:
+                unmarked[pid] = stat.start
             continue
         for entry in environment.split(b"\0"):
             name, _, value = entry.partition(b"=")
@@ -71,6 +83,9 @@ def take(procfs: Procfs) -> Snapshot:
                 nodes[pid] = value.decode("utf-8", "replace")
             elif name == _OPERATION:
                 operations[pid] = value.decode("utf-8", "replace")
+    if strangers is not None:
+        strangers.clear()
+        strangers.update(unmarked)
     return Snapshot(tuple(living), nodes, operations)
 
 
@@ -87,6 +102,7 @@ class Passes:
         self._over = 0
         self._last: Snapshot | None = None
         self._running = False
+        self._strangers: dict[int, int] = {}
 
     def take(self) -> Snapshot:
         """Return a pass that began after this call; raises ProcUnreadable."""
@@ -105,7 +121,7 @@ class Passes:
         self._running, found = True, None
         self._changed.release()
         try:
-            found = take(self._procfs)
+            found = take(self._procfs, self._strangers)
         finally:
             self._changed.acquire()
             self._running = False

@@ -11,6 +11,7 @@ from typing import Final
 
 from yaffle.drivers.profiles.local_process import launch, signals
 from yaffle.drivers.profiles.local_process.capture import last_words
+from yaffle.drivers.profiles.local_process.census import Census
 from yaffle.drivers.profiles.local_process.folder import Busy
 from yaffle.drivers.profiles.local_process.job import (
     Fail,
@@ -38,11 +39,16 @@ def vacant(job: Job) -> Outcome:
     """Refuse to go on while an older copy may still run."""
     if job.vacated:
         return Next()
-    found = job.look()
-    if not found.empty:
+    if not (found := _living(job)).empty:
         return Fail(f"an older copy of the node may still run: pids {found}; delete it first")
-    job.vacated = True
     return Next()
+
+
+def _living(job: Job) -> Census:
+    """Return what lives of the node, and remember in the job where nothing does."""
+    found = job.look()
+    job.vacated = found.empty
+    return found
 
 
 def not_running(job: Job) -> Outcome:
@@ -93,8 +99,7 @@ def ask_only(job: Job) -> Outcome:
 
 
 def _ask(job: Job, *, give_up: bool) -> Outcome:
-    found = job.look()
-    if found.empty:
+    if (found := _living(job)).empty:
         return Next()
     # A stopped process hears no signal but SIGKILL, and waking it would let it act.
     if any(m.state in STOPPED or job.procfs.frozen(m.pid) for m in found.members):
@@ -103,8 +108,7 @@ def _ask(job: Job, *, give_up: bool) -> Outcome:
     if not job.current.signalled:
         signals.send(job.procfs, found.members, job.spec.signal, wait_s=_short(job))
         job.save(replace(job.record, current=replace(job.current, signalled=True)))
-        found = job.look()
-        if found.empty:
+        if (found := _living(job)).empty:
             return Next()
     if job.in_phase_s() < job.spec.stop_timeout:
         return Wait(f"asked to end with SIG{job.spec.stop_signal}: pids {found}")
@@ -115,9 +119,10 @@ def _ask(job: Job, *, give_up: bool) -> Outcome:
 def kill(job: Job) -> Outcome:
     """Send SIGKILL until two passes over /proc find nothing of the node."""
     killed: list[int] = []
+    if job.vacated:
+        return Next(_evidence(job, killed))
     for _ in range(_ROUNDS):
-        found = job.look()
-        if found.empty:
+        if (found := _living(job)).empty:
             return Next(_evidence(job, killed))
         sent = signals.send(job.procfs, found.members, signal.SIGKILL, wait_s=_short(job))
         if sent.denied:
@@ -125,8 +130,7 @@ def kill(job: Job) -> Outcome:
         killed += [pid for pid in sent.reached if pid not in killed]
         if not sent.reached or job.left_s() <= 0:
             break
-    found = job.look()
-    if found.empty:
+    if (found := _living(job)).empty:
         return Next(_evidence(job, killed))
     return Wait(f"sent SIGKILL, but still there: pids {found}")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from yaffle.drivers.profiles.local_process import spec as specs
 from yaffle.drivers.profiles.local_process.capture import capture
+from yaffle.drivers.profiles.local_process.census import Passes
 from yaffle.drivers.profiles.local_process.describing import describe
 from yaffle.drivers.profiles.local_process.folder import Busy, Folder
 from yaffle.drivers.profiles.local_process.foreseeing import foresee
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_THREADS: Final = 8
+_THREADS: Final = 4
+_EYES: Final = 4
 _BUSY_S: Final = 0.05
 _METHOD: Final = "sigkill+procfs"
 # A process learns its environment once, when it begins. One that we did not start bears no marker,
@@ -80,9 +82,12 @@ class LocalProcess:
         # Absolute: it is handed to processes that run elsewhere.
         self._state_dir = context.state_dir.absolute()
         self._procfs = procfs if procfs is not None else Procfs()
-        self._worker = Worker(self._state_dir, self._procfs, self._clock)
-        # Its own pool: a disk that hangs must not take the threads of everybody else.
+        self._passes = Passes(self._procfs)
+        self._worker = Worker(self._state_dir, self._procfs, self._clock, self._passes)
+        # Its own pools: a disk that hangs must not take the threads of everybody else, and many
+        # operations at once must not keep anybody from being looked at.
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="yaffle-local-process")
+        self._eyes = ThreadPoolExecutor(_EYES, thread_name_prefix="yaffle-local-look")
 
     def validate(self, spec: Mapping[str, object]) -> Mapping[str, object]:
         """Return the properties with defaults filled in; raise InvalidSpec naming every fault."""
@@ -90,10 +95,10 @@ class LocalProcess:
 
     async def read(self, targets: Sequence[Target], *, deadline_s: float) -> Sequence[Reading]:
         """Say how each process is, in order; of another machine's we know nothing."""
-        reader = Reader(self._state_dir, self._procfs)
+        reader = Reader(self._state_dir, self._procfs, self._passes)
         ours = [target for target in targets if not self._foreign(target)]
         try:
-            found = iter(await self._call(lambda _until_s: reader.read(ours), deadline_s))
+            found = iter(await self._look(lambda: reader.read(ours), deadline_s))
         except TimeoutError:
             late = f"no answer from this machine's disk or /proc within {deadline_s:g} s"
             found = iter([_unseen("unclear", late) for _ in ours])
@@ -123,7 +128,7 @@ class LocalProcess:
         if why := self._foreign(op.target):
             return Prospect(outlook=Outlook.IMPOSSIBLE, detail=why)
         try:
-            return await self._call(lambda _until_s: foresee(self._state_dir, op), deadline_s)
+            return await self._look(lambda: foresee(self._state_dir, op), deadline_s)
         except TimeoutError:
             late = f"no answer from this machine's disk within {deadline_s:g} s"
             return Prospect(outlook=Outlook.UNKNOWN, detail=late)
@@ -134,7 +139,7 @@ class LocalProcess:
             return f"no evidence: {why}"
         try:
             folder = Folder(self._state_dir, target.node_id)
-            return await self._call(lambda _until_s: capture(folder, self._procfs), deadline_s)
+            return await self._look(lambda: capture(folder, self._procfs), deadline_s)
         except TimeoutError:
             return f"no evidence within {deadline_s:g} s"
         except ValueError as error:
@@ -145,7 +150,7 @@ class LocalProcess:
         if why := self._foreign(target):
             return {"unclear": why}
 
-        def work(_until_s: float) -> Mapping[str, object]:
+        def work() -> Mapping[str, object]:
             return describe(
                 self._state_dir,
                 self._procfs,
@@ -155,7 +160,7 @@ class LocalProcess:
             )
 
         try:
-            return await self._call(work, deadline_s)
+            return await self._look(work, deadline_s)
         except (TimeoutError, ProcUnreadable) as error:
             return {"unclear": str(error) or f"no answer within {deadline_s:g} s"}
 
@@ -211,6 +216,11 @@ class LocalProcess:
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(deadline_s):
             return await loop.run_in_executor(self._threads, work, until_s)
+
+    async def _look(self, work: Callable[[], T], deadline_s: float) -> T:
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(deadline_s):
+            return await loop.run_in_executor(self._eyes, work)
 
 
 def _unseen(status: str, detail: str) -> Reading:

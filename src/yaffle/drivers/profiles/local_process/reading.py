@@ -18,9 +18,12 @@ _UNCLEAR: Final = "unclear"
 class Reader:
     """One pass: the list of processes is read once, and only when some node needs it."""
 
-    def __init__(self, state_dir: Path, procfs: Procfs) -> None:
+    def __init__(
+        self, state_dir: Path, procfs: Procfs, passes: census.Passes | None = None
+    ) -> None:
         self._state_dir = state_dir
         self._procfs = procfs
+        self._source = passes or census.Passes(procfs)
         self._passes: list[census.Snapshot] = []
 
     def read(self, targets: Sequence[Target]) -> list[Reading]:
@@ -95,7 +98,7 @@ class Reader:
         found = census.Census(members=(), doubtful=())
         for number in range(2):
             if len(self._passes) == number:
-                self._passes.append(census.take(self._procfs))
+                self._passes.append(self._source.take())
             found = census.of_node(
                 self._procfs,
                 self._passes[number],
