@@ -125,10 +125,23 @@ class Folder:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise Busy(f"node {self.node_id} is being acted upon by somebody else") from None
+            if not _is_still(path, descriptor):
+                raise Busy(f"node {self.node_id} has just been deleted by somebody else")
             yield descriptor
+            # Of a node that is gone nothing stays. Whoever opened the file before sees that it is none.
+            if not self.path.exists():
+                path.unlink(missing_ok=True)
         finally:
             # Closed, never LOCK_UN: unlocking would take the lock from the launcher as well.
             os.close(descriptor)
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    """Whether the path leads to that very file."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _read(path: Path) -> bytes | None:
