@@ -131,6 +131,7 @@ INCIDENT: Final[Example] = {
         "started": 1018.4,
         "recovered": 2410.5,
     },
+    "took_ms": 2410.5,
     "opened_us": 1_792_000_000_000_000,
     "opened_at": "2026-10-14T17:46:40.000000Z",
     "ended_us": 1_792_000_001_000_000,

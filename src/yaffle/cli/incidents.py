@@ -43,11 +43,9 @@ def list_(
 
 
 def took(row: Row) -> str | None:
-    """Return how long it lasted, from its opening to its end."""
-    opened, ended = row.get("opened_us"), row.get("ended_us")
-    if not isinstance(opened, (int, float)) or not isinstance(ended, (int, float)):
-        return None
-    return durations.shown((ended - opened) / 1e6)
+    """Return how long it lasted, from its first failing check to its end; None while it goes on."""
+    ms = row.get("took_ms")
+    return durations.shown(float(str(ms)) / 1000) if _number(ms) else None
 
 
 @client(app, "show")

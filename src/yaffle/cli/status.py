@@ -51,7 +51,7 @@ def status(api: Api, output: Output) -> None:
                 for c in clusters
             ),
             ("nodes", total),
-            ("open incidents", len(open_now)),
+            ("open incidents", _open(len(open_now), sum(bool(needs_human(n)) for n in unwell))),
             *((f"recovery of {row.get('node')} waits", _waits(row)) for row in waiting),
             *((f"{n.get('name')} needs a human", needs_human(n)) for n in unwell if needs_human(n)),
         ],
@@ -59,6 +59,13 @@ def status(api: Api, output: Output) -> None:
     if not output.as_json and unwell:
         print()
         output.table(data, unwell, NODE_COLUMNS, empty="")
+
+
+def _open(going_on: int, given_up: int) -> str:
+    """Return how many go on; one whose tries are used up has ended, and its node waits for a person."""
+    if not given_up:
+        return str(going_on)
+    return f"{going_on}; {given_up} more {'node needs' if given_up == 1 else 'nodes need'} a human"
 
 
 def _waits(request: Row) -> str:

@@ -159,11 +159,14 @@ def plain(value: object) -> object:
 
 def _believed(record: Record) -> Iterator[Disagreement]:
     was = memory_of(record.believed)
+    compared = ["health", "settled", "gray", "grace_us", "unheard_us"]
+    if record.v < ANSWERING:
+        compared.remove("gray")
     comes = conclude(was, detection_of(record), record.now_us)
     yield from _differing(
         *(
             (f"{RECORD}.believed.{name}", getattr(was, name), getattr(comes, name))
-            for name in ("health", "settled", "gray", "grace_us", "unheard_us")
+            for name in compared
         ),
         (f"{RECORD}.believed.heard", dict(was.tracks), dict(comes.tracks)),
     )

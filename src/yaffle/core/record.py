@@ -30,7 +30,7 @@ VERSION: Final = 4
 4: which nodes of a host answer for themselves (`ANSWERING`).
 """
 ANSWERING: Final = 4
-"""A decision of before about a node on a host was made by other rules, too."""
+"""Of before, a decision about a node on a host was made by other rules, and so was a gray belief."""
 RECORD: Final = "record"
 """Under this name the record lies among a decision's inputs."""
 PAUSES_MAX: Final = 8

@@ -324,7 +324,10 @@ def _doubtful(tracks: tuple[Track, ...], detection: Detection) -> bool:
 
 def _gray(tracks: tuple[Track, ...], beliefs: tuple[Belief, ...]) -> bool:
     warned = any(t.last is not None and t.last.outcome is Outcome.WARN for t in tracks)
-    return warned or (Belief.UP in beliefs and Belief.DOWN in beliefs)
+    # One that is believed up and whose last check failed contradicts nobody.
+    said = zip(beliefs, (None if t.last is None else t.last.outcome for t in tracks), strict=True)
+    well = (Belief.UP, Outcome.PASS) in said
+    return warned or (well and Belief.DOWN in beliefs)
 
 
 def restart(memory: NodeMemory, now_us: int) -> NodeMemory:

@@ -74,7 +74,7 @@ NOTHING = Outcome(told={}, admitted=0, held={}, wake_us=None, more=False)
 def decide(kit: Kit, session: Session, conn: Connection, inputs: Inputs) -> Outcome:
     """Plan the cluster and carry out the decisions as rows; raise StaleEpoch if it is not ours."""
     if not leases.holds_watch(conn, session.me, session.epoch, inputs.cluster.id):
-        raise StaleEpoch(f"cluster {inputs.cluster.name} is watched by another engine")
+        raise StaleEpoch(f"our lease on cluster {inputs.cluster.name} is over")
     cluster = catalog.cluster(conn, inputs.cluster.id)
     if cluster is None or cluster.status == ClusterStatus.DELETING:
         return NOTHING

@@ -95,7 +95,7 @@ def save(
     `hosts`: what was counted of the machines under its sick nodes.
     """
     if not leases.holds_watch(conn, session.me, session.epoch, scene.cluster.id):
-        raise StaleEpoch(f"cluster {scene.cluster.name} is watched by another engine")
+        raise StaleEpoch(f"our lease on cluster {scene.cluster.name} is over")
     now_us = kit.clock.now_us()
     rows = catalog.nodes_among(conn, changed)
     current = {

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tests.functional.api.live import POLICY, Live, running
 from tests.functional.cli.support import run_here
+
+from yaffle.cli import durations
 
 ONE_TRY = POLICY + "    retry: {attempts: 1, backoff: 1, max_backoff: 1, stable_after: 60}\n"
 
@@ -48,6 +51,11 @@ def _needs_a_human_everywhere(live: Live, ident: str) -> None:
     ack = f"yaffle incident ack {ident}"
     assert ack in said("status")
     assert "1 needs-human" in said("status")
+    assert re.search(r"open incidents +0; 1 more node needs a human", said("status"))
+    # As long as the time line says, not from the moment on at which it was believed.
+    (shown,) = live.call("GET", "/incidents")["incidents"]
+    assert shown["took_ms"] > (shown["ended_us"] - shown["opened_us"]) / 1000
+    assert durations.shown(shown["took_ms"] / 1000) in said("incident", "list")
     assert "held: needs-human" in said("node", "list")
     assert ack in said("node", "show", "web-1")
     assert "1 needs-human" in said("cluster", "list")

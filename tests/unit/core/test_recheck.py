@@ -494,6 +494,12 @@ def test_a_row_from_before_there_were_records_is_not_judged() -> None:
     assert "older" in found.why
 
 
+def test_what_was_gray_by_other_rules_is_not_judged() -> None:
+    gray = changed(row_of("recover"), rec("believed", "gray"), True)
+    assert isinstance(recheck(gray), Disagreement)
+    assert isinstance(recheck(changed(gray, rec("v"), ANSWERING - 1)), Agreement)
+
+
 @pytest.mark.parametrize(
     ("name", "version", "judged"),
     [

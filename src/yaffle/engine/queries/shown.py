@@ -114,6 +114,7 @@ def incident(row: IncidentRow) -> Shown:
         "hold": hold(row.hold_reason, row.hold_numbers),
         "action_id": row.action_id,
         "timeline_ms": timeline(row),
+        "took_ms": since(row, row.ended_us),
         **times(opened=row.opened_us, ended=row.ended_us, acknowledged=row.acknowledged_us),
         "acknowledged_by": row.acknowledged_by,
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -49,6 +50,8 @@ class Stat:
     session: int
     threads: int
     start: int
+    status: int = 0
+    """Of one that has ended, as `waitpid` tells it; 0 also where we may not know."""
 
     @property
     def alive(self) -> bool:
@@ -58,6 +61,16 @@ class Stat:
         and works on, with more than one thread.
         """
         return self.state not in DEAD or self.threads > 1
+
+    @property
+    def ending(self) -> str:
+        """Return `, killed by SIGSEGV` or `, exit code 3`; empty where it ended well or nobody says."""
+        number = self.status & 0x7F
+        if number:
+            name = next((s.name for s in signal.Signals if s == number), f"signal {number}")
+            return f", killed by {name}"
+        code = self.status >> 8 & 0xFF
+        return f", exit code {code}" if code else ""
 
 
 def parse_stat(text: str) -> Stat:
@@ -74,6 +87,7 @@ def parse_stat(text: str) -> Stat:
         session=int(field[3]),
         threads=int(field[17]),
         start=int(field[19]),
+        status=int(field[49]) if len(field) > 49 else 0,
     )
 
 

@@ -85,7 +85,7 @@ class Reader:
         if not record.wanted:
             return "off", "stopped on request"
         if main is not None:
-            return "zombie", f"pid {main.pid} has ended and was not reaped"
+            return "zombie", f"pid {main.pid} has ended{main.ending} and was not reaped"
         if launch.boot != self._procfs.boot():
             return "gone", f"pid {launch.pid} ended with an earlier boot of the machine"
         if self._procfs.stat(launch.pid) is not None:
