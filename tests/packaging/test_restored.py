@@ -44,6 +44,22 @@ def test_a_copy_stops_all_healing_and_its_sessions_are_over(tmp_path: Path) -> N
         until(lambda: stops not in server.metrics())
 
 
+def test_a_copy_of_an_older_schema_is_left_as_it_is(tmp_path: Path) -> None:
+    """Whoever goes back to the version before needs it so; `db migrate` keeps a copy first."""
+    state = tmp_path / "state"
+    env = {"YAFFLE_STATE_DIR": str(state)}
+    assert run_here("db", "migrate", env=env).code == 0
+    with sqlite3.connect(state / "yaffle.db") as conn:
+        conn.execute("UPDATE alembic_version SET version_num = '0006'")
+    conn.close()
+    done = run_here("db", "restored", env=env)
+    assert (done.code, "run `yaffle db migrate`" in done.err) == (2, True), done
+    with sqlite3.connect(state / "yaffle.db") as conn:
+        assert conn.execute("SELECT version_num FROM alembic_version").fetchall() == [("0006",)]
+    conn.close()
+    assert not (state / "backups").exists()
+
+
 def test_without_a_copy_nothing_is_made(tmp_path: Path) -> None:
     state = tmp_path / "state"
     done = run_here("db", "restored", env={"YAFFLE_STATE_DIR": str(state)})

@@ -130,9 +130,8 @@ async def _restored(found: Settings) -> str:
     path = place_of(found.database_url).path
     if path is not None and not path.exists():
         raise ConfigError(f"database.url: there is no copy at {path}; put it there first")
-    async with open_store(
-        found.database_url, clock=SystemClock(), backup_dir=found.state_dir / "backups"
-    ) as store:
+    # As it is: who goes back to the version before needs the schema before.
+    async with open_store(found.database_url, clock=SystemClock(), upgrade=False) as store:
         await store.write(lost.restored)
         return str(store.place)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import TYPE_CHECKING
 
@@ -34,6 +33,8 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
+        import asyncio  # noqa: PLC0415 - of commands hardly any waits so, and it is a tenth of their time
+
         await asyncio.sleep(seconds)
 
     def steer(self, now_us: int, at_s: float) -> None:

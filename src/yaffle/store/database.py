@@ -132,15 +132,17 @@ def open_store(
     backup_dir: Path | None = None,
     runner: Literal["thread", "inline"] = "thread",
     with_engine_lock: bool = True,
+    upgrade: bool = True,
     busy_timeout_s: float = BUSY_TIMEOUT_S,
     hold_s: float = HOLD_S,
 ) -> Store:
     """Open the database at `url`; blocks.
 
-    A file is also created and upgraded, if `with_engine_lock`; without the lock it must exist and
-    its schema be this program's. `sqlite://`, in memory, needs the inline runner. A server's
-    database has to be there: `yaffle db migrate` (`prepare_server`) makes its tables. A writer that
-    is silent for `hold_s` in the middle of a transaction is thrown out by a server: it is frozen.
+    A file is also created and upgraded, if `with_engine_lock` and `upgrade`; without either it
+    must exist and its schema be this program's. `sqlite://`, in memory, needs the inline runner. A
+    server's database has to be there: `yaffle db migrate` (`prepare_server`) makes its tables. A
+    writer that is silent for `hold_s` in the middle of a transaction is thrown out by a server: it
+    is frozen.
 
     Raises Conflict while another engine holds the file, ConfigError for a URL or schema that this
     version cannot use, StoreUnavailable when the database cannot be opened.
@@ -158,7 +160,9 @@ def open_store(
     )
     try:
         engine = dialects.make_engine(opening)
-        _settle_schema(engine, place, lock, backup_dir=backup_dir, now_us=clock.now_us())
+        _settle_schema(
+            engine, place, lock if upgrade else None, backup_dir=backup_dir, now_us=clock.now_us()
+        )
     except BaseException:
         if lock is not None:
             lock.release()

@@ -179,11 +179,15 @@ def _refuse_unknown(found: str | None, where: object) -> None:
 
 def _back_up(path: Path, folder: Path, suffix: str) -> None:
     target = folder / f"{path.name}.backup-{suffix}"
+    # Whatever bears the name of a copy is one, and whole.
+    begun = folder / f".{target.name}.new"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        target.touch(mode=0o600, exist_ok=False)
-        dialects.copy_database(path, target)
+        begun.touch(mode=0o600, exist_ok=False)
+        dialects.copy_database(path, begun)
+        begun.rename(target)
     except (OSError, *dialects.ERRORS) as error:
+        begun.unlink(missing_ok=True)
         raise StoreUnavailable(
             f"database {path}: not upgraded, because its copy {target} could not be made: {error};"
             " make room there, or name another folder"

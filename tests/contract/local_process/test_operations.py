@@ -355,6 +355,26 @@ def test_the_log_of_a_restarting_node_is_bounded(world: World) -> None:
     assert kept == ["node.log", "node.log.1"]
 
 
+def test_the_log_of_a_node_that_runs_for_long_is_bounded(world: World, tmp_path: Path) -> None:
+    """Whoever looks cuts it; the process goes on appending."""
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    chatter = (
+        "for n in range(3):\n"
+        f" print('x' * 5_000_000 + str(n), flush=True); open({str(go)!r}).read()\n"
+    )
+    target = world.target(command=script(chatter))
+    world.run("CREATE", target)
+    log = world.folder(target) / "node.log"
+    for number in range(3):
+        wait_for(lambda number=number: log.read_text().endswith(f"{number}\n"))
+        assert world.read(target).up
+        assert log.stat().st_size == 0
+        assert log.with_name("node.log.1").read_text().endswith(f"{number}\n")
+        go.write_text("")
+    assert {path.name for path in log.parent.glob("node.log*")} == {"node.log", "node.log.1"}
+
+
 def test_the_async_face_does_the_same(world: World) -> None:
     async def story() -> None:
         profile = world.profile()

@@ -19,6 +19,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import insert
 from sqlalchemy.exc import IntegrityError, OperationalError
 from tests.contract.store.support import WallClock, keys, opened, put, url
+from tests.disks import fill, small_disk
 
 from yaffle.errors import ConfigError, StoreUnavailable
 from yaffle.store import dialects, doctor, migrate, tables
@@ -147,6 +148,16 @@ def test_no_room_for_the_copy_means_no_upgrade(tmp_path, later):
     make(tmp_path / "y.db")
     with pytest.raises(StoreUnavailable, match="copy"):
         upgrade(tmp_path / "y.db", later(), Path("/proc/self/copies"))
+    assert query(tmp_path / "y.db", "SELECT version_num FROM alembic_version") == [(migrate.HEAD,)]
+
+
+def test_a_copy_for_which_there_is_no_room_leaves_nothing_that_looks_like_one(tmp_path, later):
+    make(tmp_path / "y.db")
+    with small_disk(tmp_path / "small", "64k") as folder:
+        fill(folder)
+        with pytest.raises(StoreUnavailable, match="make room there"):
+            upgrade(tmp_path / "y.db", later(), folder)
+        assert [path.name for path in folder.iterdir()] == ["fill"]
     assert query(tmp_path / "y.db", "SELECT version_num FROM alembic_version") == [(migrate.HEAD,)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -82,12 +83,28 @@ def draw_up(spec: Spec, record: Record, target: Target, folder: Folder, operatio
 
 def rotate(log: Path) -> None:
     """Keep one older log: a node that restarts for ever must not fill the disk."""
+    if _is_long(log):
+        log.replace(log.with_name(f"{log.name}.1"))
+
+
+def cut(log: Path) -> None:
+    """Do the same under a process that goes on writing: it appends, to whatever is there.
+
+    What it writes between the copy and the cut is lost, as with logrotate's `copytruncate`.
+    """
+    if _is_long(log):
+        older = log.with_name(f"{log.name}.1")
+        older.unlink(missing_ok=True)
+        shutil.copyfile(log, older)
+        os.truncate(log, 0)
+
+
+def _is_long(log: Path) -> bool:
     try:
         found = log.lstat()
     except FileNotFoundError:
-        return
-    if stat.S_ISREG(found.st_mode) and found.st_size > LOG_KEPT_BYTES:
-        log.replace(log.with_name(f"{log.name}.1"))
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_size > LOG_KEPT_BYTES
 
 
 def run(order: Order, *, lock: int, wait_s: float) -> None:

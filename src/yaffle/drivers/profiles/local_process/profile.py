@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
@@ -14,6 +16,7 @@ from yaffle.drivers.profiles.local_process.census import Passes
 from yaffle.drivers.profiles.local_process.describing import describe
 from yaffle.drivers.profiles.local_process.folder import Busy, Folder
 from yaffle.drivers.profiles.local_process.foreseeing import foresee
+from yaffle.drivers.profiles.local_process.launch import cut
 from yaffle.drivers.profiles.local_process.plans import OPERATIONS
 from yaffle.drivers.profiles.local_process.procfs import Procfs, ProcUnreadable
 from yaffle.drivers.profiles.local_process.reading import Reader
@@ -83,6 +86,7 @@ class LocalProcess:
         self._state_dir = context.state_dir.absolute()
         self._procfs = procfs if procfs is not None else Procfs()
         self._passes = Passes(self._procfs)
+        self._cutting = threading.Lock()
         self._worker = Worker(self._state_dir, self._procfs, self._clock, self._passes)
         # Its own pools: a disk that hangs must not take the threads of everybody else, and many
         # operations at once must not keep anybody from being looked at.
@@ -97,8 +101,14 @@ class LocalProcess:
         """Say how each process is, in order; of another machine's we know nothing."""
         reader = Reader(self._state_dir, self._procfs, self._passes)
         ours = [target for target in targets if not self._foreign(target)]
+
+        def look() -> Sequence[Reading]:
+            found = reader.read(ours)
+            self._cut_logs(ours)
+            return found
+
         try:
-            found = iter(await self._look(lambda: reader.read(ours), deadline_s))
+            found = iter(await self._look(look, deadline_s))
         except TimeoutError:
             late = f"no answer from this machine's disk or /proc within {deadline_s:g} s"
             found = iter([_unseen("unclear", late) for _ in ours])
@@ -179,6 +189,14 @@ class LocalProcess:
     async def adopt(self, target: Target, *, deadline_s: float) -> Inspection:
         """Refuse as `inspect` does."""
         return _STRANGER
+
+    def _cut_logs(self, targets: Sequence[Target]) -> None:
+        """Keep the logs of those that run for long from filling the disk."""
+        with self._cutting:
+            for target in targets:
+                # Of no reading's business: a disk without room for the copy keeps what there is.
+                with suppress(OSError, ValueError):
+                    cut(Folder(self._state_dir, target.node_id).log)
 
     def _foreign(self, target: Target) -> str:
         return "" if self._home is None else self._home.foreign(target.attributes)
