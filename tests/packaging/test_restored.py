@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import uuid
 from pathlib import Path
 
-from tests.functional.cli.support import run_here
+from tests.functional.cli.support import (
+    Server,
+    living,
+    profile_document,
+    run_here,
+    swept,
+    wait_for,
+)
 from tests.packaging.serving import Serving, until, yaffle
 
 
@@ -42,6 +51,39 @@ def test_a_copy_stops_all_healing_and_its_sessions_are_over(tmp_path: Path) -> N
         assert stops in server.metrics()
         server.ok("stop", "--lift")
         until(lambda: stops not in server.metrics())
+
+
+def test_a_process_made_after_the_copy_is_named_and_ended_as_advised(tmp_path: Path) -> None:
+    mark = uuid.uuid4().hex
+    with swept(mark):
+        server = Server(tmp_path / "state")
+        server.start()
+        server.ok("profile", "create", "page", "-", given=profile_document(mark))
+        with sqlite3.connect(server.state_dir / "yaffle.db") as conn:
+            conn.execute(f"VACUUM INTO '{tmp_path}/copy.db'")
+        conn.close()
+        server.ok("node", "create", "late", "--profile", "page")
+        (pid,) = living(mark)
+        assert strays(server)["status"] == "ok"
+        server.stop()
+        for ending in ("-wal", "-shm"):
+            (server.state_dir / f"yaffle.db{ending}").unlink(missing_ok=True)
+        (tmp_path / "copy.db").replace(server.state_dir / "yaffle.db")
+        (server.state_dir / "yaffle.db").chmod(0o600)
+        server.ok("db", "restored")
+        server.start()
+        found = strays(server)
+        assert (found["status"], f"pid {pid} " in found["detail"]) == ("warn", True), found
+        assert "`kill PID`" in found["advice"]
+        subprocess.run(["kill", str(pid)], check=True)
+        wait_for(lambda: strays(server)["status"] == "ok")
+        assert server.stop() == 0
+
+
+def strays(server: Server) -> dict[str, str]:
+    checks: list[dict[str, str]] = server.cli("doctor", "--json").json["checks"]
+    (found,) = [check for check in checks if check["name"] == "strays"]
+    return found
 
 
 def test_a_copy_of_an_older_schema_is_left_as_it_is(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from yaffle.ports.profile import (
     Listing,
     Profile,
     Sharing,
+    Straying,
     Tracing,
     Vacating,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "Sharing",
     "Sink",
     "SteeredClock",
+    "Straying",
     "StreamingDetector",
     "Surveying",
     "Tracing",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import ClassVar, Protocol, runtime_checkable
 
 from yaffle.model.ids import OperationId
@@ -183,6 +183,18 @@ class Tracing(Protocol):
         That it does not answer is another thing: UNASKED, or a TimeoutError or YaffleError. USER only
         when a request of somebody's, and nothing after it, explains that state: what a user has
         stopped is not a failure (seed 1; initiator and request id, never a guess).
+        """
+        ...
+
+
+@runtime_checkable
+class Straying(Protocol):
+    """What a profile may offer besides: it finds what bears our mark and is no node's any more."""
+
+    async def strays(self, known: Container[str], *, deadline_s: float) -> Sequence[str]:
+        """Return a line for a person for each copy here whose node's id is not `known`; reads only.
+
+        Raises TimeoutError or YaffleError where that could not be asked.
         """
         ...
 

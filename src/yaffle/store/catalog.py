@@ -260,6 +260,11 @@ def statuses_of(conn: Connection, cluster_id: ClusterId) -> Mapping[str, int]:
     return {row[0]: row[1] for row in conn.execute(_STATUSES, {"ident": cluster_id})}
 
 
+def ids_of_nodes(conn: Connection) -> Sequence[NodeId]:
+    """Return the ids of all nodes."""
+    return [NodeId(ident) for ident in conn.execute(select(nodes.c.id)).scalars()]
+
+
 def types_of_nodes(conn: Connection) -> Mapping[str, int]:
     """Return how many nodes there are of each profile type."""
     query = (

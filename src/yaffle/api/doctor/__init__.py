@@ -20,7 +20,8 @@ from yaffle.api.doctor.report import Check, Report, Status, judged, unheard
 from yaffle.engine.commands.receivers import acting
 from yaffle.engine.kit import how_to_have
 from yaffle.errors import EngineUnavailable, StoreUnavailable, YaffleError
-from yaffle.ports import SteeredClock
+from yaffle.ports import SteeredClock, Straying
+from yaffle.store.catalog import ids_of_nodes
 from yaffle.store.receivers import end_of, shown_id
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Check", "Doctor", "Report", "Status"]
 
 SLOW_S: Final = 1.0
+STRAYS_S: Final = 5.0
 _REFUSED: Final = (
     "Their URLs are refused: `yaffle receiver delete`, and make others if they are needed."
 )
@@ -135,6 +137,7 @@ class Doctor:
             ),
             *stored.checks_of(seen.facts),
             self._drivers(seen.facts),
+            await self._strays(),
             await self._receivers(seen.facts),
             judged(
                 "never seen",
@@ -163,6 +166,25 @@ class Doctor:
             ),
             advice="They are unknown, and not healed. "
             + " ".join(f"For {kind}: {how_to_have(kind)}." for kind in lacking),
+        )
+
+    async def _strays(self) -> Check:
+        """Return whether something runs here that was started for a node of which nobody knows."""
+        found: list[str] = []
+        try:
+            known = frozenset(await self._kit.store.read(ids_of_nodes))
+            for driver in self._kit.drivers.profiles.values():
+                if isinstance(driver, Straying):
+                    found += await driver.strays(known, deadline_s=STRAYS_S)
+        except (TimeoutError, YaffleError) as error:
+            why = f"cannot be told: {error}" if str(error) else "no answer in time"
+            return judged("strays", True, why, "Ask again later.")
+        return judged(
+            "strays",
+            bool(found),
+            f"{len(found)} processes here of nodes that no row knows{stored.listed(found)}",
+            "Nobody watches them: made after the copy that was restored, or for another database."
+            " End them: `kill PID`.",
         )
 
     async def _receivers(self, facts: Facts) -> Check:

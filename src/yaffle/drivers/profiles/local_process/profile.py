@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -22,7 +22,7 @@ from yaffle.drivers.profiles.local_process.procfs import Procfs, ProcUnreadable
 from yaffle.drivers.profiles.local_process.reading import Reader
 from yaffle.drivers.profiles.local_process.schema import SCHEMA
 from yaffle.drivers.profiles.local_process.worker import Worker
-from yaffle.errors import ConfigError
+from yaffle.errors import ConfigError, DependencyError
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import (
     Inspection,
@@ -41,7 +41,7 @@ from yaffle.model.properties import Schema
 from yaffle.ports.context import DriverContext
 
 if TYPE_CHECKING:
-    from yaffle.ports.profile import Adopting, Describing, Foreseeing, Profile
+    from yaffle.ports.profile import Adopting, Describing, Foreseeing, Profile, Straying
 
 T = TypeVar("T")
 
@@ -142,6 +142,23 @@ class LocalProcess:
         except TimeoutError:
             late = f"no answer from this machine's disk within {deadline_s:g} s"
             return Prospect(outlook=Outlook.UNKNOWN, detail=late)
+
+    async def strays(self, known: Container[str], *, deadline_s: float) -> Sequence[str]:
+        """Name the processes that were started from this state directory, by pid and node."""
+
+        def look() -> Sequence[str]:
+            seen = self._passes.take()
+            here = {folder.name for folder in self._state_dir.glob("nodes/*")}
+            return [
+                f"pid {stat.pid} ({stat.command}) of node {node}"
+                for stat in seen.living
+                if (node := seen.nodes.get(stat.pid)) in here and node not in known
+            ]
+
+        try:
+            return await self._look(look, deadline_s)
+        except ProcUnreadable as error:
+            raise DependencyError(str(error)) from error
 
     async def capture(self, target: Target, *, deadline_s: float) -> str:
         """Return the process list and the last 16 KiB of the log."""
@@ -249,4 +266,5 @@ if TYPE_CHECKING:
     _conforms: type[Profile] = LocalProcess
     _describes: type[Describing] = LocalProcess
     _foresees: type[Foreseeing] = LocalProcess
+    _finds: type[Straying] = LocalProcess
     _adopts: type[Adopting] = LocalProcess
