@@ -33,6 +33,7 @@ NUMBERS: dict[HoldReason, dict[str, object]] = {
         "sick": 3,
         "suspect": 1,
         "watched": 5,
+        "alive": 1,
     },
     HoldReason.STORM: {"sick": 3, "suspect": 1, "threshold": 1, "capacity": 5, "in_flight": 0},
     HoldReason.DOMAIN_STORM: {"domain": "az1", "sick": 2, "suspect": 0, "threshold": 1},
