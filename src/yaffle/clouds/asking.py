@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 
 import structlog
@@ -18,7 +18,7 @@ from yaffle.core.outcomes import OUTCOMES, judge
 from yaffle.core.readings import Seen
 from yaffle.errors import DependencyError
 from yaffle.model.health import Hint, Observation, OtherCopy
-from yaffle.model.operations import Target
+from yaffle.model.operations import Promise, Target
 from yaffle.model.policy import DetectionMode
 from yaffle.ports.context import DriverContext
 
@@ -26,6 +26,8 @@ log = structlog.get_logger(__name__)
 
 BATCH: Final = 1000
 """Targets in one call of a profile: what a cloud answers in one list."""
+GATHER_S: Final = 0.05
+"""So long a question waits for other clusters that ask the same in this moment, and share its answer."""
 _CALLS: Final = 8
 """Calls under way at once."""
 _DETAIL_MAX: Final = 300
@@ -72,13 +74,47 @@ class Asked(Generic[AnswerT]):
     answer: AnswerT | None = None
 
 
+class _Nonsense(Exception):
+    """An answer of which nobody knows what it is about."""
+
+
+@dataclass(slots=True, eq=False)
+class _Shared(Generic[AnswerT]):
+    """One call for several who ask at once; made by the first of them."""
+
+    over: asyncio.Event
+    targets: list[Target] = field(default_factory=list)
+    ranks: list[int] = field(default_factory=list)
+    """The place of each target among those of its asker: where a call cuts short, all get a share."""
+    told: dict[int, _Told[AnswerT]] | Exception | None = None
+    """By place; None: that call came to nothing for a reason that is not the backend's."""
+
+    def join(self, batch: Sequence[Target]) -> range:
+        """Add targets; return their places."""
+        places = range(len(self.targets), len(self.targets) + len(batch))
+        self.targets += batch
+        self.ranks += range(len(batch))
+        return places
+
+    def answers(self, places: range) -> list[_Told[AnswerT]] | None:
+        """Return what was told of those; raises what the call has raised."""
+        if isinstance(self.told, Exception):
+            raise self.told
+        return None if self.told is None else [self.told[place] for place in places]
+
+
 class Asker(Generic[AnswerT]):
-    """One call of a profile for up to `BATCH` nodes of a kind; a slow kind delays no other."""
+    """One call of a profile for up to `BATCH` nodes of a kind; a slow kind delays no other.
+
+    Of a profile that TELLS_OF_ALL several clusters ask in one call, if they ask at the same time.
+    Who asks about one node is about to act upon it, and asks alone.
+    """
 
     def __init__(self, context: DriverContext, question: Question[AnswerT]) -> None:
         self._clock = context.clock
         self._profiles = context.profiles
         self._question = question
+        self._gathering: dict[tuple[str, float], _Shared[AnswerT]] = {}
 
     async def check(
         self, targets: Sequence[Target], mode: DetectionMode, *, deadline_s: float
@@ -108,7 +144,7 @@ class Asker(Generic[AnswerT]):
         async def ask(places: Sequence[int]) -> None:
             batch = [targets[place] for place in places]
             started_s = self._clock.monotonic_s()
-            seen = await self._ask(batch, turns, until_s)
+            seen = await self._ask(batch, turns, until_s, deadline_s)
             at_us = self._clock.now_us()
             took_us = round((self._clock.monotonic_s() - started_s) * 1_000_000)
             for place, (row, answer, age_us) in zip(places, seen, strict=True):
@@ -120,7 +156,11 @@ class Asker(Generic[AnswerT]):
         return [found[place] for place in range(len(targets))]
 
     async def _ask(
-        self, batch: Sequence[Target], turns: asyncio.Semaphore, until_s: float
+        self,
+        batch: Sequence[Target],
+        turns: asyncio.Semaphore,
+        until_s: float,
+        deadline_s: float,
     ) -> Sequence[_Told[AnswerT]]:
         """Ask for one batch; all of it fares alike when the call itself fails."""
         question, kind = self._question, batch[0].profile_type
@@ -130,17 +170,69 @@ class Asker(Generic[AnswerT]):
         read = question.read_of(profile)
         if read is None:
             return _all(batch, question.error, f"{kind} {question.cannot}")
+        shared = len(batch) > 1 and Promise.TELLS_OF_ALL in profile.promises
         try:
             async with asyncio.timeout(max(0.0, until_s - self._clock.monotonic_s())), turns:
+                if shared:
+                    return await self._together(read, batch, until_s, deadline_s)
                 return await self._read(read, batch, until_s)
         except TimeoutError:
             return _all(batch, question.timeout, f"no answer of {kind} in time")
         except (OSError, DependencyError) as error:
             return _all(batch, question.error, f"{kind}: {error}")
+        except _Nonsense as error:
+            return _all(batch, "X-BUG", str(error))
         except Exception as error:
             # The one place for it: a third party's driver must not end the watch.
             log.exception("profile failed to read", profile=kind, targets=len(batch))
             return _all(batch, "X-BUG", f"{kind}: {type(error).__name__}")
+
+    async def _together(
+        self, read: Read[AnswerT], batch: Sequence[Target], until_s: float, deadline_s: float
+    ) -> Sequence[_Told[AnswerT]]:
+        """Ask together with all who ask in this moment and have as much time."""
+        key = batch[0].profile_type, deadline_s
+        shared = self._gathering.get(key)
+        first = shared is None or len(shared.targets) + len(batch) > BATCH
+        if shared is None or first:
+            shared = self._gathering[key] = _Shared(over=asyncio.Event())
+        places = shared.join(batch)
+        if first:
+            await self._made(read, shared, key, until_s)
+        else:
+            await shared.over.wait()
+        if (answers := shared.answers(places)) is not None:
+            return answers
+        if until_s - self._clock.monotonic_s() < deadline_s / 2:
+            raise TimeoutError
+        # Its asker went away, or one cluster's nodes were too much for the driver: not for the others.
+        return await self._read(read, batch, until_s)
+
+    async def _made(
+        self,
+        read: Read[AnswerT],
+        shared: _Shared[AnswerT],
+        key: tuple[str, float],
+        until_s: float,
+    ) -> None:
+        try:
+            await self._clock.sleep(GATHER_S)
+            # Whoever asks from now on wants an answer that is asked for after that.
+            self._closed(key, shared)
+            order = sorted(range(len(shared.targets)), key=shared.ranks.__getitem__)
+            told = await self._read(read, [shared.targets[place] for place in order], until_s)
+            shared.told = dict(zip(order, told, strict=True))
+        except (OSError, DependencyError) as error:
+            shared.told = error
+        except Exception:
+            log.exception("profile failed to read", profile=key[0], targets=len(shared.targets))
+        finally:
+            self._closed(key, shared)
+            shared.over.set()
+
+    def _closed(self, key: tuple[str, float], shared: _Shared[AnswerT]) -> None:
+        if self._gathering.get(key) is shared:
+            del self._gathering[key]
 
     async def _read(
         self, read: Read[AnswerT], batch: Sequence[Target], until_s: float
@@ -151,9 +243,7 @@ class Asker(Generic[AnswerT]):
             # Which answer belongs to which node cannot be known any more.
             kind = batch[0].profile_type
             log.error("profile miscounted", profile=kind, asked=len(batch), got=len(answers))
-            return _all(
-                batch, "X-BUG", f"{kind} gave {len(answers)} answers for {len(batch)} nodes"
-            )
+            raise _Nonsense(f"{kind} gave {len(answers)} answers for {len(batch)} nodes")
         question = self._question
         return [(question.classify(a), a, max(0, int(question.age_us_of(a)))) for a in answers]
 

@@ -26,8 +26,9 @@ from yaffle.engine.scene import Scene, Stamp, load_scene, stamp
 from yaffle.engine.streams import Streams
 from yaffle.engine.writing import save_all
 from yaffle.errors import StaleEpoch, StoreUnavailable
-from yaffle.model.bounds import JITTER
+from yaffle.model.bounds import JITTER, in_step
 from yaffle.model.health import Health, Observation
+from yaffle.model.operations import Promise
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from yaffle.engine.kit import Kit
     from yaffle.engine.session import Session
     from yaffle.model.ids import ClusterId, NodeId
+    from yaffle.model.operations import Target
     from yaffle.model.policy import DetectionMode
 
 log = structlog.get_logger()
@@ -196,9 +198,19 @@ class Watch:
                 self._fold(found[first : first + SLICE])
                 # Ten clusters of a thousand at once would make the loop late, hence us blind.
                 await asyncio.sleep(0)
-            pause_s = interval_s * kit.rng.uniform(1 - JITTER, 1 + JITTER)
+            if mode.url is None and self._tells_of_all(targets):
+                pause_s = in_step(began_s, interval_s)
+            else:
+                pause_s = interval_s * kit.rng.uniform(1 - JITTER, 1 + JITTER)
             elapsed_s = kit.clock.monotonic_s() - began_s
             await kit.clock.sleep(max(pause_s - elapsed_s, interval_s * JITTER))
+
+    def _tells_of_all(self, targets: Sequence[Target]) -> bool:
+        """Whether one answer of their backend can be for other clusters, too."""
+        profiles = self._kit.drivers.profiles
+        kinds = {target.profile_type for target in targets}
+        found = [profile for kind in kinds if (profile := profiles.get(kind)) is not None]
+        return any(Promise.TELLS_OF_ALL in profile.promises for profile in found)
 
     def take(self, seen: Sequence[Observation]) -> None:
         """Fold observations; the sink of streaming detectors. Never blocks, never raises."""

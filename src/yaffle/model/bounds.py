@@ -43,6 +43,17 @@ def fence_s(kinds: int) -> float:
     return FENCE_S * max(1, kinds)
 
 
+def in_step(now_s: float, interval_s: float) -> float:
+    """Return the pause to the next of the looks that all clusters with that interval take at once.
+
+    It comes early or late by no more than a check may, so that who begins anywhere is in step after
+    five looks. `now_s`: monotonic, and the same clock for all.
+    """
+    off_s = (now_s + interval_s / 2) % interval_s - interval_s / 2
+    most_s = JITTER * interval_s
+    return interval_s - max(-most_s, min(off_s, most_s))
+
+
 def check_s(mode: DetectionMode, interval_s: float) -> float:
     """Return how long one check of `mode` takes at most, all its attempts included."""
     return status_check_s(interval_s) if mode.url is None else url_check_s(mode.url)

@@ -296,6 +296,9 @@ class Promise(StrEnum):
     """Nodes keep running when the engine dies."""
     STAYS_AT_HOME = "stays_at_home"
     """A node lives on the machine of the engine that made it, and no other can see it (`model.home`)."""
+    TELLS_OF_ALL = "tells_of_all"
+    """One answer of the backend says how many nodes are: clusters are looked at in step, and asked
+    about in one `read`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

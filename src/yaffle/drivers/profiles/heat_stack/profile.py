@@ -81,7 +81,12 @@ class HeatStack:
 
     type: ClassVar[str] = "os.heat.stack-1.0"
     promises: ClassVar[frozenset[Promise]] = frozenset(
-        {Promise.DEDUPLICATES, Promise.CONFIRMS_DELETE, Promise.SURVIVES_ENGINE}
+        {
+            Promise.DEDUPLICATES,
+            Promise.CONFIRMS_DELETE,
+            Promise.SURVIVES_ENGINE,
+            Promise.TELLS_OF_ALL,
+        }
     )
     operations: ClassVar[Mapping[str, OperationSpec]] = verbs.OPERATIONS
     schema: ClassVar[Schema] = SCHEMA

@@ -107,6 +107,7 @@ class NovaServer:
             Promise.CONFIRMS_DELETE,
             Promise.SURVIVES_ENGINE,
             Promise.GONE_FOR_GOOD,
+            Promise.TELLS_OF_ALL,
         }
     )
     operations: ClassVar[Mapping[str, OperationSpec]] = verbs.OPERATIONS
