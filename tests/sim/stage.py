@@ -217,13 +217,15 @@ class Stage:
 
     # --- what there is -----------------------------------------------------------------------------
 
-    async def build(self, size: int, document: Mapping[str, Any], name: str = "web") -> str:
+    async def build(
+        self, size: int, document: Mapping[str, Any], name: str = "web", create_s: float = 3.0
+    ) -> str:
         """Create a cluster under a policy and wait until it is well."""
         await self.commands.create_policy(
             f"policy-{name}", parse_document(document), source="", by="sim"
         )
         await self.commands.create_profile(
-            f"profile-{name}", self.profile.type, {"create_s": 3.0}, by="sim"
+            f"profile-{name}", self.profile.type, {"create_s": create_s}, by="sim"
         )
         ident = await self.commands.create_cluster(
             name, f"profile-{name}", size, by="sim", policy=f"policy-{name}"

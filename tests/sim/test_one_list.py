@@ -15,7 +15,6 @@ INTERVAL_S = 5
 CLUSTERS = 5
 
 
-
 class Counting(ScriptedProfile):
     """Counts the questions about more than one node: of one that is about to be acted upon each asks."""
 

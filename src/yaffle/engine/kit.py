@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,6 +145,8 @@ class Kit:
     """Which addresses the engine itself may speak to on a policy's behalf."""
     deadlines: Deadlines = field(default_factory=Deadlines)
     tally: Tally = field(default_factory=Tally)
+    followers: Counter[str] = field(default_factory=Counter)
+    """By profile type, how many steps of ours are under way."""
     notify: tuple[str, ...] = ()
     """Names of the notifiers that are told of incidents."""
     receivers: ReceiverTerms = field(default_factory=ReceiverTerms)

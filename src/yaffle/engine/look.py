@@ -57,6 +57,16 @@ class Sight:
         return "; ".join(f"{o.detail}" for o in self.observations)
 
     @property
+    def answer_s(self) -> float:
+        """How long the backend took to answer; that a node itself is slow is another thing."""
+        took_us = [
+            o.took_us
+            for o in self.observations
+            if not o.mode.endswith(ModeType.NODE_STATUS_POLL_URL)
+        ]
+        return max(took_us, default=0) / 1e6
+
+    @property
     def failing(self) -> Sequence[Observation]:
         """What speaks against the node."""
         return [o for o in self.observations if o.outcome is Outcome.FAIL]

@@ -120,17 +120,20 @@ async def _carry_out(step: Step, *, submit: Call, poll: Call, repeatable: bool) 
     `repeatable`: the driver acts once however often an operation id is submitted, so that a submit
     which got no answer and left no trace may be sent again.
     """
+    now_s = step.kit.clock.monotonic_s
     done = await _first(step, submit, poll, repeatable=repeatable)
-    pause_s, patience = POLL_S, _Patience()
+    usual_s, answer_s, patience = POLL_S, 0.0, _Patience()
     whole_s = step.call_s()
     while done.state is ProgressState.RUNNING:
         if step.left_s() <= 0:
             return _late(step, done)
         await _ask_user(step)
-        await step.kit.clock.sleep(pause_s)
-        pause_s = min(pause_s * 1.5, POLL_MAX_S)
+        await step.pause(usual_s, answer_s)
+        usual_s = min(usual_s * 1.5, POLL_MAX_S)
         cut_short = step.left_s() < CUT_SHORT * whole_s
+        began_s = now_s()
         answer = await _call(step, poll)
+        answer_s = now_s() - began_s
         if answer.untold:
             # That says nothing about the operation; its deadline bounds our patience.
             done = done if cut_short and not done.untold else more_telling(done, answer)
@@ -138,7 +141,7 @@ async def _carry_out(step: Step, *, submit: Call, poll: Call, repeatable: bool) 
             done, patience = answer, _Patience()
         elif not repeatable:
             done = UNTRACED
-        elif patience.over(step.kit.clock.monotonic_s()):
+        elif patience.over(now_s()):
             done = more_telling(done, await _resent(step, submit))
     return done
 

@@ -12,7 +12,7 @@ from yaffle.core.ladder import Next, Result
 from yaffle.engine.requests import waited_for
 from yaffle.engine.session import LeaseLost
 from yaffle.errors import StoreUnavailable
-from yaffle.model.bounds import CALL_MIN_S
+from yaffle.model.bounds import CALL_MIN_S, follow_pause_s
 from yaffle.model.operations import EMPTY, Proof
 from yaffle.store import blindness
 
@@ -82,6 +82,12 @@ class Step:
     def left_s(self) -> float:
         """Seconds until this step's deadline."""
         return self.deadline_s - self.kit.clock.monotonic_s()
+
+    async def pause(self, usual_s: float, answer_s: float) -> None:
+        """Wait before the backend, which took `answer_s` to answer, is asked again how it goes."""
+        followers = self.kit.followers[self.target.profile_type]
+        pause_s = follow_pause_s(usual_s, answer_s, followers, self.left_s())
+        await self.kit.clock.sleep(pause_s)
 
     def call_s(self) -> float:
         """How long one call to a driver may take now; no call outlives the right to act."""

@@ -92,10 +92,14 @@ async def run(step: Step) -> Outcome:
     """Run the stage that the step names; an act that was refused is a result like any other."""
     if step.place.stage in {Stage.LOOK, Stage.DELETE}:
         step = await adopted(step)
+    followers = step.kit.followers
+    followers[step.target.profile_type] += 1
     try:
         outcome = await STAGES[step.place.stage](step)
     except Refused as refused:
         outcome = Outcome(result=refused.result, detail=refused.why)
+    finally:
+        followers[step.target.profile_type] -= 1
     return knowing(step, outcome)
 
 
@@ -183,7 +187,7 @@ async def _verify(step: Step) -> Outcome:
             return Outcome(
                 result=Result.FAILED, detail=f"it ended again: {detail}", data={"looks": looks}
             )
-        await step.kit.clock.sleep(pace_s)
+        await step.pause(pace_s, sight.answer_s)
     if unseen or (not answered and await cannot_see(step)):
         why = f"could not see whether it helped: {detail}"
         data = {"looks": looks, OBJECTION: Objection.UNASKED.value}

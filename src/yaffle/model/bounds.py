@@ -32,6 +32,8 @@ CALL_GRACE_S: Final = 0.5
 """What a call to a driver may take beyond the deadline that it was given."""
 POLL_MAX_S: Final = 2.0
 """Longest pause between two polls."""
+POLLED_AT_ONCE: Final = 2.0
+"""Of those who follow something at a backend, about so many are asking at a time, the others pause."""
 RESEND_MAX_S: Final = 10.0
 """Longest pause between two tries to begin what a backend refuses for the time being."""
 OVERRUN_S: Final = 4.0
@@ -41,6 +43,16 @@ OVERRUN_S: Final = 4.0
 def fence_s(kinds: int) -> float:
     """Return how long a fence takes at most, with so many kinds of fencing one after the other."""
     return FENCE_S * max(1, kinds)
+
+
+def follow_pause_s(usual_s: float, answer_s: float, followers: int, left_s: float) -> float:
+    """Return the pause between two questions about something that goes on at a backend.
+
+    A backend that is slow is asked more rarely, the more so the more ask it: `followers`, each of whom
+    waited `answer_s` for an answer. Never longer than an act is repeated, nor than is left.
+    """
+    slow_s = min(answer_s * followers / POLLED_AT_ONCE, RESEND_MAX_S, left_s)
+    return max(usual_s, slow_s)
 
 
 def in_step(now_s: float, interval_s: float) -> float:
