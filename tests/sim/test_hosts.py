@@ -182,6 +182,54 @@ def test_a_host_that_the_backend_has_lost_and_whose_nodes_answer_is_left() -> No
     play(story, moving(URL))
 
 
+def test_of_what_was_moved_it_is_not_said_that_its_machine_is_lost() -> None:
+    """A person moved it by hand: it does not run, and the machine under it does."""
+
+    async def story(s: Stage, machines: Machines) -> None:
+        (ident, *_) = machines.on("cmp1")
+        node = next(n.name for n in await s.nodes() if n.id == ident)
+
+        async def believed() -> str:
+            row = next(n for n in await s.nodes() if n.id == ident)
+            return str(row.health_reason) if row.health == "unhealthy" else ""
+
+        async def lost() -> bool:
+            return (await believed()).startswith("The machine under it is lost.")
+
+        machines.die("cmp1")
+        await s.until(lost, 120, f"{node} fails with its host")
+        machines.place[ident] = "spare"
+        await s.clock.sleep(60)
+        reason = await believed()
+        assert "lost" not in reason, reason
+        assert reason.startswith("It refuses connections."), reason
+        (row,) = [n for n in await s.nodes() if n.id == ident]
+        assert (row.status, row.status_reason) == ("WARNING", reason)
+
+    play(story, moving(URL, HYPERVISORS, mode="observe"))
+
+
+def test_of_whom_a_mark_was_lifted_it_is_not_said_that_it_is_marked() -> None:
+    async def story(s: Stage, machines: Machines) -> None:
+        (ident, *_) = machines.on("cmp1")
+
+        async def believed() -> str:
+            return next(str(n.health_reason) for n in await s.nodes() if n.id == ident)
+
+        s.world.kill(ident)
+        await s.clock.sleep(30)
+        seen = await believed()
+        assert seen.startswith("It refuses connections.")
+        await s.commands.mark(ident, reason="its disk clicks", by="op")
+        await s.clock.sleep(10)
+        assert await believed() == "It was marked unhealthy. its disk clicks"
+        await s.commands.unmark(ident, reason="another disk", by="op")
+        await s.clock.sleep(10)
+        assert await believed() == seen
+
+    play(story, moving(URL, mode="observe"))
+
+
 def test_where_every_host_looks_lost_nothing_is_moved() -> None:
     """The backend's own bus is away: that is no failure of three machines."""
 

@@ -98,6 +98,17 @@ def diagnose(memory: NodeMemory) -> Problem:
     return next((row for row in PROBLEMS if row.matches(memory)), UNEXPLAINED)
 
 
+def told(reason: str) -> str:
+    """Return the sentence of the catalogue that `reason` begins with, as `explain` wrote it; else ""."""
+    return next((row.sentence for row in PROBLEMS if reason.startswith(row.sentence)), "")
+
+
+def standing(memory: NodeMemory, before: str) -> str:
+    """Return the sentence that is true of a sick node now; `before` while nothing seen says another."""
+    row = diagnose(memory)
+    return before if row is UNEXPLAINED else row.sentence
+
+
 def explain(memory: NodeMemory) -> str:
     """Return one line: the problem and the observations behind it."""
     row = diagnose(memory)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from yaffle.core.ageing import next_change_us
 from yaffle.core.verdict import NodeMemory, conclude, observe, resettle, restart, set_mark, verified
-from yaffle.engine.saving import OUTLIVED, Saved, verified_since
+from yaffle.engine.saving import OUTLIVED, Saved, problem_of, verified_since
 from yaffle.engine.targets import host_of, mark_of, memory_of
 from yaffle.model.health import Health, NodeStatus, Observation
 
@@ -159,7 +159,12 @@ class Beliefs:
         # What a person said of a sick node, or a recovery left of it, stands in its row.
         news |= before is not None and ident in self.sick
         self._behind.discard(ident)
-        stands = replace(self._saved[ident], health=row.health, left=row.left_as_it_is)
+        stands = replace(
+            self._saved[ident],
+            health=row.health,
+            left=row.left_as_it_is,
+            problem=problem_of(row),
+        )
         if self._saved[ident] != stands:
             if after.health is Health.INITIALIZING:
                 self._behind.add(ident)

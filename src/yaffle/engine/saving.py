@@ -44,6 +44,8 @@ class Saved:
     backend_status: str
     left: str
     """Why it does not run though nothing is wrong; empty where it runs."""
+    problem: str
+    """What is wrong with it, in one sentence; empty where it is not unhealthy."""
 
     @classmethod
     def of_memory(cls, memory: NodeMemory, before: Saved | None) -> Saved:
@@ -52,11 +54,13 @@ class Saved:
         if left is None:
             # Whoever cannot be asked does not say that it runs again.
             left = before.left if before is not None else ""
+        sick = memory.health is Health.UNHEALTHY
         return cls(
             health=memory.health.value,
             gray=memory.gray,
             backend_status=backend_status(memory),
-            left="" if memory.health is Health.UNHEALTHY else left,
+            left="" if sick else left,
+            problem=problems.standing(memory, before.problem if before else "") if sick else "",
         )
 
     @classmethod
@@ -67,7 +71,13 @@ class Saved:
             gray=row.gray,
             backend_status=row.backend_status,
             left=row.left_as_it_is,
+            problem=problem_of(row),
         )
+
+
+def problem_of(row: NodeRow) -> str:
+    """Return the sentence that is stored of what is wrong; empty where it is not unhealthy."""
+    return problems.told(row.health_reason) if row.health == Health.UNHEALTHY else ""
 
 
 def backend_status(memory: NodeMemory) -> str:
@@ -205,6 +215,8 @@ def _values_of(
         )
     elif memory.health.value == row.health != Health.UNHEALTHY:
         values |= _left(conn, row, left, now_us)
+    elif problems.standing(memory, problem_of(row)) != problem_of(row):
+        values |= _told_anew(row, problems.explain(memory))
     if memory.health is Health.UNHEALTHY:
         values |= _fell_ill(kit, conn, scene, row, memory, around, now_us)
     elif memory.health is Health.HEALTHY:
@@ -236,6 +248,12 @@ def _left(conn: Connection, row: NodeRow, left: str, now_us: int) -> dict[str, o
         data={"backend_status": row.backend_status},
     )
     return {"health_reason": left}
+
+
+def _told_anew(row: NodeRow, reason: str) -> Mapping[str, object]:
+    """Write what is wrong by now with a node that stays sick: what it fell ill of may be over."""
+    same = row.status == NodeStatus.WARNING and row.status_reason == row.health_reason
+    return dict.fromkeys(("health_reason", "status_reason") if same else ("health_reason",), reason)
 
 
 def _adopted(
