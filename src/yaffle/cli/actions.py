@@ -125,6 +125,6 @@ def cancel(api: Api, output: Output, action: Action, force: AtOnce = False) -> N
     api.v1.patch("actions", action, body={"action": {"status": "CANCELLED"}}, **query)
     found = action_of(api, action)
     over = found.get("status") in ENDED
-    text = "cancelled" if over else "asked to stop; see when it has: yaffle action wait"
     ident = short(found.get("id"))
-    output.say({"action": found}, f"action {ident} {text}{'' if over else f' {ident}'}")
+    going = f"asked to stop; see when it has: yaffle action wait {ident}"
+    output.say({"action": found}, f"action {ident} {'cancelled' if over else going}")

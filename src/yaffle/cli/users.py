@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,7 +66,8 @@ def add(
     def change(text: str) -> str:
         if any(one.name == name for one in users.parsed(file, text)):
             raise Conflict(
-                f"user {name!r} is there already", hint="change them with `yaffle user passwd`"
+                f"user {name!r} is there already",
+                hint=f"change them with `yaffle user passwd {name} --file {shlex.quote(str(file))}`",
             )
         return users.with_user(text, user)
 
@@ -144,7 +146,7 @@ def _known(present: Sequence[User], name: str) -> User:
     for user in present:
         if user.name == name:
             return user
-    raise NotFound(f"user {name!r}: there is none", hint="see `yaffle user list`")
+    raise NotFound(f"user {name!r}: there is none", hint="see `yaffle user list --file FILE`")
 
 
 def _password(*, given: bool) -> str:

@@ -15,6 +15,7 @@ import hmac
 import json
 import os
 import secrets
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,7 +99,8 @@ class KeyFile:
         found = _words(self._text())
         if not found:
             raise ConfigError(
-                f"{self._setting} = {self._path}: it has no key; `yaffle credential new-key` makes one"
+                f"{self._setting} = {self._path}: it has no key;"
+                f" `yaffle credential new-key --file {shlex.quote(str(self._path))}` makes one"
             )
         return found
 
@@ -193,8 +195,10 @@ def add_key(path: Path) -> str:
     file = KeyFile(path)
     old = ""
     if path.exists():
-        file.check()
-        old = path.read_text(encoding="ascii")
+        old = file._text()  # noqa: SLF001 - as it is read, so that only a private file is written anew
+        # One without a key, which is refused everywhere else, is given its first.
+        if _words(old):
+            file.check()
     beside = path.with_name(f".{path.name}.new")
     try:
         beside.unlink(missing_ok=True)

@@ -335,7 +335,8 @@ class CredentialsSettings(Section):
     keys_file: Path | None = Field(
         default=None,
         description="The keys that their credentials are sealed with in the database, one a line, the"
-        " newest first; a file that nobody else can read. `yaffle credential new-key` writes it."
+        " newest first; a file that nobody else can read."
+        " `yaffle credential new-key --file FILE` writes it."
         ' Needed where a driver has `credentials = "projects"`.',
     )
 

@@ -260,7 +260,7 @@ class Desk:
         if incident is None:
             return
         if reason is HoldReason.NEEDS_HUMAN:
-            self._exhaust(row)
+            self._exhaust(row, incident)
         elif incident.hold_reason == reason.value:
             # The same hold with other numbers: stored, but no news to anybody.
             incidents.set_values(self.conn, incident.id, hold_numbers=dict(decision.numbers))
@@ -327,7 +327,7 @@ class Desk:
             parent=outage.id if outage else None,
         )
 
-    def _exhaust(self, row: NodeRow) -> None:
+    def _exhaust(self, row: NodeRow, incident: IncidentRow) -> None:
         catalog.set_node(
             self.conn,
             row.id,
@@ -335,7 +335,7 @@ class Desk:
             exhausted_us=row.exhausted_us or self.now_us,
             status=NodeStatus.ERROR.value,
             status_reason="needs a human: its recoveries are used up; "
-            "acknowledge with `yaffle incident ack`",
+            f"acknowledge with `yaffle incident ack {incident.id[:8]}`",
         )
 
     def _store(self, decision: Decision, incident_id: str | None, record: Record) -> None:

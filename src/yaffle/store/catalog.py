@@ -67,6 +67,12 @@ def find(
     )
 
 
+def called(conn: Connection, table: Table, ident: str, name: str) -> str:
+    """Return what commands may call an object: its name where no other bears it, else its short id."""
+    bearers = conn.execute(select(table.c.id).where(table.c.name == name).limit(2)).all()
+    return name if len(bearers) == 1 else ident[:8]
+
+
 def _mine(table: Table, project: str | None) -> tuple[ColumnElement[bool], ...]:
     return () if project is None else (table.c.project == project,)
 

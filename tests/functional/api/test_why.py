@@ -102,6 +102,7 @@ def answer(**changes: Any) -> Answer:
     values: dict[str, Any] = {
         "now_us": NOW,
         "node": {**node, **changes.pop("node", {})},
+        "called": "web-1",
         "since_us": NOW - 12_000_000,
         "believed": "",
         "watched": True,

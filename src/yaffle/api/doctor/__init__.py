@@ -37,7 +37,7 @@ __all__ = ["Check", "Doctor", "Report", "Status"]
 SLOW_S: Final = 1.0
 STRAYS_S: Final = 5.0
 _REFUSED: Final = (
-    "Their URLs are refused: `yaffle receiver delete`, and make others if they are needed."
+    "Their URLs are refused: `yaffle receiver delete NAME`, and make others if they are needed."
 )
 _RECEIVERS: Final = {
     "whose owner or cluster is gone": _REFUSED,

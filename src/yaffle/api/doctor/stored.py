@@ -30,7 +30,7 @@ def checks_of(facts: Facts) -> Iterator[Check]:
         bool(facts.unprotected),
         f"{len(facts.unprotected)} clusters without a health policy in force"
         f"{listed(facts.unprotected)}",
-        "Nothing is detected there: `yaffle cluster attach`.",
+        "Nothing is detected there: `yaffle cluster attach CLUSTER POLICY`.",
     )
     yield judged(
         "actions",

@@ -79,11 +79,15 @@ def read(text: str) -> Hash:
     """Return the hash in its notation; raise ValueError for another, a weak or a ruinous one."""
     form = _FORM.fullmatch(text)
     if form is None:
-        raise ValueError("is no hash; make one with `yaffle user passwd`")
+        raise ValueError(
+            "is no hash; remove the line, `yaffle user add NAME --file FILE` writes one"
+        )
     cost = Cost(ln=int(form[1]), r=int(form[2]), p=int(form[3]))
     work = (1 << cost.ln) * cost.r
     if work < WORK_MIN:
-        raise ValueError("is hashed too cheaply; make it anew with `yaffle user passwd`")
+        raise ValueError(
+            "is hashed too cheaply; remove the line, `yaffle user add NAME --file FILE` writes one"
+        )
     if 128 * work > MEMORY_MAX or not 1 <= cost.p <= PARALLEL_MAX:
         raise ValueError(f"has a hash that costs more than {MEMORY_MAX >> 20} MiB to try")
     try:

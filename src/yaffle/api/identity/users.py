@@ -138,7 +138,10 @@ def _is_entry(line: str) -> bool:
 def _user(line: str) -> User:
     parts = line.strip().split(":")
     if len(parts) != 4:
-        raise ValueError("is no `name:hash:project:roles`; `yaffle user add` writes one")
+        raise ValueError(
+            "is no `name:hash:project:roles`; remove the line,"
+            " `yaffle user add NAME --file FILE` writes one"
+        )
     name, text, project, roles = parts
     return User(
         name=name, hash=passwords.read(text), project=project, roles=tuple(roles.split(","))

@@ -295,7 +295,7 @@ def refused(credential: Credential, why: str = "") -> CredentialRefused:
     mend = (
         "the next request of that user renews it"
         if credential.kind is CredentialKind.TRUST
-        else "hand over another one: yaffle credential add"
+        else "hand over another one: `yaffle credential add --id ID`"
     )
     return CredentialRefused(
         f"Keystone refuses the {credential.called} of project {credential.project} in cloud"
@@ -308,7 +308,8 @@ def missing(cloud: str, project: str) -> CredentialMissing:
     if not project:
         return CredentialMissing(f"cloud {cloud} is asked for one project, and this is for none")
     return CredentialMissing(
-        f"project {project} has handed over no credential for cloud {cloud}: yaffle credential add"
+        f"project {project} has handed over no credential for cloud {cloud}:"
+        " `yaffle credential add --id ID`"
     )
 
 

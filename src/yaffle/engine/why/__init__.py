@@ -26,7 +26,7 @@ from yaffle.errors import EngineUnavailable
 from yaffle.model.health import Health
 from yaffle.model.incident import HoldReason
 from yaffle.store import actions, catalog, holders, incidents, journal, leases
-from yaffle.store.tables import engines, watches
+from yaffle.store.tables import clusters, engines, nodes, watches
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -96,6 +96,7 @@ def _answer(
     return Answer(
         now_us=now_us,
         node=node,
+        called=catalog.called(conn, nodes, row.id, row.name),
         since_us=row.health_us or row.created_us,
         believed=row.health_reason,
         modes=_modes(kit, conn, row, words),
@@ -103,7 +104,7 @@ def _answer(
         watcher=watcher,
         policy=policy.name if policy else "",
         decision=decided,
-        held=_held(row, node, holder, decided),
+        held=_held(conn, row, node, holder, decided),
         doing=_doing(conn, holder),
         last=[shown.incident(i) for i in past],
         last_try=_last_try(conn, row, past[0]) if past else (),
@@ -199,12 +200,16 @@ def _watcher(kit: Kit, conn: Connection, row: NodeRow) -> Shown | None:
 
 
 def _held(
-    row: NodeRow, node: Shown, holder: ActionRow | None, decided: Shown | None
+    conn: Connection,
+    row: NodeRow,
+    node: Shown,
+    holder: ActionRow | None,
+    decided: Shown | None,
 ) -> Held | None:
     """Return what holds the node *now*: the last word may be about a failure that is over."""
     if row.exhausted_us is not None and holder is None and row.health != Health.HEALTHY:
         # Whatever was decided before: it ended there, and only a person goes on.
-        return _needs_human(row, node)
+        return _needs_human(conn, row, node)
     waiting = holder is not None and holder.status == actions.WAITING
     concerns = waiting or (holder is None and row.health == Health.UNHEALTHY)
     if decided is None or decided["kind"] != "hold" or not concerns:
@@ -212,17 +217,18 @@ def _held(
     reason = HoldReason(str(decided["reason"]))
     numbers = decided["numbers"] if isinstance(decided["numbers"], dict) else {}
     until_us = decided["until_us"]
-    return _told(row, node, reason, numbers, until_us if isinstance(until_us, int) else None)
+    return _told(conn, row, node, reason, numbers, until_us if isinstance(until_us, int) else None)
 
 
-def _needs_human(row: NodeRow, node: Shown) -> Held:
+def _needs_human(conn: Connection, row: NodeRow, node: Shown) -> Held:
     retry = node["retry"]
     allowed = retry["allowed"] if isinstance(retry, dict) else None
     numbers = {"attempts": row.attempts, "allowed": allowed}
-    return _told(row, node, HoldReason.NEEDS_HUMAN, numbers, None)
+    return _told(conn, row, node, HoldReason.NEEDS_HUMAN, numbers, None)
 
 
 def _told(
+    conn: Connection,
     row: NodeRow,
     node: Shown,
     reason: HoldReason,
@@ -237,8 +243,8 @@ def _told(
         advice=advice(
             reason,
             numbers,
-            node=row.name,
-            cluster=str(node["cluster"]),
+            node=catalog.called(conn, nodes, row.id, row.name),
+            cluster=catalog.called(conn, clusters, row.cluster_id or "", str(node["cluster"])),
             incident=str(incident)[:8] if incident else "ID",
         ),
         numbers=numbers,

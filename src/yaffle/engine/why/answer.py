@@ -109,6 +109,8 @@ class Answer:
 
     now_us: int
     node: Shown
+    called: str
+    """What commands may call it: its name, or the beginning of its id where others bear it too."""
     since_us: int
     believed: str
     modes: Sequence[Shown] = ()
@@ -212,7 +214,7 @@ class Answer:
         if isinstance(mark, Mapping):
             yield (
                 f"{mark['by']} marked it unhealthy at {mark['at']}: {mark['reason']}."
-                f" No check erases that; `yaffle node mark healthy {self.node['name']}` does."
+                f" No check erases that; `yaffle node mark healthy {self.called}` does."
             )
         if not self.node["cluster_id"]:
             yield "It belongs to no cluster, so nothing watches it: check or recover it by hand."

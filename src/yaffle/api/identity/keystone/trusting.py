@@ -157,7 +157,7 @@ class Trusts:
                 f"Yaffle has no credential for project {who.project}, and this token cannot make"
                 f" one: {error}",
                 hint="ask with a password's token or an unrestricted application credential, or hand"
-                " over an application credential: yaffle credential add",
+                " over an application credential: `yaffle credential add --id ID`",
             ) from None
         except (TimeoutError, YaffleError) as error:
             if usable:
