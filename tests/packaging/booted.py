@@ -172,7 +172,8 @@ class Booted:
         """Run a command as the user yaffle, as an operator would."""
         return self.ok(
             *("setpriv", "--reuid=yaffle", "--regid=yaffle", "--clear-groups", "env"),
-            *(f"YAFFLE_STATE_DIR={state_dir}", f"{HOME}/bin/yaffle", *words),
+            *((f"YAFFLE_STATE_DIR={state_dir}",) if state_dir else ()),
+            *(f"{HOME}/bin/yaffle", *words),
         )
 
     def show(self, unit: str, key: str) -> str:

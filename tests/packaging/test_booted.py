@@ -114,6 +114,15 @@ def test_the_life_of_the_service(host: Booted) -> None:
     before = pids(host)
     assert len(before) == 2
 
+    # What names no installation speaks of the service's.
+    found = json.loads(host.yaffle("db", "check", "--json", state_dir=""))
+    assert (found["database"], found["problems"]) == ("/var/lib/yaffle/yaffle.db", [])
+    checks = json.loads(host.yaffle("doctor", "--json", state_dir=""))["checks"]
+    rows = {check["name"]: check for check in checks}
+    assert rows["here: config"]["detail"] == "/etc/yaffle/yaffle.toml"
+    assert "/var/lib/yaffle/yaffle.db" in rows["here: database"]["detail"]
+    assert rows["server"]["status"] == "ok"
+
     # Restarted: only Yaffle itself is another one.
     old = main_pid(host)
     host.ok("systemctl", "restart", "yaffle.service")

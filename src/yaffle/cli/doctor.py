@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import stat
 from collections.abc import Callable
@@ -35,13 +36,20 @@ def doctor(
 ) -> None:
     """Look at everything that healing depends on; works with the server down, too.
 
-    With --config or --state-dir it is that installation's server that is asked, and no other.
+    With --config or --state-dir it is that installation's server that is asked, and no other; where
+    nothing is named, that of the service of this machine (/etc/yaffle/yaffle.toml), if there is one.
     Exit 1 when something is wrong, 5 when only the server is away.
     """
     here: list[Row] = []
+    of_service = settings.of_service(config, database, state_dir)
     serve = _serve(config, database, state_dir)
+    if of_service:
+        serve = "`systemctl start yaffle`, or name another with --server"
     found = _here(here, serve, config, database, state_dir)
-    named = config is not None or state_dir is not None
+    if of_service and server is not None and not os.access(settings.SERVICE, os.R_OK):
+        # Whoever names a server need not be of those who may read the settings of this machine's.
+        here[0] = {**here[0], "status": "warn"}
+    named = of_service or config is not None or state_dir is not None
     folder = found.state_dir if found and named else None
     reached = partial(Api, server, token_file, os_cloud=os_cloud, folder=folder)
     there, away = _there(reached, serve)
@@ -82,12 +90,13 @@ def _here(
     told: list[Row], serve: str, config: Path | None, database: str | None, state_dir: Path | None
 ) -> Settings | None:
     """Tell what can be seen from here; return the settings, None where they cannot be read."""
+    path = settings.SERVICE if settings.of_service(config, database, state_dir) else config
     try:
-        found = settings.load(config, database=database, state_dir=state_dir)
+        found = settings.of_installation(config, database=database, state_dir=state_dir)
     except ConfigError as error:
         told.append(_check("here: config", "fail", str(error), "mend the setting named"))
         return None
-    told.append(_config(config, found))
+    told.append(_config(path, found))
     looks = (("state directory", _state_dir), ("disk", _disk), ("database", _database))
     for name, look in looks:
         try:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 SERVICE: Final = Path("/etc/yaffle/yaffle.toml")
 """The configuration of whoever runs Yaffle as a service: see docs/howto/run-as-a-service.md."""
+SERVICE_STATE_DIR: Final = Path("/var/lib/yaffle")
+"""What `yaffle.service` sets where neither its settings nor its variables name another."""
 Config = Annotated[
     Path | None,
     typer.Option(
@@ -63,24 +65,34 @@ def of_installation(
     *,
     database: str | None = None,
     state_dir: Path | None = None,
-    service: Path = SERVICE,
+    service: Path | None = None,
 ) -> Settings:
     """As `load`; where nothing says which installation is meant, that of the service, if there is one.
 
     Else a command would speak of another database than the service that it was typed for.
     """
-    named = any(name.startswith(("YAFFLE_STATE_DIR", "YAFFLE_DATABASE")) for name in os.environ)
-    if named or config or database or state_dir or not _there(service):
+    service = service or SERVICE
+    if not of_service(config, database, state_dir, service):
         return load(config, database=database, state_dir=state_dir)
     note(f"with the settings of {service}; --config, --state-dir or --database name others")
     try:
         # What the units read beside it wins over it, and what was typed over both.
         for name, value in _variables(service.with_suffix(".env")).items():
             os.environ.setdefault(name, value)
-        return load(service)
+        found = load(service)
+        named = "state_dir" in found.model_fields_set
+        return found if named else load(service, state_dir=SERVICE_STATE_DIR)
     except ConfigError as error:
         why = "; run it as the user of the service, or name another installation"
         raise ConfigError(f"{error}{why}") from None
+
+
+def of_service(
+    config: Path | None, database: str | None, state_dir: Path | None, service: Path | None = None
+) -> bool:
+    """Whether there is a service, and nothing names another installation."""
+    named = any(name.startswith(("YAFFLE_STATE_DIR", "YAFFLE_DATABASE")) for name in os.environ)
+    return not (named or config or database or state_dir) and _there(service or SERVICE)
 
 
 def _variables(file: Path) -> Mapping[str, str]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 from tests.packaging.places import PACKAGING
+from typer.testing import CliRunner
 
-from yaffle.cli.settings import SERVICE, of_installation
+from yaffle.cli import settings
+from yaffle.cli.app import app
+from yaffle.cli.settings import SERVICE, SERVICE_STATE_DIR, of_installation
 from yaffle.errors import ConfigError
 
 
@@ -33,6 +37,44 @@ def test_the_services_is_meant_where_nothing_else_is_named_and_that_is_said(
 @pytest.mark.parametrize("unit", ["yaffle", "yaffle-engine@", "yaffle-api@"])
 def test_it_is_what_the_units_have(unit: str) -> None:
     assert f"--config {SERVICE}\n" in (PACKAGING / f"systemd/{unit}.service").read_text()
+
+
+def test_its_state_directory_is_the_units_where_its_settings_name_none(service: Path) -> None:
+    service.write_text("")
+    unit = (PACKAGING / "systemd/yaffle.service").read_text()
+    assert f"Environment=YAFFLE_STATE_DIR={SERVICE_STATE_DIR}\n" in unit
+    found = of_installation(None, service=service)
+    assert found.state_dir == SERVICE_STATE_DIR
+    assert found.database_url == f"sqlite:///{SERVICE_STATE_DIR}/yaffle.db"
+
+
+def test_the_doctor_speaks_of_the_service_and_of_no_other_server(
+    service: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "SERVICE", service)
+    done = CliRunner().invoke(app, ["doctor", "--json"])
+    rows = {row["name"]: row for row in json.loads(done.stdout)["checks"]}
+    assert rows["here: config"] == {
+        "name": "here: config", "status": "ok", "detail": str(service), "advice": "",
+    }  # fmt: skip
+    assert str(tmp_path / "of-the-service") in rows["here: state directory"]["detail"]
+    assert (done.exit_code, rows["server"]["status"]) == (5, "away")
+    assert str(tmp_path / "of-the-service") in rows["server"]["detail"]
+    assert "systemctl start yaffle" in rows["server"]["advice"]
+
+    # What cannot be read is neither passed over nor mixed with another one's.
+    service.write_text("state_dir = ")
+    done = CliRunner().invoke(app, ["doctor", "--json"])
+    (row,) = json.loads(done.stdout)["checks"]
+    assert (done.exit_code, row["name"], row["status"]) == (1, "here: config", "fail")
+    assert "run it as the user of the service" in row["detail"]
+
+    # Whoever may not read it, and says which server is meant, learns how that one is.
+    monkeypatch.setattr(settings, "SERVICE", tmp_path / ("x" * 300))
+    done = CliRunner().invoke(app, ["doctor", "--json", "--server", "http://127.0.0.1:9"])
+    rows = {row["name"]: row for row in json.loads(done.stdout)["checks"]}
+    statuses = (rows["here: config"]["status"], rows["server"]["status"])
+    assert (done.exit_code, statuses) == (5, ("warn", "away"))
 
 
 def test_whatever_is_named_is_meant(
