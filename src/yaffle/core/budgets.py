@@ -59,13 +59,17 @@ class Refusal:
 
 
 Key = tuple[Scope, str]
+LATE_US: Final = 60 * SECOND
+"""A pass is late by less; a clock that was set back by more is believed, lest nothing flows for long."""
 
 
 def refill(bucket: Bucket, limit: BudgetLimit, now_us: int) -> Bucket:
     """Return the bucket as of now; a clock that was set back gives nothing and takes nothing."""
     elapsed_s = max(0, now_us - bucket.updated_us) / SECOND
     tokens = min(float(limit.burst), bucket.tokens + elapsed_s * limit.per_hour / 3600)
-    return replace(bucket, tokens=tokens, updated_us=now_us)
+    # What a pass that commits late has not seen has flowed in already, and must not a second time.
+    late = 0 < bucket.updated_us - now_us <= LATE_US
+    return replace(bucket, tokens=tokens, updated_us=bucket.updated_us if late else now_us)
 
 
 def debit(

@@ -35,6 +35,15 @@ def test_refill(tokens: float, elapsed_s: int, after: float) -> None:
     assert refill(bucket(tokens, 1), LIMIT, now_us) == bucket(after, 1, now_us)
 
 
+def test_a_pass_that_commits_late_does_not_let_the_same_time_flow_in_twice() -> None:
+    # It was made from before: another one committed while it waited for the database.
+    held = refill(bucket(0.0), LIMIT, T0 + 10 * SECOND)
+    for _ in range(9):
+        held = refill(held, LIMIT, T0 + 1 * SECOND)
+        held = refill(held, LIMIT, T0 + 10 * SECOND)
+    assert held == bucket(10 / 60, updated_us=T0 + 10 * SECOND)
+
+
 def test_debit_takes_one_from_each() -> None:
     before: dict[Key, Bucket] = {(Scope.HOST, "h"): bucket(2.0), (Scope.GLOBAL, ""): bucket(1.0, 1)}
     after = debit(before, LIMITS, T0)
