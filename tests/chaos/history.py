@@ -14,13 +14,12 @@ from dataclasses import dataclass
 
 from tests.chaos.lab import Lab
 from tests.chaos.operator import Deed
-from tests.chaos.receiver import Receiver
+from tests.chaos.receiver import Receiver, overtaken
 
 from yaffle.core.recheck import Agreement, recheck
 from yaffle.engine.queries.decisions import stored
 
 SECOND = 1_000_000
-ENDED = {"recovered", "already-healthy", "exhausted", "superseded"}
 
 
 @dataclass
@@ -232,6 +231,10 @@ def _untold(history: History) -> Iterator[str]:
             yield f"incident of {incident['node_name']} is {incident['state']}, told: {told}"
 
 
+def _overtaken(history: History) -> Iterator[str]:
+    yield from overtaken(history.receiver.news, history.incidents)
+
+
 def _false_hold(history: History) -> Iterator[str]:
     """Each stored hold names a reason that was true, by our own computation."""
     for one in history.decisions:
@@ -389,6 +392,7 @@ RULES: tuple[Callable[[History], Iterator[str]], ...] = (
     _budget,
     _failure_without_incident,
     _untold,
+    _overtaken,
     _false_hold,
     _recomputes,
 )

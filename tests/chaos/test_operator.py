@@ -39,8 +39,9 @@ def test_whatever_the_operator_does(tmp_path: Path, receiver: Receiver) -> None:
 
 def one_round(root: Path, rng: random.Random, receiver: Receiver, seed: int) -> None:
     """A new installation, a stretch of chaos, calm, judgement."""
-    receiver.accepted.clear()
-    receiver.broken = False
+    for kept in (receiver.accepted, receiver.arrived_us, receiver.news):
+        kept.clear()
+    receiver.broken, receiver.refuses = False, 0.2
     settings = {
         "lease": 2.0,
         "notifiers": {"hook": receiver.settings},
@@ -94,13 +95,16 @@ def still(here: Lab) -> int:
     """
     while True:
         here.wait(here.healthy, HEAL_S, "everything is healed once it is calm")
-        here.wait(lambda: all_told(here), 120, "everything is told")
+        here.wait(lambda: all_told(here), 120, "everything is told and over")
         descriptors: int = here.call("descriptors")
         here.freeze()
-        if here.healthy() and all_told(here):
+        if here.healthy() and all_told(here) and all(map(here.diaries.running, here.nodes())):
             return descriptors
         here.thaw()
 
 
 def all_told(here: Lab) -> bool:
-    return not here.rows("select 1 from outbox where state = 'pending'")
+    return not (
+        here.rows("select 1 from outbox where state = 'pending'")
+        or here.rows("select 1 from incidents where open_key is not null")
+    )

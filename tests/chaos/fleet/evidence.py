@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.chaos.diary import Made
+from tests.chaos.receiver import News
 
 SECOND = 1_000_000
 Row = Mapping[str, Any]
@@ -133,6 +134,8 @@ class History:
     violations: Sequence[str] = ()
     arrived_us: Mapping[str, int] = field(default_factory=dict)
     """Message → when it reached the receiver."""
+    news: Sequence[News] = ()
+    """What the receiver has accepted, in the order in which it first came."""
     forged: Sequence[str] = ()
     falls: Sequence[str] = ()
     """Which processes have ended though nobody asked them to."""

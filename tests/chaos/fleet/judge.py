@@ -55,6 +55,7 @@ def history_of(
         made=tuple(fleet.diaries.made()),
         violations=tuple(fleet.diaries.violations()),
         arrived_us=dict(fleet.receiver.arrived_us),
+        news=tuple(fleet.receiver.news),
         forged=tuple(fleet.receiver.forged),
         falls=tuple(fleet.falls()),
         tables=tables,

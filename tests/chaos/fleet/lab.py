@@ -223,9 +223,12 @@ class Fleet:
         )
 
     def told(self) -> bool:
-        """Whether all news has been delivered."""
+        """Whether all news has been delivered, and every incident is over."""
         with contextlib.suppress(*ERRORS):
-            return not self.rows("select 1 as one from outbox where state = 'pending'")
+            return not (
+                self.rows("select 1 as one from outbox where state = 'pending'")
+                or self.rows("select 1 as one from incidents where open_key is not null")
+            )
         return False
 
     def holder(self, cluster: str = "") -> Engine | None:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tests.chaos import receiver
 from tests.chaos.fleet.evidence import CUT_OFF, SECOND, History, Holder, Look, Row, Span
 
 ALLOWED_S = 1.0
@@ -231,12 +232,19 @@ def silent_incidents(history: History) -> Iterator[str]:
             yield f"incident of {incident['node_name']} is {incident['state']}, told: {told}"
 
 
+def overtaken(history: History) -> Iterator[str]:
+    """No news of an incident overtakes other news of it; a database that went back tells anew."""
+    if not any(deed.what == "went back" for deed in history.deeds):
+        yield from receiver.overtaken(history.news, history.tables.get("incidents", ()))
+
+
 RULES = (
     uncovered,
     not_taken_over,
     grace_begun_again,
     lost_failures,
     untold,
+    overtaken,
     silent_incidents,
     ended_by_itself,
 )

@@ -103,6 +103,7 @@ def trouble(fleet: Fleet, document: str, *, healed_s: float = HEALED_S) -> Itera
         return Reader(fleet.server, fleet.database)
 
     fleet.receiver.forged.clear()
+    fleet.receiver.news.clear()
     fleet.forget_falls()
     with observing(connect, fleet.diaries, fleet.workers) as observer:
         fleet.wait(lambda: observer.looks and observer.looks[0].db_us, 60, "the observer looks on")

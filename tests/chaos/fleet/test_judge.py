@@ -21,6 +21,7 @@ from tests.chaos.fleet.evidence import (
     State,
 )
 from tests.chaos.fleet.judge import faults
+from tests.chaos.receiver import News
 
 T0 = 1_000 * SECOND
 LEASE_S = 3.0
@@ -124,6 +125,7 @@ def clean(**over: object) -> History:
         "engines": {"a": UP, "b": UP},
         "pids": {11: "a", 12: "b"},
         "made": (Made("n-1", 102, at(6), OPERATION),),
+        "news": (News("incident-1", 1, "open"), News("incident-1", 3, "recovered")),
         "arrived_us": {f"message-{n}": at(9) for n in (1, 2, 3)},
         "tables": {
             "incidents": (INCIDENT,),
@@ -376,6 +378,13 @@ BROKEN: dict[str, tuple[str, Callable[[], History]]] = {
     "a message given up": (
         "untold",
         lambda: clean(tables=tables(outbox=(*OUTBOX[:2], {**OUTBOX[2], "state": "failed"}))),
+    ),
+    "news that is overtaken": (
+        "overtaken",
+        lambda: clean(news=(News("incident-1", 3, "recovered"), News("incident-1", 1, "open"))),
+    ),
+    "a last word that is stale": (
+        "overtaken", lambda: clean(news=(News("incident-1", 2, "recovering"),)),
     ),
     "a forged message": ("untold", lambda: clean(forged=("bad",))),
     "an engine that crashed": ("ended_by_itself", lambda: clean(falls=("a, pid 9, code -11",))),

@@ -60,7 +60,7 @@ def one_fleet(
     try:
         server.start()
         with (
-            receiving("0.0.0.0") as receiver,
+            receiving("0.0.0.0", refuses=0.2) as receiver,
             fleet(
                 root, server, receiver,
                 engines=rng.choice([2, 3]),
