@@ -98,6 +98,11 @@ class Heat:
         """Return its `template`, `environment` or `files`."""
         return self._get(f"{_path(stack)}/{what}").parsed(dict[str, object])
 
+    def preview(self, body: Mapping[str, object], *, instead_of: Stack | None = None) -> None:
+        """Have a new stack, or an update of one, validated; nothing is made. BadRequest if invalid."""
+        method, path = ("PUT", _path(instead_of)) if instead_of else ("POST", "/stacks")
+        self.client.act(method, ORCHESTRATION, f"{path}/preview", body=dict(body))
+
     # --- acting ---------------------------------------------------------------------------------
 
     def create(self, body: Mapping[str, object], *, trace: str | None) -> str:

@@ -22,6 +22,7 @@ from yaffle.drivers.profiles.heat_stack import (
     causing,
     creating,
     deleting,
+    foreseeing,
     telling,
     updating,
     verbs,
@@ -44,8 +45,10 @@ from yaffle.model.operations import (
     InspectionState,
     Operation,
     OperationSpec,
+    Outlook,
     Progress,
     Promise,
+    Prospect,
     Reading,
     Target,
 )
@@ -53,7 +56,7 @@ from yaffle.model.properties import Schema
 from yaffle.ports.context import DriverContext
 
 if TYPE_CHECKING:
-    from yaffle.ports.profile import Adopting, Describing, Profile, Sharing, Tracing
+    from yaffle.ports.profile import Adopting, Describing, Foreseeing, Profile, Sharing, Tracing
 
 T = TypeVar("T")
 Step = Callable[[Job], Progress]
@@ -140,6 +143,21 @@ class HeatStack:
     ) -> Progress:
         """Say how far an operation is."""
         return await self._step(op, operation_id, 1, deadline_s)
+
+    async def foresee(self, op: Operation, *, deadline_s: float) -> Prospect:
+        """Say whether Heat would refuse to make the stack."""
+        if op.kind != verbs.CREATE:
+            return Prospect(outlook=Outlook.POSSIBLE, detail="")
+
+        def work(client: Client, _: Known) -> Prospect:
+            if why := foreign(op.target.attributes, client.project_id):
+                return Prospect(outlook=Outlook.IMPOSSIBLE, detail=why)
+            return foreseeing.foresee(Heat(client), op.target)
+
+        try:
+            return await self._projects.call(op.target.project, work, deadline_s)
+        except (TimeoutError, YaffleError) as error:
+            return Prospect(outlook=Outlook.UNKNOWN, detail=_why(error, deadline_s))
 
     async def capture(self, target: Target, *, deadline_s: float) -> str:
         """Return state, members and events."""
@@ -275,5 +293,6 @@ if TYPE_CHECKING:
     _conforms: type[Profile] = HeatStack
     _describes: type[Describing] = HeatStack
     _adopts: type[Adopting] = HeatStack
+    _foresees: type[Foreseeing] = HeatStack
     _shares: type[Sharing] = HeatStack
     _traces: type[Tracing] = HeatStack
