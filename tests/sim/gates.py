@@ -8,6 +8,7 @@ from typing import Any
 
 from yaffle.errors import StoreUnavailable
 from yaffle.model.operations import Operation, Target
+from yaffle.ports import Pooling
 from yaffle.testing import ForeseeingProfile, VirtualLoop
 from yaffle.testing.loop import PROCESS
 
@@ -188,9 +189,18 @@ class ForeseeingGatedProfile(GatedProfile):
         return answer
 
 
+class PoolingGatedProfile(GatedProfile):
+    """One whose answers are shared."""
+
+    def pool(self, target: Target) -> str:
+        return str(self._inner.pool(target))
+
+
 def gated(profile: Any, gate: Gate, check: Check) -> GatedProfile:
     """Return the profile behind a gate, offering what it offers."""
     kind = ForeseeingGatedProfile if isinstance(profile, ForeseeingProfile) else GatedProfile
+    if isinstance(profile, Pooling):
+        kind = PoolingGatedProfile
     return kind(profile, gate, check)
 
 

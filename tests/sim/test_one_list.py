@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from tests.sim.stage import policy, stage
 
-from yaffle.model.operations import Promise
 from yaffle.testing import Fault, Rule, ScriptedProfile, run_virtual
 
 STATUS = [{"type": "NODE_STATUS_POLLING"}]
@@ -26,7 +25,8 @@ class Counting(ScriptedProfile):
 
 
 class Telling(Counting):
-    promises = ScriptedProfile.promises | {Promise.TELLS_OF_ALL}
+    def pool(self, target: Any) -> str:
+        return str(target.project)
 
 
 @pytest.mark.parametrize(

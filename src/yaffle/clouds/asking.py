@@ -18,9 +18,10 @@ from yaffle.core.outcomes import OUTCOMES, judge
 from yaffle.core.readings import Seen
 from yaffle.errors import DependencyError
 from yaffle.model.health import Hint, Observation, OtherCopy
-from yaffle.model.operations import Promise, Target
+from yaffle.model.operations import Target
 from yaffle.model.policy import DetectionMode
 from yaffle.ports.context import DriverContext
+from yaffle.ports.profile import Pooling
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +37,10 @@ AnswerT = TypeVar("AnswerT")
 _Told_co = TypeVar("_Told_co", covariant=True)
 _Told = tuple[Seen, AnswerT | None, int]
 """What an answer means, the answer, and how old it was when it was asked for, in µs."""
+
+
+_Key = tuple[str, str, float]
+"""Profile type, pool and deadline (s)."""
 
 
 class Read(Protocol[_Told_co]):
@@ -106,7 +111,7 @@ class _Shared(Generic[AnswerT]):
 class Asker(Generic[AnswerT]):
     """One call of a profile for up to `BATCH` nodes of a kind; a slow kind delays no other.
 
-    Of a profile that TELLS_OF_ALL several clusters ask in one call, if they ask at the same time.
+    Where nodes are in one pool (`ports.Pooling`), clusters that ask at the same time ask in one call.
     Who asks about one node is about to act upon it, and asks alone.
     """
 
@@ -114,7 +119,7 @@ class Asker(Generic[AnswerT]):
         self._clock = context.clock
         self._profiles = context.profiles
         self._question = question
-        self._gathering: dict[tuple[str, float], _Shared[AnswerT]] = {}
+        self._gathering: dict[_Key, _Shared[AnswerT]] = {}
 
     async def check(
         self, targets: Sequence[Target], mode: DetectionMode, *, deadline_s: float
@@ -170,11 +175,12 @@ class Asker(Generic[AnswerT]):
         read = question.read_of(profile)
         if read is None:
             return _all(batch, question.error, f"{kind} {question.cannot}")
-        shared = len(batch) > 1 and Promise.TELLS_OF_ALL in profile.promises
         try:
+            pool = pool_of(profile, batch) if len(batch) > 1 else None
             async with asyncio.timeout(max(0.0, until_s - self._clock.monotonic_s())), turns:
-                if shared:
-                    return await self._together(read, batch, until_s, deadline_s)
+                if pool is not None:
+                    key = kind, pool, deadline_s
+                    return await self._together(read, batch, until_s, key)
                 return await self._read(read, batch, until_s)
         except TimeoutError:
             return _all(batch, question.timeout, f"no answer of {kind} in time")
@@ -188,10 +194,9 @@ class Asker(Generic[AnswerT]):
             return _all(batch, "X-BUG", f"{kind}: {type(error).__name__}")
 
     async def _together(
-        self, read: Read[AnswerT], batch: Sequence[Target], until_s: float, deadline_s: float
+        self, read: Read[AnswerT], batch: Sequence[Target], until_s: float, key: _Key
     ) -> Sequence[_Told[AnswerT]]:
-        """Ask together with all who ask in this moment and have as much time."""
-        key = batch[0].profile_type, deadline_s
+        """Ask together with all who ask about that pool in this moment and have as much time."""
         shared = self._gathering.get(key)
         first = shared is None or len(shared.targets) + len(batch) > BATCH
         if shared is None or first:
@@ -203,7 +208,7 @@ class Asker(Generic[AnswerT]):
             await shared.over.wait()
         if (answers := shared.answers(places)) is not None:
             return answers
-        if until_s - self._clock.monotonic_s() < deadline_s / 2:
+        if until_s - self._clock.monotonic_s() < key[2] / 2:
             raise TimeoutError
         # Its asker went away, or one cluster's nodes were too much for the driver: not for the others.
         return await self._read(read, batch, until_s)
@@ -212,7 +217,7 @@ class Asker(Generic[AnswerT]):
         self,
         read: Read[AnswerT],
         shared: _Shared[AnswerT],
-        key: tuple[str, float],
+        key: _Key,
         until_s: float,
     ) -> None:
         try:
@@ -230,7 +235,7 @@ class Asker(Generic[AnswerT]):
             self._closed(key, shared)
             shared.over.set()
 
-    def _closed(self, key: tuple[str, float], shared: _Shared[AnswerT]) -> None:
+    def _closed(self, key: _Key, shared: _Shared[AnswerT]) -> None:
         if self._gathering.get(key) is shared:
             del self._gathering[key]
 
@@ -246,6 +251,19 @@ class Asker(Generic[AnswerT]):
             raise _Nonsense(f"{kind} gave {len(answers)} answers for {len(batch)} nodes")
         question = self._question
         return [(question.classify(a), a, max(0, int(question.age_us_of(a)))) for a in answers]
+
+
+def pool_of(profile: object, targets: Sequence[Target]) -> str | None:
+    """Return the pool that all of these nodes are in; None where there is none, or several."""
+    if not isinstance(profile, Pooling):
+        return None
+    try:
+        pools = {str(profile.pool(target)) for target in targets}
+    except Exception:
+        # A stranger's driver: who is in no pool is asked about alone, as ever.
+        log.exception("profile failed to name a pool")
+        return None
+    return pools.pop() if len(pools) == 1 else None
 
 
 def _batches(targets: Sequence[Target]) -> Iterator[Sequence[int]]:

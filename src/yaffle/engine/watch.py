@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from yaffle.clouds.asking import pool_of
 from yaffle.core.freshness import voting
 from yaffle.engine import admission
 from yaffle.engine.bearings import Bearings
@@ -28,7 +29,6 @@ from yaffle.engine.writing import save_all
 from yaffle.errors import StaleEpoch, StoreUnavailable
 from yaffle.model.bounds import JITTER, in_step
 from yaffle.model.health import Health, Observation
-from yaffle.model.operations import Promise
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -198,19 +198,18 @@ class Watch:
                 self._fold(found[first : first + SLICE])
                 # Ten clusters of a thousand at once would make the loop late, hence us blind.
                 await asyncio.sleep(0)
-            if mode.url is None and self._tells_of_all(targets):
-                pause_s = in_step(began_s, interval_s)
+            if mode.url is None and (pool := self._pool(targets)) is not None:
+                pause_s = in_step(began_s, interval_s, pool)
             else:
                 pause_s = interval_s * kit.rng.uniform(1 - JITTER, 1 + JITTER)
             elapsed_s = kit.clock.monotonic_s() - began_s
             await kit.clock.sleep(max(pause_s - elapsed_s, interval_s * JITTER))
 
-    def _tells_of_all(self, targets: Sequence[Target]) -> bool:
-        """Whether one answer of their backend can be for other clusters, too."""
-        profiles = self._kit.drivers.profiles
-        kinds = {target.profile_type for target in targets}
-        found = [profile for kind in kinds if (profile := profiles.get(kind)) is not None]
-        return any(Promise.TELLS_OF_ALL in profile.promises for profile in found)
+    def _pool(self, targets: Sequence[Target]) -> str | None:
+        """Return in which pool this cluster's nodes are; None where they are in none."""
+        if not targets:
+            return None
+        return pool_of(self._kit.drivers.profiles.get(targets[0].profile_type), targets)
 
     def take(self, seen: Sequence[Observation]) -> None:
         """Fold observations; the sink of streaming detectors. Never blocks, never raises."""

@@ -6,6 +6,7 @@ All in seconds. A number that only one of the two knew would make the printed wo
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
 if TYPE_CHECKING:
     from yaffle.model.policy import DetectionMode, UrlOptions
@@ -55,13 +56,15 @@ def follow_pause_s(usual_s: float, answer_s: float, followers: int, left_s: floa
     return max(usual_s, slow_s)
 
 
-def in_step(now_s: float, interval_s: float) -> float:
-    """Return the pause to the next of the looks that all clusters with that interval take at once.
+def in_step(now_s: float, interval_s: float, pool: str = "") -> float:
+    """Return the pause to the next of the looks that a pool's clusters with that interval take at once.
 
     It comes early or late by no more than a check may, so that who begins anywhere is in step after
-    five looks. `now_s`: monotonic, and the same clock for all.
+    five looks. `now_s`: monotonic, and the same clock for all. Pools are apart: a backend is not to be
+    asked about all of them in one moment.
     """
-    off_s = (now_s + interval_s / 2) % interval_s - interval_s / 2
+    beat_s = now_s - interval_s * crc32(pool.encode()) / 2**32
+    off_s = (beat_s + interval_s / 2) % interval_s - interval_s / 2
     most_s = JITTER * interval_s
     return interval_s - max(-most_s, min(off_s, most_s))
 

@@ -200,6 +200,22 @@ class Straying(Protocol):
 
 
 @runtime_checkable
+class Pooling(Protocol):
+    """What a profile may offer besides: one answer of its backend says how many nodes are.
+
+    Their clusters are then looked at in step, and asked about in one `read`.
+    """
+
+    def pool(self, target: Target) -> str:
+        """Name what one answer is about: who is in the same pool is asked about together. Asks nothing.
+
+        Nodes that are asked about with different credentials are in different pools: what keeps one
+        project waiting must not keep another.
+        """
+        ...
+
+
+@runtime_checkable
 class Foreseeing(Protocol):
     """What a profile may offer besides: it can tell what an operation would be refused for."""
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractExchange
@@ -19,7 +19,7 @@ from tests.waiting import wait_until
 from yaffle.drivers.detectors.lifecycle import LifecycleDetector
 from yaffle.model.health import Observation
 from yaffle.model.ids import ModeKey, NodeId
-from yaffle.model.operations import Actor, Cause, Promise, Reading, Target
+from yaffle.model.operations import Actor, Cause, Reading, Target
 from yaffle.model.policy import DetectionMode, ModeType
 from yaffle.ports import DriverContext
 
@@ -64,7 +64,6 @@ UNCLEAR = Reading(exists=True, up=None, backend_status="REBOOT", detail="a task 
 class Backend:
     """A profile by duck typing: nodes are up unless told otherwise."""
 
-    promises: ClassVar[frozenset[Promise]] = frozenset()
     states: dict[str, Reading] = field(default_factory=dict)
     """By physical id."""
     delay_s: float = 0.0

@@ -14,7 +14,7 @@ from yaffle.drivers.detectors.backend.hypervisor import HypervisorDetector
 from yaffle.errors import ConfigError, DependencyError
 from yaffle.model.health import Observation, Outcome
 from yaffle.model.ids import ModeKey, NodeId
-from yaffle.model.operations import HostReading, Promise, Target
+from yaffle.model.operations import HostReading, Target
 from yaffle.model.policy import DetectionMode, ModeType
 from yaffle.ports import DriverContext
 
@@ -36,8 +36,6 @@ class RealClock:
 
 class Hosting:
     """A profile whose hosts are as told, or that fails to say."""
-
-    promises = frozenset[Promise]()
 
     def __init__(self, told: Sequence[HostReading] | Exception | None) -> None:
         self._told = told

@@ -16,7 +16,7 @@ from yaffle.drivers.detectors.backend.status import StatusDetector
 from yaffle.errors import ConfigError, StoreUnavailable
 from yaffle.model.health import Observation, Outcome
 from yaffle.model.ids import ModeKey, NodeId
-from yaffle.model.operations import Promise, Reading, Target
+from yaffle.model.operations import Reading, Target
 from yaffle.model.policy import DetectionMode, ModeType
 from yaffle.ports import DriverContext
 
@@ -36,8 +36,6 @@ class RealClock:
 
 class Scripted:
     """The reading half of a profile."""
-
-    promises = frozenset[Promise]()
 
     def __init__(
         self, name: str, answer: Callable[[Sequence[Target]], Awaitable[Sequence[Reading]]]

@@ -16,7 +16,7 @@ from yaffle.engine.clock import SystemClock
 from yaffle.errors import DependencyError
 from yaffle.model.bounds import JITTER, in_step
 from yaffle.model.ids import NodeId
-from yaffle.model.operations import Promise, Reading, Target
+from yaffle.model.operations import Reading, Target
 
 DEADLINE_S = 5.0
 
@@ -25,17 +25,20 @@ DEADLINE_S = 5.0
 class Backend:
     """A profile of which every call is counted; it takes `takes_s`, and chokes on some nodes."""
 
-    promises: frozenset[Promise] = frozenset({Promise.TELLS_OF_ALL})
     takes_s: float = 0.05
     chokes_on: str = ""
     miscounts: bool = False
     away: bool = False
+    hangs_on: str = "nobody"
     calls: list[list[str]] = field(default_factory=list)
+
+    def pool(self, target: Target) -> str:
+        return target.project
 
     async def read(self, targets: Sequence[Target], *, deadline_s: float) -> list[Reading]:
         names = [target.node_id for target in targets]
         self.calls.append([str(name) for name in names])
-        await asyncio.sleep(self.takes_s)
+        await asyncio.sleep(30 if self.hangs_on == targets[0].project else self.takes_s)
         if self.away:
             raise DependencyError("the backend is away")
         if self.chokes_on in names:
@@ -47,10 +50,23 @@ class Backend:
         ]
 
 
-def cluster(name: str, size: int = 2) -> list[Target]:
+class Apart(Backend):
+    """One that is asked node by node: nobody shares its answers."""
+
+    pool = None  # type: ignore[assignment]
+
+
+class Broken(Backend):
+    """A stranger's, whose pools cannot be had."""
+
+    def pool(self, target: Target) -> str:
+        raise ValueError(target.name)
+
+
+def cluster(name: str, size: int = 2, project: str = "") -> list[Target]:
     return [
         Target(node_id=NodeId(f"{name}{n}"), name=f"{name}{n}", profile_type="k", spec={},
-               physical_id=f"p-{name}{n}")
+               physical_id=f"p-{name}{n}", project=project)
         for n in range(size)
     ]  # fmt: skip
 
@@ -105,19 +121,33 @@ def test_who_asks_while_a_call_runs_gets_an_answer_that_is_asked_for_later() -> 
 
 
 @pytest.mark.parametrize(
-    ("promises", "sizes", "calls"),
+    ("kind", "sizes", "calls"),
     [
-        pytest.param({Promise.TELLS_OF_ALL}, (1, 2, 1), 3, id="one node: about to be acted upon"),
-        pytest.param(set(), (2, 2, 2), 3, id="a backend that is asked node by node"),
-        pytest.param({Promise.TELLS_OF_ALL}, (600, 600, 300), 2, id="more than a list holds"),
+        pytest.param(Backend, (1, 2, 1), 3, id="one node: about to be acted upon"),
+        pytest.param(Apart, (2, 2, 2), 3, id="a backend that is asked node by node"),
+        pytest.param(Broken, (2, 2, 2), 3, id="a driver that fails to say"),
+        pytest.param(Backend, (600, 600, 300), 2, id="more than a list holds"),
     ],
 )
-def test_who_asks_alone(promises: set[Promise], sizes: Sequence[int], calls: int) -> None:
+def test_who_asks_alone(kind: type[Backend], sizes: Sequence[int], calls: int) -> None:
     async def story() -> None:
-        backend = Backend(promises=frozenset(promises))
+        backend = kind()
         await asked(asker(backend), *(cluster(f"c{n}-", size) for n, size in enumerate(sizes)))
         assert len(backend.calls) == calls
         assert max(map(len, backend.calls)) <= BATCH
+
+    run(story)
+
+
+def test_a_project_that_keeps_us_waiting_keeps_no_other() -> None:
+    """Asked about with another credential it is another pool, though the cloud is the same."""
+
+    async def story() -> None:
+        backend = Backend(hangs_on="mine")
+        one = asker(backend)
+        several = [cluster("a", project="mine"), cluster("b", project="theirs")]
+        found = await asyncio.gather(*(one.ask(c, deadline_s=0.5) for c in several))
+        assert [set(codes(answers)) for answers in found] == [{"ST-TIMEOUT"}, {"ST-UP"}]
 
     run(story)
 
@@ -198,3 +228,14 @@ def test_looks_are_in_step_after_five_and_never_earlier_or_later_than_a_check_ma
     off_s = now_s % interval_s
     assert min(off_s, interval_s - off_s) < 1e-3
     assert in_step(now_s, interval_s) == pytest.approx(interval_s, abs=1e-3)
+
+
+def test_pools_are_not_all_looked_at_in_one_moment() -> None:
+    interval_s = 60.0
+    beats = []
+    for number in range(60):
+        now_s = 0.0
+        for _ in range(6):
+            now_s += in_step(now_s, interval_s, f"project-{number}")
+        beats.append(now_s % interval_s)
+    assert max(sum(abs(beat - other) < 1.0 for other in beats) for beat in beats) <= 8

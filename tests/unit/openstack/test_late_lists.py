@@ -21,7 +21,7 @@ from yaffle.drivers.profiles.nova_server.documents import Server
 from yaffle.drivers.profiles.nova_server.hosting import hosts
 from yaffle.drivers.profiles.nova_server.reading import read
 from yaffle.model.ids import NodeId
-from yaffle.model.operations import Promise, Reading, Target
+from yaffle.model.operations import Reading, Target
 
 
 @dataclass
@@ -114,8 +114,6 @@ def test_the_age_of_an_answer_is_part_of_how_long_it_took() -> None:
     world = World()
 
     class Profile:
-        promises = frozenset[Promise]()
-
         async def read(self, targets: Sequence[Target], *, deadline_s: float) -> Any:
             world.nova.now_s += 2.0
             return world.read(*(target.physical_id for target in targets))

@@ -120,6 +120,10 @@ class Projects(Generic[PartT]):
         held = self._shared.cloud.credentials
         return {"cloud": held.name} if isinstance(held, CloudsYaml) else {}
 
+    def pool(self, target: Owned) -> str:
+        """Name the session that a target is asked about with."""
+        return "" if self._shared is not None else target.project
+
     async def acts_in(self, deadline_s: float) -> ActsIn:
         """Say in which project the one session is, or that each project has its own."""
         if (shared := self._shared) is None:
@@ -188,11 +192,9 @@ class Projects(Generic[PartT]):
         return [found[place] for place in range(len(targets))]
 
     def _groups(self, targets: Sequence[OwnedT]) -> dict[str, list[int]]:
-        if self._shared is not None:
-            return {"": list(range(len(targets)))}
         groups: dict[str, list[int]] = {}
         for place, target in enumerate(targets):
-            groups.setdefault(target.project, []).append(place)
+            groups.setdefault(self.pool(target), []).append(place)
         return groups
 
     # --- whose session --------------------------------------------------------------------------

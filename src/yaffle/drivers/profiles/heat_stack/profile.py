@@ -56,7 +56,15 @@ from yaffle.model.properties import Schema
 from yaffle.ports.context import DriverContext
 
 if TYPE_CHECKING:
-    from yaffle.ports.profile import Adopting, Describing, Foreseeing, Profile, Sharing, Tracing
+    from yaffle.ports.profile import (
+        Adopting,
+        Describing,
+        Foreseeing,
+        Pooling,
+        Profile,
+        Sharing,
+        Tracing,
+    )
 
 T = TypeVar("T")
 Step = Callable[[Job], Progress]
@@ -84,12 +92,7 @@ class HeatStack:
 
     type: ClassVar[str] = "os.heat.stack-1.0"
     promises: ClassVar[frozenset[Promise]] = frozenset(
-        {
-            Promise.DEDUPLICATES,
-            Promise.CONFIRMS_DELETE,
-            Promise.SURVIVES_ENGINE,
-            Promise.TELLS_OF_ALL,
-        }
+        {Promise.DEDUPLICATES, Promise.CONFIRMS_DELETE, Promise.SURVIVES_ENGINE}
     )
     operations: ClassVar[Mapping[str, OperationSpec]] = verbs.OPERATIONS
     schema: ClassVar[Schema] = SCHEMA
@@ -112,6 +115,10 @@ class HeatStack:
     def validate(self, spec: Mapping[str, object]) -> Mapping[str, object]:
         """Return the properties with defaults filled in; raise InvalidSpec naming every fault."""
         return specs.validate(spec)
+
+    def pool(self, target: Target) -> str:
+        """Name the session whose list has it."""
+        return self._projects.pool(target)
 
     async def read(self, targets: Sequence[Target], *, deadline_s: float) -> Sequence[Reading]:
         """Say how each stack is, in order."""
@@ -294,5 +301,6 @@ if TYPE_CHECKING:
     _describes: type[Describing] = HeatStack
     _adopts: type[Adopting] = HeatStack
     _foresees: type[Foreseeing] = HeatStack
+    _pools: type[Pooling] = HeatStack
     _shares: type[Sharing] = HeatStack
     _traces: type[Tracing] = HeatStack

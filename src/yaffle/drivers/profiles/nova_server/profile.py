@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         Foreseeing,
         Hosted,
         Listing,
+        Pooling,
         Profile,
         Sharing,
         Tracing,
@@ -107,7 +108,6 @@ class NovaServer:
             Promise.CONFIRMS_DELETE,
             Promise.SURVIVES_ENGINE,
             Promise.GONE_FOR_GOOD,
-            Promise.TELLS_OF_ALL,
         }
     )
     operations: ClassVar[Mapping[str, OperationSpec]] = verbs.OPERATIONS
@@ -134,6 +134,10 @@ class NovaServer:
     def validate(self, spec: Mapping[str, object]) -> Mapping[str, object]:
         """Return the properties with defaults filled in; raise InvalidSpec naming every fault."""
         return specs.validate(spec)
+
+    def pool(self, target: Target) -> str:
+        """Name the session whose list has it."""
+        return self._projects.pool(target)
 
     async def read(self, targets: Sequence[Target], *, deadline_s: float) -> Sequence[Reading]:
         """Say how each server is, in order."""
@@ -372,6 +376,7 @@ if TYPE_CHECKING:
     _hosted: type[Hosted] = NovaServer
     _traces: type[Tracing] = NovaServer
     _foresees: type[Foreseeing] = NovaServer
+    _pools: type[Pooling] = NovaServer
     _lists: type[Listing] = NovaServer
     _cures: type[Curing] = NovaServer
     _vacates: type[Vacating] = NovaServer
