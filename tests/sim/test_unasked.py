@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from sqlalchemy import select
@@ -23,6 +23,7 @@ from yaffle.engine.heeding import REFUSED
 from yaffle.engine.why import Why
 from yaffle.errors import DependencyError, StoreUnavailable
 from yaffle.model.health import Observation, Outcome
+from yaffle.model.ids import NodeId
 from yaffle.model.operations import (
     Actor,
     Cause,
@@ -32,6 +33,8 @@ from yaffle.model.operations import (
     PoweredOff,
     Progress,
     ProgressState,
+    Promise,
+    Target,
 )
 from yaffle.model.rights import LOCAL
 from yaffle.policy import parse_document
@@ -95,6 +98,61 @@ def test_an_act_that_a_driver_gave_no_answer_to_hands_over_to_no_stronger_one(fa
         assert [(t["operation"], t["result"]) for t in why] == [("REBOOT", "unclear")]
         s.plan.rules.clear()
         await s.until(s.all_well, 120, "healed by the same rung, now that an answer comes")
+
+    play(story)
+
+
+class Workflow:
+    """A driver of workflows that says `answer` to whoever begins one."""
+
+    type: ClassVar[str] = "COMMAND"
+    promises: ClassVar[frozenset[Promise]] = frozenset({Promise.DEDUPLICATES})
+
+    def __init__(self, answer: Progress, heal: Callable[[NodeId], None]) -> None:
+        self.answer, self._heal = answer, heal
+        self.begun = 0
+
+    def validate(self, name: str, params: Mapping[str, object]) -> None:
+        """Accept."""
+
+    def in_place(self, name: str) -> bool:
+        """Make no second copy."""
+        return True
+
+    async def submit(self, _name: str, _params: object, target: Target, **_: Any) -> Progress:
+        self.begun += 1
+        if self.answer.state is ProgressState.DONE:
+            self._heal(target.node_id)
+        return self.answer
+
+    async def poll(self, *_given: Any, **_named: Any) -> Progress:
+        return self.answer
+
+
+def test_a_workflow_that_could_not_be_begun_here_is_no_ground_for_a_stronger_act() -> None:
+    """A full disk, a program that is not installed, a switch that is off: nobody was asked."""
+
+    async def story(s: Stage) -> None:
+        workflow = Workflow(Progress.not_begun("No space left on device"), s.world.revive)
+        drivers(s).workflows["COMMAND"] = workflow
+        s.kit.drivers.workflows["COMMAND"] = workflow  # type: ignore[index]
+        ladder = [{"name": "mend", "type": "COMMAND", "timeout": 20}, *RECREATE]
+        document = parse_document(policy(actions=ladder))
+        await s.commands.create_policy("mending", document, source="", by="sim")
+        known = set(s.node_ids())
+        await s.commands.create_cluster("mended", "profile-web", 2, by="sim", policy="mending")
+        await s.clock.sleep(60)
+        victim = next(ident for ident in s.node_ids() if ident not in known)
+        before = len(s.world.acts)
+        s.world.hang(victim)
+        await s.clock.sleep(300)
+        assert workflow.begun >= 3
+        assert s.world.acts[before:] == []
+        row = await node(s, victim)
+        assert (row.attempts <= 1, row.exhausted_us) == (True, None)
+        workflow.answer = Progress(state=ProgressState.DONE, detail="mended")
+        await s.until(s.all_well, 120, "mended once it can be begun")
+        assert s.world.acts[before:] == []
 
     play(story)
 

@@ -56,7 +56,7 @@ async def operate(
     """Carry out one operation of the profile to its end; `off` and `waived` are what it may go by."""
     profile = step.kit.drivers.profiles.get(step.target.profile_type)
     if profile is None:
-        return _not_here(missing(step))
+        return Progress.not_begun(missing(step))
     op = Operation(
         kind=kind,
         target=step.target,
@@ -79,13 +79,6 @@ async def operate(
     )
 
 
-def _not_here(why: str) -> Progress:
-    """This engine has nobody to ask; that is no word of whether it would help."""
-    return Progress(
-        state=ProgressState.FAILED, detail=why, hindrance=Hindrance.UNASKED, untold=True
-    )
-
-
 def missing(step: Step) -> str:
     """Say that the node's profile type is not here."""
     return f"profile type {step.target.profile_type} is not available in this engine"
@@ -96,7 +89,7 @@ async def workflow(step: Step) -> Progress:
     rung, ident = step.rung, step.row.operation_id
     driver = step.kit.drivers.workflows.get(rung.kind)
     if driver is None:
-        return _not_here(f"no driver for {rung.kind} workflows is installed")
+        return Progress.not_begun(f"no driver for {rung.kind} workflows is installed")
     names = names_of(step.target, step.action.incident_id or "") | {"operation.id": ident}
     try:
         params = fill(dict(rung.params), names)

@@ -6,11 +6,11 @@ Nothing tells of it but a write: a quota or a broken disk shows in no count of f
 from __future__ import annotations
 
 import asyncio
-import os
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
+
+from yaffle.clouds.disk import try_room
 
 TRIED_BYTES: Final = 256 * 1024
 ANSWER_S: Final = 5.0
@@ -20,10 +20,7 @@ ANSWER_S: Final = 5.0
 def lacking(folder: Path) -> str:
     """Return why nothing can be written in a folder, empty where it can; blocks as long as the disk."""
     try:
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(bytes(TRIED_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
+        try_room(folder, TRIED_BYTES)
     except OSError as error:
         return f"{folder}: {TRIED_BYTES // 1024} KiB cannot be written: {error.strerror}"
     return ""

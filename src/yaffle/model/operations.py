@@ -121,6 +121,14 @@ class Progress:
     refused: bool = False
     """With FAILED, set by the engine: so was the very first request answered, and nothing was begun."""
 
+    @classmethod
+    def not_begun(cls, why: str) -> Progress:
+        """Return that nothing was begun for a reason of ours: no word of whether it would help.
+
+        A recovery is held then and its try given back; a stronger act needs a better reason.
+        """
+        return cls(state=ProgressState.FAILED, detail=why, hindrance=Hindrance.UNASKED, untold=True)
+
 
 class Outlook(StrEnum):
     """Whether an operation could succeed, as far as the backend tells beforehand."""
@@ -296,9 +304,6 @@ class Promise(StrEnum):
     """Nodes keep running when the engine dies."""
     STAYS_AT_HOME = "stays_at_home"
     """A node lives on the machine of the engine that made it, and no other can see it (`model.home`)."""
-    TELLS_OF_ALL = "tells_of_all"
-    """One answer of the backend says how many nodes are: clusters are looked at in step, and asked
-    about in one `read`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

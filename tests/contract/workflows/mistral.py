@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 WELL, AWAY, HANGING, DEAF, GATEWAY = "well", "away", "hanging", "answers lost", "no such path"
+FORBIDDING = "no right to it"
 INPUTS = {"heal": {"node_id"}, "break": {"node_id"}}
 
 
@@ -109,7 +110,9 @@ def _handler(state: Mistral) -> type[BaseHTTPRequestHandler]:
                 self._say(503, {"message": "back soon"})
             if manner == GATEWAY:
                 self._say(404, {"message": "nothing is routed there"})
-            return manner in {AWAY, GATEWAY, HANGING}
+            if manner == FORBIDDING:
+                self._say(403, {"message": "policy does not allow it"})
+            return manner in {AWAY, GATEWAY, HANGING, FORBIDDING}
 
         def _say(self, status: int, body: object) -> None:
             data = json.dumps(body).encode()

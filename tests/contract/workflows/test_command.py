@@ -21,6 +21,7 @@ import pytest
 import structlog
 from tests.contract.notifiers.clock import SetClock
 from tests.contract.workflows.targets import NODE
+from tests.disks import fill, small_disk
 from tests.given import Given
 from tests.private import private
 from tests.waiting import wait_for
@@ -197,8 +198,24 @@ def test_how_a_program_ends_is_what_is_said(
 
 def test_a_program_that_is_not_there_fails_with_its_reason(tmp_path: Path) -> None:
     progress = Side(tmp_path, "", {"argv": ["/no/such/program"]}).run()
-    assert progress.state is FAILED
     assert "could not start" in progress.detail
+    # Not installed here is no word of whether it helps: nothing stronger may follow from it.
+    assert progress == Progress.not_begun(progress.detail)
+
+
+def test_on_a_full_disk_no_program_is_started_and_nothing_is_said_of_it(tmp_path: Path) -> None:
+    """One whose end cannot be written down would be unknown for ever."""
+    with small_disk(tmp_path / "disk", "1m") as place:
+        side = Side(place, f"open({str(tmp_path / 'ran')!r}, 'a').write('x')")
+        side.driver()
+        full = fill(place)
+        progress = side.submit()
+        assert progress == Progress.not_begun(progress.detail)
+        assert "No space left" in progress.detail
+        assert not (tmp_path / "ran").exists()
+        full.unlink()
+        assert side.run().state is DONE
+        assert (tmp_path / "ran").read_text() == "x"
 
 
 def test_limits_are_set(tmp_path: Path) -> None:
@@ -527,14 +544,14 @@ def test_what_a_program_says_of_its_secret_is_masked(tmp_path: Path, output: int
 def test_a_missing_secret_file_starts_nothing(tmp_path: Path) -> None:
     side = Side(tmp_path, "", {"env_files": {"TOKEN": str(tmp_path / "missing")}})
     progress = side.submit()
-    assert progress.state is FAILED
+    assert progress == Progress.not_begun(progress.detail)
     assert "env_files.TOKEN" in progress.detail
     assert side.poll().state is ABSENT
 
 
 def test_off_means_off(tmp_path: Path) -> None:
     side = Side(tmp_path, f"open({str(tmp_path / 'ran')!r}, 'w')", enabled=False)
-    assert side.submit().state is FAILED
+    assert side.submit() == Progress.not_begun(side.submit().detail)
     assert "drivers.COMMAND.enabled" in side.submit().detail
     with pytest.raises(InvalidSpec, match=r"drivers\.COMMAND\.enabled"):
         side.driver().validate("heal", {})
@@ -547,7 +564,7 @@ def test_off_means_off(tmp_path: Path) -> None:
 def test_a_policy_can_only_name_what_the_operator_has_allowed(tmp_path: Path) -> None:
     side = Side(tmp_path, "", {"in_place": True})
     for name in ("/bin/sh", "sh -c true", "", "HEAL"):
-        assert side.submit(name).state is FAILED
+        assert side.submit(name) == Progress.not_begun(side.submit(name).detail)
         with pytest.raises(InvalidSpec, match="known: heal"):
             side.driver().validate(name, {})
     with pytest.raises(InvalidSpec) as error:

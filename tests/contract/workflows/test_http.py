@@ -222,13 +222,15 @@ def test_a_plain_answer_is_told_as_it_was_said(tmp_path: Path) -> None:
         assert side(tmp_path / "two", there).submit().detail == "500"
 
 
-def test_a_refused_connection_ends_it_at_once_and_says_so(tmp_path: Path) -> None:
-    """Nobody listens, so that nothing can have been begun: there is nothing to wait for."""
+def test_a_refused_connection_ends_it_at_once_and_says_nothing_of_the_service(
+    tmp_path: Path,
+) -> None:
+    """Nothing can have been begun, so there is nothing to wait for; whether it helps nobody said."""
     with receiver() as there:
         engine = side(tmp_path, there)
         engine.endpoint["url"] = NOBODY
         done = engine.submit()
-    assert done == Progress(state=FAILED, detail="nothing was begun: Connection refused")
+    assert done == Progress.not_begun("nothing was begun: Connection refused")
     assert engine.poll() == done
 
 
@@ -342,7 +344,7 @@ def test_a_denied_address_gets_nothing(tmp_path: Path) -> None:
         engine = side(tmp_path, there)
         engine.deny = ("127.0.0.0/8",)
         progress = engine.submit()
-        assert progress.state is FAILED
+        assert progress == Progress.not_begun(progress.detail)
         assert progress.detail.startswith("nothing was begun: address refused")
         assert engine.poll() == progress
     assert there.seen == []
@@ -352,7 +354,7 @@ def test_off_means_off(tmp_path: Path) -> None:
     with receiver() as there:
         engine = side(tmp_path, there)
         engine.enabled = False
-        assert engine.submit().state is FAILED
+        assert engine.submit() == Progress.not_begun(engine.submit().detail)
         assert "drivers.HTTP.enabled" in engine.submit().detail
         with pytest.raises(InvalidSpec, match=r"drivers\.HTTP\.enabled"):
             engine.driver().validate("heal", {})
@@ -366,7 +368,8 @@ def test_faults_of_a_policy_are_named_together(tmp_path: Path) -> None:
             engine.driver().validate("http://evil/", {"x": object()})
         assert len(error.value.problems) == 2
         engine.driver().validate("heal", {"x": [1, None, "y"]})
-        assert engine.submit("http://evil/").state is FAILED
+        unknown = engine.submit("http://evil/")
+        assert unknown == Progress.not_begun(unknown.detail)
         assert (engine.driver().in_place("heal"), engine.driver().in_place("x")) == (True, False)
     assert there.seen == []
 
@@ -382,7 +385,10 @@ def test_damaged_and_unwritable_records_are_not_guessed_at(tmp_path: Path) -> No
         assert engine.submit().state is RUNNING
         blocked = Side(tmp_path / "file", engine.endpoint, SetClock())
         (tmp_path / "file").write_bytes(b"")
-        assert blocked.submit().state is FAILED
+        # That is no word of the service: nothing stronger may follow from it.
+        unwritten = blocked.submit()
+        assert unwritten == Progress.not_begun(unwritten.detail)
+        assert "could not be recorded" in unwritten.detail
     assert len(there.seen) == 1
 
 

@@ -11,7 +11,16 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.contract.workflows.mistral import AWAY, DEAF, GATEWAY, HANGING, WELL, Mistral, mistral
+from tests.contract.workflows.mistral import (
+    AWAY,
+    DEAF,
+    FORBIDDING,
+    GATEWAY,
+    HANGING,
+    WELL,
+    Mistral,
+    mistral,
+)
 from tests.contract.workflows.targets import NODE
 
 from yaffle.drivers.workflows.mistral import MistralWorkflow
@@ -120,9 +129,18 @@ def test_what_mistral_refuses_has_failed(
 ) -> None:
     ident = new()
     found = submit(ours, ident, name, params)
-    assert found.state is ProgressState.FAILED
+    assert found == Progress(state=ProgressState.FAILED, detail=found.detail)
     assert says in found.detail
     assert ident not in theirs.begun
+
+
+def test_that_we_may_not_ask_is_no_word_of_the_workflow(
+    ours: MistralWorkflow, theirs: Mistral
+) -> None:
+    theirs.manner = FORBIDDING
+    found = submit(ours, new())
+    assert found == Progress.not_begun(found.detail)
+    assert "does not allow" in found.detail
 
 
 @pytest.mark.parametrize("manner", [AWAY, HANGING, DEAF, GATEWAY])
@@ -179,7 +197,8 @@ def test_without_a_cloud_it_is_off() -> None:
     ours = driver({})
     with pytest.raises(InvalidSpec, match=r"drivers\.MISTRAL_WORKFLOW\.cloud"):
         ours.validate("heal", HEAL)
-    assert submit(ours, new()).state is ProgressState.FAILED
+    off = submit(ours, new())
+    assert off == Progress.not_begun(off.detail)
     # Switched off while it ran, nobody knows what has become of it.
     assert poll(ours, new()).state is ProgressState.RUNNING
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,7 +27,6 @@ from yaffle.drivers.profiles.local_process.record import (
 )
 
 TOMBSTONES_MAX: Final = 4096
-TRIED_BYTES: Final = 64 * 1024
 _SAFE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -56,13 +54,6 @@ class Folder:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.mkdir(mode=0o700, exist_ok=True)
         self.work.mkdir(mode=0o700, exist_ok=True)
-
-    def try_room(self) -> None:
-        """Write, durably, and take away again, more than a start writes; raises OSError."""
-        with tempfile.TemporaryFile(dir=self.path) as file:
-            file.write(bytes(TRIED_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
 
     def load(self) -> Record | None:
         """Return the record, or None where there is none."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from yaffle.drivers.profiles.local_process.folder import TRIED_BYTES, Folder
+from yaffle.clouds.disk import TRIED_BYTES, try_room
+from yaffle.drivers.profiles.local_process.folder import Folder
 from yaffle.drivers.profiles.local_process.launch import Order, draw_up
 from yaffle.drivers.profiles.local_process.record import RecordUnreadable
 from yaffle.drivers.profiles.local_process.spec import parse
@@ -23,7 +24,7 @@ def foresee(state_dir: Path, op: Operation) -> Prospect:
         order = draw_up(parse(op.target.spec), record, op.target, folder, "")
         if why := _missing(order):
             return Prospect(outlook=Outlook.IMPOSSIBLE, detail=why)
-        folder.try_room()
+        try_room(folder.path)
     except InvalidSpec as error:
         return Prospect(outlook=Outlook.IMPOSSIBLE, detail="; ".join(error.problems))
     except (OSError, RecordUnreadable, ValueError) as error:

@@ -62,8 +62,9 @@ class CommandWorkflow:
         deadline_s: float,
     ) -> Progress:
         """Start the program, or report on it if this operation id was submitted before."""
-        fault = self._fault(name) or _unfit(params)
-        if fault:
+        if fault := self._fault(name):
+            return Progress.not_begun(fault)
+        if fault := _unfit(params):
             return Progress(state=ProgressState.FAILED, detail=fault)
         command = self._settings.commands[name]
         bound_s = min(timeout_s, command.timeout_s)
@@ -80,14 +81,12 @@ class CommandWorkflow:
             }
             await asyncio.to_thread(self._jobs.launch, operation_id, request, deadline_s)
         except (ConfigError, OSError) as error:
-            return Progress(
-                state=ProgressState.FAILED, detail=one_line(f"could not start {name!r}: {error}")
-            )
+            return Progress.not_begun(one_line(f"could not start {name!r}: {error}"))
         await asyncio.to_thread(self._jobs.prune)
         progress = await self._look(operation_id)
         if progress.state is ProgressState.ABSENT:
             detail = f"the runner of {name!r} did not start within {deadline_s:g} s; nothing ran"
-            return Progress(state=ProgressState.FAILED, detail=detail)
+            return Progress.not_begun(detail)
         return progress
 
     async def poll(

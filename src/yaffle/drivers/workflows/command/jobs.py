@@ -29,6 +29,7 @@ from typing import Final
 
 import psutil
 
+from yaffle.clouds.disk import try_room
 from yaffle.clouds.http import one_line
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import Progress, ProgressState
@@ -70,6 +71,8 @@ class Jobs:
         with _closing(lock):
             if not _try_lock(lock, fcntl.LOCK_EX) or (job / "started.json").exists():
                 return
+            # A program whose end cannot be written down is not started.
+            try_room(job)
             _sync_folder(self.root)
             _start_runner(job, lock, request, wait_s)
 
@@ -144,6 +147,8 @@ def _result(job: Path) -> Progress | None:
         return Progress(state=ProgressState.FAILED, detail=f"result.json is damaged: {error}")
     done = isinstance(found, dict) and found.get("state") == "done"
     detail = one_line(str(found.get("detail", ""))) if isinstance(found, dict) else "damaged"
+    if isinstance(found, dict) and found.get("state") == "not begun":
+        return Progress.not_begun(detail)
     return Progress(state=ProgressState.DONE if done else ProgressState.FAILED, detail=detail)
 
 

@@ -85,7 +85,7 @@ def _run(job: Path, request: dict[str, Any]) -> dict[str, Any]:
     try:
         program = _start(job, request)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        return {"state": "failed", "detail": f"could not start: {error}", "exit_code": None}
+        return {"state": "not begun", "detail": f"could not start: {error}", "exit_code": None}
     started = {"runner": _identity(os.getpid()), "program": _identity(program.pid)}
     _write(job / "started.json", started)
     deadline = now_s() + float(request["timeout_s"])

@@ -69,7 +69,7 @@ def _unanswered(answer: NoAnswer, *, repeat: bool) -> Reply:
     if answer.sent or repeat:
         return Reply(stage=Stage.SENDING, detail=answer.detail)
     if answer.refused:
-        return Reply(stage=Stage.FAILED, detail=f"nothing was begun: {answer.detail}")
+        return Reply(stage=Stage.NOT_BEGUN, detail=f"nothing was begun: {answer.detail}")
     return Reply(stage=Stage.UNSENT, detail=f"not sent yet: {answer.detail}")
 
 

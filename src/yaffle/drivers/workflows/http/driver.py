@@ -28,7 +28,7 @@ from yaffle.clouds.http import HttpSession, address_rules, one_line, to_json
 from yaffle.clouds.settings import Section
 from yaffle.clouds.signing import is_signable, sign
 from yaffle.drivers.workflows.http.answers import Reply, after_post, after_question
-from yaffle.drivers.workflows.http.records import Record, Records, Stage
+from yaffle.drivers.workflows.http.records import ENDED, Record, Records, Stage
 from yaffle.drivers.workflows.http.settings import PLACEHOLDER, Endpoint, HttpSettings
 from yaffle.errors import InvalidSpec
 from yaffle.model.ids import OperationId
@@ -45,6 +45,7 @@ _STATES: Final = {
     Stage.ACCEPTED: ProgressState.RUNNING,
     Stage.DONE: ProgressState.DONE,
     Stage.FAILED: ProgressState.FAILED,
+    Stage.NOT_BEGUN: ProgressState.FAILED,
 }
 
 _MUTE: Final = {
@@ -93,7 +94,9 @@ class HttpWorkflow:
         deadline_s: float,
     ) -> Progress:
         """Send it, or report on it if this operation id was submitted before."""
-        fault = self._fault(name) or _unfit(params)
+        if fault := self._fault(name):
+            return Progress.not_begun(fault)
+        fault = _unfit(params)
         if not fault and not is_signable(operation_id):
             fault = f"operation id {one_line(operation_id, 40)!r} cannot be signed"
         if fault:
@@ -108,10 +111,8 @@ class HttpWorkflow:
             await asyncio.to_thread(self._records.prune)
             created = await asyncio.to_thread(self._records.create, record)
         except OSError as error:
-            return Progress(
-                state=ProgressState.FAILED,
-                detail=one_line(f"not sent, because it could not be recorded: {error}"),
-            )
+            why = f"not sent, because it could not be recorded: {error}"
+            return Progress.not_begun(one_line(why))
         if not created:
             return await self.poll(name, target, operation_id=operation_id, deadline_s=deadline_s)
         return await self._post(record, deadline_s, repeat=False)
@@ -135,8 +136,8 @@ class HttpWorkflow:
         if record.name != name:
             detail = f"operation {operation_id} belongs to workflow {record.name!r}, not {name!r}"
             return Progress(state=ProgressState.FAILED, detail=detail)
-        if record.stage in {Stage.DONE, Stage.FAILED}:
-            return Progress(state=_STATES[record.stage], detail=record.detail)
+        if record.stage in ENDED:
+            return _progress(record.stage, record.detail)
         return await self._advance(record, deadline_s)
 
     async def _advance(self, record: Record, deadline_s: float) -> Progress:
@@ -201,7 +202,7 @@ class HttpWorkflow:
         reply = await self._ask(name, operation_id, url, Stage.SENDING, deadline_s)
         if reply.stage is None:
             return Progress(state=ProgressState.ABSENT, detail=reply.detail)
-        return Progress(state=_STATES[reply.stage], detail=reply.detail)
+        return _progress(reply.stage, reply.detail)
 
     async def _note(self, record: Record, reply: Reply) -> Progress:
         """Write down what is known now; past its deadline, what is not known has failed."""
@@ -216,7 +217,7 @@ class HttpWorkflow:
         if known != record:
             # A lost write leaves the earlier, more careful stage behind.
             await self._keep(known)
-        return Progress(state=_STATES[stage], detail=detail)
+        return _progress(stage, detail)
 
     async def _keep(self, record: Record) -> bool:
         try:
@@ -246,6 +247,12 @@ class HttpWorkflow:
             known = ", ".join(sorted(self._settings.endpoints)) or "none"
             return f"no endpoint is called {name!r} in drivers.HTTP.endpoints; known: {known}"
         return ""
+
+
+def _progress(stage: Stage, detail: str) -> Progress:
+    if stage is Stage.NOT_BEGUN:
+        return Progress.not_begun(detail)
+    return Progress(state=_STATES[stage], detail=detail)
 
 
 def _hidden(endpoint: Endpoint) -> tuple[str, ...]:

@@ -34,6 +34,11 @@ class Stage(StrEnum):
     """The service said 202: it knows, and is at work."""
     DONE = "done"
     FAILED = "failed"
+    NOT_BEGUN = "not begun"
+    """Nobody took it, and nobody will: no word of the service."""
+
+
+ENDED: Final = frozenset({Stage.DONE, Stage.FAILED, Stage.NOT_BEGUN})
 
 
 @prepared
@@ -124,4 +129,4 @@ def _ended(path: Path) -> bool:
         record = msgspec.json.decode(path.read_bytes(), type=Record)
     except UNREADABLE:
         return True
-    return record.stage in {Stage.DONE, Stage.FAILED}
+    return record.stage in ENDED

@@ -92,8 +92,9 @@ class MistralWorkflow:
         deadline_s: float,
     ) -> Progress:
         """Begin it, or report on it if this operation id was submitted before."""
-        projects, fault = self._projects, self._fault() or _unfit(params)
-        if projects is None or fault:
+        if (projects := self._projects) is None:
+            return Progress.not_begun(self._fault())
+        if fault := _unfit(params):
             return Progress(state=ProgressState.FAILED, detail=fault)
         note = Note(
             yaffle_operation=operation_id,
@@ -114,17 +115,14 @@ class MistralWorkflow:
 
         try:
             return (await projects.call(target.project, begin, deadline_s)).progress()
-        except (
-            NotFound,
-            BadRequest,
-            Forbidden,
-            CredentialMissing,
-            CredentialRefused,
-        ) as refused:
-            # Nothing was begun: no such workflow, an input that it does not take, no right to it.
+        except (NotFound, BadRequest) as refused:
+            # Nothing was begun: no such workflow, or an input that it does not take.
             return Progress(
                 state=ProgressState.FAILED, detail=one_line(f"workflow {name}: {refused}")
             )
+        except (Forbidden, CredentialMissing, CredentialRefused) as refused:
+            # That we may not ask is no word of the workflow.
+            return Progress.not_begun(one_line(f"workflow {name}: {refused}"))
         except (Conflict, CloudUnavailable, TimeoutError) as error:
             return _unknown(name, error)
 
