@@ -29,6 +29,7 @@ from yaffle.engine.commands import Commands
 from yaffle.engine.engine import Engine
 from yaffle.engine.kit import Drivers, Kit, Signals, limits
 from yaffle.engine.metrics import Metrics
+from yaffle.engine.room import Room
 from yaffle.model.ids import NodeId
 from yaffle.policy import parse_document
 from yaffle.ports import DriverContext
@@ -118,6 +119,8 @@ class Stage:
     profile: ScriptedProfile
     group: asyncio.TaskGroup
     alone: bool = True
+    room: Room = field(default_factory=Room)
+    """Of the engines that are started from now on."""
     max_in_flight: int = 2
     budgets: BudgetsSettings = BUDGETS
     lives: list[Life] = field(default_factory=list)
@@ -207,6 +210,7 @@ class Stage:
             metrics=Metrics(),
             alone=self.alone,
             notify=("told",),
+            room=self.room,
         )
 
     def new_id(self) -> str:

@@ -91,11 +91,11 @@ class Executor:
         if room <= 0 or not self._session.may_act():
             return ()
         me, carried = self._session.me, tuple(self._running)
-        lease_s = self._kit.settings.lease
+        lease_s, able = self._kit.settings.lease, self._kit.able()
         try:
             # Most rings are for nothing that could be claimed; to look costs nobody a turn.
             if not await self._kit.store.read(
-                lambda conn: actions.any_claimable(conn, me, carried, lease_s=lease_s)
+                lambda conn: actions.any_claimable(conn, me, carried, lease_s=lease_s, able=able)
             ):
                 return ()
             found = await self._kit.store.write(
@@ -107,6 +107,7 @@ class Executor:
                     limit=room,
                     spare=self._kit.settings.workers // SPARE_SHARE,
                     carried=carried,
+                    able=able,
                 )
             )
         except StoreUnavailable as error:

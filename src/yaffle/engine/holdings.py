@@ -108,7 +108,7 @@ class Holdings:
         """Bring what we do in line with the rows, and the rows with what should be."""
         self._find_stuck()
         stuck = self._session.stuck
-        unseen = stuck | {i for i, w in self.watches.items() if w.sees_nothing}
+        unseen = stuck | {i for i, w in self.watches.items() if w.is_helpless}
         slow = self._slow()
         look = await self._kit.store.read(lambda conn: self._look(conn, unseen, slow))
         for ident in self._tasks.keys() - look.mine:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -157,6 +157,10 @@ class Kit:
         missing = self.drivers.lacks(kind)
         here = not missing and Promise.STAYS_AT_HOME in self.drivers.profiles[kind].promises
         return missing or self.room.lacks(here=here)
+
+    def able(self) -> Sequence[str]:
+        """Return the profile types whose nodes can be healed from here."""
+        return tuple(kind for kind in self.drivers.profiles if not self.lacks(kind))
 
 
 def limits(budgets: BudgetsSettings) -> Mapping[Scope, BudgetLimit]:

@@ -135,15 +135,20 @@ class Watch:
         return [str(t[1]) for t in self._told.values() if t[0] == "hold"]
 
     @property
-    def sees_nothing(self) -> bool:
-        """Whether another engine had better look: nothing answers us, or nothing can be asked."""
-        if self._blind and self._bearings.sure:
+    def is_helpless(self) -> bool:
+        """Whether another engine had better watch: nothing answers, or can be asked, or healed, here."""
+        if (self._blind and self._bearings.sure) or self._lacks():
             return True
         known = len(self.memories)
         if not self._modes() or not 0 < known == self.beliefs.counts[Health.UNKNOWN]:
             return False
         # What another engine found before us is not for us to repeat: we have to have looked.
         return all(m.settled for m in self.memories.values())
+
+    def _lacks(self) -> str:
+        """Return what this engine lacks to heal the cluster's nodes, which are all of one type."""
+        target = next(iter(self._scene.targets.values()), None) if self._scene else None
+        return self._kit.lacks(target.profile_type) if target else ""
 
     @property
     def never_seen(self) -> int:

@@ -31,7 +31,7 @@ from yaffle.errors import StaleEpoch
 from yaffle.model.ids import ActionId, EngineId, Epoch
 from yaffle.store import leases
 from yaffle.store.records import ActionRow, load
-from yaffle.store.tables import actions, blindness, engines, watches
+from yaffle.store.tables import actions, blindness, engines, nodes, profiles, watches
 
 if TYPE_CHECKING:
     from sqlalchemy import BindParameter, ColumnElement, Connection, Select
@@ -120,7 +120,7 @@ def _others_look() -> ColumnElement[bool]:
     """Whoever is blind for a cluster leaves its looks to others, as long as anybody lives who is not.
 
     Nobody finds out that it cannot see what it does not watch: who is blind for any cluster leaves
-    those alone as well.
+    those alone as well. Who is not able to heal such a node leaves it, whoever watches it.
     """
     now, me = bindparam("now", type_=BigInteger), bindparam("me", type_=actions.c.owner.type)
     mine, theirs, peer = blindness.alias("mine"), blindness.alias("theirs"), engines.alias("peer")
@@ -129,6 +129,12 @@ def _others_look() -> ColumnElement[bool]:
         mine.c.engine_id == me,
         mine.c.until_us > now,
         or_(mine.c.cluster_id == actions.c.cluster_id, ~watched.correlate(actions)),
+    )
+    able: BindParameter[Sequence[str] | None] = bindparam("able", expanding=True)
+    unable = exists().where(
+        nodes.c.id == actions.c.node_id,
+        profiles.c.id == nodes.c.profile_id,
+        profiles.c.type.not_in(able),
     )
     as_blind = exists().where(
         theirs.c.cluster_id == actions.c.cluster_id,
@@ -144,7 +150,7 @@ def _others_look() -> ColumnElement[bool]:
     return and_(
         actions.c.action.in_(LOOKING),
         actions.c.cluster_id.is_not(None),
-        blind.correlate(actions),
+        or_(blind.correlate(actions), unable.correlate(actions)),
         sighted.correlate(actions),
     )
 
@@ -194,11 +200,12 @@ _CLAIM: Final = update(actions).where(
 
 
 def _claiming(
-    now_us: int, me: EngineId, carried: Sequence[str], lease_s: float
+    now_us: int, me: EngineId, carried: Sequence[str], lease_s: float, able: Sequence[str]
 ) -> dict[str, object]:
     far_us = now_us + PUT_OFF_MAX_S * 1_000_000
     alive_us = now_us - int(lease_s * 1_000_000)
-    return {"now": now_us, "far": far_us, "alive": alive_us, "me": me, "carried": carried}
+    times = {"now": now_us, "far": far_us, "alive": alive_us}
+    return {**times, "me": me, "carried": carried, "able": able}
 
 
 def claim(
@@ -210,6 +217,7 @@ def claim(
     limit: int,
     spare: int = 0,
     carried: Sequence[str] = (),
+    able: Sequence[str] = (),
 ) -> Sequence[ActionRow]:
     """Take up to `limit` actions that are ready or whose owner is gone, oldest first.
 
@@ -217,6 +225,8 @@ def claim(
     a thousand creations on a backend that hangs must not keep anything from being healed.
     `carried`: ids that the caller is carrying out. What is its own and not among them was claimed
     in a commit whose answer got lost, or dropped: nobody else would ever take it.
+    `able`: the profile types that can be healed from here; recoveries of others are left to engines
+    that are not blind for the cluster, while one lives.
     Whose own lease is over takes nothing: this may have waited for long in front of a database that
     hung, and what it took would be kept from the others for another lease.
     """
@@ -224,7 +234,7 @@ def claim(
         return []
     now_us = leases.now(conn)
     found = conn.execute(
-        _CLAIMABLE, {**_claiming(now_us, me, carried, lease_s), "most": limit}
+        _CLAIMABLE, {**_claiming(now_us, me, carried, lease_s, able), "most": limit}
     ).all()
     ours = {
         "status": RUNNING,
@@ -251,12 +261,13 @@ def any_claimable(
     carried: Sequence[str] = (),
     *,
     lease_s: float = 0.0,
+    able: Sequence[str] = (),
 ) -> bool:
     """Whether `claim` would find anything: a look costs others nothing, a claim is a write.
 
     Without `lease_s` nobody else is known to live, hence nothing is left to others.
     """
-    asked = _claiming(leases.now(conn), me, carried, lease_s)
+    asked = _claiming(leases.now(conn), me, carried, lease_s, able)
     return conn.execute(_ANY_CLAIMABLE, asked).first() is not None
 
 

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import insert, update
 from tests.contract.store.support import HandClock
 
-from yaffle.store import actions, leases, tables
+from yaffle.store import actions, blindness, leases, tables
 from yaffle.store.database import open_store
 
 NOW_US = 1_800_000_000_000_000
@@ -68,8 +68,8 @@ def test_a_lock_goes_to_who_has_waited_the_longest(unit):
     assert status(unit, "third") == "READY"
 
 
-def registered(unit) -> int:
-    return unit(lambda c: leases.register(c, "e", host="h", pid=1, alone=False))
+def registered(unit, ident: str = "e") -> int:
+    return unit(lambda c: leases.register(c, ident, host="h", pid=1, alone=False))
 
 
 def test_whose_own_lease_is_over_takes_nothing(unit):
@@ -106,3 +106,34 @@ def test_a_flood_of_creations_leaves_room_for_recoveries(unit):
     added(unit, "r", 50, action="NODE_RECOVER", target="r", lock_key="r")
     added(unit, "p", 60, action="CLUSTER_SCALE_OUT", target="p", lock_key="p")
     assert claim(2) == ["r", "p"]
+
+
+def test_what_cannot_be_healed_from_here_is_left_to_who_lives_and_sees(unit):
+    """Of three engines one has no room for processes; the others are told of a cluster one by one."""
+    named = {"name": "one", "created_us": NOW_US}
+    epochs = {ident: registered(unit, ident) for ident in ("full", "b", "c")}
+    unit(lambda c: c.execute(insert(tables.profiles).values(id="p", type="process", **named)))
+    unit(lambda c: c.execute(insert(tables.nodes).values(id="n", profile_id="p", **named)))
+    values = {"target": "n", "node_id": "n", "cluster_id": "web", "lock_key": "n"}
+
+    def finds(ident: str, *able: str) -> bool:
+        asked = {"lease_s": 10, "able": able}
+        found = unit(lambda c: actions.any_claimable(c, ident, **asked))
+        claimed = unit(lambda c: actions.claim(c, ident, epochs[ident], limit=9, **asked))
+        assert found == bool(claimed)
+        unit(lambda c: c.execute(update(tables.actions).values(status="READY", lease_us=0)))
+        return found
+
+    added(unit, "r", 1, action="NODE_RECOVER", **values)
+    assert not finds("full", "server")
+    assert finds("full", "server", "process")
+    assert finds("b", "process")
+    unit(lambda c: blindness.record(c, "b", ["web"]))
+    assert not finds("full", "server"), "the third one can"
+    unit(lambda c: blindness.record(c, "c", ["web"]))
+    assert finds("full", "server"), "nobody else could"
+    # To end a node is not to heal it.
+    unit(lambda c: c.execute(update(tables.blindness).values(until_us=0)))
+    assert not finds("full", "server")
+    unit(lambda c: c.execute(update(tables.actions).values(action="NODE_DELETE")))
+    assert finds("full", "server")
