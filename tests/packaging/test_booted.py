@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 from collections.abc import Iterator
 
 import httpx
 import pytest
-from tests.packaging.booted import SAID, Booted, missing, until
+from tests.packaging.booted import HOME, SAID, Booted, missing, until
 from tests.servers.process import free_port
 
 pytestmark = [
@@ -21,6 +23,8 @@ CONFIG = """\
 listen = "127.0.0.1:0"
 [local_process]
 enabled = true
+[receivers]
+keys_file = "/etc/yaffle/receivers.key"
 [log]
 format = "json"
 """
@@ -62,7 +66,12 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Booted]:
     folder = tmp_path_factory.mktemp("host")
     booted = Booted(
         folder,
-        config={"yaffle.toml": CONFIG, "profile.yaml": PROFILE, "policy.yaml": POLICY},
+        config={
+            "yaffle.toml": CONFIG,
+            "receivers.key": base64.b64encode(os.urandom(32)).decode(),
+            "profile.yaml": PROFILE,
+            "policy.yaml": POLICY,
+        },
         drop_ins={f"yaffle{unit}.service": SOON for unit in ("", "-engine@", "-api@")},
     )
     yield booted
@@ -122,6 +131,14 @@ def test_the_life_of_the_service(host: Booted) -> None:
     assert rows["here: config"]["detail"] == "/etc/yaffle/yaffle.toml"
     assert "/var/lib/yaffle/yaffle.db" in rows["here: database"]["detail"]
     assert rows["server"]["status"] == "ok"
+
+    # Typed as root it is done as the service's user: what it judges, and leaves, is the service's.
+    done = host.run(f"{HOME}/bin/yaffle", "doctor", "--json")
+    assert "as yaffle, with the settings of /etc/yaffle/yaffle.toml" in done.stderr
+    checks = json.loads(done.stdout)["checks"]
+    assert {c["name"]: c["detail"] for c in checks if c["status"] != "ok"} == {}
+    host.ok(f"{HOME}/bin/yaffle", "db", "prune")
+    assert host.ok("find", "/var/lib/yaffle", "!", "-user", "yaffle") == ""
 
     # Restarted: only Yaffle itself is another one.
     old = main_pid(host)

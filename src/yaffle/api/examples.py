@@ -315,6 +315,7 @@ WHY: Final[Example] = {
     ],
     "retry": NODE["retry"],
     "bound": ["detect + prepare + fence + recover <= 689.5 s"],
+    "halted": "",
     "lines": ["web-1 (cluster web) is unhealthy since 2026-10-14T17:46:40Z (12 s)."],
 }
 ENGINE: Final[Example] = {

@@ -74,8 +74,9 @@ def add(
     """
     import asyncio
 
-    found = settings.of_installation(config, database=database, state_dir=state_dir)
+    # First: whoever types this may read the file, the service's user need not.
     secret = _secret(secret_file)
+    found = settings.of_installation(config, database=database, state_dir=state_dir)
     row, replaced = asyncio.run(_add(found, cloud, ident, secret, project))
     said = "in place of the one before" if replaced else "added"
     Output(as_json=as_json).say(

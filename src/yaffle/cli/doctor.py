@@ -44,7 +44,7 @@ def doctor(
     of_service = settings.of_service(config, database, state_dir)
     serve = _serve(config, database, state_dir)
     if of_service:
-        serve = "`systemctl start yaffle`, or name another with --server"
+        serve = "`systemctl start yaffle`"
     found = _here(here, serve, config, database, state_dir)
     if of_service and server is not None and not os.access(settings.SERVICE, os.R_OK):
         # Whoever names a server need not be of those who may read the settings of this machine's.
@@ -102,7 +102,11 @@ def _here(
         try:
             told.append(look(found))
         except ConfigError as error:
-            told.append(_check(f"here: {name}", "warn", str(error), f"start {serve} once"))
+            told.append(
+                _check(
+                    f"here: {name}", "warn", str(error), f"it is made at the first start: {serve}"
+                )
+            )
     return found
 
 
@@ -165,7 +169,14 @@ def _there(reached: Callable[[], Api], serve: str) -> tuple[list[Row], bool]:
         try:
             return what()
         except ServerAway as error:
-            checks.append(_check("server", "away", str(error), f"start it with {serve}"))
+            checks.append(
+                _check(
+                    "server",
+                    "away",
+                    str(error),
+                    f"start it with {serve}, or name another with --server",
+                )
+            )
         except (Refused, ConfigError, DependencyError) as error:
             checks.append(_check("server", "fail", str(error)))
         return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -69,22 +70,61 @@ def of_installation(
 ) -> Settings:
     """As `load`; where nothing says which installation is meant, that of the service, if there is one.
 
-    Else a command would speak of another database than the service that it was typed for.
+    Else a command would speak of another database than the service that it was typed for. Typed as
+    root it goes on as the service's user: root would leave files that the service cannot use, and
+    call private or readable what is not so for the service.
     """
     service = service or SERVICE
     if not of_service(config, database, state_dir, service):
         return load(config, database=database, state_dir=state_dir)
-    note(f"with the settings of {service}; --config, --state-dir or --database name others")
+    user = ""
     try:
         # What the units read beside it wins over it, and what was typed over both.
         for name, value in _variables(service.with_suffix(".env")).items():
             os.environ.setdefault(name, value)
-        found = load(service)
-        named = "state_dir" in found.model_fields_set
-        return found if named else load(service, state_dir=SERVICE_STATE_DIR)
+        found = _of_unit(service)
+        if user := _become_user(service, found.state_dir):
+            found = _of_unit(service)
     except ConfigError as error:
         why = "; run it as the user of the service, or name another installation"
         raise ConfigError(f"{error}{why}") from None
+    finally:
+        who = f"as {user}, " if user else ""
+        note(
+            f"{who}with the settings of {service}; --config, --state-dir or --database name others"
+        )
+    return found
+
+
+def _of_unit(service: Path) -> Settings:
+    found = load(service)
+    named = "state_dir" in found.model_fields_set
+    return found if named else load(service, state_dir=SERVICE_STATE_DIR)
+
+
+def _become_user(service: Path, state_dir: Path) -> str:
+    """As root, go on as the service's user, and return its name; empty where that is who we are.
+
+    It owns the state directory. Before the first start there is none: then it is whose group may read
+    the settings.
+    """
+    if os.geteuid() != 0:
+        return ""
+    try:
+        uid = state_dir.stat().st_uid
+    except OSError:
+        group = service.stat().st_gid
+        uid = next((one.pw_uid for one in pwd.getpwall() if one.pw_gid == group), 0)
+    if uid == 0:
+        return ""
+    try:
+        user = pwd.getpwuid(uid)
+    except KeyError:
+        raise ConfigError(f"{state_dir} belongs to {uid}, and there is no such user") from None
+    os.initgroups(user.pw_name, user.pw_gid)
+    os.setgid(user.pw_gid)
+    os.setuid(user.pw_uid)
+    return user.pw_name
 
 
 def of_service(

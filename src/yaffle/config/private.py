@@ -103,7 +103,9 @@ def owner_fault(path: Path, found: os.stat_result) -> str | None:
     owner, place = _name(found.st_uid), shlex.quote(str(path))
     change = f"chown {_name(us)} {place}"
     if us == 0:
-        return f"it belongs to {owner}, and this is root; run it as {owner}, or {change}"
+        # A folder may well be that of a service, which could not use it any more.
+        change = "" if stat.S_ISDIR(found.st_mode) else f", or {change}"
+        return f"it belongs to {owner}, and this is root; run it as {owner}{change}"
     return f"it belongs to {owner}; as root: {change}"
 
 

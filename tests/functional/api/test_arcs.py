@@ -106,6 +106,10 @@ def test_maintenance_and_stop_hold_until_they_are_lifted(described: Live, web: s
     )["maintenance"]
     stop = described.call("POST", "/stop", {"reason": "the network is cut"}, want=201)["stop"]
     assert (stop["owner"], stop["scope"]) == ("local user", "all")
+    # Also of a node that is well: no bound is promised that nobody would keep.
+    lines = described.call("GET", f"/nodes/{web}-1/why")["why"]["lines"]
+    assert lines[-1].endswith("while this is in force: stop by local user: the network is cut")
+    assert not any("At worst" in line for line in lines)
     os.kill(pid_of(node), signal.SIGKILL)
     found = held(described, f"{web}-1", "stopped")["held"]
     assert found["sentence"] == "local user stopped all healing: the network is cut."

@@ -150,7 +150,6 @@ def test_a_held_node_says_what_you_can_do_and_when_it_ends() -> None:
         "What you can do: Wait.",
         "More about it: `yaffle explain cooling-down` (docs/runbook/cooling-down.md)",
         "Tries used: 1 of 3; it rests until T.",
-        "At worst, by policy heal: detect + prepare + fence + recover <= 53.2 s.",
     )
 
 
@@ -189,6 +188,9 @@ def test_what_would_make_the_answer_worth_less_is_said() -> None:
     assert "No engine watches it right now" in text
     assert "No health policy is in force" in text
     assert "checks pass" not in text
+    bound = ("detect <= 5 s",)
+    for changes in ({"watched": False}, {"halted": "stop by mara: works"}):
+        assert "At worst" not in " ".join(answer(bound=bound, **changes).lines())
 
 
 def mode(belief: str, at_us: int | None = NOW - 2_000_000) -> dict[str, object]:

@@ -12,6 +12,7 @@ from sqlalchemy import select
 from yaffle.core.freshness import voting
 from yaffle.core.ladder import Result, Stage
 from yaffle.core.quarantine import CAUSE as QUARANTINED
+from yaffle.engine.halts import halted
 from yaffle.engine.keeping import lost_for
 from yaffle.engine.quarantine import kept_of
 from yaffle.engine.queries import shown
@@ -110,6 +111,7 @@ def _answer(
         last_try=_last_try(conn, row, past[0]) if past else (),
         disk_lost=lost_for(journal.of_incident(conn, past[0].id)) if past else "",
         bound=_bound(policy),
+        halted=halted(conn, row.id, row.cluster_id, now_us),
         outage=_outage(conn, past[0]) if past else None,
         old_copies=_old_copies(conn, row),
     )

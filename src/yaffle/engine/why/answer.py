@@ -130,6 +130,8 @@ class Answer:
     disk_lost: str = ""
     """Why the disk could not be kept that the newest incident gave up, or is about to."""
     bound: Sequence[str]
+    halted: str = ""
+    """The stop or the maintenance that covers it: who has said so, and why."""
     outage: Shown | None = None
     """The open incident of the host that the node failed with: id, host, cause, other nodes."""
     old_copies: Sequence[Shown] = ()
@@ -154,6 +156,7 @@ class Answer:
             "disk_lost": self.disk_lost,
             "retry": self.node["retry"],
             "bound": list(self.bound),
+            "halted": self.halted,
             "lines": list(self.lines()),
         }
 
@@ -324,7 +327,9 @@ class Answer:
             over = f"; a person has to acknowledge it{ack}" if retry["exhausted"] else ""
             of = f" of {retry['allowed']}" if retry["allowed"] else ""
             yield f"Tries used: {retry['attempts']}{of}{rest}{over}."
-        if self.bound:
+        if self.halted and self.held is None:
+            yield f"Nothing is done about it, should it fail, while this is in force: {self.halted}"
+        elif self.bound and self.watched and self.held is None:
             yield f"At worst, by policy {self.policy}: {self.bound[0]}."
 
 
