@@ -21,8 +21,18 @@ from yaffle.engine.quarantine import Quarantines, counted
 from yaffle.errors import StoreUnavailable
 from yaffle.model.ids import OperationId
 from yaffle.model.incident import PauseKind
-from yaffle.model.operations import EMPTY, Operation, Progress, ProgressState
-from yaffle.store import catalog, debris, disk_images, lost, outbox, pauses, prune, receivers
+from yaffle.model.operations import EMPTY, Hindrance, Operation, Progress, ProgressState
+from yaffle.store import (
+    catalog,
+    debris,
+    disk_images,
+    lookouts,
+    lost,
+    outbox,
+    pauses,
+    prune,
+    receivers,
+)
 from yaffle.store.duties import Duty
 from yaffle.store.tables import actions
 from yaffle.store.tables import outbox as outbox_table
@@ -43,6 +53,7 @@ PRUNE_EVERY_S: Final = 3600.0
 PRUNE_PAUSE_S: Final = 0.2
 SWEEP_S: Final = 4.0
 SWEEP_AGAIN_S: Final = 30.0
+LOOKS_AT_ONCE: Final = 10
 
 
 class Caretaker:
@@ -66,6 +77,7 @@ class Caretaker:
                 )
                 if ours:
                     await self._sweep()
+                    await self._look_out()
                     await self._discard()
                     await self._quarantines.look()
                     await self._close_left()
@@ -141,32 +153,71 @@ class Caretaker:
         """Go on deleting copies that a recovery went past."""
         now_us = self._kit.clock.now_us()
         for row, target in await self._kit.store.read(lambda c: debris.due(c, now_us, 10)):
-            if not self._session.may_act(
-                2 * (self._session.call_s(SWEEP_S) / 2 + self._session.grace_s())
-            ):
+            if not self._may_carry():
                 return
             op = Operation(kind="DELETE", target=target, params=EMPTY, timeout_s=SWEEP_AGAIN_S)
             ident = _try_of(row["id"], row["attempts"])
             spare = partial(self._spared, target=target)
-            error, failed = await self._carry(op, ident, spare)
+            done = await self._carry(op, ident, spare)
+            error = _in_the_way(done)
             await self._kit.store.write(
-                lambda conn, ident=row["id"], error=error, failed=failed: debris.tried(  # type: ignore[misc]
+                lambda conn, ident=row["id"], done=done, error=error: debris.tried(  # type: ignore[misc]
                     conn,
                     ident,
-                    failed=failed,
+                    failed=done.state is ProgressState.FAILED,
                     done_us=None if error else self._kit.clock.now_us(),
                     next_us=self._kit.clock.now_us() + int(SWEEP_AGAIN_S * 1e6),
                     error=error,
                 )
             )
 
+    async def _look_out(self) -> None:
+        """Look for copies that have come about after their nodes were deleted, and delete those.
+
+        All at a time: a cloud that is asked for a list makes one for everybody who asks.
+        """
+        now_us = self._kit.clock.now_us()
+        notes = await self._kit.store.read(lambda c: lookouts.due(c, now_us, LOOKS_AT_ONCE))
+        if not notes or not self._may_carry():
+            return
+        async with asyncio.TaskGroup() as group:
+            looks = [group.create_task(self._late_copy(note)) for note in notes]
+        for note, look in zip(notes, looks, strict=True):
+            done = look.result()
+            await self._kit.store.write(
+                lambda conn, note=note, done=done: lookouts.looked(  # type: ignore[misc]
+                    conn,
+                    note,
+                    _in_the_way(done),
+                    self._kit.clock.now_us(),
+                    under_way=done.state is ProgressState.RUNNING and _answered(done),
+                    over=done.state is not ProgressState.RUNNING,
+                )
+            )
+
+    async def _late_copy(self, note: lookouts.Due) -> Progress:
+        """Ask for the deletion of whatever bears the mark of a node that is gone."""
+        op = Operation(kind="DELETE", target=note.target, params=EMPTY, timeout_s=SWEEP_AGAIN_S)
+        spare = partial(self._in_use, target=note.target)
+        try:
+            done = await self._carry(op, _try_of(note.id, note.attempts), spare)
+        except StoreUnavailable as error:
+            return _unasked(str(error))
+        if done.state is not ProgressState.DONE and _answered(done):
+            log.warning("late copy", node=note.target.name, state=done.state, detail=done.detail)
+        return done
+
+    def _in_use(self, conn: Connection, target: Target) -> str:
+        """Return why nothing with a node's mark may be deleted: it has a row, or an operator said so."""
+        if catalog.node(conn, target.node_id) is not None:
+            return "there is such a node"
+        return halted(conn, target.node_id, target.cluster_id, self._kit.clock.now_us())
+
     async def _discard(self) -> None:
         """Delete images that recoveries have taken: beyond the bound, and of nodes that are gone."""
         now_us = self._kit.clock.now_us()
         for due in await self._kit.store.read(lambda c: disk_images.due(c, now_us, 10)):
-            if not self._session.may_act(
-                2 * (self._session.call_s(SWEEP_S) / 2 + self._session.grace_s())
-            ):
+            if not self._may_carry():
                 return
             params = {"every": due.gone, "spared": due.spared}
             op = Operation(
@@ -178,7 +229,7 @@ class Caretaker:
                 cluster_id=due.target.cluster_id,
                 now_us=now_us,
             )
-            error, _ = await self._carry(op, _try_of(due.id, due.attempts), spare)
+            error = _in_the_way(await self._carry(op, _try_of(due.id, due.attempts), spare))
             await self._kit.store.write(
                 lambda conn, due=due, error=error: disk_images.looked(  # type: ignore[misc]
                     conn, due, error, self._kit.clock.now_us()
@@ -206,14 +257,19 @@ class Caretaker:
             return "it is the present copy"
         return ""
 
+    def _may_carry(self) -> bool:
+        """Whether the lease lasts for a poll and a submit."""
+        call_s = self._session.call_s(SWEEP_S) / 2
+        return self._session.may_act(2 * (call_s + self._session.grace_s()))
+
     async def _carry(
         self, op: Operation, ident: OperationId, spare: Callable[[Connection], str]
-    ) -> tuple[str, bool]:
-        """Poll it, or submit it unless `spare` objects; return what is in the way, and if it failed."""
+    ) -> Progress:
+        """Poll it, or submit it unless `spare` objects; return how it stands."""
         target = op.target
         profile = self._kit.drivers.profiles.get(target.profile_type)
         if profile is None:
-            return f"no profile {target.profile_type}", False
+            return _unasked(f"no profile {target.profile_type}")
         what = f"{target.profile_type} on {target.name}"
         call_s = self._session.call_s(SWEEP_S) / 2
         done = await ask_driver(
@@ -224,18 +280,31 @@ class Caretaker:
         )
         if isinstance(done, Progress) and done.state is ProgressState.ABSENT:
             if spared := await self._kit.store.read(spare):
-                return f"left alone: {spared}", False
+                return _unasked(f"left alone: {spared}")
             done = await ask_driver(
                 lambda: profile.submit(op, operation_id=ident, deadline_s=call_s),
                 Progress,
                 within_s=call_s + self._session.grace_s(),
                 what=what,
             )
-        if isinstance(done, Failure):
-            return done.why, False
-        if done.state is ProgressState.DONE:
-            return "", False
-        return str(done.detail) or "still there", done.state is ProgressState.FAILED
+        return _unasked(done.why) if isinstance(done, Failure) else done
+
+
+def _unasked(why: str) -> Progress:
+    """Return that nothing is known of it."""
+    return Progress(
+        state=ProgressState.RUNNING, detail=why, hindrance=Hindrance.UNASKED, untold=True
+    )
+
+
+def _answered(done: Progress) -> bool:
+    """Whether the backend itself has said how it stands."""
+    return not done.untold and done.hindrance is not Hindrance.UNASKED
+
+
+def _in_the_way(done: Progress) -> str:
+    """Say why it is not over; empty where it is."""
+    return "" if done.state is ProgressState.DONE else str(done.detail) or "still there"
 
 
 def _try_of(debris_id: str, failures: int) -> OperationId:

@@ -15,10 +15,11 @@ from yaffle.engine.jobs.stopping import returned
 from yaffle.engine.recoveries_ended import SUCCEEDED, touched
 from yaffle.engine.requests import NOT_BEGUN
 from yaffle.engine.saving import refresh_cluster
+from yaffle.engine.targets import target_of
 from yaffle.model.health import NodeStatus
 from yaffle.model.ids import IncidentId
 from yaffle.model.incident import IncidentState
-from yaffle.store import actions, catalog, debris, holders, incidents, journal
+from yaffle.store import actions, catalog, debris, holders, incidents, journal, lookouts
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -238,6 +239,9 @@ def _deleted(
                 now_us=now_us,
             )
         news.node_event(conn, node, at_us=now_us, action="NODE_DELETE", status="end", reason=reason)
+        if lookouts.expected(conn, node.id, Stage.CREATE):
+            profile = catalog.profile(conn, node.profile_id)
+            lookouts.note(conn, action.id, target_of(node, profile, ""), now_us)
         catalog.remove_node(conn, node.id)
         return
     present = actions.unfinished(conn, node_id=node.id)

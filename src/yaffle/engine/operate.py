@@ -116,10 +116,11 @@ async def _carry_out(step: Step, *, submit: Call, poll: Call, repeatable: bool) 
     now_s = step.kit.clock.monotonic_s
     done = await _first(step, submit, poll, repeatable=repeatable)
     usual_s, answer_s, patience = POLL_S, 0.0, _Patience()
-    whole_s = step.call_s()
+    whole_s, outstanding = step.call_s(), done.outstanding
     while done.state is ProgressState.RUNNING:
         if step.left_s() <= 0:
-            return _late(step, done)
+            done = _late(step, done)
+            break
         await _ask_user(step)
         await step.pause(usual_s, answer_s)
         usual_s = min(usual_s * 1.5, POLL_MAX_S)
@@ -135,8 +136,9 @@ async def _carry_out(step: Step, *, submit: Call, poll: Call, repeatable: bool) 
         elif not repeatable:
             done = UNTRACED
         elif patience.over(now_s()):
+            outstanding = True
             done = more_telling(done, await _resent(step, submit))
-    return done
+    return replace(done, outstanding=outstanding or done.outstanding)
 
 
 @dataclass(slots=True)
@@ -165,7 +167,11 @@ def _late(step: Step, done: Progress) -> Progress:
     """
     left = done.left_host or str(step.target.attributes.get("host") or "")
     late = f"out of time: {done.detail}"
-    return replace(done, state=ProgressState.FAILED, detail=late, left_host=left)
+    # A copy whose id is known is the node's, and is deleted with it.
+    unseen = done.physical_id is None
+    return replace(
+        done, state=ProgressState.FAILED, detail=late, left_host=left, outstanding=unseen
+    )
 
 
 async def _ask_user(step: Step) -> None:
@@ -188,7 +194,9 @@ def _unanswered(why: str) -> Progress:
 
 
 UNTRACED: Final = Progress(
-    state=ProgressState.FAILED, detail="the target bears no trace of the operation"
+    state=ProgressState.FAILED,
+    detail="the target bears no trace of the operation",
+    outstanding=True,
 )
 
 
@@ -196,7 +204,7 @@ def _interruptible(step: Step) -> bool:
     """Whether a user's deletion may begin while the operation goes on.
 
     Not while a copy is being made: the deletion would find nothing, and the copy would come to be
-    after it and run for ever.
+    after it and run unseen until it is looked for.
     """
     match step.place.stage:
         case Stage.CREATE:
@@ -217,7 +225,7 @@ async def _first(step: Step, submit: Call, poll: Call, *, repeatable: bool) -> P
             # It may still be on its way: to send it again could act twice.
             return UNTRACED
         if step.row.phase == journal.SUBMITTED:
-            return await _resent(step, submit)
+            return replace(await _resent(step, submit), outstanding=True)
     done = await _again(step, submit)
     ended = done.state is ProgressState.FAILED and done is not UNTRACED
     return replace(done, refused=ended and not done.untold and done.physical_id is None)

@@ -59,6 +59,7 @@ from yaffle.model.operations import (
 from yaffle.model.policy import ActionKind
 from yaffle.ports import Discerning
 from yaffle.store import journal
+from yaffle.store.lookouts import OUTSTANDING
 
 if TYPE_CHECKING:
     from yaffle.engine.look import Sight
@@ -385,7 +386,9 @@ async def _remade(step: Step) -> Outcome | None:
 async def _create(step: Step) -> Outcome:
     off, waived = await off_of(step), await waived_of(step)
     done = await operate(step, "CREATE", booting(step, EMPTY), off=off, waived=waived)
-    return booted(step, _acted(step, done, "created"))
+    ended = booted(step, _acted(step, done, "created"))
+    # Its copy may come about when nobody knows of the node any more.
+    return replace(ended, data={**ended.data, OUTSTANDING: True}) if done.outstanding else ended
 
 
 async def _act(step: Step) -> Outcome:

@@ -120,6 +120,8 @@ class Progress:
     """The backend gave no usable answer, so that what it said before tells more."""
     refused: bool = False
     """With FAILED, set by the engine: so was the very first request answered, and nothing was begun."""
+    outstanding: bool = False
+    """Set by the engine: a request that got no answer may still arrive, whatever has ended here."""
 
     @classmethod
     def not_begun(cls, why: str) -> Progress:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, RowMapping
 
 _TARGET: Final = prepared(Target)
+WHATEVER: Final = "*"
+"""In place of a copy's id: whatever bears the mark of a node that is gone (`lookouts`)."""
 
 log = structlog.get_logger()
 
@@ -60,7 +62,9 @@ def due(conn: Connection, now_us: int, limit: int) -> Sequence[tuple[RowMapping,
         conn.execute(
             select(debris)
             .where(
-                debris.c.done_us.is_(None), debris.c.next_us <= now_us, debris.c.physical_id != ""
+                debris.c.done_us.is_(None),
+                debris.c.next_us <= now_us,
+                debris.c.physical_id.not_in(("", WHATEVER)),
             )
             .order_by(debris.c.next_us, debris.c.id)
         )

@@ -169,7 +169,8 @@ class Referee:
         debris = self._base.rows(
             "select id from debris where node_id = ? and physical_id = ? and done_us is null",
             target.node_id,
-            target.physical_id,
+            # Whatever bears the mark of a node that is gone.
+            target.physical_id or "*",
         )
         if kind == "DELETE" and debris:
             return

@@ -11,12 +11,13 @@ from sqlalchemy import func, select
 from yaffle.core.quarantine import CAUSE as QUARANTINED
 from yaffle.store import actions as action_rows
 from yaffle.store import catalog, credentials, incidents, leases, outbox, pauses
+from yaffle.store.debris import WHATEVER
 from yaffle.store.records import ReceiverRow, load
 from yaffle.store.tables import actions, bindings, clusters, debris, nodes, receivers, watches
 from yaffle.store.tables import outbox as outbox_table
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Table
+    from sqlalchemy import ColumnElement, Connection, Table
 
     from yaffle.model.incident import Pause
 
@@ -40,6 +41,8 @@ class Facts:
     parked: int
     ready_age_s: float
     debris: int
+    lookouts: int
+    """Deleted nodes of which a copy may still come about."""
     pauses: Sequence[Pause]
     exhausted: Sequence[tuple[str, str]]
     """Name of each node that needs a human, and the incident to acknowledge; empty without one."""
@@ -72,11 +75,8 @@ def gather(conn: Connection, now_us: int) -> Facts:
             .where(outbox_table.c.state == outbox.OutboxState.PARKED)
         ).scalar_one(),
         ready_age_s=_age_s(ready_us, now_us),
-        debris=conn.execute(
-            select(func.count())
-            .select_from(debris)
-            .where(debris.c.done_us.is_(None), debris.c.physical_id != "")
-        ).scalar_one(),
+        debris=_unsettled(conn, debris.c.physical_id.not_in(("", WHATEVER))),
+        lookouts=_unsettled(conn, debris.c.physical_id == WHATEVER),
         pauses=pauses.in_force(conn, now_us),
         exhausted=_exhausted(conn),
         types=catalog.types_of_nodes(conn),
@@ -84,6 +84,11 @@ def gather(conn: Connection, now_us: int) -> Facts:
         left_trusts=credentials.left_over(conn, now_us - TIDY_US),
         quarantined=[(row.reason, row.id) for row in incidents.open_of_cause(conn, QUARANTINED)],
     )
+
+
+def _unsettled(conn: Connection, which: ColumnElement[bool]) -> int:
+    query = select(func.count()).select_from(debris).where(debris.c.done_us.is_(None), which)
+    return int(conn.execute(query).scalar_one())
 
 
 def _receivers(conn: Connection) -> Sequence[tuple[ReceiverRow, bool]]:

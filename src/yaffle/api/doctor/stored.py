@@ -47,7 +47,12 @@ def checks_of(facts: Facts) -> Iterator[Check]:
     yield judged(
         "remains",
         facts.debris > 0,
-        f"{facts.debris} old copies are still being deleted",
+        f"{facts.debris} old copies are still being deleted"
+        + (
+            f"; late ones of {facts.lookouts} deleted nodes are looked for"
+            if facts.lookouts
+            else ""
+        ),
         "It is tried for ever; see the log for what is in the way.",
     )
     spent = [f"{name} (incident {ident[:8]})" if ident else name for name, ident in facts.exhausted]

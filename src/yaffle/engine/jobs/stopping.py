@@ -89,8 +89,8 @@ def cut_off(kit: Kit, conn: Connection, action: ActionRow, why: str, now_us: int
     """End an action wherever it is, and give its lock back; whoever carries it out finds that out.
 
     A driver's call may be under way: what it comes to is seen by the watch or the next deletion.
-    But an action that is making a copy keeps its lock until that is over: nobody could find a copy
-    that comes to be after its node was deleted (DESIGN §1.5).
+    But an action that is making a copy keeps its lock until that is over: a copy that comes to be
+    after its node was deleted is found late, if at all (DESIGN §1.5).
     """
     fresh = actions.get(conn, action.id)
     if fresh is None or fresh.status not in actions.UNFINISHED or _is_making(conn, fresh):
