@@ -33,11 +33,11 @@ def first_is_late(s: Stage, arrives_s: float = LATE_S) -> None:
     s.plan.rules.append(Rule(fault=Fault.LATE, call="submit:CREATE", delay_s=arrives_s, times=1))
 
 
-async def given_up(s: Stage, name: str = "web") -> NodeId:
+async def given_up(s: Stage, unanswered: str = "submit:CREATE") -> NodeId:
     """Ask for a node, and return it when its creation has been given up unanswered."""
     first_is_late(s)
-    s.plan.rules.append(Rule(fault=Fault.HANG, call="submit:CREATE"))
-    await a_cluster(s, 1, wait=False, name=name)
+    s.plan.rules.append(Rule(fault=Fault.HANG, call=unanswered))
+    await a_cluster(s, 1, wait=False)
 
     async def over() -> bool:
         return [n.status for n in await s.nodes()] == ["ERROR"]
@@ -123,6 +123,16 @@ def test_a_copy_that_comes_after_its_node_was_deleted_is_ended(what: str) -> Non
         assert s.clock.monotonic_s() - came_s < came_s - gone_s + 40, "longer than it was late"
 
     run(story, 21)
+
+
+def test_also_where_nobody_could_be_asked_what_became_of_the_request() -> None:
+    async def story(s: Stage) -> None:
+        ident = await given_up(s, "poll:CREATE")
+        await deleted(s, ident)
+        await comes(s, ident)
+        await goes(s, ident)
+
+    run(story, 32)
 
 
 @pytest.mark.parametrize("when", ["before it comes", "when it is there"])

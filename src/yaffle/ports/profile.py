@@ -54,7 +54,8 @@ class Profile(Protocol):
 
         The same id submitted again acts once, if the profile promises DEDUPLICATES. CREATE refuses
         (FAILED) while an older copy of the node may still run, but for those in `op.waived` and
-        those that `op.off` proves to be off. DELETE of what is not there is DONE.
+        those that `op.off` proves to be off. DELETE of what is not there is DONE; without a copy's
+        id it ends whatever bears the node's mark, and nothing else.
         """
         ...
 

@@ -1,7 +1,8 @@
 """Nodes that were deleted while a request for a copy of theirs might still arrive: looked out for.
 
 Their rows lie beside those of copies that go on being deleted, and name no copy: none was there when
-the node went. What comes about later bears the mark of that node alone, whose id nobody has again.
+the node went. What comes about later bears the mark of that node alone; where its id is given again,
+as that of a thing which is adopted anew is, there is a row, and it is spared.
 """
 
 from __future__ import annotations

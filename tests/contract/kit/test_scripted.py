@@ -151,6 +151,15 @@ class Doubles(ScriptedProfile):
         return await super().submit(op, **rest)
 
 
+class KnowsNames(ScriptedProfile):
+    """A bad driver: its DELETE looks for no copy whose id it is not told."""
+
+    async def submit(self, op: Operation, **rest: Any) -> Progress:
+        if op.kind == "DELETE" and not op.target.physical_id:
+            return Progress(state=ProgressState.DONE, detail="there is no such copy")
+        return await super().submit(op, **rest)
+
+
 class InParts(ScriptedProfile):
     """A good driver: DELETE has a second part, and is to be submitted again for it."""
 
@@ -195,12 +204,14 @@ def test_what_asks_to_be_submitted_again_is() -> None:
         (Repeats, "the same operation id must act once"),
         (Sleeps, "read did not come back"),
         (Doubles, "CREATE must refuse while an older copy runs"),
+        (KnowsNames, "DELETE without a copy's id must end whatever is the node's"),
     ],
 )
 def test_a_bad_profile_is_found_out(kind: type[ScriptedProfile], sentence: str) -> None:
     async def story() -> None:
         b = Bench()
-        await check_profile(lambda: kind(b.world, b.plan), SPEC, clock=b.clock, hang=b.hang("read"))
+        hang = b.hang("read") if kind is Sleeps else None
+        await check_profile(lambda: kind(b.world, b.plan), SPEC, clock=b.clock, hang=hang)
 
     with pytest.raises(AssertionError, match=sentence):
         run_virtual(story)

@@ -52,6 +52,7 @@ async def check_profile(
         if hang is not None:
             await _check_hang(bench, target, hang)
         await _check_delete(bench, target)
+        await _check_late(bench, replace(target, physical_id=""))
     finally:
         await bench.do("DELETE", replace(target, physical_id=""))
 
@@ -201,3 +202,13 @@ async def _check_delete(bench: _Bench, target: Target) -> None:
         assert reading.up is False, "a confirmed deletion can be read back"
     again = await bench.do("DELETE", target)
     assert again.state is DONE, f"deleting twice is DONE twice: {again.detail}"
+
+
+async def _check_late(bench: _Bench, target: Target) -> None:
+    """A copy that comes about after its node was deleted, and whose id nobody knows."""
+    late = await bench.do("CREATE", target)
+    assert late.state is DONE, f"CREATE after DELETE failed: {late.detail}"
+    gone = await bench.do("DELETE", target)
+    assert gone.state is DONE, f"DELETE without a copy's id failed: {gone.detail}"
+    reading = await bench.read(replace(target, physical_id=late.physical_id or ""))
+    assert reading.up is not True, "DELETE without a copy's id must end whatever is the node's"
