@@ -42,7 +42,9 @@ def settings() -> str:
         "# Settings",
         "A TOML file (`yaffle serve --config FILE`) holds the settings. The environment wins over the\n"
         "file, and flags win over both. An unknown key is an error,\n"
-        "and so is an unknown variable `YAFFLE_…`. Durations are seconds.",
+        "and so is an unknown variable `YAFFLE_…`. A start that is refused, and `yaffle doctor`, tell\n"
+        "all that is wrong at once, drivers' own settings included, each with its line and the name\n"
+        "that was probably meant. Durations are seconds.",
         table(("setting", "environment", "default", "meaning"), rows),
         "A tuple in the environment is JSON: `YAFFLE_NETWORK__DENY='[\"10.0.0.0/8\"]'`.\n"
         "The drivers' own keys below `notifiers.NAME` and `drivers.NAME`: [Drivers](drivers.md).",

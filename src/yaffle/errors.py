@@ -2,7 +2,9 @@
 
     YaffleError
     ├── UserError                 the caller must change something
-    │   ├── InvalidSpec           400  a document or argument is wrong, with its place
+    │   ├── Listed                     lists every fault found
+    │   │   ├── InvalidSpec       400  a document or argument is wrong, with its place
+    │   │   └── ConfigError       exit 2  a setting is wrong; the message names it and its value
     │   ├── BadRequest            400  right in form, wrong in meaning
     │   │   ├── MultipleChoices        several objects answer to that name
     │   │   └── OverQuota              more than a project may have
@@ -18,8 +20,7 @@
     │   │   ├── FeatureNotSupported    not in this state
     │   │   └── NodeNotOrphan          the node belongs to a cluster
     │   ├── TooManyRequests       429  later; the error says when
-    │   ├── Forbidden             403  not allowed here (feature off, missing right)
-    │   └── ConfigError           exit 2  a setting is wrong; the message names it and its value
+    │   └── Forbidden             403  not allowed here (feature off, missing right)
     ├── DependencyError           503  something we need is away: database, prober, backend
     │   ├── StoreUnavailable
     │   ├── ProberUnavailable
@@ -54,14 +55,18 @@ class UserError(YaffleError):
     status: ClassVar[int] = 400
 
 
-class InvalidSpec(UserError):
-    """A document or an argument is wrong; `problems` lists every fault found, each with its place."""
+class Listed(UserError):
+    """Several faults may be told at once; `problems` lists every one found, each with its place."""
 
     def __init__(self, problems: Sequence[str] | str, *, hint: str = "") -> None:
         self.problems: tuple[str, ...] = (
             (problems,) if isinstance(problems, str) else tuple(problems)
         )
         super().__init__("\n".join(self.problems), hint=hint)
+
+
+class InvalidSpec(Listed):
+    """A document or an argument is wrong."""
 
 
 class BadRequest(UserError):
@@ -140,7 +145,7 @@ class Forbidden(UserError):
     status: ClassVar[int] = 403
 
 
-class ConfigError(UserError):
+class ConfigError(Listed):
     """A setting is wrong; the message names the setting and the value."""
 
 

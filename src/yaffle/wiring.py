@@ -8,7 +8,7 @@ import os
 import random
 import socket
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Set
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import structlog
 
 from yaffle.clouds.sealing import IdKeys
+from yaffle.config.faults import Faults
 from yaffle.config.private import way_fault, writer_fault
 from yaffle.core.addresses import DENIED, AddressRules
 from yaffle.core.budgets import BudgetLimit
@@ -26,7 +27,7 @@ from yaffle.drivers.fencers.compute import ComputeFencer
 from yaffle.drivers.profiles.nova_server import NovaServer
 from yaffle.engine.clock import SystemClock
 from yaffle.engine.commands import Commands
-from yaffle.engine.credentials import kept_credentials
+from yaffle.engine.credentials import StoredCredentials, kept_credentials, no_credentials
 from yaffle.engine.engine import Engine
 from yaffle.engine.home import home_of
 from yaffle.engine.installed import load_drivers
@@ -89,15 +90,25 @@ Waiting = Callable[[str], None]
 """Told why the database cannot be opened, each time; it is tried again."""
 
 
-def check(settings: Settings) -> None:
-    """Raise ConfigError for drivers, notifiers and keys with which nothing would start.
+def check(settings: Settings, broken: Set[str] = frozenset()) -> None:
+    """Raise ConfigError naming every driver, notifier and key with which nothing would start.
 
     Nothing is opened or created, and nobody is asked: a start that is refused has touched nothing.
+    `broken`: sections that are wrong themselves, and of which nothing more is said.
     """
-    clock = SystemClock()
+    clock, faults = SystemClock(), Faults()
     prober = ProberClient(clock=clock, on_blind=lambda _: None, rules=address_rules(settings))
-    load_drivers(settings, clock, prober, credentials=kept_credentials(settings, None, clock))
-    receiver_terms(settings)
+    # With keys that cannot be used, no driver is blamed for that there are none.
+    kept: StoredCredentials | None = no_credentials(clock)
+    if "credentials" not in broken:
+        with faults.gather():
+            kept = kept_credentials(settings, None, clock)
+    with faults.gather():
+        load_drivers(settings, clock, prober, credentials=kept)
+    if not broken & {"receivers", "state_dir"}:
+        with faults.gather():
+            receiver_terms(settings)
+    faults.settle()
 
 
 @asynccontextmanager

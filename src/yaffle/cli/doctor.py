@@ -94,9 +94,9 @@ def _here(
     try:
         found = settings.of_installation(config, database=database, state_dir=state_dir)
     except ConfigError as error:
-        told.append(_check("here: config", "fail", str(error), "mend the setting named"))
+        told += _faults(error, "mend the setting named")
         return None
-    told.append(_config(path, found))
+    told += _config(path, found)
     looks = (("state directory", _state_dir), ("disk", _disk), ("database", _database))
     for name, look in looks:
         try:
@@ -110,7 +110,7 @@ def _here(
     return found
 
 
-def _config(path: Path | None, found: Settings) -> Row:
+def _config(path: Path | None, found: Settings) -> list[Row]:
     """Return whether a server would start with these settings."""
     from yaffle.cli.serve import process
 
@@ -118,8 +118,15 @@ def _config(path: Path | None, found: Settings) -> Row:
         process.check(found)
     except ConfigError as error:
         advice = "mend the setting named: `yaffle serve` does not start like this"
-        return _check("here: config", "fail", str(error), advice)
-    return _check("here: config", "ok", str(path or "defaults and environment"))
+        return _faults(error, advice)
+    return [_check("here: config", "ok", str(path or "defaults and environment"))]
+
+
+def _faults(error: ConfigError, advice: str) -> list[Row]:
+    """Return one row for each thing that is wrong; what to do about them is said once."""
+    first, *others = error.problems
+    rest = [_check("here: config", "fail", problem) for problem in others]
+    return [_check("here: config", "fail", first, advice), *rest]
 
 
 def _state_dir(found: Settings) -> Row:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -14,7 +14,7 @@ from yaffle.cli.output import note
 from yaffle.errors import ConfigError
 
 if TYPE_CHECKING:
-    from yaffle.config import Settings
+    from yaffle.config import Settings, Unusable
 
 SERVICE: Final = Path("/etc/yaffle/yaffle.toml")
 """The configuration of whoever runs Yaffle as a service: see docs/howto/run-as-a-service.md."""
@@ -47,7 +47,11 @@ def load(
     token_file: Path | None = None,
     users_file: Path | None = None,
 ) -> Settings:
-    """Return the settings: file, then environment, then these flags; raise ConfigError."""
+    """Return the settings: file, then environment, then these flags; raise ConfigError.
+
+    Where they are wrong, what is wrong with the drivers' own is told as well.
+    """
+    from yaffle.config import Unusable
     from yaffle.config import load as load_file
 
     server = {"listen": listen, "token_file": token_file, "users_file": users_file}
@@ -58,7 +62,23 @@ def load(
         "engine": None if engine_listen is None else {"listen": engine_listen},
         "local_process": {"enabled": True} if allow_local_process else None,
     }
-    return load_file(config, {key: value for key, value in flags.items() if value is not None})
+    try:
+        return load_file(config, {key: value for key, value in flags.items() if value is not None})
+    except Unusable as error:
+        raise ConfigError([*error.problems, *_of_drivers(error)]) from None
+
+
+def _of_drivers(error: Unusable) -> Sequence[str]:
+    """Return what is wrong besides: one start tells all of it."""
+    from yaffle import wiring
+
+    if error.rest is None:
+        return ()
+    try:
+        wiring.check(error.rest, error.broken)
+    except ConfigError as more:
+        return error.rest.origin.located(more.problems)
+    return ()
 
 
 def of_installation(
@@ -87,7 +107,8 @@ def of_installation(
             found = _of_unit(service)
     except ConfigError as error:
         why = "; run it as the user of the service, or name another installation"
-        raise ConfigError(f"{error}{why}") from None
+        *others, last = error.problems
+        raise ConfigError([*others, f"{last}{why}"]) from None
     finally:
         who = f"as {user}, " if user else ""
         note(

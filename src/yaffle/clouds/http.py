@@ -21,6 +21,7 @@ from typing import Final
 import httpcore
 import httpx
 
+from yaffle.clouds.settings import Section
 from yaffle.core.addresses import AddressRules, refusal
 from yaffle.errors import ConfigError
 from yaffle.ports.context import DriverContext
@@ -236,6 +237,12 @@ def check_url(url: str, place: str) -> str:
     if parsed.userinfo or parsed.fragment:
         raise ConfigError(f"{place} may hold neither credentials nor a fragment; use headers")
     return url
+
+
+def read_url(section: Section, key: str) -> str:
+    """Return the URL of a setting; the section notes where there is none that can be used."""
+    url = section.text(key)
+    return section.attempt(key, lambda: check_url(url, section.place(key)), "")
 
 
 def same_origin(one: str, other: str) -> bool:

@@ -6,7 +6,8 @@ Unknown keys are errors that name the key. The reference page is generated from 
 from __future__ import annotations
 
 from yaffle.config.address import OFF, is_loopback, split_address
-from yaffle.config.loading import load
+from yaffle.config.faults import Faults
+from yaffle.config.loading import Unusable, load
 from yaffle.config.sections import (
     AuditSettings,
     BudgetSettings,
@@ -33,6 +34,7 @@ __all__ = [
     "BudgetsSettings",
     "DatabaseSettings",
     "EngineSettings",
+    "Faults",
     "HealthcheckSettings",
     "KeystoneSettings",
     "LocalProcessSettings",
@@ -44,6 +46,7 @@ __all__ = [
     "Section",
     "ServerSettings",
     "Settings",
+    "Unusable",
     "is_loopback",
     "load",
     "split_address",

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_settings import SettingsError
 
+from yaffle.config.faults import PREFIX, Origin, Place, line_of, lines_of, meant
 from yaffle.config.private import writer_fault
-from yaffle.config.settings import PREFIX, Merged, Settings
+from yaffle.config.settings import Merged, Settings
 from yaffle.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -34,6 +34,18 @@ _OTHERS: Final = re.compile(
 """Variables that are no settings, and not misspelt either."""
 
 
+class Unusable(ConfigError):
+    """Settings that are wrong, with what can still be said of the others."""
+
+    def __init__(self, problems: Sequence[str], rest: Settings | None, broken: Set[str]) -> None:
+        super().__init__(problems)
+        self.rest = rest
+        """The settings with defaults in place of what is `broken`: only to look for more that is wrong.
+        None where there are none, because a variable is wrong."""
+        self.broken = broken
+        """The sections that something is wrong with."""
+
+
 def load(path: Path | None, flags: dict[str, Any] | None = None) -> Settings:
     """Return the settings; `flags` (nested as the file is) win. Raise ConfigError naming each fault."""
     text = "" if path is None else _read(path)
@@ -41,21 +53,37 @@ def load(path: Path | None, flags: dict[str, Any] | None = None) -> Settings:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: {error}") from None
-    faults, settings = _unknown_variables(values), None
+    origin, flags = Origin(path, lines_of(text)), flags or {}
+    faults, settings, broken = _unknown_variables(values), None, set[str]()
     try:
-        settings = Settings(**values)
-        if flags:
-            settings = Merged(**_merged(settings.model_dump(), flags))
+        settings = _built(values, flags, origin)
     except SettingsError as error:
         faults.append(_no_json(str(error)))
     except ValidationError as error:
-        lines = _lines_of(text)
-        found = sorted(error.errors(), key=lambda e: _line(e["loc"], lines))
+        found = sorted(error.errors(), key=lambda e: line_of(e["loc"], origin.lines))
+        broken = {str(e["loc"][0]) for e in found if e["loc"]}
         # A variable that is no setting has been told already.
-        faults += [_told(e, path, lines) for e in found if not (_is_extra(e) and _of_variable(e))]
+        faults += [_told(e, origin) for e in found if not (_is_extra(e) and _of_variable(e))]
     if faults or settings is None:
-        raise ConfigError("\n".join(faults))
+        raise Unusable(faults, settings or _rest(values, flags, origin, broken), broken)
     return settings
+
+
+def _built(values: Mapping[str, Any], flags: Mapping[str, Any], origin: Origin) -> Settings:
+    settings = Settings(**values)
+    if flags:
+        settings = Merged(**_merged(settings.model_dump(), flags))
+    return settings.read_from(origin)
+
+
+def _rest(
+    values: Mapping[str, Any], flags: Mapping[str, Any], origin: Origin, broken: Set[str]
+) -> Settings | None:
+    whole = [{k: v for k, v in given.items() if k not in broken} for given in (values, flags)]
+    try:
+        return _built(whole[0], whole[1], origin)
+    except (SettingsError, ValidationError):
+        return None
 
 
 def _read(path: Path) -> str:
@@ -76,11 +104,8 @@ def _read(path: Path) -> str:
 
 # --- faults --------------------------------------------------------------------------------------
 
-Place = tuple[int | str, ...]
-Lines = Mapping[Place, int]
 
-
-def _told(fault: ErrorDetails, path: Path | None, lines: Lines) -> str:
+def _told(fault: ErrorDetails, origin: Origin) -> str:
     """Return a fault with its place, and with what was meant where that can be guessed."""
     place, name = fault["loc"], ".".join(map(str, fault["loc"]))
     what = f"{fault['msg'].removeprefix('Value error, ')} (it is {fault['input']!r})"
@@ -88,8 +113,8 @@ def _told(fault: ErrorDetails, path: Path | None, lines: Lines) -> str:
         what = f"there is no such setting{_meant(str(place[-1]), _known_at(place[:-1]))}"
     if variable := _of_variable(fault):
         return f"{variable}: {name}: {what}"
-    line = _line(place, lines)
-    return f"{path or 'settings'}{f':{line}' if line else ''}: {name}: {what}"
+    line = line_of(place, origin.lines)
+    return f"{origin.path or 'settings'}{f':{line}' if line else ''}: {name}: {what}"
 
 
 def _is_extra(fault: ErrorDetails) -> bool:
@@ -103,8 +128,7 @@ def _of_variable(fault: ErrorDetails) -> str:
 
 
 def _meant(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {close[0]}?" if close else "; see docs/reference/settings.md"
+    return meant(word, known, otherwise="see docs/reference/settings.md")
 
 
 def _known_at(place: Place) -> Iterable[str]:
@@ -118,30 +142,6 @@ def _known_at(place: Place) -> Iterable[str]:
             return ()
         model = inner[0]
     return model.model_fields
-
-
-_WORD: Final = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
-_KEYS: Final = rf"\s*({_WORD}(?:\s*\.\s*{_WORD})*)\s*"
-_LINE: Final = re.compile(rf"\[\[?{_KEYS}\]|{_KEYS}=")
-
-
-def _lines_of(text: str) -> Lines:
-    """Return in which line of a TOML text each section and key stands; `tomllib` does not tell."""
-    lines: dict[Place, int] = {}
-    section: Place = ()
-    for number, line in enumerate(text.splitlines(), 1):
-        if (found := _LINE.match(line.strip())) is None:
-            continue
-        place = tuple(word.strip("\"'") for word in re.findall(_WORD, found[1] or found[2]))
-        section, place = (place, place) if found[1] else (section, (*section, *place))
-        for end in range(1, len(place) + 1):
-            lines.setdefault(place[:end], number)
-    return lines
-
-
-def _line(place: Place, lines: Lines) -> int:
-    """Return the line of a setting, or of what it stands in; 0 where it is not in the file."""
-    return next((lines[place[:end]] for end in range(len(place), 0, -1) if place[:end] in lines), 0)
 
 
 def _no_json(error: str) -> str:
@@ -194,7 +194,7 @@ def _variables(model: type[BaseModel], start: str = PREFIX) -> Iterator[str]:
             yield from _variables(kind, f"{start}{name.upper()}__")
 
 
-def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     result = dict(base)
     for key, value in over.items():
         inner = result.get(key)

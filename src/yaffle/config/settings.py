@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, PrivateAttr, field_validator
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -14,6 +14,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from yaffle.config.faults import PREFIX, Origin
 from yaffle.config.sections import (
     AuditSettings,
     BudgetsSettings,
@@ -29,8 +30,6 @@ from yaffle.config.sections import (
     RetentionSettings,
     ServerSettings,
 )
-
-PREFIX: Final = "YAFFLE_"
 
 
 class Settings(BaseSettings):
@@ -67,6 +66,18 @@ class Settings(BaseSettings):
     drivers: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="Driver's entry point name → its own settings."
     )
+
+    _origin: Origin = PrivateAttr(default_factory=Origin)
+
+    @property
+    def origin(self) -> Origin:
+        """Where they were read from, for messages."""
+        return self._origin
+
+    def read_from(self, origin: Origin) -> Self:
+        """Note where they were read from."""
+        self._origin = origin
+        return self
 
     @field_validator("state_dir")
     @classmethod

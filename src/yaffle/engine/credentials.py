@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 import structlog
@@ -211,6 +212,11 @@ def kept_credentials(
     keys = KeyFile(settings.credentials.keys_file)
     keys.check()
     return StoredCredentials(cast("Store", store), keys, clock)
+
+
+def no_credentials(clock: Clock) -> StoredCredentials:
+    """Return what holds nothing, for looking at settings only."""
+    return StoredCredentials(cast("Store", None), KeyFile(Path()), clock)
 
 
 if TYPE_CHECKING:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, cast
 
+from yaffle.config.faults import Faults, meant, quoted
 from yaffle.engine.jobs import hooks
 from yaffle.engine.kit import LOCAL_PROCESS, Drivers
 from yaffle.errors import ConfigError
 from yaffle.ports import DriverContext
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Iterator, Mapping
 
     from yaffle.config import Settings
     from yaffle.model.home import Home
@@ -27,7 +29,10 @@ def load_drivers(
     home: Home | None = None,
     credentials: Credentials | None = None,
 ) -> Drivers:
-    """Build every installed driver from the same entry points that strangers' drivers use."""
+    """Build every installed driver from the same entry points that strangers' drivers use.
+
+    Raises ConfigError that names what is wrong with any of them.
+    """
 
     def context(
         name: str, values: Mapping[str, object] | None = None, **extra: object
@@ -44,13 +49,9 @@ def load_drivers(
             **extra,  # type: ignore[arg-type]
         )
 
+    faults = Faults()
     profiles = cast(
-        "dict[str, Profile]",
-        _build(
-            "yaffle.profiles",
-            context,
-            skip=_not_set_up(settings),
-        ),
+        "dict[str, Profile]", _build("yaffle.profiles", context, faults, _not_set_up(settings))
     )
 
     def reading(name: str) -> DriverContext:
@@ -58,12 +59,13 @@ def load_drivers(
 
     drivers = Drivers(
         profiles=profiles,
-        detectors=cast("dict[str, Detector]", _build("yaffle.detectors", reading)),
-        fencers=cast("dict[str, Fencer]", _build("yaffle.fencers", reading)),
-        workflows=cast("dict[str, Workflow]", _build("yaffle.workflows", context)),
-        notifiers=_notifiers(settings, context),
+        detectors=cast("dict[str, Detector]", _build("yaffle.detectors", reading, faults)),
+        fencers=cast("dict[str, Fencer]", _build("yaffle.fencers", reading, faults)),
+        workflows=cast("dict[str, Workflow]", _build("yaffle.workflows", context, faults)),
+        notifiers=_notifiers(settings, context, faults),
     )
-    _all_known(settings, drivers)
+    _all_known(settings, faults)
+    faults.settle()
     return drivers
 
 
@@ -77,45 +79,54 @@ def _not_set_up(settings: Settings) -> frozenset[str]:
 def _build(
     group: str,
     context: Callable[[str], DriverContext],
-    *,
-    skip: frozenset[str] = frozenset(),
+    faults: Faults,
+    skip: Container[str] = (),
 ) -> dict[str, object]:
     built: dict[str, object] = {}
     for point in sorted(entry_points(group=group), key=lambda p: p.name):
         if point.name in built:
             raise ConfigError(f"two installed packages offer {group} {point.name!r}; remove one")
         if point.name not in skip:
-            built[point.name] = point.load()(context(point.name))
+            with faults.gather(), _placed(f"drivers.{quoted(point.name)}"):
+                built[point.name] = point.load()(context(point.name))
     return built
 
 
-def _notifiers(settings: Settings, context: Callable[..., DriverContext]) -> dict[str, Notifier]:
+@contextmanager
+def _placed(section: str) -> Iterator[None]:
+    """Say in which section it stands where a driver does not say so itself."""
+    try:
+        yield
+    except ConfigError as error:
+        problems = (p if p.startswith(section) else f"{section}: {p}" for p in error.problems)
+        raise ConfigError(tuple(problems), hint=error.hint) from error
+
+
+def _notifiers(
+    settings: Settings, context: Callable[..., DriverContext], faults: Faults
+) -> dict[str, Notifier]:
     kinds = {point.name: point for point in entry_points(group="yaffle.notifiers")}
     built: dict[str, Notifier] = {}
     for name, values in settings.notifiers.items():
-        kind = values.get("type")
-        if kind not in kinds:
-            known = ", ".join(sorted(kinds))
-            raise ConfigError(f"notifiers.{name}.type = {kind!r}: it must be one of {known}")
+        section, kind = f"notifiers.{quoted(name)}", values.get("type")
         rest = {k: v for k, v in values.items() if k != "type"}
-        built[name] = kinds[kind].load()(context(name, rest, section=f"notifiers.{name}"))
-    if hooks.NOTIFIER in built:
-        raise ConfigError(f"notifiers.{hooks.NOTIFIER}: that name is Yaffle's own; choose another")
+        with faults.gather(), _placed(section):
+            if name == hooks.NOTIFIER:
+                raise ConfigError(f"{section}: that name is Yaffle's own; choose another")
+            if kind not in kinds:
+                near = meant(str(kind), kinds, otherwise="known: " + ", ".join(sorted(kinds)))
+                raise ConfigError(f"{section}.type = {kind!r}: there is no such notifier{near}")
+            built[name] = kinds[kind].load()(context(name, rest, section=section))
     # Not configured: deletion policies say where to.
     built[hooks.NOTIFIER] = kinds[hooks.NOTIFIER].load()(context(hooks.NOTIFIER, {}))
     return built
 
 
-def _all_known(settings: Settings, drivers: Drivers) -> None:
-    known = {
-        *drivers.profiles,
-        *drivers.detectors,
-        *drivers.fencers,
-        *drivers.workflows,
-        LOCAL_PROCESS,
-    }
+def _all_known(settings: Settings, faults: Faults) -> None:
+    ports = ("profiles", "detectors", "fencers", "workflows")
+    known = sorted({p.name for port in ports for p in entry_points(group=f"yaffle.{port}")})
     for name in settings.drivers:
-        if name not in known:
-            raise ConfigError(
-                f"drivers.{name}: no such driver is installed; known: {', '.join(sorted(known))}"
-            )
+        with faults.gather():
+            if name not in known:
+                near = meant(name, known, otherwise="known: " + ", ".join(known))
+                raise ConfigError(f"drivers.{quoted(name)}: no such driver is installed{near}")

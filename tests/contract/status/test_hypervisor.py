@@ -110,7 +110,7 @@ def test_no_answer_is_unknown(profile: object, code: str, says: str) -> None:
 
 
 def test_it_has_no_settings() -> None:
-    with pytest.raises(ConfigError, match="HYPERVISOR_STATUS_POLLING has no settings"):
+    with pytest.raises(ConfigError, match=r"HYPERVISOR_STATUS_POLLING.interval: there is no such"):
         HypervisorDetector(
             DriverContext(clock=RealClock(), state_dir=Path(), settings={"interval": 3})
         )

@@ -34,12 +34,12 @@ def read(**changed: object) -> Balancer:
         ({"type": None}, "balancers.edge.type must be a non-empty text"),
         ({"type": "f5"}, "balancers.edge.type = 'f5': it must be one of haproxy, octavia"),
         ({"type": "octavia", "socket": None}, "balancers.edge.cloud must be a non-empty text"),
-        ({"type": "octavia", "cloud": "c"}, "unknown setting: drivers.LB_STATUS_POLLING"),
+        ({"type": "octavia", "cloud": "c"}, "balancers.edge.socket: there is no such setting"),
         (
             {"type": "octavia", "socket": None, "cloud": "c", "clouds_file": "/no/such"},
-            "balancers.edge.clouds_file: there is no file /no/such",
+            "balancers.edge.clouds_file = '/no/such': there is no such file",
         ),
-        ({"socket": None}, "balancers.edge needs a socket or a url"),
+        ({"socket": None}, "balancers.edge.socket or url is needed"),
         ({"socket": "run/haproxy"}, "balancers.edge.socket = 'run/haproxy': give an absolute path"),
         ({"socket": "host:0"}, "give an absolute path, or host:port"),
         ({"socket": ":80"}, "give an absolute path, or host:port"),
@@ -48,9 +48,9 @@ def read(**changed: object) -> Balancer:
         ({"socket": {"path": "/x"}}, "balancers.edge.socket must be a text or a list of texts"),
         ({"url": "ftp://hush/"}, "balancers.edge.url must be an absolute http:// or https:// URL"),
         ({"url": "http://me:hush@lb/stats;csv"}, "balancers.edge.url may hold neither credentials"),
-        ({"username": "me"}, "needs exactly one of password_file and password_env"),
+        ({"username": "me"}, "password_file or password_env is needed, exactly one of them"),
         ({"password_env": "HOME"}, "balancers.edge.username is missing beside its password"),
-        ({"username": "me", "password_env": "NO_SUCH"}, "password_env: there is no such variable"),
+        ({"username": "me", "password_env": "NO_SUCH"}, "'NO_SUCH': there is no such variable"),
         ({"username": "me", "password_file": "/no/such"}, "password_file = /no/such: No such file"),
         ({"username": "me", "password_file": "x"}, "password_file must be an absolute path"),
         ({"timeout": 0}, "balancers.edge.timeout is 0"),
@@ -61,10 +61,13 @@ def read(**changed: object) -> Balancer:
         ({"events": []}, "balancers.edge.events must be a text or a list of texts"),
         ({"events": "0.0.0.0:514"}, "events_from is missing: 0.0.0.0:514 can be reached by others"),
         ({"events": "[::]:514"}, "balancers.edge.events_from is missing"),
-        ({"events": "127.0.0.1:514", "events_from": "lb"}, "balancers.edge.events_from: 'lb'"),
+        ({"events": "127.0.0.1:514", "events_from": "lb"}, "balancers.edge.events_from is no list"),
         ({"events": "/e", "events_from": "10.0.0.1"}, "events_from is of no use"),
         ({"events_from": "10.0.0.1"}, "events_from is of no use"),
-        ({"sockets": "/x"}, "unknown setting: drivers.LB_STATUS_POLLING.balancers.edge.sockets"),
+        (
+            {"sockets": "/x"},
+            "balancers.edge.sockets: there is no such setting; did you mean socket?",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(changed: dict[str, object], said: str) -> None:
@@ -75,7 +78,9 @@ def test_what_is_wrong_is_told_with_its_place(changed: dict[str, object], said: 
 
 
 def test_unknown_keys_beside_balancers_are_errors() -> None:
-    with pytest.raises(ConfigError, match=r"unknown setting: drivers\.LB_STATUS_POLLING\.balancer"):
+    with pytest.raises(
+        ConfigError, match=r"drivers\.LB_STATUS_POLLING\.balancer: there is no such"
+    ):
         BalancerSettings.read(Section("drivers.LB_STATUS_POLLING", {"balancer": {}}))
 
 

@@ -54,7 +54,10 @@ def read(**changed: object) -> HostSettings:
         ({"secret_files": {"password": "/etc/hosts"}}, "secret_files.password is not for"),
         ({"timeout": 0}, "devices.rack1.timeout is 0"),
         ({"even_while_up": "false"}, "devices.rack1.even_while_up must be true or false"),
-        ({"even_if_up": True}, "unknown setting: drivers.HOST.devices.rack1.even_if_up"),
+        (
+            {"even_if_up": True},
+            "rack1.even_if_up: there is no such setting; did you mean even_while_up?",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(changed: dict[str, object], said: str) -> None:
@@ -122,7 +125,7 @@ def test_an_agent_is_found_by_its_name() -> None:
 
 
 def test_unknown_keys_beside_devices_are_errors() -> None:
-    with pytest.raises(ConfigError, match=r"unknown setting: drivers\.HOST\.device"):
+    with pytest.raises(ConfigError, match=r"drivers\.HOST\.device: .* did you mean devices"):
         HostSettings.read(Section("drivers.HOST", {"device": {}}))
 
 

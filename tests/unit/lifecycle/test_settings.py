@@ -57,7 +57,7 @@ def test_urls_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        pytest.param({}, "exactly one of urls and urls_file", id="none"),
+        pytest.param({}, "urls or urls_file is needed, exactly one", id="none"),
         pytest.param({"urls": [URL], "urls_file": "/x"}, "exactly one", id="both"),
         pytest.param({"urls": []}, "non-empty list", id="empty"),
         pytest.param({"urls": URL}, "list", id="one text"),
@@ -69,8 +69,8 @@ def test_urls_in_a_file(tmp_path: Path) -> None:
             {"urls": [f"rabbit://u:{PASSWORD}@a:5672,u:{PASSWORD}@b:5672/"]}, "several", id="list"
         ),
         pytest.param({"urls": [f"{URL}?ssl=1"]}, "no ?", id="query"),
-        pytest.param({"urls": [URL], "ca_file": "/x"}, "no URL is amqps", id="tls unused"),
-        pytest.param({"urls": [URL], "verify": False}, "no URL is amqps", id="verify unused"),
+        pytest.param({"urls": [URL], "ca_file": "/x"}, "urls has no amqps://", id="tls unused"),
+        pytest.param({"urls": [URL], "verify": False}, "urls has no amqps://", id="verify unused"),
         pytest.param(
             {"urls": [f"amqps://u:{PASSWORD}@h/"], "ca_file": "/no/ca"}, "ca_file", id="no ca"
         ),
@@ -78,7 +78,7 @@ def test_urls_in_a_file(tmp_path: Path) -> None:
             {"urls": [f"amqps://u:{PASSWORD}@h/"], "cert_file": "/no/cert"}, "cert_file", id="cert"
         ),
         pytest.param({"urls": [URL], "queue_length": 5}, "queue_length", id="short"),
-        pytest.param({"urls": [URL], "exchange": "nova"}, "unknown setting", id="unknown"),
+        pytest.param({"urls": [URL], "exchange": "nova"}, "did you mean exchanges?", id="unknown"),
     ],
 )
 def test_what_is_wrong_is_named_without_its_password(source: dict[str, object], said: str) -> None:
@@ -90,7 +90,9 @@ def test_what_is_wrong_is_named_without_its_password(source: dict[str, object], 
 
 
 def test_a_key_beside_sources_is_unknown() -> None:
-    with pytest.raises(ConfigError, match="unknown setting"):
+    with pytest.raises(
+        ConfigError, match=r"drivers\.LIFECYCLE_EVENTS\.urls: there is no such setting"
+    ):
         LifecycleSettings.read(Section("drivers.LIFECYCLE_EVENTS", {"urls": [URL]}))
 
 

@@ -137,10 +137,13 @@ def test_a_cloud_that_is_not_in_the_file(tmp_path: Path) -> None:
 
 
 def test_settings_name_a_cloud_and_a_file_that_is_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"drivers\.x\.cloud"):
-        read_credentials(Section("drivers.x", {}))
-    with pytest.raises(ConfigError, match="there is no file"):
-        read_credentials(Section("drivers.x", {"cloud": "c", "clouds_file": str(tmp_path / "no")}))
+    for values, fault in (
+        ({}, r"drivers\.x\.cloud must be"),
+        ({"cloud": "c", "clouds_file": str(tmp_path / "no")}, "there is no such file"),
+    ):
+        read_credentials(section := Section("drivers.x", values))
+        with pytest.raises(ConfigError, match=fault):
+            section.finish()
     assert read_credentials(Section("drivers.x", {"cloud": "c"})) == CloudsYaml(name="c")
 
 

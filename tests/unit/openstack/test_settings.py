@@ -33,7 +33,7 @@ def test_a_cloud_is_offered_once_it_is_named(tmp_path: Path) -> None:
     ("section", "fault"),
     [
         pytest.param({}, f'drivers."{NOVA}".cloud must be', id="no cloud"),
-        pytest.param({"cloud": "c", "clouds": "x"}, "unknown setting", id="unknown key"),
+        pytest.param({"cloud": "c", "clouds": "x"}, "did you mean cloud", id="unknown key"),
         pytest.param({"cloud": "c", "full_sweep": 0}, "between 1 and 3600", id="too often"),
         pytest.param({"cloud": "c", "all_projects": "yes"}, "true or false", id="no flag"),
     ],

@@ -37,7 +37,7 @@ from yaffle.cli.serve import link, standing, systemd
 from yaffle.cli.serve.api_process import ApiProcess
 from yaffle.cli.serve.link import EngineLink
 from yaffle.cli.serve.standing import Announcer
-from yaffle.config import OFF
+from yaffle.config import OFF, Faults
 from yaffle.engine import garbage
 from yaffle.engine.clock import SystemClock
 from yaffle.errors import ConfigError
@@ -95,11 +95,16 @@ def run(settings: Settings, role: Role) -> None:
 
 
 def check(settings: Settings, role: Role = Role.SERVE) -> Certificates | None:
-    """Raise ConfigError for what a start refuses, before it creates anything; return what TLS shows."""
-    wiring.check(settings)
+    """Raise ConfigError for all that a start refuses, before it makes anything; return what TLS shows."""
+    faults, certificates = Faults(), None
+    with faults.gather():
+        wiring.check(settings)
     listening = _listening(settings, role)
-    certificates = read_certificates(listening)
-    read_identity(listening, SystemClock())
+    with faults.gather():
+        certificates = read_certificates(listening)
+    with faults.gather():
+        read_identity(listening, SystemClock())
+    faults.settle(settings.origin)
     return certificates
 
 

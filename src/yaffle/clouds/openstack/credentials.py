@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from yaffle.clouds.settings import Section
+from yaffle.config.faults import quoted
 from yaffle.errors import ConfigError
 from yaffle.model.credentials import CredentialKind
 
@@ -70,21 +71,21 @@ class Choice:
 
 
 def read_credentials(section: Section) -> CloudsYaml:
-    """Return the cloud that a driver's section names; raise ConfigError where it names none."""
+    """Return the cloud that a driver's section names; the section notes where it names none."""
     name, file = section.text("cloud"), section.path("clouds_file")
     if file is not None and not file.is_file():
-        raise ConfigError(f"{section.place('clouds_file')}: there is no file {file}")
+        section.wrong("clouds_file", f"= {str(file)!r}: there is no such file")
     return CloudsYaml(name=name, file=file)
 
 
 def read_choice(section: Section) -> Choice:
-    """Return whose credentials a driver acts with; raise ConfigError as `read_credentials` does."""
+    """Return whose credentials a driver acts with; what is wrong is noted as by `read_credentials`."""
     at, whose = read_credentials(section), section.text("credentials", OURS)
     if whose not in (OURS, PROJECTS):
-        raise ConfigError(
-            f"{section.place('credentials')} is {whose!r}; it must be {OURS!r} (those that"
-            f" clouds.yaml has for the cloud) or {PROJECTS!r} (those that each project has handed"
-            " to Yaffle)"
+        section.wrong(
+            "credentials",
+            f"is {whose!r}; it must be {OURS!r} (those that clouds.yaml has for the cloud) or"
+            f" {PROJECTS!r} (those that each project has handed to Yaffle)",
         )
     return Choice(at=at, per_project=whose == PROJECTS)
 
@@ -94,7 +95,9 @@ def projects_clouds(drivers: Mapping[str, Mapping[str, object]]) -> Mapping[str,
     found: dict[str, CloudsYaml] = {}
     for name, values in drivers.items():
         if values.get("credentials") == PROJECTS:
-            at = read_credentials(Section(f'drivers."{name}"', values))
+            section = Section(f"drivers.{quoted(name)}", values)
+            at = read_credentials(section)
+            section.check()
             if found.setdefault(at.name, at) != at:
                 raise ConfigError(
                     f"two drivers look for cloud {at.name!r} in different clouds_file"

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 from urllib.parse import quote
 
+from yaffle.clouds.settings import Section
 from yaffle.core.outcomes import OUTCOMES, judge
 from yaffle.errors import ConfigError, InvalidSpec, ProberUnavailable
 from yaffle.model.health import Observation
@@ -38,10 +39,7 @@ class UrlDetector:
     type: ClassVar[str] = ModeType.NODE_STATUS_POLL_URL.value
 
     def __init__(self, context: DriverContext) -> None:
-        if context.settings:
-            raise ConfigError(
-                f"the URL detector has no settings, but got {sorted(context.settings)}"
-            )
+        Section(f"drivers.{self.type}", context.settings).finish()
         if context.prober is None:
             raise ConfigError("the URL detector needs the prober, which is switched off")
         self._prober: UrlProber = context.prober

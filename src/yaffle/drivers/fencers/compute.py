@@ -7,8 +7,8 @@ import os
 import socket
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from yaffle.clouds.settings import Section
 from yaffle.core.telling import more_telling
-from yaffle.errors import ConfigError
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import (
     FenceResult,
@@ -46,9 +46,7 @@ class ComputeFencer:
     promises: ClassVar[frozenset[Promise]] = frozenset()
 
     def __init__(self, context: DriverContext) -> None:
-        if context.settings:
-            names = ", ".join(sorted(context.settings))
-            raise ConfigError(f"fencer {self.type} has no settings, but was given: {names}")
+        Section(f"drivers.{self.type}", context.settings).finish()
         self._clock = context.clock
         self._profiles = context.profiles
 

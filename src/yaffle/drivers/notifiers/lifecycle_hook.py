@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from yaffle.clouds.http import HttpSession, NoAnswer, address_rules, to_json
-from yaffle.errors import ConfigError
+from yaffle.clouds.settings import Section
 from yaffle.model.operations import Delivery
 from yaffle.ports.context import DriverContext
 from yaffle.ports.notifier import Message, Notifier
@@ -25,9 +25,7 @@ class LifecycleHookNotifier:
     type: ClassVar[str] = "lifecycle-hook"
 
     def __init__(self, context: DriverContext) -> None:
-        if context.settings:
-            names = ", ".join(sorted(context.settings))
-            raise ConfigError(f"{self.type} has no settings, but was given: {names}")
+        Section(f"notifiers.{self.type}", context.settings).finish()
         self._session = HttpSession(address_rules(context))
 
     async def send(self, message: Message, *, deadline_s: float) -> tuple[Delivery, str]:

@@ -18,8 +18,8 @@ from yaffle.clouds.http import (
     HttpSession,
     NoAnswer,
     address_rules,
-    check_url,
     one_line,
+    read_url,
     to_json,
 )
 from yaffle.clouds.settings import Section
@@ -49,7 +49,7 @@ class WebhookSettings:
     def read(cls, section: Section) -> WebhookSettings:
         """Raise ConfigError for what is missing, wrong or unknown."""
         settings = cls(
-            url=check_url(section.text("url"), section.place("url")),
+            url=read_url(section, "url"),
             secret=section.secret(),
             headers=section.headers(),
             timeout_s=section.number("timeout", 10, low=0.1, high=300),

@@ -31,7 +31,7 @@ def test_heat_is_offered_once_its_cloud_is_named(tmp_path: Path) -> None:
     ("section", "fault"),
     [
         pytest.param({}, f'drivers."{HEAT}".cloud must be', id="no cloud"),
-        pytest.param({"cloud": "c", "all_projects": True}, "unknown setting", id="unknown key"),
+        pytest.param({"cloud": "c", "all_projects": True}, "all_projects: there", id="unknown key"),
         pytest.param({"cloud": "c", "member_sweep": 0}, "between 1 and 3600", id="too often"),
     ],
 )

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from yaffle.clouds.asking import Asker, Question
+from yaffle.clouds.settings import Section
 from yaffle.core.readings import Seen
-from yaffle.errors import ConfigError
 from yaffle.model.health import Observation
 from yaffle.model.operations import HostReading, Target
 from yaffle.model.policy import DetectionMode
@@ -29,9 +29,7 @@ class HypervisorDetector:
     type: ClassVar[str] = "HYPERVISOR_STATUS_POLLING"
 
     def __init__(self, context: DriverContext) -> None:
-        if context.settings:
-            names = ", ".join(sorted(context.settings))
-            raise ConfigError(f"detector {self.type} has no settings, but was given: {names}")
+        Section(f"drivers.{self.type}", context.settings).finish()
         question = Question(
             read_of=lambda profile: profile.hosts if isinstance(profile, Hosted) else None,
             classify=classify,

@@ -17,10 +17,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from yaffle.clouds.asking import Asked, Asker, Question, observation
+from yaffle.clouds.settings import Section
 from yaffle.clouds.tracing import Memo, Tracer, unfound, wished
 from yaffle.core.outcomes import judge
 from yaffle.core.readings import Seen, classify, copy_of
-from yaffle.errors import ConfigError
 from yaffle.model.health import Hint, Observation, Outcome
 from yaffle.model.operations import Actor, Cause, Reading, Target
 from yaffle.model.policy import DetectionMode
@@ -44,9 +44,7 @@ class StatusDetector:
     type: ClassVar[str] = "NODE_STATUS_POLLING"
 
     def __init__(self, context: DriverContext) -> None:
-        if context.settings:
-            names = ", ".join(sorted(context.settings))
-            raise ConfigError(f"detector {self.type} has no settings, but was given: {names}")
+        Section(f"drivers.{self.type}", context.settings).finish()
         question = Question(
             read_of=lambda profile: cast("Profile", profile).read,
             classify=classify,

@@ -6,13 +6,14 @@ A URL holds a password, so that none is ever shown: in messages a broker is HOST
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from yaffle.clouds.settings import Section, read_secret
+from yaffle.config.faults import Faults
 from yaffle.errors import ConfigError
 
 TOPICS: Final = ("notifications", "versioned_notifications")
@@ -66,8 +67,9 @@ class LifecycleSettings:
     def read(cls, section: Section) -> LifecycleSettings:
         """Return the settings; raise ConfigError naming each fault."""
         inner = section.sections("sources")
+        sources = tuple(_source(name, one) for name, one in sorted(inner.items()))
         section.finish()
-        return cls(sources=tuple(_source(name, one) for name, one in sorted(inner.items())))
+        return cls(sources=sources)
 
 
 def _source(name: str, section: Section) -> SourceSettings:
@@ -89,17 +91,34 @@ def _source(name: str, section: Section) -> SourceSettings:
 def _brokers(section: Section) -> tuple[Broker, ...]:
     file = section.path("urls_file")
     given = section.raw("urls")
+    if not section.right("urls_file"):
+        return ()
     if (file is None) == (given is None):
-        raise ConfigError(f"{section.where}: give exactly one of urls and urls_file")
+        section.wrong("urls", "or urls_file is needed, exactly one of them")
+        return ()
     if file is None:
-        place, texts = section.place("urls"), section.texts("urls")
+        key, texts = "urls", section.texts("urls")
     else:
-        place = section.place("urls_file")
-        lines = read_secret(file, place).decode(errors="replace").splitlines()
-        texts = tuple(line.strip() for line in lines if line.strip())
-        if not texts:
-            raise ConfigError(f"{place}: {file} holds no URL")
-    return tuple(_broker(text, f"{place}[{number}]") for number, text in enumerate(texts))
+        key, place = "urls_file", section.place("urls_file")
+        texts = section.attempt(key, lambda: _lines(file, place), tuple[str, ...]())
+    return section.attempt(key, lambda: _all(texts, section.place(key)), tuple[Broker, ...]())
+
+
+def _all(texts: Iterable[str], place: str) -> tuple[Broker, ...]:
+    found, faults = [], Faults()
+    for number, text in enumerate(texts):
+        with faults.gather():
+            found.append(_broker(text, f"{place}[{number}]"))
+    faults.settle()
+    return tuple(found)
+
+
+def _lines(file: Path, place: str) -> tuple[str, ...]:
+    lines = read_secret(file, place).decode(errors="replace").splitlines()
+    texts = tuple(line.strip() for line in lines if line.strip())
+    if not texts:
+        raise ConfigError(f"{place}: {file} holds no URL")
+    return texts
 
 
 def _broker(text: str, place: str) -> Broker:
@@ -139,23 +158,31 @@ def _tls(section: Section, *, used: bool) -> ssl.SSLContext | None:
     ca_file, cert = section.path("ca_file"), section.path("cert_file")
     key, verify = section.path("key_file"), section.flag("verify", default=True)
     if not used:
-        if ca_file or cert or key or not verify:
-            raise ConfigError(f"{section.where}: settings of TLS, but no URL is amqps://")
+        if (ca_file or cert or key or not verify) and section.right("urls", "urls_file"):
+            section.wrong("urls", "has no amqps://, but there are settings of TLS")
         return None
-    context = _context(ca_file, section.place("ca_file"))
+    context = section.attempt(
+        "ca_file",
+        lambda: _context(ca_file, section.place("ca_file")),
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+    )
     if cert is not None:
-        # The key, wherever it is; a file of both is a secret as a whole.
-        read_secret(key or cert, section.place("key_file" if key else "cert_file"))
-        try:
-            context.load_cert_chain(cert, key)
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigError(
-                f"{section.place('cert_file')}: {cert} cannot be used: {error}"
-            ) from error
+        section.attempt("cert_file", lambda: _load(context, cert, key, section), None)
     if not verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def _load(context: ssl.SSLContext, cert: Path, key: Path | None, section: Section) -> None:
+    # The key, wherever it is; a file of both is a secret as a whole.
+    read_secret(key or cert, section.place("key_file" if key else "cert_file"))
+    try:
+        context.load_cert_chain(cert, key)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(
+            f"{section.place('cert_file')}: {cert} cannot be used: {error}"
+        ) from error
 
 
 def _context(ca_file: Path | None, place: str) -> ssl.SSLContext:

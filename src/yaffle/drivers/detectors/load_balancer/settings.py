@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import ipaddress
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -104,10 +104,9 @@ class BalancerSettings:
     @classmethod
     def read(cls, section: Section) -> BalancerSettings:
         """Raise ConfigError for what is missing, wrong or unknown."""
-        found = {
-            name: _balancer(name, part) for name, part in section.sections("balancers").items()
-        }
+        read = {name: _balancer(name, part) for name, part in section.sections("balancers").items()}
         section.finish()
+        found = {name: one for name, one in read.items() if one is not None}
         _each_place_once(found)
         return cls(balancers=found)
 
@@ -125,12 +124,13 @@ def _each_place_once(balancers: Mapping[str, AnyBalancer]) -> None:
                 )
 
 
-def _balancer(name: str, section: Section) -> AnyBalancer:
+def _balancer(name: str, section: Section) -> AnyBalancer | None:
+    """Return what an operator says of one; None, which is noted, where it is of no known kind."""
     kind = section.text("type")
     if kind not in TYPES:
-        raise ConfigError(
-            f"{section.place('type')} = {kind!r}: it must be one of {', '.join(TYPES)}"
-        )
+        section.wrong("type", f"= {kind!r}: it must be one of {', '.join(TYPES)}")
+        # Which keys there should be depends on it.
+        return None
     balancer = octavia(name, section) if kind == "octavia" else _haproxy(name, section)
     section.finish()
     return balancer
@@ -151,10 +151,9 @@ def _timeout_s(section: Section) -> float:
 
 
 def _haproxy(name: str, section: Section) -> Balancer:
-    sockets = tuple(_socket(text, section) for text in _texts(section, "socket"))
-    urls = _texts(section, "url")
-    if not sockets and not urls:
-        raise ConfigError(f"{section.where} needs a socket or a url")
+    sockets, urls = _each(section, "socket", _socket), _texts(section, "url")
+    if not sockets and not urls and section.right("socket", "url"):
+        section.wrong("socket", "or url is needed")
     username = section.text("username", "")
     password_file = section.path("password_file")
     password_env = section.text("password_env", "")
@@ -163,7 +162,7 @@ def _haproxy(name: str, section: Section) -> Balancer:
         type="haproxy",
         socket=sockets,
         url=tuple(
-            Page(url=check_url(url, section.place("url")), words=f"url {place + 1}")
+            Page(url=_checked(url, section), words=f"url {place + 1}")
             for place, url in enumerate(urls)
         ),
         headers=_credentials(section, username, password_file, password_env),
@@ -171,7 +170,7 @@ def _haproxy(name: str, section: Section) -> Balancer:
         password_file=password_file,
         password_env=password_env,
         ca_file=section.path("ca_file"),
-        events=(events := tuple(_place(text, section) for text in _texts(section, "events"))),
+        events=(events := _each(section, "events", _place)),
         events_from=_senders(events, section),
         timeout_s=_timeout_s(section),
     )
@@ -182,11 +181,23 @@ def _texts(section: Section, key: str) -> tuple[str, ...]:
     if value is None:
         return ()
     texts = (value,) if isinstance(value, str) else value
-    if not isinstance(texts, list | tuple) or not texts:
-        raise ConfigError(f"{section.place(key)} must be a text or a list of texts")
-    if not all(isinstance(text, str) and text and "\0" not in text for text in texts):
-        raise ConfigError(f"{section.place(key)} must be a text or a list of texts")
+    if (
+        not isinstance(texts, list | tuple)
+        or not texts
+        or not all(isinstance(text, str) and text and "\0" not in text for text in texts)
+    ):
+        section.wrong(key, "must be a text or a list of texts")
+        return ()
     return tuple(texts)
+
+
+def _each(section: Section, key: str, read: Callable[[str, Section], Socket]) -> tuple[Socket, ...]:
+    texts = _texts(section, key)
+    return section.attempt(key, lambda: tuple(read(text, section) for text in texts), ())
+
+
+def _checked(url: str, section: Section) -> str:
+    return section.attempt("url", lambda: check_url(url, section.place("url")), "")
 
 
 def _socket(text: str, section: Section) -> Socket:
@@ -219,18 +230,19 @@ def _place(text: str, section: Section) -> Socket:
 
 
 def _senders(events: Sequence[Socket], section: Section) -> tuple[Network, ...]:
-    texts = _texts(section, "events_from")
-    place = section.place("events_from")
+    key = "events_from"
+    texts = _texts(section, key)
     try:
         found = tuple(ipaddress.ip_network(text, strict=False) for text in texts)
     except ValueError as error:
-        raise ConfigError(f"{place}: {error}") from None
+        section.wrong(key, f"is no list of addresses or networks: {error}")
+        return ()
     udp = [one for one in events if one.host]
-    if found and not udp:
-        raise ConfigError(f"{place} is of no use: no events come over UDP")
+    if found and not udp and section.right("events"):
+        section.wrong(key, "is of no use: no events come over UDP")
     far = [one.words for one in udp if not ipaddress.ip_address(one.host).is_loopback]
     if far and not found:
-        raise ConfigError(f"{place} is missing: {far[0]} can be reached by others than HAProxy")
+        section.wrong(key, f"is missing: {far[0]} can be reached by others than HAProxy")
     return found
 
 
@@ -240,15 +252,17 @@ def _credentials(
     """Return the header that says who asks; empty where nobody is named."""
     if not username:
         if file is not None or variable:
-            raise ConfigError(f"{section.place('username')} is missing beside its password")
+            section.wrong("username", "is missing beside its password")
         return {}
+    password = b""
     if (file is None) == (not variable):
-        raise ConfigError(f"{section.where} needs exactly one of password_file and password_env")
-    if file is not None:
-        password = read_secret(file, section.place("password_file"))
+        section.wrong("password_file", "or password_env is needed, exactly one of them")
+    elif file is not None:
+        place = section.place("password_file")
+        password = section.attempt("password_file", lambda: read_secret(file, place), b"")
     elif variable in os.environ:
         password = os.environ[variable].encode()
     else:
-        raise ConfigError(f"{section.place('password_env')}: there is no such variable")
+        section.wrong("password_env", f"= {variable!r}: there is no such variable")
     word = base64.b64encode(username.encode() + b":" + password).decode()
     return {"Authorization": f"Basic {word}"}

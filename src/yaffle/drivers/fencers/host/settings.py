@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 from yaffle.clouds.settings import Section, read_secret
+from yaffle.config.faults import Faults, quoted
 from yaffle.errors import ConfigError
 
 AGENTS: Final = Path("/usr/sbin")
@@ -64,17 +65,20 @@ class Device:
 
     def secrets(self) -> dict[str, str]:
         """Read every secret, by option; raise ConfigError where one cannot be had."""
-        found = {
-            name: _text(read_secret(path, f"{self.place}.secret_files.{name}"), self.place)
-            for name, path in self.secret_files.items()
-        }
-        if self.password_file is not None:
-            place = f"{self.place}.password_file"
-            found["password"] = _text(read_secret(self.password_file, place), place)
-        elif self.password_env:
-            if self.password_env not in os.environ:
-                raise ConfigError(f"{self.place}.password_env: there is no such variable")
-            found["password"] = os.environ[self.password_env]
+        found, faults = {}, Faults()
+        for name, path in self.secret_files.items():
+            with faults.gather():
+                place = f"{self.place}.secret_files.{name}"
+                found[name] = _text(read_secret(path, place), place)
+        with faults.gather():
+            if self.password_file is not None:
+                place = f"{self.place}.password_file"
+                found["password"] = _text(read_secret(self.password_file, place), place)
+            elif self.password_env:
+                if self.password_env not in os.environ:
+                    raise ConfigError(f"{self.place}.password_env: there is no such variable")
+                found["password"] = os.environ[self.password_env]
+        faults.settle()
         return found
 
 
@@ -89,16 +93,20 @@ class HostSettings:
         """Raise ConfigError for what is missing, wrong, unknown or said twice."""
         devices = {name: _device(name, part) for name, part in section.sections("devices").items()}
         section.finish()
+        faults = Faults()
         owners: dict[str, str] = {}
         for device in devices.values():
             for host in device.hosts:
-                if host in owners:
-                    raise ConfigError(
-                        f"{device.place}.hosts: {host!r} is in device {owners[host]!r} as well;"
-                        " one device switches a host"
-                    )
-                owners[host] = device.name
-        _check_apart(devices.values())
+                owner = owners.setdefault(host, device.name)
+                with faults.gather():
+                    if owner != device.name:
+                        raise ConfigError(
+                            f"{device.place}.hosts: {host!r} is in device {owner!r} as well;"
+                            " one device switches a host"
+                        )
+        with faults.gather():
+            _check_apart(devices.values())
+        faults.settle()
         return cls(devices=devices)
 
     def by_host(self) -> Mapping[str, Device]:
@@ -128,20 +136,22 @@ def _device(name: str, section: Section) -> Device:
     device = Device(
         name=name,
         place=section.where,
-        agent=_agent(section),
-        hosts=_hosts(section),
-        options=_options(section.table("options"), section.place("options")),
+        agent=section.attempt("agent", lambda: _agent(section), AGENTS),
+        hosts=section.attempt("hosts", lambda: _hosts(section), {}),
+        options=section.attempt(
+            "options", lambda: _options(section.table("options"), section.place("options")), {}
+        ),
         password_file=section.path("password_file"),
         password_env=password_env,
-        secret_files=_secret_files(section),
+        secret_files=section.attempt("secret_files", lambda: _secret_files(section), {}),
         timeout_s=section.number("timeout", 20, low=0.5, high=300),
         even_while_up=section.flag("even_while_up", default=False),
     )
-    section.finish()
     if device.password_file is not None and password_env:
-        raise ConfigError(f"{device.place}: give password_file or password_env, not both")
+        section.wrong("password_file", "or password_env, not both")
     # Asked for now, so that a missing file is found at a start and not at three in the morning.
-    device.secrets()
+    section.attempt("secrets", device.secrets, dict[str, str]())
+    section.finish()
     return device
 
 
@@ -166,11 +176,13 @@ def _hosts(section: Section) -> Mapping[str, Mapping[str, str]]:
         value = {name: "" if isinstance(name, str) else None for name in value}
     if not isinstance(value, Mapping) or not value:
         raise ConfigError(f"{place} must be a list of hosts, or a table of host → plug")
-    found = {}
+    found, faults = {}, Faults()
     for host, own in value.items():
-        if not host or not str(host).isprintable():
-            raise ConfigError(f"{place}: {host!r} is not a host's name")
-        found[str(host)] = _own(own, f"{place}.{host}")
+        with faults.gather():
+            if not host or not str(host).isprintable():
+                raise ConfigError(f"{place}: {host!r} is not a host's name")
+            found[str(host)] = _own(own, f"{place}.{quoted(str(host))}")
+    faults.settle()
     return MappingProxyType(found)
 
 
@@ -185,9 +197,13 @@ def _own(value: object, place: str) -> Mapping[str, str]:
 
 
 def _options(table: Mapping[str, object], place: str) -> dict[str, str]:
-    for name in table:
-        _check_name(name, place)
-    return {name: _value(value, f"{place}.{name}") for name, value in table.items()}
+    found, faults = {}, Faults()
+    for name, value in table.items():
+        with faults.gather():
+            _check_name(name, place)
+            found[name] = _value(value, f"{place}.{name}")
+    faults.settle()
+    return found
 
 
 def _check_name(name: str, place: str) -> None:
@@ -208,12 +224,14 @@ def _value(value: object, place: str) -> str:
 
 
 def _secret_files(section: Section) -> Mapping[str, Path]:
-    found, place = {}, section.place("secret_files")
+    found, faults, place = {}, Faults(), section.place("secret_files")
     for name, path in section.text_table("secret_files").items():
-        _check_name(name, place)
-        if not Path(path).is_absolute():
-            raise ConfigError(f"{place}.{name} must be an absolute path")
-        found[name] = Path(path)
+        with faults.gather():
+            _check_name(name, place)
+            if not Path(path).is_absolute():
+                raise ConfigError(f"{place}.{name} must be an absolute path")
+            found[name] = Path(path)
+    faults.settle()
     return found
 
 

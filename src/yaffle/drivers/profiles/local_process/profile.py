@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
+from yaffle.clouds.settings import Section
+from yaffle.config.faults import quoted
 from yaffle.drivers.profiles.local_process import spec as specs
 from yaffle.drivers.profiles.local_process.capture import capture
 from yaffle.drivers.profiles.local_process.census import Passes
@@ -22,7 +24,7 @@ from yaffle.drivers.profiles.local_process.procfs import Procfs, ProcUnreadable
 from yaffle.drivers.profiles.local_process.reading import Reader
 from yaffle.drivers.profiles.local_process.schema import SCHEMA
 from yaffle.drivers.profiles.local_process.worker import Worker
-from yaffle.errors import ConfigError, DependencyError
+from yaffle.errors import DependencyError
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import (
     Inspection,
@@ -77,9 +79,7 @@ class LocalProcess:
     schema: ClassVar[Schema] = SCHEMA
 
     def __init__(self, context: DriverContext, *, procfs: Procfs | None = None) -> None:
-        if context.settings:
-            names = ", ".join(sorted(context.settings))
-            raise ConfigError(f"{self.type} has no settings, but was given: {names}")
+        Section(f"drivers.{quoted(self.type)}", context.settings).finish()
         self._clock = context.clock
         self._home = context.home
         # Absolute: it is handed to processes that run elsewhere.

@@ -8,7 +8,6 @@ from yaffle.clouds.openstack import Choice, read_choice
 from yaffle.clouds.openstack.servers.census import FULL_S
 from yaffle.clouds.openstack.servers.tasks import LONG_S, QUICK_S, Bounds
 from yaffle.clouds.settings import Section
-from yaffle.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +53,11 @@ class NovaSettings:
                 per_cluster=int(section.number("snapshots_per_cluster", 20, low=1, high=10_000)),
             ),
         )
-        section.finish()
         if found.all_projects and found.choice.per_project:
-            raise ConfigError(
-                f'{section.place("all_projects")} and credentials = "projects" exclude each other:'
-                " no project's credential shows the servers of all"
+            section.wrong(
+                "all_projects",
+                'and credentials = "projects" exclude each other:'
+                " no project's credential shows the servers of all",
             )
+        section.finish()
         return found

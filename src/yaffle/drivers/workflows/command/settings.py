@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from yaffle.clouds.settings import Section, read_secret
-from yaffle.errors import ConfigError
+from yaffle.config.faults import quoted
 
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -47,19 +47,15 @@ class CommandSettings:
 
 def _command(section: Section) -> Command:
     argv = section.texts("argv")
-    if not Path(argv[0]).is_absolute():
-        raise ConfigError(f"{section.place('argv')} must start with an absolute path")
+    if argv and not Path(argv[0]).is_absolute():
+        section.wrong("argv", "must start with an absolute path")
     env, env_files = section.text_table("env"), section.text_table("env_files")
     for key, names in (("env", env), ("env_files", env_files)):
         for name in names:
             if not name.isidentifier() or not name.isascii():
-                raise ConfigError(f"{section.place(key)}: {name!r} is not a variable's name")
+                section.wrong(f"{key}.{quoted(name)}", "is not a variable's name")
     for name, path in env_files.items():
-        if not Path(path).is_absolute():
-            raise ConfigError(f"{section.place('env_files')}.{name} must be an absolute path")
-        if Path(path).exists():
-            # It is read when the program is run; what others may read is told now, and not at night.
-            read_secret(Path(path), f"{section.place('env_files')}.{name}")
+        _check_file(section, f"env_files.{quoted(name)}", Path(path))
     command = Command(
         argv=argv,
         env=env,
@@ -70,3 +66,11 @@ def _command(section: Section) -> Command:
     )
     section.finish()
     return command
+
+
+def _check_file(section: Section, key: str, path: Path) -> None:
+    if not path.is_absolute():
+        section.wrong(key, "must be an absolute path")
+    elif path.exists():
+        # It is read when the program is run; what others may read is told now, and not at night.
+        section.attempt(key, lambda: read_secret(path, section.place(key)), b"")

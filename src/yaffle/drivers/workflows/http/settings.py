@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from yaffle.clouds.http import check_url, same_origin
+from yaffle.clouds.http import check_url, read_url, same_origin
 from yaffle.clouds.settings import Section
-from yaffle.errors import ConfigError
 
 PLACEHOLDER: Final = "{operation_id}"
 
@@ -44,21 +43,22 @@ class HttpSettings:
         """Raise ConfigError for what is missing, wrong or unknown."""
         enabled = section.flag("enabled", default=False)
         parts = section.sections("endpoints")
-        section.finish()
         # Secrets of a workflow that is off need not exist.
         endpoints = {name: _endpoint(part) for name, part in parts.items()} if enabled else {}
+        section.finish()
         return cls(enabled=enabled, endpoints=endpoints)
 
 
 def _endpoint(section: Section) -> Endpoint:
-    url = check_url(section.text("url"), section.place("url"))
+    url = read_url(section, "url")
     poll_url = section.text("poll_url", "")
     if poll_url:
-        filled = check_url(poll_url.replace(PLACEHOLDER, "0"), section.place("poll_url"))
-        if PLACEHOLDER not in poll_url or not same_origin(url, filled):
-            raise ConfigError(
-                f"{section.place('poll_url')} must hold {PLACEHOLDER} and have the scheme, host "
-                "and port of url"
+        filled = poll_url.replace(PLACEHOLDER, "0")
+        section.attempt("poll_url", lambda: check_url(filled, section.place("poll_url")), "")
+        same = not section.right("url") or same_origin(url, filled)
+        if PLACEHOLDER not in poll_url or not same:
+            section.wrong(
+                "poll_url", f"must hold {PLACEHOLDER} and have the scheme, host and port of url"
             )
     endpoint = Endpoint(
         url=url,
