@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -14,17 +15,27 @@ from tests.sim.test_halting import acted
 from tests.sim.test_refusals import REBOOT, RECREATE, acts, dies_at
 from tests.sim.test_rules import results
 
+from yaffle.config import BudgetSettings, BudgetsSettings
+from yaffle.engine import news
+from yaffle.engine.why import Why
 from yaffle.model.ids import NodeId
 from yaffle.model.incident import PauseKind, PauseScope
 from yaffle.model.rights import LOCAL
 from yaffle.store import actions, incidents, journal
 from yaffle.store.tables import actions as actions_table
-from yaffle.store.tables import steps
+from yaffle.store.tables import outbox, steps
 from yaffle.testing import Fault, Rule, run_virtual
 
 REBUILD = [{"name": "REBUILD", "timeout": 60}]
 RETRY = {"attempts": 2, "backoff": 5, "max_backoff": 10, "stable_after": 60}
 GONE = Rule(fault=Fault.FAIL, call="foresee")
+FEW = BudgetsSettings(
+    **dict.fromkeys(
+        ("total", "project", "domain", "host", "cluster"),
+        BudgetSettings(max_in_flight=1, burst=2, per_hour=0.001),
+    )
+)
+"""Budgets that nothing fills but what is given back."""
 UNANSWERED = [Fault.STUCK, Fault.LOSE, Fault.RAISE]
 
 
@@ -57,6 +68,18 @@ async def told(s: Stage) -> list[str]:
 async def recoveries(s: Stage) -> int:
     query = select(actions_table.c.id).where(actions_table.c.action == "NODE_RECOVER")
     return len(await s.store.read(lambda c: c.execute(query).all()))
+
+
+async def begun(s: Stage) -> list[float]:
+    """Return when each recovery began, in seconds."""
+    query = select(actions_table.c.start_us).where(actions_table.c.action == "NODE_RECOVER")
+    rows = await s.store.read(lambda c: c.execute(query.order_by("start_us")).all())
+    return [row.start_us / 1e6 for row in rows if row.start_us]
+
+
+async def failures_told(s: Stage) -> list[str]:
+    query = select(outbox.c.body).where(outbox.c.topic == news.TRY_FAILED)
+    return [row.body["reason"] for row in await s.store.read(lambda c: c.execute(query).all())]
 
 
 @pytest.mark.parametrize("fencing", [["COMPUTE"], []], ids=["fence", "delete"])
@@ -127,18 +150,36 @@ def test_a_stop_ends_the_asking() -> None:
     play(story, actions=RECREATE)
 
 
-def test_what_can_never_be_made_is_told_in_the_end_and_asked_no_more() -> None:
+def test_what_is_missing_spends_no_try_and_is_asked_for_ever_more_rarely_until_it_is_there() -> (
+    None
+):
     async def story(s: Stage) -> None:
-        victim = s.node_ids()[0]
-        s.plan.rules.append(GONE)
+        victim, other = s.node_ids()[:2]
+        name = (await node(s, victim)).name
+        s.plan.rules.append(Rule(fault=Fault.FAIL, call="foresee", node=name))
         s.world.hang(victim)
-        await s.clock.sleep(90)
+        await s.clock.sleep(600)
         row = await node(s, victim)
-        assert (row.attempts, row.exhausted_us is None) == (RETRY["attempts"], False)
-        assert await recoveries(s) == RETRY["attempts"]
-        assert s.world.alive(victim)
+        assert (row.attempts, row.exhausted_us) == (0, None)
+        at = await begun(s)
+        gaps = [after - before for before, after in pairwise(at)]
+        assert 600 / (60 + 20) <= len(at) <= 600 / 60 + 5, "doubled up to the longest rest"
+        assert gaps[:3] == sorted(gaps[:3])
+        answer = await Why(s.kit).why(LOCAL, victim)
+        assert answer.held is not None
+        assert "No try was spent" in answer.held.sentence
+        assert "image scripted is gone" in answer.held.sentence
+        assert "The last try failed" not in "".join(answer.lines())
+        (told_once,) = await failures_told(s)
+        assert "image scripted is gone" in told_once
+        s.world.hang(other)
+        await s.clock.sleep(40)
+        assert (await node(s, other)).health == "healthy", "nobody else waits for it"
+        s.plan.rules.clear()
+        await s.until(s.all_well, 90, "healed, now that it can be made")
 
-    play(story, actions=RECREATE, retry=RETRY)
+    slow = {"attempts": 2, "backoff": 5, "max_backoff": 60, "stable_after": 60}
+    play(story, size=3, actions=RECREATE, retry=slow, budgets=FEW)
 
 
 def test_who_gets_well_by_itself_was_not_recovered() -> None:

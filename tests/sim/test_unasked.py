@@ -13,7 +13,7 @@ from tests.sim import test_rules
 from tests.sim.stage import Stage, policy
 from tests.sim.test_errands import node
 from tests.sim.test_fencers import Saying
-from tests.sim.test_prospects import recoveries
+from tests.sim.test_prospects import begun, recoveries
 from tests.sim.test_refusals import REBOOT, RECREATE, acts
 from tests.sim.test_rules import results
 from tests.sim.test_wishes import URL, Record
@@ -39,7 +39,6 @@ from yaffle.model.operations import (
 from yaffle.model.rights import LOCAL
 from yaffle.policy import parse_document
 from yaffle.store import catalog, journal
-from yaffle.store.tables import actions as actions_table
 from yaffle.store.tables import budgets, steps
 from yaffle.testing import Fault, Rule
 
@@ -70,13 +69,6 @@ def drivers(s: Stage) -> Any:
 async def told(s: Stage, stage: str) -> list[str]:
     query = select(steps.c.detail).where(steps.c.stage == stage, steps.c.phase == journal.ENDED)
     return [row.detail for row in await s.store.read(lambda c: c.execute(query).all())]
-
-
-async def begun(s: Stage) -> list[float]:
-    """Return when each recovery began, in seconds."""
-    query = select(actions_table.c.start_us).where(actions_table.c.action == "NODE_RECOVER")
-    rows = await s.store.read(lambda c: c.execute(query.order_by("start_us")).all())
-    return [row.start_us / 1e6 for row in rows if row.start_us]
 
 
 # --- acts ------------------------------------------------------------------------------------------

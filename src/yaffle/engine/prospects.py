@@ -1,8 +1,8 @@
 """Asked before what cannot be undone: could that which is given up be made again?
 
 The answer is one of three. That it cannot is the step's end: nothing is killed, and the ladder goes
-on. That nobody knows is neither: the question is repeated for a while, then the recovery is left to a
-later try.
+on; where no rung of it could be begun, no try is spent, and it is asked again ever more rarely. That
+nobody knows is neither: the question is repeated for a while, then the recovery is left to a later try.
 """
 
 from __future__ import annotations
@@ -92,3 +92,9 @@ async def _asked(step: Step, profile: Foreseeing, op: Operation) -> Prospect:
 def was_withheld(past: Sequence[StepRow]) -> bool:
     """Whether an act of this walk was not begun, for what it gives up could not be made again."""
     return any(step.data.get(WITHHELD) for step in past)
+
+
+def impossible(past: Sequence[StepRow]) -> str:
+    """Return why what the last such act gives up could not be made again; empty where none was so."""
+    no = [step for step in past if step.data.get(WITHHELD) == Outlook.IMPOSSIBLE.value]
+    return no[-1].detail if no else ""

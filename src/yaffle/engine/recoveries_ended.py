@@ -13,7 +13,7 @@ from yaffle.engine.errands_ended import resting
 from yaffle.engine.grounds import HOST
 from yaffle.engine.heeding import REFUSED
 from yaffle.engine.keeping import lost_for
-from yaffle.engine.prospects import WITHHELD, was_withheld
+from yaffle.engine.prospects import WITHHELD, impossible, was_withheld
 from yaffle.engine.targets import retry_of
 from yaffle.model.health import Health, NodeStatus
 from yaffle.model.ids import IncidentId
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from yaffle.engine.snapshot import Snapshot
     from yaffle.store.records import ActionRow, IncidentRow, NodeRow, StepRow
 
+NOTHING_BEGUN = {End.RECOVERED: End.ALREADY_HEALTHY, End.EXHAUSTED: End.ABANDONED}
+"""What an end is where every act was withheld: whoever is well got so by itself, nobody was tried."""
 UNTOUCHED = frozenset({End.ALREADY_HEALTHY, End.ABANDONED})
 """Ends after which a try that touched nothing is given back."""
 TOUCHING = frozenset({Stage.FENCE.value, Stage.DELETE.value, Stage.CREATE.value, Stage.ACT.value})
@@ -68,7 +70,6 @@ def ended(
             state = retry.ended(state, policy, now_us, unseen=_unseen(conn, action, past))
             values = {"status": NodeStatus.WARNING.value, "status_reason": f"abandoned: {detail}"}
         case End.EXHAUSTED:
-            # Also where every act was withheld: what nobody can heal is told as such in the end.
             state = retry.ended(state, policy, now_us)
             if retry.spent(state, policy):
                 state = retry.exhausted(state, now_us)
@@ -96,9 +97,8 @@ def ended(
 
 
 def _truly(how: End, past: Sequence[StepRow]) -> End:
-    """Return the end for what it is: where every act was withheld, whoever is well got so by itself."""
-    nothing = was_withheld(past) and not any(map(touched, past))
-    return End.ALREADY_HEALTHY if how is End.RECOVERED and nothing else how
+    """Return the end for what it is."""
+    return NOTHING_BEGUN.get(how, how) if untried(past) else how
 
 
 def _answered(
@@ -165,6 +165,11 @@ def touched(step: StepRow) -> bool:
     return step.stage in TOUCHING and (step.submitted_us is not None or not refused)
 
 
+def untried(past: Sequence[StepRow]) -> bool:
+    """Whether nothing was begun, for what an act gives up could not be made again."""
+    return was_withheld(past) and not any(map(touched, past))
+
+
 def tried(step: StepRow) -> bool:
     """Whether the step was a try: what could not be asked for, or must not be, was none."""
     return touched(step) and not step.data.get(OBJECTION)
@@ -220,7 +225,10 @@ def _host_off(step: StepRow) -> object:
 
 
 def _unseen(conn: Connection, action: ActionRow, past: Sequence[StepRow]) -> int:
-    """Return of how many recoveries of this failure nobody knows what their acts came to."""
+    """Return how many recoveries of this failure are no tries, and yet not repeated ever so often.
+
+    Nobody knows what their acts came to, or nothing could be begun for want of what only a person mends.
+    """
     if not any(map(_in_doubt, past)):
         return 0
     return 1 + len({s.action_id for s in _others(conn, action) if _in_doubt(s)})
@@ -228,7 +236,8 @@ def _unseen(conn: Connection, action: ActionRow, past: Sequence[StepRow]) -> int
 
 def _in_doubt(step: StepRow) -> bool:
     unasked = step.data.get(OBJECTION) == Objection.UNASKED.value
-    return unasked and (touched(step) or step.stage == Stage.VERIFY)
+    unseen = unasked and (touched(step) or step.stage == Stage.VERIFY)
+    return unseen or bool(impossible([step]))
 
 
 def _others(conn: Connection, action: ActionRow) -> Sequence[StepRow]:
@@ -256,9 +265,13 @@ def _end_incident(
     spent = how is End.EXHAUSTED and state.exhausted_us is not None
     again = how is End.EXHAUSTED and not spent
     said = f"try {state.attempts} failed, others are left" if again else how.value
+    story = journal.of_incident(conn, incident.id)
+    # Only a person can mend what is missing: told once, however often it is looked at again.
+    missing = how is End.ABANDONED and impossible(story[-1:]) == detail
+    again = again or (missing and all(step.detail != detail for step in story[:-1]))
     becomes = IncidentState.EXHAUSTED if spent else STATES[how]
     columns: dict[str, object] = {}
-    if lost := _disk_lost(journal.of_incident(conn, incident.id)):
+    if lost := _disk_lost(story):
         detail = f"its disk was NOT kept ({lost}); {detail}"
     if how in SUCCEEDED:
         columns["recovered_us"] = now_us

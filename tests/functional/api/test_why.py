@@ -9,7 +9,7 @@ import pytest
 
 from yaffle.engine.why import EXPLANATIONS, Answer
 from yaffle.engine.why.answer import Doing, Held, duration
-from yaffle.engine.why.holds import advice, sentence
+from yaffle.engine.why.holds import MISSING, advice, sentence
 from yaffle.model.incident import HoldReason
 
 NOW = 1_795_000_000_000_000
@@ -67,6 +67,8 @@ def test_numbers_that_are_missing_or_strange_are_told_all_the_same() -> None:
     assert "prober, database" in sentence(
         HoldReason.DEPENDENCY_LOST, NUMBERS[HoldReason.DEPENDENCY_LOST]
     )
+    lack = {**NUMBERS[HoldReason.COOLING_DOWN], MISSING: "the image is gone"}
+    assert "No try was spent: the image is gone." in sentence(HoldReason.COOLING_DOWN, lack)
     hostile = sentence(HoldReason.STOPPED, {"owner": "{sick}", "reason": "{0.__class__}"})
     assert hostile == "{sick} stopped all healing: {0.__class__}."
 

@@ -14,15 +14,17 @@ from yaffle.core.ladder import Result, Stage
 from yaffle.core.quarantine import CAUSE as QUARANTINED
 from yaffle.engine.halts import halted
 from yaffle.engine.keeping import lost_for
+from yaffle.engine.prospects import impossible
 from yaffle.engine.quarantine import kept_of
 from yaffle.engine.queries import shown
 from yaffle.engine.queries.catalogue import worst_case
 from yaffle.engine.queries.decisions import decision
 from yaffle.engine.queries.members import node as shown_node
+from yaffle.engine.recoveries_ended import untried
 from yaffle.engine.requests import expires_us
 from yaffle.engine.scene import policy_of
 from yaffle.engine.why.answer import Answer, Doing, Held, LastWord
-from yaffle.engine.why.holds import EXPLANATIONS, advice, sentence
+from yaffle.engine.why.holds import EXPLANATIONS, MISSING, advice, sentence
 from yaffle.errors import EngineUnavailable
 from yaffle.model.health import Health
 from yaffle.model.incident import HoldReason
@@ -105,7 +107,7 @@ def _answer(
         watcher=watcher,
         policy=policy.name if policy else "",
         decision=decided,
-        held=_held(conn, row, node, holder, decided),
+        held=_held(conn, row, node, holder, decided, past[0] if past else None),
         doing=_doing(conn, holder),
         last=[shown.incident(i) for i in past],
         last_try=_last_try(conn, row, past[0]) if past else (),
@@ -207,6 +209,7 @@ def _held(
     node: Shown,
     holder: ActionRow | None,
     decided: Shown | None,
+    latest: IncidentRow | None,
 ) -> Held | None:
     """Return what holds the node *now*: the last word may be about a failure that is over."""
     if row.exhausted_us is not None and holder is None and row.health != Health.HEALTHY:
@@ -218,6 +221,9 @@ def _held(
         return None
     reason = HoldReason(str(decided["reason"]))
     numbers = decided["numbers"] if isinstance(decided["numbers"], dict) else {}
+    if reason is HoldReason.COOLING_DOWN and latest is not None:
+        past = journal.of_last_failure(conn, latest.id)
+        numbers = numbers | ({MISSING: impossible(past)} if untried(past) else {})
     until_us = decided["until_us"]
     return _told(conn, row, node, reason, numbers, until_us if isinstance(until_us, int) else None)
 

@@ -13,6 +13,7 @@ from yaffle.core.outcomes import OUTCOMES
 from yaffle.core.verdict import Belief
 from yaffle.engine.queries.decisions import sentence
 from yaffle.engine.queries.shown import Shown, iso
+from yaffle.engine.why.holds import MISSING
 from yaffle.model.health import Health, Outcome
 
 if TYPE_CHECKING:
@@ -310,7 +311,7 @@ class Answer:
         if self.disk_lost:
             yield f"The disk of the copy that failed could not be kept: {self.disk_lost}"
         told = [_refusal(step) for step in self.last_try]
-        if told:
+        if told and not (self.held and self.held.numbers.get(MISSING)):
             yield f"The last try failed: {'; '.join(told)}"
 
     def _history(self) -> Iterator[str]:

@@ -11,6 +11,9 @@ from typing import Final
 
 from yaffle.model.incident import HoldReason
 
+MISSING: Final = "missing"
+"""Among a hold's numbers: why what would be given up could not be made again."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
@@ -19,6 +22,8 @@ class Explanation:
     sentence: str
     by_road: str = ""
     """Told instead where one kind of detection was counted alone."""
+    by_lack: str = ""
+    """Told instead where nothing could be begun, for what a new copy needs is missing."""
     advice: str
     """`{node}` and `{cluster}` are names, `{incident}` the beginning of the incident's id."""
 
@@ -60,6 +65,8 @@ EXPLANATIONS: Final[Mapping[HoldReason, Explanation]] = {
     ),
     HoldReason.COOLING_DOWN: Explanation(
         sentence="It rests after try {attempts} of {allowed}.",
+        by_lack="No try was spent: {missing}. It is asked again, ever more rarely, and heals by itself"
+        " once that can be had.",
         advice="Wait, or `yaffle node recover {node}` to go on at once.",
     ),
     HoldReason.HOST_UNCLEAR: Explanation(
@@ -104,7 +111,8 @@ class _Filled(dict[str, str]):
 def sentence(reason: HoldReason, numbers: Mapping[str, object]) -> str:
     """Return the reason in one sentence; a number that is missing is a question mark."""
     row = EXPLANATIONS[reason]
-    return (row.by_road if numbers.get("road") else row.sentence).format_map(
+    told = row.by_road if numbers.get("road") else row.by_lack if numbers.get(MISSING) else ""
+    return (told or row.sentence).format_map(
         _Filled({name: _shown(value) for name, value in numbers.items()})
     )
 
