@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tests.openstack.networks.things import ASKED_FOR, Things, disk
+from tests.openstack.networks.things import ASKED_FOR, Things, disk, root
 from tests.openstack.nova.world import CALL_S, World
 
 from yaffle.model.operations import Operation, Outlook, ProgressState, Prospect, Target
@@ -32,6 +32,26 @@ async def both(world: World, there: Target, spec: Mapping[str, Any], why: str) -
     if refused.physical_id:
         ended = await world.do("KILL", replace(new, physical_id=refused.physical_id))
         assert ended.state is ProgressState.DONE, ended.detail
+
+
+def test_what_the_old_server_has_of_ports_and_volumes_is_room_for_the_new_one(
+    world: World, things: Things
+) -> None:
+    async def scene() -> None:
+        network = things.network()
+        there = await world.made(
+            networks=[{"network": network}], block_device_mapping_v2=[root(world.cloud.image())]
+        )
+        used = len(things.ports())
+        things.quota(port=used)
+        things.room(volumes=len(things.volumes()))
+        assert (await foreseen(world, there)).outlook is Outlook.POSSIBLE
+        two = await foreseen(world, there, networks=[{"network": network}] * 2)
+        assert "Quota exceeded for ports: 2 wanted" in two.detail
+        assert (await world.do("DELETE", there)).state is ProgressState.DONE
+        assert (await world.do("CREATE", there)).state is ProgressState.DONE, "as was foreseen"
+
+    asyncio.run(scene())
 
 
 def test_what_is_gone_or_somebody_elses_is_foreseen_and_refused(

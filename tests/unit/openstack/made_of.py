@@ -20,6 +20,7 @@ from yaffle.model.operations import Operation, Prospect, Target
 IMAGE = "01c3e056-5dd3-4277-8976-32b076612bcb"
 PORT, GROUP = "port-1", "5f2dd97f-1cfb-40f6-a827-688de6a16a3b"
 FLAVORS, PORTS, DISK = "/flavors/small", "/v2.0/ports", "/volumes/v-1"
+PORT_QUOTA = "/v2.0/quotas/p/details.json"
 SPEC: Mapping[str, object] = {
     "flavor": "small",
     "image": IMAGE,
@@ -34,6 +35,8 @@ LIMITS = {
     "maxTotalInstances": 3, "totalInstancesUsed": 3,
     "maxTotalCores": 8, "totalCoresUsed": 8,
     "maxTotalRAMSize": -1, "totalRAMUsed": 4096,
+    "maxTotalVolumes": 2, "totalVolumesUsed": 2,
+    "maxTotalVolumeGigabytes": 20, "totalGigabytesUsed": 20,
 }  # fmt: skip
 
 
@@ -83,7 +86,9 @@ class Cloud:
                     {"zoneName": "dark", "zoneState": {"available": False}},
                 ]
             },
+            # Nova's and Cinder's in one, for they have the same path here.
             "/limits": {"limits": {"absolute": LIMITS}},
+            PORT_QUOTA: {"quota": {"port": {"limit": 2, "used": 2, "reserved": 0}}},
         }
     )
 

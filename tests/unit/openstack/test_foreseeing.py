@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.unit.openstack.made_of import (
+    DISK,
     FLAVORS,
     GROUP,
     IMAGE,
     LIMITS,
     PORT,
+    PORT_QUOTA,
+    PORTS,
     SPEC,
     Asker,
     Cloud,
     image,
+    port,
     server,
+    volume,
     with_,
     without,
 )
@@ -167,6 +173,85 @@ def test_what_the_old_server_takes_is_free_for_the_new_one() -> None:
     assert asker.ask().outlook is Outlook.IMPOSSIBLE, "another project's frees nothing here"
 
 
+NO_SUCH = {"NeutronError": {"type": "HTTPNotFound", "message": "no such resource", "detail": ""}}
+
+
+@pytest.mark.parametrize(
+    ("had", "limit", "spec", "fits"),
+    [
+        pytest.param([port()], 2, {}, True, id="its port goes with it"),
+        pytest.param([port(device_id="other")], 2, {}, False, id="others have them all"),
+        pytest.param([port(created_at="2020")], 2, {}, True, id="of an age nobody knows"),
+        pytest.param([], 3, {}, True, id="one is left"),
+        pytest.param([], -1, {}, True, id="without an end"),
+        pytest.param([], 0, {"networks": "none"}, True, id="none is wanted"),
+        pytest.param([], 2, {"networks": "auto"}, False, id="auto is one"),
+        pytest.param([port()], 2, {"networks": [{"network": "private"}] * 2}, False, id="two"),
+        pytest.param([port()], 2, {"networks": [{"port": PORT}]}, True, id="a person's port"),
+    ],
+)
+def test_a_port_is_wanted_for_each_network(
+    had: list[dict[str, Any]], limit: int, spec: dict[str, Any], fits: bool
+) -> None:
+    asker = Asker()
+    asker.cloud.has[PORT_QUOTA]["quota"]["port"]["limit"] = limit
+    asker.cloud.has[PORTS] = {"ports": had}
+    said = asker.ask(**{"networks": [{"network": "private"}], **spec})
+    assert said.outlook is (Outlook.POSSIBLE if fits else Outlook.IMPOSSIBLE), said
+    assert fits or "Quota exceeded for ports" in said.detail
+
+
+def test_a_persons_port_stays_when_the_server_goes() -> None:
+    asker = Asker()
+    asker.cloud.has["/servers/old"] = server(created="2026-01-01T12:00:00Z")
+    asker.cloud.has[PORTS] = {"ports": [port(created_at="2026-01-01T08:00:00Z")]}
+    said = asker.ask(networks=[{"network": "private"}])
+    assert "Quota exceeded for ports: 1 wanted, 2 of 2" in said.detail
+
+
+def test_a_neutron_that_does_not_count_ports_is_no_obstacle() -> None:
+    asker = Asker()
+    no = fault_of(404, json.dumps(NO_SUCH).encode(), "GET", acts=False)
+    for answer in (no, None):
+        asker.cloud.broken = {PORT_QUOTA: answer} if answer else {}
+        asker.cloud.has[PORT_QUOTA] = {"quota": {}}
+        assert asker.ask().outlook is Outlook.POSSIBLE
+
+
+BOOT = {"source_type": "image", "uuid": IMAGE, "destination_type": "volume", "volume_size": 8}
+
+
+@pytest.mark.parametrize(
+    ("goes", "device", "says"),
+    [
+        pytest.param(True, BOOT, "", id="its volume goes with it"),
+        pytest.param(False, BOOT, "Quota exceeded for volumes: 1 wanted, 2 of 2", id="it stays"),
+        pytest.param(
+            True,
+            {**BOOT, "volume_size": 11},
+            "Quota exceeded for gigabytes: 11 wanted",
+            id="larger",
+        ),
+        pytest.param(False, {**BOOT, "destination_type": "local"}, "", id="no volume"),
+        pytest.param(False, {**BOOT, "destination_type": None}, "", id="no volume unless said"),
+        pytest.param(
+            False, {"source_type": "snapshot", "uuid": "s"}, "Quota exceeded", id="of a snapshot"
+        ),
+    ],
+)
+def test_a_volume_that_is_made_needs_room_in_cinder(
+    goes: bool, device: dict[str, Any], says: str
+) -> None:
+    asker = Asker()
+    disk = {"id": "v-1", "delete_on_termination": goes}
+    asker.cloud.has["/servers/old"] = server(**{"os-extended-volumes:volumes_attached": [disk]})
+    asker.cloud.has[DISK] = volume("in-use", "old", size=10)
+    asker.cloud.has["/snapshots/s"] = {"snapshot": {"id": "s", "status": "available"}}
+    said = asker.ask(block_device_mapping_v2=[device])
+    assert said.outlook is (Outlook.IMPOSSIBLE if says else Outlook.POSSIBLE), said
+    assert says in said.detail
+
+
 RESIZED = {"yaffle_operation": "o", "yaffle_operation_note": "RESIZE 5 - -"}
 REBOOTED = {"yaffle_operation": "o", "yaffle_operation_note": "REBOOT 5 - -"}
 
@@ -239,7 +324,9 @@ def no_endpoint() -> Exception:
     ],
     ids=["forbidden", "version", "no such service"],
 )
-@pytest.mark.parametrize("path", [f"/v2/images/{IMAGE}", "/limits", "/os-availability-zone"])
+@pytest.mark.parametrize(
+    "path", [f"/v2/images/{IMAGE}", "/limits", "/os-availability-zone", PORT_QUOTA]
+)
 def test_what_we_are_never_told_is_left_to_nova(path: str, why: Exception) -> None:
     asker = Asker()
     asker.cloud.broken[path] = why
@@ -278,7 +365,7 @@ def test_a_storm_asks_once_and_not_for_long() -> None:
     asker.clock.at_s += 1
     asker.ask()
     # What differs from server to server, and changes from one to the next.
-    assert asker.cloud.asked == ["/servers/old", FLAVORS, "/limits"]
+    assert asker.cloud.asked == ["/servers/old", FLAVORS, "/limits", PORT_QUOTA, PORTS]
     asker.cloud.has.pop(f"/v2/images/{IMAGE}")
     asker.clock.at_s += THERE_S
     assert asker.ask().outlook is Outlook.IMPOSSIBLE

@@ -34,8 +34,8 @@ _MISSING = "ResourceNotFound"
 _NO_TRUST = "Could not find trust"
 _NO_IMAGE = re.compile(r"(?:No image found with ID|Failed to find image) [\w-]+")
 """Glance answers with a page for people; no proxy's page has these words of its own."""
-_NOT_FOUND = frozenset({"itemNotFound", "Client", "EntityNotFound", _MISSING})
-"""What Nova, Mistral and Heat call it; a proxy in between calls it otherwise."""
+_NOT_FOUND = frozenset({"itemNotFound", "Client", "EntityNotFound", "NeutronError", _MISSING})
+"""What Nova, Mistral, Heat and Neutron call it; a proxy in between calls it otherwise."""
 
 
 class CloudUnavailable(DependencyError):

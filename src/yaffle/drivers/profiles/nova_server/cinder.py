@@ -65,6 +65,27 @@ class SnapshotDocument(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: Snapshot
 
 
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a project may have of volumes, and has; below zero: without an end."""
+
+    volumes: int = msgspec.field(name="maxTotalVolumes")
+    volumes_used: int = msgspec.field(name="totalVolumesUsed")
+    gigabytes: int = msgspec.field(name="maxTotalVolumeGigabytes")
+    gigabytes_used: int = msgspec.field(name="totalGigabytesUsed")
+
+
+class AbsoluteLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """The numbers of a project, as against the pace of its requests."""
+
+    absolute: Limits
+
+
+class LimitsDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to `GET /limits`."""
+
+    limits: AbsoluteLimits
+
+
 def volume(client: Client, ident: str) -> Volume:
     """Return a volume; NotFound where it is gone, Forbidden where the catalog has no Cinder."""
     return client.get(STORAGE, _path(client, f"/volumes/{ident}")).parsed(VolumeDocument).volume
@@ -74,6 +95,11 @@ def snapshot(client: Client, ident: str) -> Snapshot:
     """Return a snapshot, as `volume` does a volume."""
     answer = client.get(STORAGE, _path(client, f"/snapshots/{ident}"))
     return answer.parsed(SnapshotDocument).snapshot
+
+
+def limits(client: Client) -> Limits:
+    """Return what our project may have, and has; Forbidden where the catalog has no Cinder."""
+    return client.get(STORAGE, _path(client, "/limits")).parsed(LimitsDocument).limits.absolute
 
 
 def _path(client: Client, path: str) -> str:

@@ -127,6 +127,26 @@ class LimitsDocument(msgspec.Struct, frozen=True, kw_only=True):
     limits: AbsoluteLimits
 
 
+class Quota(msgspec.Struct, frozen=True, kw_only=True):
+    """What a project may have of one thing in Neutron, and has; below zero: without an end."""
+
+    limit: int
+    used: int
+    reserved: int = 0
+
+
+class Quotas(msgspec.Struct, frozen=True, kw_only=True):
+    """What we ask of a project's quotas in Neutron."""
+
+    port: Quota | None = None
+
+
+class QuotasDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to `GET /v2.0/quotas/PROJECT/details.json`."""
+
+    quota: Quotas
+
+
 class FixedIp(msgspec.Struct, frozen=True, kw_only=True):
     """One address of a port."""
 

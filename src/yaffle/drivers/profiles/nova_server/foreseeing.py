@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Final
 
 from yaffle.clouds.openstack.faults import CloudUnavailable
 from yaffle.clouds.openstack.servers.mapping import words_of
-from yaffle.drivers.profiles.nova_server import connected, resizing
+from yaffle.drivers.profiles.nova_server import connected, quotas, resizing
 from yaffle.drivers.profiles.nova_server.connected import Missing
 from yaffle.drivers.profiles.nova_server.marks import mark_of
 from yaffle.drivers.profiles.nova_server.nova import NotOne
+from yaffle.drivers.profiles.nova_server.quotas import each
 from yaffle.drivers.profiles.nova_server.verbs import CREATE
 from yaffle.errors import BadRequest, Forbidden, NotFound
 from yaffle.model.operations import Outlook, Prospect
@@ -71,7 +72,7 @@ def foresee(job: Job) -> Prospect:
         return Prospect(outlook=Outlook.IMPOSSIBLE, detail=why)
     missing = [why for thing in _things(job, old) if (why := _missing(job, old, thing))]
     if job.op.kind == CREATE and not missing:
-        missing = [why for why in (_told(lambda: _crowded(job, old)),) if why]
+        missing = [why for quota in quotas.ALL if (why := _told(partial(quota, job, old)))]
     if missing:
         return Prospect(outlook=Outlook.IMPOSSIBLE, detail="; ".join(missing))
     return _possible("")
@@ -126,7 +127,7 @@ def _disks(job: Job, old: Server) -> Iterator[Thing]:
         "volume": lambda given: connected.volume(job, old, given),
         "snapshot": lambda given: connected.snapshot(job, given),
     }
-    for device in _each(job.target.spec.get("block_device_mapping_v2")):
+    for device in each(job.target.spec.get("block_device_mapping_v2")):
         what = device.get("source_type")
         if what in looks and device.get("uuid"):
             yield Thing(what=str(what), given=str(device["uuid"]), look=looks[what])
@@ -137,7 +138,7 @@ def _connections(job: Job, old: Server) -> Iterator[Thing]:
     if given == "auto":
         look = lambda given: connected.any_network(job, given)  # noqa: E731
         yield Thing(what="networks", given="auto", look=look)
-    for item in _each(given):
+    for item in each(given):
         if item.get("port"):
             look = lambda given: connected.port(job, old, given)  # noqa: E731
             yield Thing(what="port", given=str(item["port"]), look=look)
@@ -146,12 +147,6 @@ def _connections(job: Job, old: Server) -> Iterator[Thing]:
             if fixed := item.get("fixed_ip"):
                 look = partial(connected.address, job, old, network)
                 yield Thing(what="address", given=str(fixed), look=look)
-
-
-def _each(given: object) -> Iterator[Mapping[object, object]]:
-    for item in given if isinstance(given, list | tuple) else ():
-        if isinstance(item, Mapping):
-            yield item
 
 
 def _missing(job: Job, old: Server, thing: Thing) -> str:
@@ -223,31 +218,3 @@ def _zone(job: Job, given: str) -> str:
         how = "has no host that is up" if given in zones else "is gone"
         raise Missing(f"availability zone {given} {how}")
     return given
-
-
-def _crowded(job: Job, old: Server | None) -> str:
-    """Say what of the project's quota is used up; what the present copy has of it is given back."""
-    new, limits = job.nova.flavor(job.flavor(job.target.spec["flavor"])), job.nova.limits()
-    # One that is deleted softly is not counted by Nova, nor is another project's.
-    counts = (
-        old is not None
-        and old.status != "SOFT_DELETED"
-        and old.tenant_id == job.nova.client.project_id
-    )
-    had = old.flavor if old is not None and counts else {}
-    for what, most, used, wanted, freed in (
-        ("instances", limits.instances, limits.instances_used, 1, int(counts)),
-        ("cores", limits.cores, limits.cores_used, new.vcpus, _of(had, "vcpus")),
-        ("ram", limits.ram, limits.ram_used, new.ram, _of(had, "ram")),
-    ):
-        if 0 <= most < used - freed + wanted:
-            return (
-                f"Quota exceeded for {what}: {wanted} wanted, {used - freed} of {most} in use by"
-                " others: free some, or have the quota raised"
-            )
-    return ""
-
-
-def _of(flavor: Mapping[str, object], key: str) -> int:
-    found = flavor.get(key)
-    return found if isinstance(found, int) else 0

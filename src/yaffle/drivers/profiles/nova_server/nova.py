@@ -37,6 +37,8 @@ from yaffle.drivers.profiles.nova_server.documents import (
     Networks,
     Port,
     Ports,
+    Quota,
+    QuotasDocument,
     Server,
     ServerDocument,
     Taken,
@@ -242,6 +244,14 @@ class Nova:
         """Return what our project may have, and has."""
         answer = self.client.get(COMPUTE, "/limits", version=READ)
         return answer.parsed(LimitsDocument).limits.absolute
+
+    def port_quota(self) -> Quota | None:
+        """Return how many ports our project may have, and has; None where Neutron does not count them.
+
+        NotFound where Neutron does not tell such details at all.
+        """
+        path = f"/v2.0/quotas/{self.client.project_id}/details.json"
+        return self.client.get("network", path).parsed(QuotasDocument).quota.port
 
     # --- acting ---------------------------------------------------------------------------------
 
