@@ -50,7 +50,7 @@ GONE: Final = "ST-GONE"
 PROBLEMS: Final[tuple[Problem, ...]] = (
     Problem("marked", "It was marked unhealthy.", lambda m: m.mark is not None),
     Problem("host-down", "The machine under it is lost.", _codes("HV-DOWN", "HV-GONE")),
-    Problem("gone", "The backend does not know it any more.", _codes(GONE)),
+    Problem("gone", "There is no such copy any more.", _codes(GONE)),
     Problem("frozen", "It exists but is stopped or frozen.", _codes("ST-FROZEN")),
     Problem("stuck", "What its backend does to it moves no more.", _codes("ST-STUCK")),
     Problem("down", "The backend says that it is not running.", _codes("ST-DOWN")),

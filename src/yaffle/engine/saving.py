@@ -380,6 +380,8 @@ def _in_doubt(
 BY_HEALTH = "HEALTH"
 """What a cluster's status reason names where no action of a user led to it."""
 UNWATCHED = "nothing watches it any more"
+LIFTED = "the mark was lifted, and its checks pass"
+"""Of one that was perhaps never sick."""
 
 
 def _is_well(
@@ -398,15 +400,18 @@ def _is_well(
     if around.recovering(row.id):
         return {}
     incident = around.incidents.get(row.id)
+    well = becomes is IncidentState.ALREADY_HEALTHY
+    told, again = (f"it became healthy {why}", f"healthy again, {why}") if well else (why, why)
+    if well and incident is not None and incident.cause == "marked":
+        told = again = LIFTED
     if incident is not None:
-        well = becomes is IncidentState.ALREADY_HEALTHY
         news.change(
             kit,
             conn,
             row,
             incident,
             becomes,
-            reason=f"it became healthy {why}" if well else why,
+            reason=told,
             now_us=now_us,
             recovered_us=now_us if well else None,
         )
@@ -414,7 +419,7 @@ def _is_well(
     stays = row.left_as_it_is and becomes is IncidentState.SUPERSEDED
     if stays or row.status not in OUTLIVED:
         return {}
-    again = "it runs again" if row.left_as_it_is else f"healthy again, {why}"
+    again = "it runs again" if row.left_as_it_is else again
     return {"status": NodeStatus.ACTIVE.value, "status_reason": again}
 
 

@@ -72,7 +72,9 @@ def test_a_killed_node_is_healed_and_the_incident_tells_every_step(
     assert any(
         line.startswith(f"Incident {ident[:8]}: recovered; gone: detected") for line in lines
     )
-    assert any(line.startswith("At worst, by policy heal: detect + ") for line in lines)
+    # It rests: the bound would not be kept.
+    assert any(line.startswith("Tries used: 1 of ") and "it rests" in line for line in lines)
+    assert not any("At worst" in line for line in lines)
 
 
 def test_a_mark_holds_against_every_check_until_it_is_lifted(described: Live, web: str) -> None:
@@ -92,7 +94,11 @@ def test_a_mark_holds_against_every_check_until_it_is_lifted(described: Live, we
     assert shown["health"] == "unhealthy"
     assert shown["status"] == "WARNING"
     described.call("DELETE", f"{path}/mark", {"reason": "new disk", "by": "mara"})
-    described.until(path, lambda a: a["node"]["health"] == "healthy")
+    well = described.until(path, lambda a: a["node"]["health"] == "healthy")["node"]
+    # It was never sick, so it did not get well either.
+    (incident,) = described.call("GET", f"/incidents?node={web}-1")["incidents"]
+    assert incident["reason"] == "the mark was lifted, and its checks pass"
+    assert well["status_reason"] == incident["reason"]
     described.until(f"/nodes?cluster={web}&unwell=true", lambda a: a["nodes"] == [])
 
 

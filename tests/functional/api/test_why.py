@@ -191,7 +191,15 @@ def test_what_would_make_the_answer_worth_less_is_said() -> None:
     assert "No health policy is in force" in text
     assert "checks pass" not in text
     bound = ("detect <= 5 s",)
-    for changes in ({"watched": False}, {"halted": "stop by mara: works"}):
+    tired = (
+        {"retry": {**TRIED, "attempts": 3}},
+        {"retry": {**TRIED, "next_us": NOW + 1, "next_at": "T"}},
+    )
+    for changes in (
+        {"watched": False},
+        {"halted": "stop by mara: works"},
+        *({"node": node} for node in tired),
+    ):
         assert "At worst" not in " ".join(answer(bound=bound, **changes).lines())
 
 

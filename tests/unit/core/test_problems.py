@@ -72,7 +72,7 @@ def test_every_row_is_the_first_to_match_somebody(row: object) -> None:
         pytest.param(
             saying("ST-GONE", "L4-TIMEOUT"),
             "gone",
-            "The backend does not know it any more. ST-GONE it was; L4-TIMEOUT it was",
+            "There is no such copy any more. ST-GONE it was; L4-TIMEOUT it was",
             id="gone-and-silent",
         ),
         pytest.param(

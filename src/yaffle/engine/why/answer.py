@@ -318,6 +318,14 @@ class Answer:
         for one in self.last:
             yield f"Incident {str(one['id'])[:8]}: {_story(one)}"
 
+    def _tired(self) -> bool:
+        """Whether it would rest before it is recovered again, or would not be at all."""
+        retry = self.node["retry"]
+        if not isinstance(retry, Mapping):
+            return False
+        spent = bool(retry["allowed"]) and retry["attempts"] >= retry["allowed"]
+        return spent or (retry.get("next_us") or 0) > self.now_us
+
     def _prospect(self) -> Iterator[str]:
         retry = self.node["retry"]
         if isinstance(retry, Mapping) and (retry["attempts"] or retry["exhausted"]):
@@ -330,7 +338,7 @@ class Answer:
             yield f"Tries used: {retry['attempts']}{of}{rest}{over}."
         if self.halted and self.held is None:
             yield f"Nothing is done about it, should it fail, while this is in force: {self.halted}"
-        elif self.bound and self.watched and self.held is None:
+        elif self.bound and self.watched and self.held is None and not self._tired():
             yield f"At worst, by policy {self.policy}: {self.bound[0]}."
 
 
