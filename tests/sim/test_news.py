@@ -191,7 +191,7 @@ async def forgotten(s: Stage, victim: Any) -> bool:
 # --- ends without healing ------------------------------------------------------------------------
 
 
-def test_detaching_the_policy_ends_incident_and_warning() -> None:
+def test_detaching_the_policy_ends_the_incident_and_what_was_seen_stays() -> None:
     async def story(s: Stage) -> None:
         await stop(s)
         s.world.kill(s.node_ids()[0])
@@ -199,9 +199,14 @@ def test_detaching_the_policy_ends_incident_and_warning() -> None:
         assert "WARNING" in {n.status for n in await s.nodes()}
         await s.commands.detach("web", "policy-web", by="op")
         await s.clock.sleep(60)
-        assert {n.status for n in await s.nodes()} == {"ACTIVE"}
+        # It is down still: that nobody looks any more has not brought it back.
+        assert {n.status for n in await s.nodes()} == {"ACTIVE", "WARNING"}
         assert await states(s) == ["superseded"]
         assert told(s)[-1] == "superseded"
+        # Whoever looks learns how it is, and it is well when it is watched again and is so.
+        s.world.copies[s.node_ids()[0]][-1].stopped_s = None
+        await s.commands.attach("web", "policy-web", by="op")
+        await s.until(s.all_well, 60, "seen to be well")
 
     play(story)
 

@@ -401,9 +401,10 @@ def _is_well(
         return {}
     incident = around.incidents.get(row.id)
     well = becomes is IncidentState.ALREADY_HEALTHY
-    told, again = (f"it became healthy {why}", f"healthy again, {why}") if well else (why, why)
-    if well and incident is not None and incident.cause == "marked":
-        told = again = LIFTED
+    lifted = incident is not None and incident.cause == "marked"
+    told, again = f"it became healthy {why}" if well else why, f"healthy again, {why}"
+    if lifted:
+        told, again = (LIFTED, LIFTED) if well else (why, "the mark was lifted")
     if incident is not None:
         news.change(
             kit,
@@ -415,9 +416,8 @@ def _is_well(
             now_us=now_us,
             recovered_us=now_us if well else None,
         )
-    # Nobody says that it runs again because nobody looks any more.
-    stays = row.left_as_it_is and becomes is IncidentState.SUPERSEDED
-    if stays or row.status not in OUTLIVED:
+    # Nobody says that it runs again because nobody looks any more; a mark is lifted by a word.
+    if not (well or lifted) or row.status not in OUTLIVED:
         return {}
     again = "it runs again" if row.left_as_it_is else again
     return {"status": NodeStatus.ACTIVE.value, "status_reason": again}

@@ -214,6 +214,24 @@ def mode(belief: str, at_us: int | None = NOW - 2_000_000) -> dict[str, object]:
     }
 
 
+@pytest.mark.parametrize(
+    ("beliefs", "told"),
+    [
+        (("up", "up"), "We believe that because its checks pass."),
+        (("up", "down"), "The policy takes it for unhealthy only where all of its checks fail."),
+        (("up", "unknown"), "We believe that because those of its checks that can be asked pass."),
+        (
+            ("pending", "up"),
+            "That was so before; now its checks are counted afresh, and nothing is done meanwhile.",
+        ),
+    ],
+)
+def test_why_a_node_is_taken_for_well(beliefs: tuple[str, ...], told: str) -> None:
+    lines = answer(modes=tuple(map(mode, beliefs))).lines()
+    assert told in lines
+    assert ("because its checks pass" in " ".join(lines)) == (set(beliefs) == {"up"})
+
+
 def test_a_rest_that_is_over_is_not_told() -> None:
     tired = {"retry": {**TRIED, "next_us": NOW - 1, "next_at": "T"}}
     assert "Tries used: 1 of 3." in answer(node=tired).lines()

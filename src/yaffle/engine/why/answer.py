@@ -206,11 +206,21 @@ class Answer:
             "Its sources disagree, or one of them warns (gray): the engine that watches it knows."
         )
 
+    def _why_well(self) -> str:
+        beliefs = {mode["belief"] for mode in self.modes}
+        if Belief.DOWN.value in beliefs:
+            return "The policy takes it for unhealthy only where all of its checks fail."
+        if Belief.PENDING.value in beliefs:
+            return "That was so before; now its checks are counted afresh, and nothing is done meanwhile."
+        if Belief.UNKNOWN.value in beliefs:
+            return "We believe that because those of its checks that can be asked pass."
+        return "We believe that because its checks pass."
+
     def _belief(self) -> Iterator[str]:
         if self.believed:
             yield f"We believe that because: {self.believed}"
         elif self.policy and self.watched and self.node["health"] == Health.HEALTHY:
-            yield "We believe that because its checks pass."
+            yield self._why_well()
         # Where all agree, the belief has said it already.
         if self.node["gray"] or len({m["belief"] for m in self.modes} | _SETTLED) > len(_SETTLED):
             yield from (self._mode(mode) for mode in self.modes)
