@@ -19,6 +19,7 @@ from yaffle.engine.halts import halted
 from yaffle.engine.outages import close_left, left_open
 from yaffle.engine.quarantine import Quarantines, counted
 from yaffle.errors import StoreUnavailable
+from yaffle.model.bounds import LOOK_PAUSE_S
 from yaffle.model.ids import OperationId
 from yaffle.model.incident import PauseKind
 from yaffle.model.operations import EMPTY, Hindrance, Operation, Progress, ProgressState
@@ -54,6 +55,7 @@ PRUNE_PAUSE_S: Final = 0.2
 SWEEP_S: Final = 4.0
 SWEEP_AGAIN_S: Final = 30.0
 LOOKS_AT_ONCE: Final = 10
+LOOK_S: Final = 20.0
 
 
 class Caretaker:
@@ -196,11 +198,18 @@ class Caretaker:
             )
 
     async def _late_copy(self, note: lookouts.Due) -> Progress:
-        """Ask for the deletion of whatever bears the mark of a node that is gone."""
+        """Ask for the deletion of whatever bears the mark of a node that is gone.
+
+        For a while: of a slow cloud the next call goes by the list that came too late for the last.
+        """
         op = Operation(kind="DELETE", target=note.target, params=EMPTY, timeout_s=SWEEP_AGAIN_S)
         spare = partial(self._in_use, target=note.target)
+        ident, end_s = _try_of(note.id, note.attempts), self._kit.clock.monotonic_s() + LOOK_S
         try:
-            done = await self._carry(op, _try_of(note.id, note.attempts), spare)
+            while (done := await self._carry(op, ident, spare)).hindrance is Hindrance.UNASKED:
+                if self._kit.clock.monotonic_s() >= end_s or not self._may_carry():
+                    break
+                await self._kit.clock.sleep(LOOK_PAUSE_S)
         except StoreUnavailable as error:
             return _unasked(str(error))
         if done.state is not ProgressState.DONE and _answered(done):
@@ -280,7 +289,7 @@ class Caretaker:
         )
         if isinstance(done, Progress) and done.state is ProgressState.ABSENT:
             if spared := await self._kit.store.read(spare):
-                return _unasked(f"left alone: {spared}")
+                return _unasked(f"left alone: {spared}", Hindrance.BARRED)
             done = await ask_driver(
                 lambda: profile.submit(op, operation_id=ident, deadline_s=call_s),
                 Progress,
@@ -290,11 +299,9 @@ class Caretaker:
         return _unasked(done.why) if isinstance(done, Failure) else done
 
 
-def _unasked(why: str) -> Progress:
+def _unasked(why: str, hindrance: Hindrance = Hindrance.UNASKED) -> Progress:
     """Return that nothing is known of it."""
-    return Progress(
-        state=ProgressState.RUNNING, detail=why, hindrance=Hindrance.UNASKED, untold=True
-    )
+    return Progress(state=ProgressState.RUNNING, detail=why, hindrance=hindrance, untold=True)
 
 
 def _answered(done: Progress) -> bool:
