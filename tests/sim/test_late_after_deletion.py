@@ -48,14 +48,14 @@ async def given_up(s: Stage, unanswered: str = "submit:CREATE") -> NodeId:
     return NodeId(node.id)
 
 
-async def deleted(s: Stage, ident: NodeId, what: str = "node") -> None:
+async def deleted(s: Stage, ident: NodeId, what: str = "node", within_s: float = 60) -> None:
     """Delete it, and wait until nobody knows of it."""
     await delete(s, what, ident)
 
     async def over() -> bool:
         return ident not in [n.id for n in await s.nodes()]
 
-    await s.until(over, 60, "deleted")
+    await s.until(over, within_s, "deleted")
     assert not s.world.alive(ident)
 
 
@@ -123,6 +123,25 @@ def test_a_copy_that_comes_after_its_node_was_deleted_is_ended(what: str) -> Non
         assert s.clock.monotonic_s() - came_s < came_s - gone_s + 40, "longer than it was late"
 
     run(story, 21)
+
+
+@pytest.mark.parametrize("what", ["node", "cluster"])
+def test_also_where_its_deletion_was_asked_for_while_it_was_made(what: str) -> None:
+    async def story(s: Stage) -> None:
+        first_is_late(s)
+        s.plan.rules.append(Rule(fault=Fault.HANG, call="submit:CREATE"))
+        await a_cluster(s, 1, wait=False)
+
+        async def asked() -> bool:
+            return any(call == "submit:CREATE" for _, call, _ in s.plan.calls)
+
+        await s.until(asked, 60, "its copy was asked for")
+        (node,) = await s.nodes()
+        await deleted(s, node.id, what, within_s=400)
+        await comes(s, node.id)
+        await goes(s, node.id)
+
+    run(story, 34)
 
 
 def test_also_where_nobody_could_be_asked_what_became_of_the_request() -> None:
