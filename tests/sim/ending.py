@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
+from tests.metric_labels import sentences
 from tests.sim.stage import SETTINGS
 
 from yaffle.core.pauses import covering
@@ -34,6 +35,7 @@ async def is_good(s: Stage) -> None:
     await _nothing_left_over(s)
     await _one_more(s)
     await _nothing_leaks(s)
+    assert [text for life in s.lives for text in sentences(life.kit.metrics.registry)] == []
 
 
 async def _quiet(s: Stage) -> bool:

@@ -110,7 +110,7 @@ class Bearings:
 
     def _tell(self, found: Sights) -> None:
         seen = next(s for s in (found.whole, *found.roads.values()) if is_blind(s))
-        cause = "no answer by one road" if seen.road else "no answer from anywhere"
+        cause = "one_channel_silent" if seen.road else "no_answer_anywhere"
         self._kit.metrics.blind.labels(cause).inc()
         log.warning("blind", asked=seen.asked, references=seen.references_asked, road=seen.road)
 

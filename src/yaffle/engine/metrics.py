@@ -1,4 +1,4 @@
-"""What the engine counts. Labels are closed enums; a node or an id is never a label."""
+"""What the engine counts. Labels are closed enums of words; a node or an id is never a label."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from yaffle.engine.heard import Heard
 
 DETECT_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600)
-BLINDNESS = ("clock jump", "late loop", "no answer by one road", "no answer from anywhere")
+BLINDNESS = ("clock_jump", "late_loop", "no_answer_anywhere", "one_channel_silent")
 RECOVER_BUCKETS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 
 

@@ -34,11 +34,11 @@ class Watchman:
             mono_s, wall_us = now_s, now_us
             if abs(drift_s) > settings.clock_jump:
                 log.warning("clock jumped", by_s=round(drift_s, 3))
-                self._tell("clock jump")
+                self._tell("clock_jump")
             elif elapsed_s - PACE_S > settings.late:
                 log.warning("loop late", by_s=round(elapsed_s - PACE_S, 3))
-                self._tell("late loop")
+                self._tell("late_loop")
 
     def _tell(self, cause: str) -> None:
         self._kit.metrics.blind.labels(cause).inc()
-        self._blind(cause)
+        self._blind(cause.replace("_", " "))

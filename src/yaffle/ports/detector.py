@@ -151,7 +151,7 @@ class Eared(Protocol):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many messages came to what, since the start; the words are a closed list."""
+        """How many messages came to what, since the start, by word (`[a-z0-9_]+`, a closed list)."""
         ...
 
     def ears(self) -> Sequence[Ear]:

@@ -20,6 +20,7 @@ from contextvars import Context
 from dataclasses import dataclass
 
 import structlog
+from tests.metric_labels import sentences
 from tests.sim.fleet import ending
 from tests.sim.fleet.fleet import Fleet
 from tests.sim.fleet.shapes import SHAPES, Shape, shape
@@ -89,6 +90,7 @@ async def _world(seed: int, made: Shape, mix: str, told: Told, fleets: list[Flee
             told.virtual_s = fleet.now_s
             told.acts, told.admitted = fleet.referee.acts, len(fleet.referee.admitted)
             told.longest_gap_s = fleet.referee.longest_gap_s
+        assert [s for life in fleet.lives for s in sentences(life.kit.metrics.registry)] == []
         if fleet.referee.broken:
             raise AssertionError(fleet.referee.broken[0])
 

@@ -123,7 +123,7 @@ def test_what_nobody_watches_is_counted_and_asked_of_nobody() -> None:
     scene = play(body)
     assert (scene.edge.asked, scene.brief) == ([], [])
     counts = scene.hearing.counts
-    assert (counts["of nobody"], counts["no event"], counts["woke"]) == (3, 1, 0)
+    assert (counts["of_nobody"], counts["no_event"], counts["woke"]) == (3, 1, 0)
 
 
 def test_names_that_nobody_knows_yet_are_bounded() -> None:
@@ -339,7 +339,7 @@ def test_a_pool_that_only_a_poll_can_tell_is_listened_for_from_then_on() -> None
         scene.hearing.listen("w", NODES, MODE, 600.0, scene.told.extend, None)
         scene.edge.words["n1"] = DOWN
         scene.hear("Server web/n1 is DOWN. x")
-        assert scene.hearing.counts["of nobody"] == 1
+        assert scene.hearing.counts["of_nobody"] == 1
         scene.edge.words["n1"] = UP
         await scene.poll()
         scene.edge.words["n1"] = DOWN
@@ -373,7 +373,7 @@ def test_a_pool_that_is_theirs_no_more_for_certain_wakes_nobody() -> None:
         assert which.counts["woke"] == 1
         assert await seen(which, "blue", "green") == "LB-AMBIGUOUS"
         which._hearing.hear("edge", b"<129>Server blue/s1 is DOWN. x", trusted=True)
-        assert (which.counts["woke"], which.counts["of nobody"]) == (1, 1)
+        assert (which.counts["woke"], which.counts["of_nobody"]) == (1, 1)
         assert await seen(which, "green") == "LB-ERROR"
         which._hearing.hear("edge", b"<129>Server green/s1 is DOWN. x", trusted=True)
         assert which.counts["woke"] == 2

@@ -210,7 +210,7 @@ class LifecycleDetector:
         for node in self._roster.about(heard):
             nobody = False
             self._waker.wake(node, heard)
-        self._counts["of nobody" if nobody else "woke"] += 1
+        self._counts["of_nobody" if nobody else "woke"] += 1
 
     def _ring(self) -> None:
         for watch in self._watches.values():

@@ -47,12 +47,14 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ignored(StrEnum):
-    """Why a message is nobody's news."""
+    """Why a message is nobody's news; a metric's label."""
 
-    UNKNOWN = "unknown type"
-    STRANGER = "publisher that does not send such"
-    STEP = "step of a task that goes on"
-    POISON = "cannot be read"
+    UNKNOWN = "unknown_type"
+    STRANGER = "unexpected_publisher"
+    """Who sends it does not send such."""
+    STEP = "task_step"
+    """A task that goes on is one step further."""
+    POISON = "unreadable"
 
 
 class _Envelope(msgspec.Struct):

@@ -108,9 +108,9 @@ class Ear:
                 if (level, kind) == (socket.SOL_SOCKET, _DROPS):
                     self._count_dropped(int.from_bytes(number[:4], sys.byteorder))
             if flags & socket.MSG_TRUNC:
-                self._counts["too long"] += 1
+                self._counts["too_long"] += 1
             elif self._senders and not self._is_known(sender):
-                self._counts["of a stranger"] += 1
+                self._counts["unexpected_sender"] += 1
             else:
                 self._hear(data)
         return most

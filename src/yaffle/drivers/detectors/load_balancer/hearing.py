@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-COUNTS: Final = ("woke", "of nobody", "no event", "of a stranger", "too long", "dropped")
+COUNTS: Final = ("woke", "of_nobody", "no_event", "unexpected_sender", "too_long", "dropped")
 """What a datagram can come to; a metric's label."""
 GATHER_S: Final = 0.05
 """How long the first line waits for company."""
@@ -245,12 +245,12 @@ class Hearing:
         """Take one datagram; never waits, never raises."""
         line = read(data)
         if line is None:
-            self.counts["no event"] += 1
+            self.counts["no_event"] += 1
             return
         place = balancer, line.pool
         names = self._names.get(place)
         if place not in self._by_place or (names is not None and line.server not in names):
-            self.counts["of nobody"] += 1
+            self.counts["of_nobody"] += 1
             return
         self.counts["woke"] += 1
         standing = self._standings[balancer]
