@@ -85,7 +85,8 @@ def metrics() -> str:
             rows.append((code(name), family.type, labels, family.documentation))
     return join(
         "# Metrics",
-        "Served as Prometheus text at `/metrics`. Labels are closed lists of words; a node is never a label.",
+        "Served as Prometheus text at `/metrics`. Labels are closed lists of words; a node is never a\n"
+        "label.",
         table(("metric", "type", "labels", "meaning"), sorted(rows)),
     )
 

@@ -28,8 +28,14 @@ from yaffle.wiring import check, load_drivers
     [
         pytest.param(
             WebhookSettings.read,
-            {"url": "ftp://x", "timeout": "soon", "headers": {"Host": "a", "X": "\n"}, "u": 1},
-            ["headers.Host", "headers.X", "secret", "timeout", "u", "url"],
+            {
+                "url": "ftp://x",
+                "timeout": "soon",
+                "u": 1,
+                "ca_file": "/no/such",
+                "headers": {"Host": "a", "X": "\n"},
+            },
+            ["ca_file", "headers.Host", "headers.X", "secret", "timeout", "u", "url"],
             id="webhook",
         ),
         pytest.param(
@@ -147,10 +153,10 @@ def test_what_is_gathered_twice_is_told_once_and_nothing_is_nothing() -> None:
     faults.settle()
     for _ in range(2):
         with faults.gather():
-            raise ConfigError(("a", "b"))
+            raise ConfigError(("a", "b"), hint="install it")
     with pytest.raises(ConfigError) as raised:
         faults.settle()
-    assert raised.value.problems == ("a", "b")
+    assert (raised.value.problems, raised.value.hint) == (("a", "b"), "install it")
 
 
 def broken(tmp_path: Path) -> Settings:

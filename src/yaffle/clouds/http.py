@@ -62,10 +62,7 @@ class HttpSession:
 
     def __init__(self, rules: AddressRules, *, ca_file: Path | None = None) -> None:
         self._rules = rules
-        try:
-            self._ssl = ssl.create_default_context(cafile=ca_file)
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigError(f"ca_file {ca_file} cannot be used: {error}") from error
+        self._ssl = _trusting(ca_file, "ca_file")
 
     async def request(
         self,
@@ -243,6 +240,21 @@ def read_url(section: Section, key: str) -> str:
     """Return the URL of a setting; the section notes where there is none that can be used."""
     url = section.text(key)
     return section.attempt(key, lambda: check_url(url, section.place(key)), "")
+
+
+def read_ca_file(section: Section) -> Path | None:
+    """Return the setting `ca_file`; the section notes where it cannot be used."""
+    path = section.path("ca_file")
+    if path is not None:
+        section.attempt("ca_file", lambda: _trusting(path, section.place("ca_file")), None)
+    return path
+
+
+def _trusting(ca_file: Path | None, place: str) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"{place} = {ca_file}: it cannot be used: {error}") from error
 
 
 def same_origin(one: str, other: str) -> bool:

@@ -51,6 +51,7 @@ class Faults:
 
     def __init__(self) -> None:
         self._problems: list[str] = []
+        self._hints: list[str] = []
 
     @contextmanager
     def gather(self) -> Iterator[None]:
@@ -59,11 +60,13 @@ class Faults:
             yield
         except ConfigError as error:
             self._problems += error.problems
+            self._hints += [error.hint] if error.hint else []
 
     def settle(self, origin: Origin | None = None) -> None:
         """Raise ConfigError with all that was gathered, each thing once; do nothing for nothing."""
         if self._problems:
-            raise ConfigError((origin or Origin()).located(dict.fromkeys(self._problems)))
+            problems = (origin or Origin()).located(dict.fromkeys(self._problems))
+            raise ConfigError(problems, hint="\n".join(dict.fromkeys(self._hints)))
 
 
 def meant(word: str, known: Iterable[str], *, otherwise: str) -> str:

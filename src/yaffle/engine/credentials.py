@@ -215,7 +215,7 @@ def kept_credentials(
 
 
 def no_credentials(clock: Clock) -> StoredCredentials:
-    """Return what holds nothing, for looking at settings only."""
+    """Return what opens nothing, for a look at settings where the keys themselves are wrong."""
     return StoredCredentials(cast("Store", None), KeyFile(Path()), clock)
 
 

@@ -76,3 +76,14 @@ def test_all_that_is_wrong_is_told_at_once_and_nothing_is_made(
     assert (looked.code, {row["status"] for row in rows}) == (1, {"fail"})
     assert [bool(row["advice"]) for row in rows] == [True] + [False] * (len(rows) - 1)
     assert not state.exists()
+
+
+@pytest.mark.parametrize("role", ["engine", "api"])
+def test_a_database_that_cannot_be_shared_hides_nothing_else(role: str, tmp_path: Path) -> None:
+    config = tmp_path / "yaffle.toml"
+    config.write_text('[notifiers.chat]\ntype = "webhok"\n[database]\nurl = "sqlite:///x.db"\n')
+    config.chmod(0o600)
+    done = run(role, "--config", str(config), "--state-dir", str(tmp_path / "state"))
+    one, other = done.err.splitlines()
+    assert (done.code, f"{config}:2: notifiers.chat.type = " in one) == (2, True)
+    assert f"{config}:4: database.url = sqlite:///x.db: one engine alone holds" in other

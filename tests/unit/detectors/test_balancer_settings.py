@@ -50,7 +50,10 @@ def read(**changed: object) -> Balancer:
         ({"url": "http://me:hush@lb/stats;csv"}, "balancers.edge.url may hold neither credentials"),
         ({"username": "me"}, "password_file or password_env is needed, exactly one of them"),
         ({"password_env": "HOME"}, "balancers.edge.username is missing beside its password"),
-        ({"username": "me", "password_env": "NO_SUCH"}, "'NO_SUCH': there is no such variable"),
+        (
+            {"username": "me", "password_env": "NO_SUCH"},
+            "password_env names a variable that",
+        ),
         ({"username": "me", "password_file": "/no/such"}, "password_file = /no/such: No such file"),
         ({"username": "me", "password_file": "x"}, "password_file must be an absolute path"),
         ({"timeout": 0}, "balancers.edge.timeout is 0"),

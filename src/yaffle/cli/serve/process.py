@@ -66,12 +66,6 @@ class Role(Enum):
 
 def run(settings: Settings, role: Role) -> None:
     """Live until SIGTERM or SIGINT; raise what ended it otherwise."""
-    if role is not Role.SERVE and settings.is_embedded:
-        raise ConfigError(
-            f"database.url = {settings.database_url}: one engine alone holds an SQLite file, so"
-            f" `yaffle {role.value}` cannot share it; run `yaffle serve`, which is an API and an engine,"
-            " or keep the state in PostgreSQL or MariaDB (postgresql://USER:PASSWORD@HOST/NAME)"
-        )
     vitals = _vitals(settings, f"yaffle-{role.value}")
     listening = _listening(settings, role)
     # What is refused leaves nothing behind.
@@ -97,6 +91,14 @@ def run(settings: Settings, role: Role) -> None:
 def check(settings: Settings, role: Role = Role.SERVE) -> Certificates | None:
     """Raise ConfigError for all that a start refuses, before it makes anything; return what TLS shows."""
     faults, certificates = Faults(), None
+    with faults.gather():
+        if role is not Role.SERVE and settings.is_embedded:
+            raise ConfigError(
+                f"database.url = {settings.database_url}: one engine alone holds an SQLite file, so"
+                f" `yaffle {role.value}` cannot share it; run `yaffle serve`, which is an API and an"
+                " engine, or keep the state in PostgreSQL or MariaDB"
+                " (postgresql://USER:PASSWORD@HOST/NAME)"
+            )
     with faults.gather():
         wiring.check(settings)
     listening = _listening(settings, role)

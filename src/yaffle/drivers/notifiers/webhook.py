@@ -19,6 +19,7 @@ from yaffle.clouds.http import (
     NoAnswer,
     address_rules,
     one_line,
+    read_ca_file,
     read_url,
     to_json,
 )
@@ -53,7 +54,7 @@ class WebhookSettings:
             secret=section.secret(),
             headers=section.headers(),
             timeout_s=section.number("timeout", 10, low=0.1, high=300),
-            ca_file=section.path("ca_file"),
+            ca_file=read_ca_file(section),
         )
         section.finish()
         return settings

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from yaffle.clouds.http import check_url
+from yaffle.clouds.http import check_url, read_ca_file
 from yaffle.clouds.openstack import CloudsYaml, read_credentials
 from yaffle.clouds.settings import Section, read_secret
 from yaffle.errors import ConfigError
@@ -169,7 +169,7 @@ def _haproxy(name: str, section: Section) -> Balancer:
         username=username,
         password_file=password_file,
         password_env=password_env,
-        ca_file=section.path("ca_file"),
+        ca_file=read_ca_file(section),
         events=(events := _each(section, "events", _place)),
         events_from=_senders(events, section),
         timeout_s=_timeout_s(section),
@@ -263,6 +263,6 @@ def _credentials(
     elif variable in os.environ:
         password = os.environ[variable].encode()
     else:
-        section.wrong("password_env", f"= {variable!r}: there is no such variable")
+        section.wrong("password_env", "names a variable that there is not")
     word = base64.b64encode(username.encode() + b":" + password).decode()
     return {"Authorization": f"Basic {word}"}

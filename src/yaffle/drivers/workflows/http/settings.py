@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from yaffle.clouds.http import check_url, read_url, same_origin
+from yaffle.clouds.http import check_url, read_ca_file, read_url, same_origin
 from yaffle.clouds.settings import Section
 
 PLACEHOLDER: Final = "{operation_id}"
@@ -68,7 +68,7 @@ def _endpoint(section: Section) -> Endpoint:
         poll_url=poll_url,
         deduplicates=section.flag("deduplicates", default=True),
         in_place=section.flag("in_place", default=False),
-        ca_file=section.path("ca_file"),
+        ca_file=read_ca_file(section),
     )
     section.finish()
     return endpoint
