@@ -13,11 +13,14 @@ from tests.functional.cli.support import wait_for
 from tests.openstack.cloud import Cloud
 from tests.openstack.people import asked, nobody, token_of, trusts_of
 
+from yaffle.api.identity import Known
 from yaffle.api.identity.keystone.deleting import by_itself
+from yaffle.api.identity.keystone.trusting import left_unstored
 from yaffle.clouds.openstack import Cloud as Session
 from yaffle.clouds.openstack import CloudsYaml
 from yaffle.engine.clock import SystemClock
 from yaffle.model.credentials import CredentialKind
+from yaffle.model.rights import RIGHTS, Role, Who
 from yaffle.store.credentials import CredentialRow
 
 
@@ -39,14 +42,14 @@ def session(service: Credentials, tmp_path: Path) -> Iterator[Session]:
     found.close()
 
 
-def trust(ann: Credentials, service: Credentials) -> str:
+def trust(ann: Credentials, service: Credentials, **more: str) -> str:
     """Let Ann trust the service, and return the trust's id."""
     token = token_of(ann)
     body = {
         "trust": {
             "trustor_user_id": ann.user_id, "trustee_user_id": service.user_id,
             "project_id": ann.project_id, "impersonation": True, "allow_redelegation": False,
-            "roles": [{"name": "member"}],
+            "roles": [{"name": "member"}], **more,
         }
     }  # fmt: skip
     answer = asked(ann, "POST", "/OS-TRUST/trusts", body, token)
@@ -76,6 +79,24 @@ def test_it_is_deleted_with_its_own_token_and_no_other_one_is(
     old, newest = trust(ann, service), trust(ann, service)
     wait_for(lambda: deleted(session, ann, old))
     assert [one["id"] for one in trusts_of(ann)] == [newest]
+
+
+def test_keystone_keeps_the_mark_by_which_one_that_was_never_stored_is_found(
+    cloud: Cloud, service: Credentials, session: Session
+) -> None:
+    ann = cloud.credentials
+    left = trust(ann, service, yaffle="key 1")
+    known = Known(
+        who=Who(user=ann.user_id, project=ann.project_id, rights=RIGHTS[Role.MEMBER]),
+        token=token_of(ann),
+    )
+
+    def found(*marks: str) -> list[str]:
+        return asyncio.run(session.call(lambda client: left_unstored(client, known, marks), 15.0))
+
+    assert found("key 1") == [left]
+    assert found("key 2") == []
+    assert asked(ann, "DELETE", f"/OS-TRUST/trusts/{left}", token=token_of(ann)).status_code == 204
 
 
 def test_one_that_is_gone_already_is_known_to_be(

@@ -63,6 +63,11 @@ class KeyFile:
         """The id of the key that seals."""
         return self._keys()[0][0]
 
+    @property
+    def ids(self) -> list[str]:
+        """The ids of all keys, the newest first."""
+        return [ident for ident, _ in self._keys()]
+
     def seal(self, content: Mapping[str, str], place: Sequence[str]) -> Sealed:
         """Seal texts; they are opened again for the same `place` only. Raises as `check` does."""
         key_id, key = self._keys()[0]

@@ -77,6 +77,10 @@ class StoredCredentials:
         row = await asyncio.to_thread(sealed_row, self._keys, credential, self._clock.now_us())
         return await self._store.write(lambda conn: rows.put(conn, row))
 
+    async def key_ids(self) -> Sequence[str]:
+        """Return the ids of the keys that seal, the newest first: they are this installation's alone."""
+        return await asyncio.to_thread(lambda: self._keys.ids)
+
     async def superseded(self, cloud: str, project: str, user: str) -> Sequence[Old]:
         """Return that user's trusts in whose place there are newer ones, the oldest first."""
         found = await self._store.read(lambda conn: rows.superseded(conn, cloud, project, user))

@@ -21,6 +21,8 @@ class FakeCloud:
 
     port: int = 0
     credentials: dict[str, tuple[str, str]] = field(default_factory=dict)
+    roles: list[str] = field(default_factory=lambda: ["1"])
+    """What a token of a person's says of them."""
     trusts: dict[str, str] = field(default_factory=dict)
     """Project by trust."""
     people: dict[str, tuple[str, str, bool]] = field(default_factory=dict)
@@ -136,12 +138,16 @@ class FakeCloud:
                 if method == "GET" and ident in self.trusts:
                     return 200, {"trust": {"id": ident}}
             if (method, path) == ("GET", "/auth/tokens"):
-                return 200, {"token": {"roles": [{"id": "1", "name": "member"}]}}
+                return 200, {"token": {"roles": [{"id": i, "name": i} for i in self.roles]}}
             if path.startswith("/OS-TRUST/trusts/"):
                 return self._deleted(user, path.rpartition("/")[2], through)
             if not may_trust:
                 told = "Using method 'application_credential' is not allowed for managing trusts."
                 return 403, {"error": {"message": told, "code": 403, "title": "Forbidden"}}
+            if (method, path) == ("GET", "/OS-TRUST/trusts"):
+                idents = [i for i in self.trusts if i.startswith("trust-")]
+                mine = [self._listed(i) for i in idents if self.trustor(i) == user]
+                return 200, {"trusts": mine}
             ident = f"trust-{len(self.made) + 1}"
             self.made.append(body["trust"])
             self.trusts[ident] = project
@@ -150,6 +156,12 @@ class FakeCloud:
     def trustor(self, ident: str) -> str:
         """Return who has made a trust; they are numbered as they were made."""
         return str(self.made[int(ident.rpartition("-")[2]) - 1]["trustor_user_id"])
+
+    def _listed(self, ident: str) -> dict[str, Any]:
+        """Return a trust as a list shows it: with what it was given besides, and without its roles."""
+        made = dict(self.made[int(ident.rpartition("-")[2]) - 1])
+        made.pop("roles")
+        return {**made, "id": ident, "expires_at": None, "deleted_at": None}
 
     def _may(self, method: str, ident: str) -> set[str]:
         """Return who may look at a trust, or delete it."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.contract.projects.cloud import NAME
-from tests.contract.projects.trusting import TOKEN, House, Scene, playing
+from tests.contract.projects.trusting import TOKEN, House, KilledError, Scene, playing
 
-from yaffle.api.identity.keystone.trusting import FRESH_S, STORED_S, Trusts, trusts_of
+from yaffle.api.identity.keystone.trusting import FRESH_S, Trusts, trusts_of
 from yaffle.clouds.openstack import CloudsYaml
 from yaffle.config import Settings
 from yaffle.errors import DependencyError, Forbidden, StoreUnavailable
@@ -29,8 +30,10 @@ def test_the_first_change_makes_one_with_the_users_roles(play: Callable[[Scene],
         ann = house.known()
         await house.trusts.ensured(ann)
         assert await house.held() == [("ann", "trust-1")]
+        (key,) = await house.kept.key_ids()
         assert house.cloud.made == [
             {
+                "yaffle": f"{key} 1",
                 "trustor_user_id": "ann",
                 "trustee_user_id": "user-service",
                 "project_id": "shop",
@@ -127,20 +130,79 @@ def test_one_that_could_not_be_stored_is_stored_later_and_not_made_again(
         house.kept.full = False
         await house.trusts.ensured(house.known())
         assert await house.held() == [("ann", "trust-1")]
-        # Once it is stored it is gone from memory: what is refused later is renewed.
+        # Once it is stored it is no longer left: what is refused later is renewed.
         await house.trusts_anew()
         assert await house.held() == [("ann", "trust-2")]
-        # And not for ever: by then its user may have lost a role.
+        # And not for ever: by now its user may have other roles.
         house.kept.full = True
         with pytest.raises(StoreUnavailable):
             await house.trusts.ensured(house.known("bob"))
-        house.clock.leapt_s += STORED_S / 2
-        with pytest.raises(StoreUnavailable):
-            await house.trusts.ensured(house.known("bob"))
         house.kept.full = False
-        house.clock.leapt_s += STORED_S / 2
+        house.cloud.roles = ["2"]
         await house.trusts.ensured(house.known("bob"))
         assert ("bob", "trust-4") in await house.held()
+
+    play(scene)
+
+
+async def dies(house: House, at: Trusts) -> None:
+    """Let a process die between Keystone's yes and the row that says so."""
+    house.kept.killed = True
+    with pytest.raises(KilledError):
+        await at.ensured(house.known())
+    house.kept.killed = False
+
+
+def test_one_whose_maker_died_before_it_was_stored_is_taken_by_the_next(
+    play: Callable[[Scene], None],
+) -> None:
+    async def scene(house: House) -> None:
+        for _ in range(3):
+            await dies(house, house.process())
+        assert len(house.cloud.made) == 1, "of the others nobody would ever know"
+        await house.process().ensured(house.known())
+        assert await house.held() == [("ann", "trust-1")]
+        # It is a trust as any other: once Keystone refuses it, it is not taken again.
+        await house.trusts_anew()
+        assert await house.held() == [("ann", "trust-2")]
+        await house.trusts_anew()
+        assert await house.held() == [("ann", "trust-3")], "nor is one that was replaced"
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"yaffle": "other-key 1"},
+        {"yaffle": None},
+        {"yaffle": {"of": "somebody"}},
+        {"trustee_user_id": "another-service"},
+        {"project_id": "bank"},
+    ],
+    ids="-".join,
+)
+def test_one_that_somebody_else_has_is_left_to_them(
+    play: Callable[[Scene], None], other: dict[str, Any]
+) -> None:
+    async def scene(house: House) -> None:
+        await dies(house, house.process())
+        house.cloud.made[0] |= other
+        await house.trusts.ensured(house.known())
+        assert await house.held() == [("ann", "trust-2")]
+
+    play(scene)
+
+
+def test_one_with_other_roles_than_the_user_has_by_now_is_not_taken(
+    play: Callable[[Scene], None],
+) -> None:
+    async def scene(house: House) -> None:
+        await dies(house, house.process())
+        house.cloud.roles = ["1", "2"]
+        await house.trusts.ensured(house.known())
+        assert await house.held() == [("ann", "trust-2")]
+        assert house.cloud.made[1]["roles"] == [{"id": "1"}, {"id": "2"}]
 
     play(scene)
 

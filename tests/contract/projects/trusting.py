@@ -42,13 +42,23 @@ class LeapClock(SystemClock):
             await super().sleep(min(left_s, 0.01))
 
 
+class KilledError(BaseException):
+    """A process ends here, and with it whatever it remembers."""
+
+
 class CountedCredentials(StoredCredentials):
-    """Knows how often it was asked what is to be deleted; `full`, it stores nothing."""
+    """Knows how often it was asked what is to be deleted; `full`, it stores nothing.
+
+    `killed`, whoever stores dies.
+    """
 
     looked = 0
     full = False
+    killed = False
 
     async def put(self, credential: Credential) -> bool:
+        if self.killed:
+            raise KilledError
         if self.full:
             raise StoreUnavailable("no room left on the device")
         return await super().put(credential)

@@ -6,6 +6,9 @@ project, with the roles that they have there (what Senlin did on every request).
 (an application credential that is not `unrestricted`) is no reason to turn somebody away whose
 project has handed over a credential already.
 
+Whoever dies after Keystone has made a trust, or cannot store it, leaves one that nobody knows. So each
+bears a mark of who has made it, and one that was left is taken before another one is made.
+
 One in whose place there is a newer one is deleted afterwards: see `superseding`.
 """
 
@@ -14,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 import msgspec
 import structlog
@@ -27,7 +31,7 @@ from yaffle.errors import DependencyError, Forbidden, UserError, YaffleError
 from yaffle.model.credentials import Credential, CredentialKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping, Sequence
 
     from yaffle.api.identity.port import Known
     from yaffle.clouds.openstack import CloudsYaml
@@ -42,10 +46,11 @@ log = structlog.get_logger(__name__)
 FRESH_S: Final = 30.0
 """So long somebody who has let us act is not asked again, even if their trust ends meanwhile."""
 KEPT: Final = 10_000
-STORED_S: Final = 600.0
-"""So long a trust that could not be stored is good for another try: its user may lose a role."""
 CALL_S: Final = 15.0
 THREADS: Final = 2
+
+MARK: Final = "yaffle"
+"""In a trust, beside what Keystone itself reads: whose keys it was to be sealed with, and its roles."""
 
 _Key = tuple[str, str, str]
 
@@ -70,6 +75,19 @@ class _Trust(msgspec.Struct, frozen=True):
     trust: _Made
 
 
+class _Listed(msgspec.Struct, frozen=True):
+    id: str
+    trustee_user_id: str = ""
+    project_id: str | None = None
+    expires_at: str | None = None
+    deleted_at: str | None = None
+    yaffle: object = None
+
+
+class _Trusts(msgspec.Struct, frozen=True):
+    trusts: tuple[_Listed, ...]
+
+
 class Trusts:
     """Makes trusts, one for each user in each project of each cloud."""
 
@@ -86,8 +104,6 @@ class Trusts:
         self._clock = clock
         self._clouds = {name: Cloud(at, clock, threads=THREADS) for name, at in clouds.items()}
         self._fine: OrderedDict[_Key, float] = OrderedDict()
-        self._unstored: OrderedDict[_Key, tuple[float, str]] = OrderedDict()
-        """Trusts that Keystone has made and our database may not have, and since when."""
         self._turn = asyncio.Lock()
         self.superseded = Superseded(kept, self._clouds, clock, settled_s=settled_s)
 
@@ -143,13 +159,15 @@ class Trusts:
 
     async def _ensure(self, cloud: str, known: Known) -> None:
         who = known.who
-        usable = [c for c in await self._kept.of(cloud, who.project) if c.refused_us is None]
+        held = await self._kept.of(cloud, who.project)
+        usable = [one for one in held if one.refused_us is None]
         if any(one.user == who.user for one in usable):
             return
-        key = (cloud, who.project, who.user)
-        made_s, reference = self._still_unstored(key)
+        old = await self._kept.superseded(cloud, who.project, who.user)
+        stored = {one.reference for one in held} | {one.reference for one in old}
+        keys = await self._kept.key_ids()
         try:
-            reference = reference or await self._made(cloud, known)
+            reference = await self._made(cloud, known, stored, keys)
         except UserError as error:
             if usable:
                 return
@@ -165,10 +183,6 @@ class Trusts:
             raise DependencyError(
                 f"Keystone cannot be asked to let Yaffle act in project {who.project}: {error}"
             ) from None
-        # Where this fails the next request stores it: made anew each time, the others were nobody's.
-        self._unstored[key] = made_s, reference
-        while len(self._unstored) > KEPT:
-            self._unstored.popitem(last=False)
         await self._kept.put(
             Credential(
                 id="",
@@ -180,33 +194,58 @@ class Trusts:
                 secret="",
             )
         )
-        del self._unstored[key]
         log.info("trust made", cloud=cloud, project=who.project, user=who.user, trust=reference)
 
-    def _still_unstored(self, key: _Key) -> tuple[float, str]:
-        """Return the trust that was made for that user a moment ago and not stored, if any, and when."""
-        now_s = self._clock.monotonic_s()
-        made_s, reference = self._unstored.pop(key, (now_s, ""))
-        return (made_s, reference) if now_s - made_s < STORED_S else (now_s, "")
+    async def _made(
+        self, cloud: str, known: Known, stored: Container[str], keys: Sequence[str]
+    ) -> str:
+        """Return the id of a trust that is not among those `stored`: of one that was left, or a new one.
 
-    async def _made(self, cloud: str, known: Known) -> str:
-        """Return the id of a new trust; raises UserError where the token may not make one."""
+        Raises UserError where the token may not make one.
+        """
         who, token = known.who, known.token
 
         def make(client: Client) -> str:
             told = client.keystone("GET", "/auth/tokens", token=token, about=token)
+            roles = sorted(role.id for role in told.parsed(_Token).token.roles)
+            marks = [" ".join([key, *roles]) for key in keys]
+            for one in left_unstored(client, known, marks):
+                if one not in stored:
+                    return one
             trust = {
+                MARK: marks[0],
                 "trustor_user_id": who.user,
                 "trustee_user_id": client.user_id,
                 "project_id": who.project,
                 "impersonation": True,
                 "allow_redelegation": False,
-                "roles": [{"id": role.id} for role in told.parsed(_Token).token.roles],
+                "roles": [{"id": role} for role in roles],
             }
             answer = client.keystone("POST", "/OS-TRUST/trusts", token=token, body={"trust": trust})
             return answer.parsed(_Trust).trust.id
 
         return await self._clouds[cloud].call(make, CALL_S)
+
+
+def left_unstored(client: Client, known: Known, marks: Sequence[str]) -> list[str]:
+    """Return the user's trusts with one of these marks, which this installation alone gives.
+
+    Nor are those taken that other programs, or installations with the same service user, have. Who may
+    not list their own gets another one: that is no reason to turn them away.
+    """
+    who = known.who
+    mine = f"/OS-TRUST/trusts?trustor_user_id={quote(who.user, safe='')}"
+    try:
+        found = client.keystone("GET", mine, token=known.token).parsed(_Trusts).trusts
+    except Forbidden:
+        return []
+    return [
+        one.id
+        for one in found
+        if one.yaffle in marks
+        and (one.trustee_user_id, one.project_id) == (client.user_id, who.project)
+        and one.expires_at is one.deleted_at is None
+    ]
 
 
 def trusts_of(settings: Settings, store: Store, clock: Clock) -> Trusts | None:
