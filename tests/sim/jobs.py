@@ -33,7 +33,7 @@ def play(story: Story, *, seed: int = 7, alone: bool = True, careful: bool = Fal
             await story(s)
             await consistent(s)
 
-    run_virtual(main, seed=seed, wall_s=60)
+    run_virtual(main, seed=seed, cpu_s=60)
 
 
 def document(kind: str, version: str = "1.0", **properties: Any) -> dict[str, Any]:

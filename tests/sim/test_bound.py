@@ -151,7 +151,7 @@ def run(
             took["total"] = (found.end_us - failed_us) / 1e6
             return took, found.status
 
-    took, status = run_virtual(main, seed=seed, wall_s=60)
+    took, status = run_virtual(main, seed=seed, cpu_s=60)
     limits = {
         "detect": bound.detect_s + decide_s,
         "prepare": bound.prepare_s,

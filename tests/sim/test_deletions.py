@@ -89,7 +89,7 @@ def test_a_node_deleted_while_it_is_first_made_leaves_no_copy(what: str) -> None
             await delete(s, what, "web-1")
             await nothing_lives(s, what, "web-1")
 
-    run_virtual(story, seed=5, wall_s=60)
+    run_virtual(story, seed=5, cpu_s=60)
 
 
 async def some_create(s: Stage) -> bool:

@@ -49,7 +49,7 @@ def play(story: Callable[[Stage], Awaitable[None]], *, seed: int = SEED) -> None
             s.start()
             await story(s)
 
-    run_virtual(staged, seed=seed, wall_s=60)
+    run_virtual(staged, seed=seed, cpu_s=60)
 
 
 async def profiles(s: Stage) -> None:
@@ -303,7 +303,7 @@ async def update(fatal: int | None, *, is_alone: bool) -> tuple[list[str], list[
 @TWO_ENGINES
 def test_a_replacing_update_killed_at_every_point(alone: bool) -> None:
     def walked(fatal: int | None) -> tuple[list[str], list[str]]:
-        return run_virtual(lambda: update(fatal, is_alone=alone), seed=SEED, wall_s=60)
+        return run_virtual(lambda: update(fatal, is_alone=alone), seed=SEED, cpu_s=60)
 
     names, undisturbed = walked(None)
     assert [e.split()[0] for e in undisturbed] == ["DELETE", "CREATE"]

@@ -115,7 +115,7 @@ async def _consistent(s: Stage, victim: Any) -> None:
 
 
 def play(fatal: int | None, told: str, *, alone: bool) -> tuple[list[str], list[str]]:
-    return run_virtual(lambda: recovery(fatal, told, alone=alone), seed=SEED, wall_s=60)
+    return run_virtual(lambda: recovery(fatal, told, alone=alone), seed=SEED, cpu_s=60)
 
 
 @TWO_ENGINES

@@ -78,7 +78,7 @@ def test_what_a_rung_has_proved_off_is_told_to_its_deletion_and_creation() -> No
             await s.until(s.all_well, 120, "healed")
             assert [(op.kind, op.off) for op in profile.heard] == [("DELETE", OFF), ("CREATE", OFF)]
 
-    run_virtual(story, seed=5, wall_s=60)
+    run_virtual(story, seed=5, cpu_s=60)
 
 
 class Slow(Saying):
@@ -108,7 +108,7 @@ def test_a_try_that_was_cut_short_does_not_push_out_the_reason() -> None:
             assert slow.asked > 1
             assert "the switch says on" in await unproved()
 
-    run_virtual(story, seed=5, wall_s=60)
+    run_virtual(story, seed=5, cpu_s=60)
 
 
 async def healed(s: Stage, compute: str, host: str) -> tuple[Saying, Saying]:
@@ -143,7 +143,7 @@ def test_one_proof_is_enough(compute: str, host: str, asked: tuple[bool, bool]) 
             rows = await s.store.read(lambda c: c.execute(select(proofs)).all())
             assert len(rows) >= 1
 
-    run_virtual(story, seed=5, wall_s=60)
+    run_virtual(story, seed=5, cpu_s=60)
 
 
 def test_what_would_defeat_the_act_is_not_used() -> None:
@@ -158,7 +158,7 @@ def test_what_would_defeat_the_act_is_not_used() -> None:
             await s.until(s.all_well, 120, "healed")
             assert (first.asked, second.asked > 0) == (0, True)
 
-    run_virtual(story, seed=5, wall_s=60)
+    run_virtual(story, seed=5, cpu_s=60)
 
 
 def test_without_any_proof_nothing_is_built() -> None:
@@ -184,4 +184,4 @@ def test_without_any_proof_nothing_is_built() -> None:
             assert first.asked > 5
             assert second.asked >= 1
 
-    run_virtual(story, seed=5, wall_s=60)
+    run_virtual(story, seed=5, cpu_s=60)

@@ -63,7 +63,7 @@ def play(story: Any, *, full: int) -> None:
                 disk.full = True
             await story(s, lives)
 
-    run_virtual(main, seed=9, wall_s=60)
+    run_virtual(main, seed=9, cpu_s=60)
 
 
 async def carried_out(s: Stage, since_us: int) -> list[tuple[int, str]]:

@@ -65,4 +65,4 @@ def test_what_cannot_help_is_left_out_and_said(for_good: bool, rungs: list[str])
             lines = (await Why(s.kit).why(LOCAL, victim)).lines()
             assert any("REBOOT of the policy was left out" in said for said in lines) is for_good
 
-    run_virtual(scene, seed=7, wall_s=60)
+    run_virtual(scene, seed=7, cpu_s=60)

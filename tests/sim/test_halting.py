@@ -63,4 +63,4 @@ def test_a_recovery_is_halted_before_its_next_act_and_goes_on_once_it_may(
             await s.commands.lift(pause, by="op")
             await s.until(s.all_well, 200, "healed once it was lifted")
 
-    run_virtual(story, seed=3, wall_s=60)
+    run_virtual(story, seed=3, cpu_s=60)

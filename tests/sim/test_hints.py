@@ -81,7 +81,7 @@ def heal(event: str, cures: dict[str, str]) -> tuple[list[tuple[str, str]], dict
             found.append(await walked(s))
             found.append({**(await s.store.read(inputs)), "physical": s.world.present(victim)})
 
-    run_virtual(story, seed=3, wall_s=60)
+    run_virtual(story, seed=3, cpu_s=60)
     return found[0], found[1]
 
 

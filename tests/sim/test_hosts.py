@@ -68,7 +68,7 @@ def play(
             await s.build(size, document)
             await story(s, machines)
 
-    run_virtual(scene, seed=seed, wall_s=120)
+    run_virtual(scene, seed=seed, cpu_s=120)
 
 
 # --- a host that is lost --------------------------------------------------------------------------
@@ -451,7 +451,7 @@ def test_what_an_older_engine_left_open_is_closed(ends: Sequence[str], state: st
             await s.store.write(lambda conn: close_left(s.kit, conn, s.clock.now_us()))
             assert await told(s) == before
 
-    run_virtual(scene, seed=3, wall_s=60)
+    run_virtual(scene, seed=3, cpu_s=60)
 
 
 def _left_open(s: Stage, conn: Any, ends: Sequence[str]) -> None:

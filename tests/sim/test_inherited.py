@@ -57,7 +57,7 @@ def test_a_fence_that_was_never_tried_is_tried_before_its_proof_is_waived(how: s
             await s.until(s.all_well, 100, "healed")
             assert ("fence", "proved") in await results(s)
 
-    run_virtual(story, seed=7, wall_s=100)
+    run_virtual(story, seed=7, cpu_s=100)
 
 
 @pytest.mark.parametrize("how", ["outage", "freeze"])
@@ -75,4 +75,4 @@ def test_a_creation_that_succeeded_is_asked_for_however_late(how: str) -> None:
             assert [c.physical_id for c in s.world.alive(victim)] == made
             assert ("create", "failed") not in await results(s)
 
-    run_virtual(story, seed=7, wall_s=100)
+    run_virtual(story, seed=7, cpu_s=100)

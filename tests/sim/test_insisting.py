@@ -31,4 +31,4 @@ def test_an_act_that_failed_does_not_answer_for_the_next(how: str) -> None:
             assert await s.all_well()
             assert kinds(s)[before:][-1:] == ["CREATE"]
 
-    run_virtual(story, seed=3, wall_s=30)
+    run_virtual(story, seed=3, cpu_s=30)

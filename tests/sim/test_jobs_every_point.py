@@ -134,7 +134,7 @@ async def _good(s: Stage, name: str, kind: str) -> None:
 
 
 def one(name: str, fatal: int | None) -> tuple[list[str], list[str]]:
-    return run_virtual(lambda: play(name, fatal), seed=SEED, wall_s=60)
+    return run_virtual(lambda: play(name, fatal), seed=SEED, cpu_s=60)
 
 
 @pytest.mark.timeout(3600 if THOROUGH else 120)

@@ -227,7 +227,7 @@ async def _copies(s: Stage) -> None:
 def test_storm(seed: int) -> None:
     history: list[str] = []
     try:
-        run_virtual(lambda: storm(1000 + seed, history), seed=seed, wall_s=240)
+        run_virtual(lambda: storm(1000 + seed, history), seed=seed, cpu_s=240)
     except BaseException as error:
         error.add_note("\n".join(history[-40:]))
         raise

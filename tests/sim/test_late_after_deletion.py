@@ -109,7 +109,7 @@ def run(story: Any, seed: int) -> None:
             s.start()
             await story(s)
 
-    run_virtual(main, seed=seed, wall_s=100)
+    run_virtual(main, seed=seed, cpu_s=100)
 
 
 @pytest.mark.parametrize("what", ["node", "cluster"])
@@ -181,7 +181,7 @@ def test_an_engine_that_lives_on_takes_the_look_out_over() -> None:
             await comes(s, ident)
             await goes(s, ident)
 
-    run_virtual(story, seed=23, wall_s=100)
+    run_virtual(story, seed=23, cpu_s=100)
 
 
 @pytest.mark.parametrize("fault", [Fault.HANG, Fault.ERROR, Fault.RAISE, Fault.LOSE])

@@ -57,7 +57,7 @@ def test_a_late_copy_that_is_well_is_the_nodes_own() -> None:
             await s.clock.sleep(100)
             assert len(await _adoptions(s)) == 1, "told again and again"
 
-    run_virtual(story, seed=11, wall_s=100)
+    run_virtual(story, seed=11, cpu_s=100)
 
 
 def test_who_is_being_recovered_is_left_to_the_recovery() -> None:
@@ -82,7 +82,7 @@ def test_who_is_being_recovered_is_left_to_the_recovery() -> None:
             assert ended_s - late.started_s > 5, "the action was over at once"
             assert len(await _adoptions(s)) == 1
 
-    run_virtual(story, seed=12, wall_s=100)
+    run_virtual(story, seed=12, cpu_s=100)
 
 
 def test_a_row_that_names_another_copy_is_mended_though_nothing_ever_failed() -> None:
@@ -102,7 +102,7 @@ def test_a_row_that_names_another_copy_is_mended_though_nothing_ever_failed() ->
             assert row.attributes["node_ip"] == "192.0.2.1", "asked where another may live by now"
             assert len(await _adoptions(s)) == 1
 
-    run_virtual(story, seed=13, wall_s=100)
+    run_virtual(story, seed=13, cpu_s=100)
 
 
 def test_a_deletion_asked_for_before_is_none_of_the_copy_that_came_late() -> None:
@@ -129,7 +129,7 @@ def test_a_deletion_asked_for_before_is_none_of_the_copy_that_came_late() -> Non
             await s.until(s.all_well, 200, "healed")
             assert len(s.world.alive(victim)) == 1
 
-    run_virtual(story, seed=14, wall_s=100)
+    run_virtual(story, seed=14, cpu_s=100)
 
 
 def test_a_proof_is_of_the_copy_that_was_fenced_and_of_no_other() -> None:
@@ -161,7 +161,7 @@ def test_a_proof_is_of_the_copy_that_was_fenced_and_of_no_other() -> None:
             s.plan.rules.clear()
             await s.until(s.all_well, 300, "healed")
 
-    run_virtual(story, seed=15, wall_s=100)
+    run_virtual(story, seed=15, cpu_s=100)
 
 
 def _arrive(s: Stage) -> None:

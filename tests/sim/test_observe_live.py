@@ -61,7 +61,7 @@ def play(seed: int, size: int, story: Story, document: dict[str, Any]) -> Played
             s.world.settle()
             found.acts += [a.kind for a in s.world.acts]
 
-    run_virtual(main, seed=seed, wall_s=90)
+    run_virtual(main, seed=seed, cpu_s=90)
     return found
 
 

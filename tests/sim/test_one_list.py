@@ -49,7 +49,7 @@ def test_five_clusters_of_a_cloud_cost_one_list_an_interval(
             await s.clock.sleep(40 * INTERVAL_S)
             assert least <= (s.profile.lists - before) / 40 <= most
 
-    run_virtual(main, seed=7, wall_s=60)
+    run_virtual(main, seed=7, cpu_s=60)
 
 
 def test_who_is_looked_at_in_step_is_found_and_healed_as_ever() -> None:
@@ -68,4 +68,4 @@ def test_who_is_looked_at_in_step_is_found_and_healed_as_ever() -> None:
             await s.until(s.all_well, 120, "healed")
             assert {act.node_id for act in s.world.acts[since:]} == {victim}
 
-    run_virtual(main, seed=8, wall_s=60)
+    run_virtual(main, seed=8, cpu_s=60)

@@ -335,4 +335,4 @@ def test_an_update_asks_for_what_is_to_be() -> None:
             assert (await ended(s, action)).status == actions.SUCCEEDED
             assert set(seen) == {"v2"}
 
-    run_virtual(main, seed=5, wall_s=60)
+    run_virtual(main, seed=5, cpu_s=60)

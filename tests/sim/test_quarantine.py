@@ -52,7 +52,7 @@ def play(
             await s.build(9, document or moving(URL, HYPERVISORS))
             await story(s, machines)
 
-    run_virtual(scene, seed=11, wall_s=120)
+    run_virtual(scene, seed=11, cpu_s=120)
 
 
 async def quarantines(s: Stage) -> list[tuple[IncidentRow, Kept]]:

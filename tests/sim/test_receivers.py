@@ -86,7 +86,7 @@ def lonely(story: Any) -> None:
             await s.clock.sleep(1)
             await story(s)
 
-    run_virtual(main, seed=1, wall_s=60)
+    run_virtual(main, seed=1, cpu_s=60)
 
 
 def test_a_hanging_receiver_with_2000_messages_keeps_nobody_waiting() -> None:

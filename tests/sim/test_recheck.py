@@ -37,7 +37,7 @@ def night(story: Any, *, seed: int, size: int = 6, **changed: Any) -> list[Any]:
             found.extend(await s.store.read(lambda conn: conn.execute(query).mappings().all()))
             assert s.audit.recheck.agreed == len(found)
 
-    run_virtual(main, seed=seed, wall_s=60)
+    run_virtual(main, seed=seed, cpu_s=60)
     return found
 
 

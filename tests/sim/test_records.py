@@ -54,7 +54,7 @@ def test_the_action_holds_the_ladder_as_seed_1_shows_it() -> None:
             assert data["health"]["recover_action"] == [ladder[0], ladder[1], filled]
             assert json.loads(json.dumps(data)) == data
 
-    run_virtual(story, seed=2, wall_s=30)
+    run_virtual(story, seed=2, cpu_s=30)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -80,7 +80,7 @@ def test_a_mark_leads_to_one_incident_and_one_message_of_each_topic(seed: int) -
                 "incident.recovered": 1,
             }
 
-    run_virtual(story, seed=seed, wall_s=30)
+    run_virtual(story, seed=seed, cpu_s=30)
 
 
 @pytest.mark.parametrize(("wanted", "captures"), [(True, 1), (False, 0)])
@@ -98,4 +98,4 @@ def test_evidence_is_taken_only_if_the_console_log_is_wanted(wanted: bool, captu
             found: Any = await s.store.read(lambda c: incidents.last_of(c, victim))
             assert bool(found.evidence) is wanted
 
-    run_virtual(story, seed=4, wall_s=30)
+    run_virtual(story, seed=4, cpu_s=30)

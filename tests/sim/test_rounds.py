@@ -68,7 +68,7 @@ def play(story: Any, seed: int) -> None:
             await s.clock.sleep(30)
             await story(s)
 
-    run_virtual(main, seed=seed, wall_s=60)
+    run_virtual(main, seed=seed, cpu_s=60)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -39,7 +39,7 @@ def play(story: Story, size: int = 3, *, seed: int = 5, **changed: Any) -> None:
             s.world.acts.clear()
             await story(s)
 
-    run_virtual(main, seed=seed, wall_s=60)
+    run_virtual(main, seed=seed, cpu_s=60)
 
 
 async def names(s: Stage) -> dict[Any, str]:

@@ -41,7 +41,7 @@ def play(story: Story, *, engines: int, clusters: int, size: int = 1, **changed:
             s.world.acts.clear()
             await story(s)
 
-    run_virtual(main, seed=7, wall_s=120)
+    run_virtual(main, seed=7, cpu_s=120)
 
 
 async def holders(s: Stage) -> Mapping[str, Life | None]:

@@ -58,7 +58,7 @@ def test_how_often_a_backend_is_asked_how_far_operations_are(
             assert s.clock.monotonic_s() - began_s > CREATE_S
             assert profile.polls / victims <= most_each
 
-    run_virtual(main, seed=8, wall_s=60)
+    run_virtual(main, seed=8, cpu_s=60)
 
 
 @pytest.mark.parametrize(

@@ -20,4 +20,4 @@ def test_one_node_dies_and_is_healed() -> None:
             topics = {m.topic for m in s.notifier.received}
             assert topics == {"incident.opened", "incident.recovering", "incident.recovered"}
 
-    run_virtual(story, seed=1, wall_s=30)
+    run_virtual(story, seed=1, cpu_s=30)

@@ -61,7 +61,7 @@ def heal(snapshot: dict[str, Any], ladder: list[dict[str, Any]], *faults: tuple[
             assert not s.world.overlaps
             found.extend([await walked(s), last.spec["image"], f"image of {first.physical_id}"])
 
-    run_virtual(story, seed=5, wall_s=30)
+    run_virtual(story, seed=5, cpu_s=30)
     return found
 
 

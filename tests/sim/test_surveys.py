@@ -55,7 +55,7 @@ def test_the_look_before_an_act_and_after_it_is_told_of_all_nodes() -> None:
             await s.clock.sleep(10)
             await s.until(s.all_well, 120, "healed")
 
-    run_virtual(story, seed=3, wall_s=60)
+    run_virtual(story, seed=3, cpu_s=60)
     asked = [one for survey in surveys for one in survey.asked]
     assert any(len(targets) == 1 for targets, _ in asked), "nobody looked before acting"
     assert any(len(targets) == 3 for targets, _ in asked), "nobody polled"

@@ -84,7 +84,7 @@ def test_an_update_gives_no_copy_up_because_its_driver_is_not_here() -> None:
             assert [stage for stage, _ in await steps_of(s, done.id)] == ["act"]
             assert s.world.alive(ident)
 
-    run_virtual(story, seed=5, wall_s=60)
+    run_virtual(story, seed=5, cpu_s=60)
 
 
 async def steps_of(s: Stage, action_id: Any) -> list[tuple[str, str]]:

@@ -77,7 +77,7 @@ async def day(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_day(seed: int) -> None:
     try:
-        run_virtual(lambda: day(seed), seed=seed, wall_s=90)
+        run_virtual(lambda: day(seed), seed=seed, cpu_s=90)
     except BaseException:
         print(f"play it again: YAFFLE_SIM_SEED={seed} pytest {__name__.replace('.', '/')}.py")
         raise

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
-WALL_S: Final = 120.0
+CPU_S: Final = 120.0
 GUARD_EVERY: Final = 4096
 PROCESS: Final[ContextVar[object]] = ContextVar("process", default=None)
 """Which simulated process a task belongs to; tasks that it starts belong to it as well."""
@@ -33,21 +33,22 @@ class Deadlock(RuntimeError):
 
 
 class TooLong(RuntimeError):
-    """The simulated program spins: real time ran out while virtual time hardly moved."""
+    """The simulated program spins: its CPU time ran out while virtual time hardly moved."""
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
     """Virtual time, a seeded order of callbacks, and processes that can be frozen.
 
-    `wall_s`: real seconds after which the run is given up. For `asyncio.Runner(loop_factory=…)`.
+    `cpu_s`: seconds of CPU after which the run is given up, however busy the machine is. For
+    `asyncio.Runner(loop_factory=…)`.
     """
 
-    def __init__(self, seed: int = 0, *, wall_s: float = WALL_S) -> None:
+    def __init__(self, seed: int = 0, *, cpu_s: float = CPU_S) -> None:
         self._now_s = 0.0
         self._order = random.Random(seed)
         self._turns = 0
-        self._wall_s = wall_s
-        self._until_s = time.perf_counter() + wall_s
+        self._cpu_s = cpu_s
+        self._until_s = time.process_time() + cpu_s
         self._frozen: dict[object, list[asyncio.Handle]] = {}
         super().__init__(selectors.DefaultSelector())
 
@@ -99,9 +100,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _guard(self) -> None:
         self._turns += 1
-        if self._turns % GUARD_EVERY == 0 and time.perf_counter() > self._until_s:
+        if self._turns % GUARD_EVERY == 0 and time.process_time() > self._until_s:
             raise TooLong(
-                f"{self._wall_s:g} s of real time are over at {self.time():.3f} s of virtual time"
+                f"{self._cpu_s:g} s of CPU time are over at {self.time():.3f} s of virtual time"
             )
 
     def _forget_cancelled(self) -> None:
@@ -147,8 +148,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run_virtual(
-    main: Callable[[], Coroutine[Any, Any, T]], *, seed: int = 0, wall_s: float = WALL_S
+    main: Callable[[], Coroutine[Any, Any, T]], *, seed: int = 0, cpu_s: float = CPU_S
 ) -> T:
     """Run `main()` to its end in virtual time and return its result."""
-    with asyncio.Runner(loop_factory=lambda: VirtualLoop(seed, wall_s=wall_s)) as runner:
+    with asyncio.Runner(loop_factory=lambda: VirtualLoop(seed, cpu_s=cpu_s)) as runner:
         return runner.run(main())

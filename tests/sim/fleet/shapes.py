@@ -215,7 +215,7 @@ def chosen(number: int) -> Shape:
 def shape(number: int) -> Shape:
     """Return a shape, built."""
     made = chosen(number) if number >= DRAWN else drawn_shape(number)
-    run_virtual(lambda: _build(made), seed=number, wall_s=120)
+    run_virtual(lambda: _build(made), seed=number, cpu_s=120)
     return made
 
 

@@ -29,7 +29,7 @@ from tests.sim.fleet.troubles import MIXES, Weather
 from yaffle.engine import scene
 from yaffle.testing import run_virtual
 
-WALL_S = 240.0
+CPU_S = 240.0
 """A world takes a second of CPU; only one that never ends is to be cut off, not one that is starved."""
 BLOCK = 5
 SHOWN = 120
@@ -58,7 +58,7 @@ def play(seed: int, *, number: int | None = None, mix: str = "") -> Told:
         made = shape(seed % SHAPES if number is None else number)
         began_s = time.perf_counter()  # a shape is built once for many worlds
         known = set(scene._PARSED)
-        run_virtual(lambda: _world(seed, made, mix, told, fleets), seed=seed, wall_s=WALL_S)
+        run_virtual(lambda: _world(seed, made, mix, told, fleets), seed=seed, cpu_s=CPU_S)
         for key in set(scene._PARSED) - known:
             del scene._PARSED[key]  # what operators wrote here is nothing to the next world
     except (KeyboardInterrupt, GeneratorExit):
