@@ -290,6 +290,7 @@ WHY: Final[Example] = {
     "policy": "web-health",
     "outage": None,
     "old_copies": [],
+    "in_doubt": "",
     "disk_lost": "",
     "decision": DECISION,
     "held": {

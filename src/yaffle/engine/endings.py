@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from yaffle.core.ladder import End, Result, Stage
 from yaffle.engine import errands_ended, keeping, news, quarantine, recoveries_ended
+from yaffle.engine.errands import IN_DOUBT
 from yaffle.engine.jobs import capacity
 from yaffle.engine.jobs.stopping import returned
 from yaffle.engine.recoveries_ended import SUCCEEDED, touched
@@ -82,6 +83,10 @@ def write_step(kit: Kit, conn: Connection, step: Step, outcome: Outcome) -> None
     quarantine.enter(kit, conn, step, outcome, now_us)
     keeping.tell(kit, conn, step, outcome, now_us)
     values = _changes(outcome, now_us)
+    facts, maybe = values.get("attributes"), step.node.attributes.get(IN_DOUBT)
+    if maybe and isinstance(facts, dict) and step.place.stage is not Stage.CREATE:
+        # It is the same copy still; what an update makes certain is written at its end.
+        facts[IN_DOUBT] = maybe
     if values:
         catalog.set_node(conn, step.node.id, now_us, **values)
 

@@ -109,12 +109,22 @@ def informed(
 # --- another profile ---------------------------------------------------------------------------
 
 
+IN_DOUBT: Final = "update_in_doubt"
+"""Among a copy's attributes: the profile of an update in place that was begun and did not succeed.
+
+The backend may have carried it out, or a part of it, and may do so yet, whatever the node's row says.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renewal:
     """The properties that a node is to have, and had."""
 
     old: Mapping[str, object]
+    """Where it may have one of two, the one that differs from the new one, so that it is looked at."""
     new: Mapping[str, object]
+    in_doubt: tuple[str, ...] = ()
+    """Names of the properties that it may have already as they are to be."""
 
 
 def new_profile_of(conn: Connection, action: ActionRow) -> ProfileRow | None:
@@ -130,7 +140,20 @@ def renewal_of(conn: Connection, action: ActionRow, target: Target) -> Renewal |
     profile = new_profile_of(conn, action)
     if profile is None:
         return None
-    return Renewal(old=target.spec, new=MappingProxyType(dict(profile.spec)))
+    new, old = profile.spec, dict(target.spec)
+    maybe = in_doubt(conn, target.attributes)
+    doubtful: tuple[str, ...] = ()
+    if maybe is not None:
+        same = [key for key in {*old, *maybe.spec} if old.get(key) == new.get(key)]
+        doubtful = tuple(sorted(key for key in same if maybe.spec.get(key) != new.get(key)))
+        old |= {key: maybe.spec.get(key) for key in doubtful}
+    return Renewal(old=MappingProxyType(old), new=MappingProxyType(dict(new)), in_doubt=doubtful)
+
+
+def in_doubt(conn: Connection, attributes: Mapping[str, object]) -> ProfileRow | None:
+    """Return the profile whose properties a copy may have instead of those of its row, if it is there."""
+    ident = attributes.get(IN_DOUBT)
+    return catalog.find_profile_row(conn, ProfileId(ident)) if isinstance(ident, str) else None
 
 
 def settle(kit: Kit, conn: Connection, action: ActionRow, now_us: int) -> None:
@@ -168,7 +191,8 @@ def aimed(
         return target, rung
     renewed = replace(target, spec=renewal.new)
     if stage is Stage.ACT:
-        return renewed, replace(rung, params={"old": dict(renewal.old)})
+        params = {"old": dict(renewal.old), "in_doubt": list(renewal.in_doubt)}
+        return renewed, replace(rung, params=params)
     return renewed, rung
 
 

@@ -6,7 +6,7 @@ it starts afresh, for whatever was said was said of the one before (ADR 0003).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from yaffle.core.heeding import OBJECTION
@@ -134,9 +134,16 @@ def _updated(
         values = _stopped(node, how, past, f"Update failed: {detail}", "update")
         # What was begun may have restarted the copy: it is not judged while that starts.
         begun = any(s.stage == Stage.ACT and s.submitted_us is not None for s in past)
-        return values | {"grace_us": now_us} if begun and values else values
+        if not begun or profile is None:
+            return values
+        if "status_reason" in values:
+            maybe = f"; the copy may have the properties of {profile.name}: update it again"
+            values = values | {"status_reason": f"{values['status_reason']}{maybe}"}
+            values |= {"grace_us": now_us}
+        return values | {"attributes": {**_facts(conn, node), errands.IN_DOUBT: profile.id}}
     # From here on the row names the profile that the copy has.
-    values = {"profile_id": profile.id}
+    certain = {k: v for k, v in _facts(conn, node).items() if k != errands.IN_DOUBT}
+    values = {"profile_id": profile.id, "attributes": certain}
     if not any(step.stage == Stage.CREATE for step in past):
         return values | _status(resting(node), "Update succeeded")
     incident = incidents.open_of(conn, node.id)
@@ -151,6 +158,12 @@ def _updated(
             now_us=now_us,
         )
     return values | _status(NodeStatus.ACTIVE, "Update succeeded") | _afresh(node, now_us)
+
+
+def _facts(conn: Connection, node: NodeRow) -> Mapping[str, object]:
+    """Return what is stored of the copy by now: the last step may have brought more."""
+    row = catalog.node(conn, node.id)
+    return node.attributes if row is None else row.attributes
 
 
 def _afresh(node: NodeRow, now_us: int) -> dict[str, object]:

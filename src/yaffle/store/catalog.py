@@ -212,6 +212,12 @@ def profile(conn: Connection, profile_id: ProfileId) -> ProfileRow:
     return load(ProfileRow, conn.execute(_PROFILE, {"ident": profile_id}).one())
 
 
+def find_profile_row(conn: Connection, profile_id: ProfileId) -> ProfileRow | None:
+    """Return a profile that nothing keeps from being deleted."""
+    row = conn.execute(_PROFILE, {"ident": profile_id}).one_or_none()
+    return None if row is None else load(ProfileRow, row)
+
+
 def policy(conn: Connection, policy_id: PolicyId) -> PolicyRow:
     """Return a policy that some object refers to."""
     return load(PolicyRow, conn.execute(select(policies).where(policies.c.id == policy_id)).one())

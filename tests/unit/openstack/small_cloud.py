@@ -290,7 +290,7 @@ class SmallCloud:
         return {
             "id": SERVER, "status": self.status, "name": self.name, "updated": f"T{self.stamp}",
             "OS-EXT-STS:task_state": self.task, "OS-EXT-STS:power_state": 1,
-            "metadata": self.metadata, "image": {"id": self.image},
+            "metadata": self.metadata, "image": {"id": self.image} if self.image else "",
             **({"fault": self.fault} if self.fault and self.status == "ERROR" else {}),
             "flavor": {"original_name": has["name"], **{k: has[k] for k in ("vcpus", "ram", "disk")}},
         }  # fmt: skip

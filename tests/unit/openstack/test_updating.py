@@ -29,6 +29,7 @@ ABSENT, DONE, FAILED = ProgressState.ABSENT, ProgressState.DONE, ProgressState.F
 RUNNING = ProgressState.RUNNING
 OLD: Mapping[str, object] = {"flavor": "tiny", "image": "i-1", "networks": "none"}
 OTHER = "01c3e056-5dd3-4277-8976-32b076612bcb"
+FIRST = "7c0e5b6e-5dd3-4277-8976-32b076612bcb"
 ADVICE = f"a person has to confirm or revert it (openstack server resize confirm|revert {SERVER})"
 
 
@@ -40,6 +41,7 @@ class World:
         self.operation = "o"
         self.old = validate({**OLD, **old})
         self.new = validate({**self.old, **new})
+        self.in_doubt: list[str] = []
 
     @property
     def target(self) -> Target:
@@ -50,7 +52,9 @@ class World:
 
     def call(self, step: Callable[[Job], Progress]) -> Progress:
         tasks = Tasks(self.clock, BOUNDS)  # type: ignore[arg-type]
-        op = Operation(kind="UPDATE", target=self.target, params={"old": self.old})
+        op = Operation(
+            kind="UPDATE", target=self.target, params={"old": self.old, "in_doubt": self.in_doubt}
+        )
         job = Job(
             op=op, operation_id=OperationId(self.operation), nova=Nova(self.cloud),  # type: ignore[arg-type]
             census=None, memory=self.memory, tasks=tasks, clock=self.clock, facts={},  # type: ignore[arg-type]
@@ -554,3 +558,22 @@ def test_the_small_cloud_refuses_what_nova_refuses() -> None:
     done = world.to_its_end()
     assert done.state is FAILED
     assert "update metadata" in done.detail
+
+
+@pytest.mark.parametrize(
+    ("has", "rebuilds", "state"),
+    [
+        pytest.param(FIRST, 0, DONE, id="it never came so far"),
+        pytest.param(OTHER, 1, DONE, id="it did"),
+        pytest.param("", 0, FAILED, id="of its volume that is not told"),
+    ],
+)
+def test_a_disk_is_not_given_up_only_to_be_sure_of_its_image(
+    has: str, rebuilds: int, state: ProgressState
+) -> None:
+    """An update to another image has failed somewhere, and the node is given its old profile again."""
+    cloud = SmallCloud(image=has)
+    world = World(cloud, {"image": OTHER}, image=FIRST)
+    world.in_doubt = ["image"]
+    assert world.to_its_end().state is state
+    assert counted(cloud).get("rebuild", 0) == rebuilds

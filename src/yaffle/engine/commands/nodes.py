@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from yaffle.core import sizes
 from yaffle.engine.commands.desk import Desk, asker, existing_profile, named
-from yaffle.engine.errands import NEW_PROFILE
+from yaffle.engine.errands import IN_DOUBT, NEW_PROFILE
 from yaffle.engine.jobs import asked, bound, capacity, conflicts
 from yaffle.engine.jobs.parts import node_name
 from yaffle.engine.jobs.removal import deletion_of, remove
@@ -170,9 +170,9 @@ class Nodes:
     def _new_profile(
         self, conn: Connection, row: NodeRow, profile: str, who: Who
     ) -> ProfileRow | None:
-        """Return the profile that the node is to get; None where it has it already."""
+        """Return the profile that the node is to get; None where it is certain to have it already."""
         new = existing_profile(conn, profile, who)
-        if new.id == row.profile_id:
+        if new.id == row.profile_id and IN_DOUBT not in row.attributes:
             return None
         if new.type != catalog.profile(conn, row.profile_id).type:
             raise BadRequest("Cannot update a node to a different profile type, operation aborted.")

@@ -12,6 +12,7 @@ from sqlalchemy import select
 from yaffle.core.freshness import voting
 from yaffle.core.ladder import Result, Stage
 from yaffle.core.quarantine import CAUSE as QUARANTINED
+from yaffle.engine.errands import in_doubt
 from yaffle.engine.halts import halted
 from yaffle.engine.keeping import lost_for
 from yaffle.engine.prospects import impossible
@@ -96,6 +97,7 @@ def _answer(
     decided = None if latest is None else decision(latest)
     watcher = _watcher(kit, conn, row)
     past = incidents.listed(conn, open_only=False, node_id=row.id, limit=LAST_MAX)
+    maybe = in_doubt(conn, row.attributes)
     return Answer(
         now_us=now_us,
         node=node,
@@ -116,6 +118,7 @@ def _answer(
         halted=halted(conn, row.id, row.cluster_id, now_us),
         outage=_outage(conn, past[0]) if past else None,
         old_copies=_old_copies(conn, row),
+        in_doubt=maybe.name if maybe else "",
     )
 
 

@@ -137,6 +137,8 @@ class Answer:
     """The open incident of the host that the node failed with: id, host, cause, other nodes."""
     old_copies: Sequence[Shown] = ()
     """Hosts in quarantine because the node was moved off them: incident_id, host, reason."""
+    in_doubt: str = ""
+    """Profile of an update that did not succeed, and whose properties the copy may have all the same."""
 
     def as_json(self) -> Shown:
         """Return the answer, its sentences included."""
@@ -151,6 +153,7 @@ class Answer:
             "old_copies": [dict(one) for one in self.old_copies],
             "decision": self.decision,
             "held": self.held.as_json() if self.held else None,
+            "in_doubt": self.in_doubt,
             "doing": self.doing.as_json(self.now_us) if self.doing else None,
             "last": list(self.last),
             "last_try": [dict(step) for step in self.last_try],
@@ -186,6 +189,11 @@ class Answer:
             + (f", the backend says {node['backend_status']!r}" if node["backend_status"] else "")
             + "."
         )
+        if self.in_doubt:
+            yield (
+                f"An update to profile {self.in_doubt} was begun and did not succeed: the copy may have"
+                " the properties of that one. Update it again, to that profile or to another one."
+            )
         if node["gray"]:
             yield self._gray()
 

@@ -9,7 +9,7 @@ was begun and never begins another: that is a submit, which whoever may stop us 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from yaffle.clouds.openstack.servers.mapping import words_of
@@ -57,6 +57,10 @@ def _walk(job: Job) -> Progress | Todo:
     if isinstance(server, Progress):
         return server
     mark = job.marked(server)
+    if mark is None or mark.kind != REBUILD:
+        if refused := _untold_image(job, server):
+            return refused
+        job = _spared(job, server)
     at = next((i for i, step in enumerate(STEPS) if mark and step.kind == mark.kind), -1)
     for place, step in enumerate(STEPS):
         if place < at or not (place == at or step.changes(job)):
@@ -65,6 +69,31 @@ def _walk(job: Job) -> Progress | Todo:
         if isinstance(found, Todo) or found.state is not ProgressState.DONE:
             return found
     return _over(job, server)
+
+
+def _maybe(job: Job) -> bool:
+    """Whether it may have its image already: how far an update came that did not succeed is not known."""
+    doubtful = job.op.params.get("in_doubt")
+    return isinstance(doubtful, list) and "image" in doubtful and _another_image(job)
+
+
+def _untold_image(job: Job, server: Server) -> Progress | None:
+    if server.image_id or not _maybe(job):
+        return None
+    return failed(
+        f"UPDATE: whether its volume is of image {job.target.spec.get('image')} is not known since an"
+        " update did not succeed; rebuild it, which loses what is on it, or give it a profile with"
+        " another image"
+    )
+
+
+def _spared(job: Job, server: Server) -> Job:
+    """Return the job without a rebuild that would only make sure: a disk is not lost for that."""
+    image = job.target.spec.get("image")
+    if not _maybe(job) or server.image_id != job.image(image):
+        return job
+    known = {**old(job), "image": image}
+    return replace(job, op=replace(job.op, params={**job.op.params, "old": known}))
 
 
 def _over(job: Job, server: Server) -> Progress:
