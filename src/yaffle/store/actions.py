@@ -116,7 +116,7 @@ LOOKING: Final = ("NODE_RECOVER", "NODE_CHECK")
 """What begins with a look at the node."""
 
 
-def _others_look() -> ColumnElement[bool]:
+def _others_look(*, asks: bool) -> ColumnElement[bool]:
     """Whoever is blind for a cluster leaves its looks to others, as long as anybody lives who is not.
 
     Nobody finds out that it cannot see what it does not watch: who is blind for any cluster leaves
@@ -150,13 +150,16 @@ def _others_look() -> ColumnElement[bool]:
     return and_(
         actions.c.action.in_(LOOKING),
         actions.c.cluster_id.is_not(None),
-        or_(blind.correlate(actions), unable.correlate(actions)),
+        or_(*(why.correlate(actions) for why in ((blind, unable) if asks else (blind,)))),
         sighted.correlate(actions),
     )
 
 
-def _claimable() -> ColumnElement[bool]:
-    """Return the condition; its parameters are those of `_claiming`."""
+def _claimable(*, asks: bool = True) -> ColumnElement[bool]:
+    """Return the condition; its parameters are those of `_claiming`.
+
+    `asks`: on behalf of an engine, which says what it is able to heal.
+    """
     now, me = bindparam("now", type_=BigInteger), bindparam("me", type_=actions.c.owner.type)
     stopped = select(engines.c.id).where(engines.c.stopped_us.is_not(None))
     orphaned = and_(
@@ -180,7 +183,7 @@ def _claimable() -> ColumnElement[bool]:
         ),
     )
     free = or_(and_(actions.c.status == READY, ~put_off), orphaned, awake)
-    return or_(and_(free, ~_others_look()), dropped)
+    return or_(and_(free, ~_others_look(asks=asks)), dropped)
 
 
 _RANK: Final = case((_URGENT, 0), else_=1)
@@ -191,6 +194,7 @@ _CLAIMABLE: Final = (
     .limit(bindparam("most"))
 )
 _ANY_CLAIMABLE: Final = select(actions.c.id).where(_claimable()).limit(1)
+_ANY_READY: Final = select(actions.c.id).where(_claimable(asks=False)).limit(1)
 _CLAIM: Final = update(actions).where(
     actions.c.id == bindparam("ident"),
     actions.c.epoch == bindparam("old_epoch"),
@@ -200,12 +204,13 @@ _CLAIM: Final = update(actions).where(
 
 
 def _claiming(
-    now_us: int, me: EngineId, carried: Sequence[str], lease_s: float, able: Sequence[str]
+    now_us: int, me: EngineId, carried: Sequence[str], lease_s: float, able: Sequence[str] | None
 ) -> dict[str, object]:
     far_us = now_us + PUT_OFF_MAX_S * 1_000_000
     alive_us = now_us - int(lease_s * 1_000_000)
     times = {"now": now_us, "far": far_us, "alive": alive_us}
-    return {**times, "me": me, "carried": carried, "able": able}
+    told = {} if able is None else {"able": able}
+    return {**times, "me": me, "carried": carried, **told}
 
 
 def claim(
@@ -261,14 +266,15 @@ def any_claimable(
     carried: Sequence[str] = (),
     *,
     lease_s: float = 0.0,
-    able: Sequence[str] = (),
+    able: Sequence[str] | None = None,
 ) -> bool:
     """Whether `claim` would find anything: a look costs others nothing, a claim is a write.
 
     Without `lease_s` nobody else is known to live, hence nothing is left to others.
     """
     asked = _claiming(leases.now(conn), me, carried, lease_s, able)
-    return conn.execute(_ANY_CLAIMABLE, asked).first() is not None
+    query = _ANY_READY if able is None else _ANY_CLAIMABLE
+    return conn.execute(query, asked).first() is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
