@@ -221,6 +221,14 @@ def unless_going(node: NodeRow, status: NodeStatus, reason: str) -> dict[str, ob
     return {"status": status.value, "status_reason": reason}
 
 
+def _forget(conn: Connection, action: ActionRow, node: NodeRow, now_us: int) -> None:
+    """Remove a node's row; a copy of it that may still come about is looked out for."""
+    if lookouts.expected(conn, node.id, Stage.CREATE):
+        profile = catalog.profile(conn, node.profile_id)
+        lookouts.note(conn, action.id, target_of(node, profile, ""), now_us)
+    catalog.remove_node(conn, node.id)
+
+
 def _deleted(
     kit: Kit,
     conn: Connection,
@@ -244,10 +252,7 @@ def _deleted(
                 now_us=now_us,
             )
         news.node_event(conn, node, at_us=now_us, action="NODE_DELETE", status="end", reason=reason)
-        if lookouts.expected(conn, node.id, Stage.CREATE):
-            profile = catalog.profile(conn, node.profile_id)
-            lookouts.note(conn, action.id, target_of(node, profile, ""), now_us)
-        catalog.remove_node(conn, node.id)
+        _forget(conn, action, node, now_us)
         return
     present = actions.unfinished(conn, node_id=node.id)
     if any(a.action == "NODE_DELETE" and a.id != action.id for a in present):

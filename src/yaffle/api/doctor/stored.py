@@ -44,15 +44,11 @@ def checks_of(facts: Facts) -> Iterator[Check]:
         f"the oldest waits {facts.pending_age_s:.1f} s; {facts.parked} set aside",
         "See `yaffle outbox list`; mend the receiver, then `yaffle outbox redeliver`.",
     )
+    late = f"; late ones of {facts.lookouts} deleted nodes are looked for" if facts.lookouts else ""
     yield judged(
         "remains",
         facts.debris > 0,
-        f"{facts.debris} old copies are still being deleted"
-        + (
-            f"; late ones of {facts.lookouts} deleted nodes are looked for"
-            if facts.lookouts
-            else ""
-        ),
+        f"{facts.debris} old copies are still being deleted{late}",
         "It is tried for ever; see the log for what is in the way.",
     )
     spent = [f"{name} (incident {ident[:8]})" if ident else name for name, ident in facts.exhausted]
