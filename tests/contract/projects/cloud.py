@@ -52,6 +52,8 @@ class FakeCloud:
     """Whatever stands before Keystone answers this to all who want a token; 0: Keystone does."""
     refuses: str = ""
     """What is said of a credential that is not accepted, in place of what Keystone says."""
+    conflicts: bool = False
+    """Every act on a server is refused (409) for what is being done to it."""
     logins: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -196,6 +198,11 @@ class FakeCloud:
                 return 200, {"server": server}
             if server is not None and path.endswith("/os-instance-actions"):
                 return 200, {"instanceActions": []}
+            if method == "POST" and server is not None and self.conflicts:
+                told = (
+                    f"Cannot do that while instance {server['id']} is in task_state image_uploading"
+                )
+                return 409, {"conflictingRequest": {"message": told, "code": 409}}
             if method == "POST" and server is not None:
                 return 202, {"metadata": {}}
             return 404, {"itemNotFound": {"message": "no such thing", "code": 404}}

@@ -23,6 +23,10 @@ may be forgotten before the last; and a storm asks once."""
 TRYING_S: Final = 8.0
 """Who has not tried for so long begins to try anew: another engine may have been at it meanwhile. It
 is longer than a call of the engine and the pause after it, and shorter than a lease."""
+REFUSED_S: Final = 0.25
+REFUSED_MAX_S: Final = 5.0
+"""The pause after an act that the cloud refused (409), and what its doubling grows to. A kill has half
+a minute to be proved: one that is allowed at last must not wait for most of that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +44,19 @@ class Sent:
     """Why no guest of it was left before this was asked for; a row of `ending.GIVEN_UP`."""
     refused: bool = False
     """It never arrived, or Nova would not have it: there is nothing to wait for."""
+    conflicts: int = 0
+    """How often in a row it was refused for what the target is doing (409)."""
+    why: str = ""
+    """The last of these refusals, in the cloud's words."""
     again: bool = False
     """An earlier one of the same operation got no answer, and may come about all the same."""
+
+    def pause_s(self, now_s: float) -> float:
+        """Return how long the same act has to wait after refusals that may pass; 0 where it may go."""
+        if not self.conflicts:
+            return 0.0
+        pause_s = min(REFUSED_S * 2.0 ** (self.conflicts - 1), REFUSED_MAX_S)
+        return max(0.0, self.at_s + pause_s - now_s)
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from yaffle.clouds.settings import Section
@@ -91,7 +92,11 @@ class ComputeFencer:
             # ABSENT: somebody's later operation replaced ours, or it could not be written down.
             again = profile.poll if progress.state is ProgressState.RUNNING else profile.submit
             answer = await again(op, operation_id=operation_id, deadline_s=self._left_s(until_s))
-            progress = more_telling(progress, answer)
+            if answer.state is ProgressState.ABSENT:
+                # Why it was refused is what tells; that no trace is left of it follows from that.
+                progress = replace(progress, state=answer.state)
+            else:
+                progress = more_telling(progress, answer)
         return progress
 
     async def _read_back(

@@ -103,15 +103,30 @@ class Job:
     @contextmanager
     def sending(self, ident: str = "", *, host: str = "", given_up: str = "") -> Iterator[None]:
         """Remember that something is being sent; and if it is certain that nothing came of it, that."""
-        now_s, again = self.clock.monotonic_s(), self.sent is not None
-        sent = Sent(at_s=now_s, ident=ident, host=host, given_up=given_up, again=again)
-        self._note(sent)
+        now_s, last = self.clock.monotonic_s(), self.memory.of(self._key) or Sent(at_s=0.0)
+        again = self.sent is not None
+        self._note(Sent(at_s=now_s, ident=ident, host=host, given_up=given_up, again=again))
         try:
             yield
+        except Conflict as error:
+            conflicts = last.conflicts + 1
+            self._note(Sent(at_s=now_s, refused=True, conflicts=conflicts, why=str(error)))
+            raise
         except YaffleError as error:
             if not isinstance(error, CloudUnavailable) or not error.sent:
                 self.nothing_sent()
             raise
+
+    def too_soon(self) -> Progress | None:
+        """Return the answer to a submit that comes soon after the cloud has refused the same act (409).
+
+        A step, and a fence within it, asks anew with each of its short calls: how long the cloud has been
+        refusing is known here alone.
+        """
+        last = self.memory.of(self._key)
+        if last is None or not (pause_s := last.pause_s(self.clock.monotonic_s())):
+            return None
+        return running(f"later, asked again in {pause_s:.1f} s: {last.why}")
 
     def nothing_sent(self) -> None:
         """Remember that nothing of the operation is on its way."""

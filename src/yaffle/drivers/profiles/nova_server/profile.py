@@ -303,8 +303,9 @@ class NovaServer:
                 if not mine:
                     return unasked("an earlier request for it is still on its way")
                 job = self._job(op, operation_id, nova, census)
+                early = None if which else job.too_soon()
                 try:
-                    return self._elsewhere(job) or steps[which](job)
+                    return early or self._elsewhere(job) or steps[which](job)
                 except YaffleError as error:
                     return of_error(error)
 
