@@ -20,13 +20,16 @@ SHORT_S = 12.0
 ROUND_S = 60.0
 NUMBERS = {"in_flight": 2, "attempts": 6, "fall": 2, "interval": 1}
 BUDGET = {"max_in_flight": 3, "burst": 8, "per_hour": 1800}
+TOLD_S = 900.0
+"""A message that a broken receiver refused ten times rests for minutes, and every fifth try is refused
+once it is calm, too."""
 HEAL_S = 180.0
 """Detect, fence and every rung run into its timeout, plus the longest rest: `Arithmetic.total_s`
 says 50 s for this policy, and a busy machine takes a multiple of that."""
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(int(MINUTES * 60) + 300)
+@pytest.mark.timeout(int(MINUTES * 60 + HEAL_S + TOLD_S) + 300)
 def test_whatever_the_operator_does(tmp_path: Path, receiver: Receiver) -> None:
     seed = int(os.environ.get("YAFFLE_CHAOS_SEED") or 0) or random.SystemRandom().randrange(10**6)
     print(f"YAFFLE_CHAOS_SEED={seed}")  # pytest shows it when the test fails
@@ -95,7 +98,7 @@ def still(here: Lab) -> int:
     """
     while True:
         here.wait(here.healthy, HEAL_S, "everything is healed once it is calm")
-        here.wait(lambda: all_told(here), 120, "everything is told and over")
+        here.wait(lambda: all_told(here), TOLD_S, "everything is told and over")
         descriptors: int = here.call("descriptors")
         here.freeze()
         if here.healthy() and all_told(here) and all(map(here.diaries.running, here.nodes())):
