@@ -17,6 +17,7 @@ from tests.chaos.operator import Deed
 from tests.chaos.receiver import Receiver, overtaken
 
 from yaffle.core.recheck import Agreement, recheck
+from yaffle.engine.defaults import without_policy
 from yaffle.engine.queries.decisions import stored
 
 SECOND = 1_000_000
@@ -259,6 +260,7 @@ def _recomputes(history: History) -> Iterator[str]:
 
 # --- was it true? ------------------------------------------------------------------------------
 
+WITHOUT_POLICY = without_policy(60.0).recovery.retry.attempts
 Truth = Callable[[History, sqlite3.Row, dict[str, object]], bool]
 
 
@@ -329,7 +331,9 @@ def _used_up(history: History, one: sqlite3.Row, numbers: dict[str, object]) -> 
         for a in history.recoveries
         if a["node_id"] == one["node_id"] and a["created_us"] <= one["at_us"]
     ]
-    return len(tried) >= history.attempts
+    # Where the policy is detached the default holds: then a request that was made gets three attempts.
+    allowed = int(str(numbers["allowed"]))
+    return allowed in (WITHOUT_POLICY, history.attempts) and len(tried) >= allowed
 
 
 def _full(history: History, one: sqlite3.Row, numbers: dict[str, object]) -> bool:

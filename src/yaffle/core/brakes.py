@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from yaffle.core.hosts import BY_HOST, Fault, is_lost, judge, ladder_of, may_count_as_one
 from yaffle.core.ladder import without
 from yaffle.core.pauses import covering
-from yaffle.core.retry import spent
+from yaffle.core.retry import allowed_once_spent, spent
 from yaffle.model.health import Health
 from yaffle.model.incident import HoldReason, PauseKind
 from yaffle.model.policy import RecoveryMode, Threshold, WhenExceeded
@@ -257,7 +257,9 @@ def _needs_human(view: ClusterView, node: NodeView, _tally: Tally, _now: int) ->
     retry = view.recovery.retry
     if node.retry.exhausted_us is None and not spent(node.retry, retry):
         return None
-    return Finding(numbers={"attempts": node.retry.attempts, "allowed": retry.attempts})
+    attempts = node.retry.attempts
+    allowed = allowed_once_spent(attempts, retry.attempts)
+    return Finding(numbers={"attempts": attempts, "allowed": allowed})
 
 
 def _cooling(view: ClusterView, node: NodeView, _tally: Tally, now_us: int) -> Finding | None:

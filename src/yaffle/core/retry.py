@@ -61,6 +61,15 @@ def spent(state: RetryState, retry: Retry) -> bool:
     return state.attempts >= retry.attempts
 
 
+def allowed_once_spent(attempts: int, allowed: int) -> int:
+    """Return how many attempts were allowed to a node that has none left, for what is told of it.
+
+    `allowed`: by its policy now. Where that allows more than were used, it has changed since: nothing but
+    a person's acknowledgement gives new ones, and "3 of 6 were tried" would be no reason for that.
+    """
+    return attempts if 0 < attempts < allowed else allowed
+
+
 def exhausted(state: RetryState, now_us: int) -> RetryState:
     """Record that a person is needed."""
     return replace(state, exhausted_us=now_us)

@@ -29,7 +29,7 @@ PACES = ((0.3, 1.5), (1.0, 4.0), (4.0, 14.0))
 
 
 @long
-@pytest.mark.timeout(int(MINUTES * 60) + 600)
+@pytest.mark.timeout(int(MINUTES * 60) + 2000)
 @pytest.mark.parametrize("kind", KINDS)
 def test_whatever_fails(kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     def say(line: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import func, or_, select
 
+from yaffle.core.retry import allowed_once_spent
 from yaffle.engine.queries import shown
 from yaffle.engine.queries.shown import Shown
 from yaffle.engine.scene import policy_of
@@ -273,7 +274,11 @@ def _node(row: NodeRow, around: _Around) -> Shown:
 def _hold(row: NodeRow, around: _Around) -> Shown | None:
     if row.exhausted_us is None:
         return around.holds.get(row.id)
-    numbers = {"attempts": row.attempts, "allowed": around.allowed.get(row.cluster_id or "")}
+    allowed = around.allowed.get(row.cluster_id or "")
+    numbers = {
+        "attempts": row.attempts,
+        "allowed": allowed and allowed_once_spent(row.attempts, allowed),
+    }
     return shown.hold(HoldReason.NEEDS_HUMAN.value, numbers)
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import select
 from yaffle.core.freshness import voting
 from yaffle.core.ladder import Result, Stage
 from yaffle.core.quarantine import CAUSE as QUARANTINED
+from yaffle.core.retry import allowed_once_spent
 from yaffle.engine.errands import in_doubt
 from yaffle.engine.halts import halted
 from yaffle.engine.keeping import lost_for
@@ -234,7 +235,10 @@ def _held(
 def _needs_human(conn: Connection, row: NodeRow, node: Shown) -> Held:
     retry = node["retry"]
     allowed = retry["allowed"] if isinstance(retry, dict) else None
-    numbers = {"attempts": row.attempts, "allowed": allowed}
+    numbers = {
+        "attempts": row.attempts,
+        "allowed": allowed and allowed_once_spent(row.attempts, allowed),
+    }
     return _told(conn, row, node, HoldReason.NEEDS_HUMAN, numbers, None)
 
 
