@@ -62,7 +62,7 @@ class Track:
     unknowns: int = 0
     fell: int = 0
     """How many failures in a row it took to believe it down: `fall` as it was then, or 1 of an
-    authoritative one; 0 unless it is down."""
+    authoritative one, or once a pass that was not enough has interrupted them; 0 unless it is down."""
     last: Observation | None = None
 
 
@@ -104,7 +104,8 @@ def count(track: Track, seen: Observation, detection: Detection) -> Track:
             risen = passes >= detection.rise or seen.authoritative
             if risen:
                 return Track(belief=Belief.UP, passes=passes, last=seen)
-            return Track(belief=track.belief, passes=passes, fell=track.fell, last=seen)
+            # It is down still: the failures after this pass need not be as many again.
+            return Track(belief=track.belief, passes=passes, fell=min(track.fell, 1), last=seen)
         case Outcome.FAIL:
             fails = track.fails + 1
             fallen = fails >= detection.fall or seen.authoritative

@@ -63,11 +63,14 @@ _PARSED_MAX: Final = 1024
 def parsed(row: PolicyRow) -> HealthPolicy:
     """Return a stored document parsed; a stored document never changes under the same stamp."""
     key = (row.id, row.updated_us)
-    if key not in _PARSED:
+    # Read once: another thread may empty the cache between any two of these lines.
+    found = _PARSED.get(key)
+    if found is None:
+        found = parse_document(row.spec).health
         if len(_PARSED) >= _PARSED_MAX:
             _PARSED.clear()
-        _PARSED[key] = parse_document(row.spec).health
-    return _PARSED[key]
+        _PARSED[key] = found
+    return found
 
 
 def policy_of(kit: Kit, conn: Connection, cluster_id: ClusterId) -> tuple[HealthPolicy, str]:

@@ -87,6 +87,7 @@ FULL = Bucket(tokens=3.0, updated_us=T0, in_flight=5)
 WORLDS: dict[str, World] = {
     "recover": World(members=(deadly(), *QUIET)),
     "two": World(members=(deadly("a"), deadly("b"), *QUIET)),
+    "interrupted": World(members=(member("a", ("fail",) * 3 + ("pass", "fail")), *QUIET)),
     "asked": World(members=(well("a", requested_by="ann", retry=tried(1)), *QUIET)),
     "asked-forgotten": World(
         members=(

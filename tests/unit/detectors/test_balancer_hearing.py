@@ -319,6 +319,21 @@ def test_a_bug_does_not_end_listening() -> None:
     assert play(body).brief == [("n1", DOWN, True)]
 
 
+def test_a_bug_in_the_moment_of_the_end_begins_nothing_anew() -> None:
+    async def body(scene: Scene) -> None:
+        def broken(_: Sequence[Observation]) -> None:
+            scene.hearing.ignore("w")
+            raise LookupError("a bug")
+
+        scene.edge.words["n1"] = DOWN
+        scene.hearing.listen("w", NODES, MODE, 600.0, broken, WEB)
+        scene.hear("Server web/n1 is DOWN. x")
+        await asyncio.sleep(module.AGAIN_S + 2 * SOON_S)
+        assert not scene.hearing.ears(), "nobody is listened for"
+
+    play(body)
+
+
 def test_every_word_is_counted_from_the_beginning() -> None:
     scene = play(lambda _: asyncio.sleep(0))
     assert set(scene.hearing.counts) == set(module.COUNTS)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from yaffle.clouds.cancelling import cancellable
 from yaffle.core.outcomes import judge
 from yaffle.drivers.detectors.load_balancer.answers import Answer, Said, observed, said
 from yaffle.drivers.detectors.load_balancer.ear import Ear
@@ -286,12 +287,16 @@ class Hearing:
         self._under_way.clear()
         self._ears = [(one, self._ear(one, n)) for one, n in _places(self._configured.values())]
         try:
-            async with asyncio.TaskGroup() as group:
-                for balancer, ear in self._ears:
-                    group.create_task(ear.run(), name=f"events of {balancer.name}")
-                await self._keep_looking(group)
+            # An ear that fails as we are cancelled must not begin anew what nobody listens to.
+            await cancellable(self._hear_all())
         finally:
             self._ears = []
+
+    async def _hear_all(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for balancer, ear in self._ears:
+                group.create_task(ear.run(), name=f"events of {balancer.name}")
+            await self._keep_looking(group)
 
     def _ear(self, balancer: Balancer, number: int) -> Ear:
         place = balancer.events[number]
