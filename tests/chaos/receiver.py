@@ -77,7 +77,10 @@ def receiving(host: str = "127.0.0.1", *, refuses: float = 0.0) -> Iterator[Rece
         protocol_version = "HTTP/1.0"
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            length = int(self.headers.get("Content-Length", "0"))
+            body = self.rfile.read(length)
+            if len(body) < length:
+                return  # the sender was killed amid its request
             refused = state.broken or random.random() < state.refuses
             status = 503 if refused else 204
             if refused:
