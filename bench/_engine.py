@@ -28,13 +28,13 @@ import structlog
 from bench._fleet import Flags, Instant, Reboots
 
 from yaffle.config import EngineSettings
-from yaffle.core.budgets import BudgetLimit, Scope
-from yaffle.engine import garbage
-from yaffle.engine.clock import SystemClock
+from yaffle.core.planning.budgets import BudgetLimit, Scope
 from yaffle.engine.engine import Engine
-from yaffle.engine.kit import Drivers, Kit, Signals
-from yaffle.engine.metrics import Metrics
-from yaffle.engine.ticker import Ticker
+from yaffle.engine.runtime import gc_tuning
+from yaffle.engine.runtime.change_poller import ChangePoller
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.engine.runtime.context import Drivers, EngineContext, Signals
+from yaffle.engine.runtime.metrics import Metrics
 from yaffle.store.database import open_store
 
 
@@ -85,10 +85,12 @@ def wait(what, bound_s: float, why: str) -> float:
     return time.monotonic() - began
 
 
-def a_kit(store, clock, flags: Flags, *, lease: float, takes_s: float, alone: bool) -> Kit:
+def a_kit(
+    store, clock, flags: Flags, *, lease: float, takes_s: float, alone: bool
+) -> EngineContext:
     """Everything real but the backend; budgets that nothing exhausts."""
     unlimited = BudgetLimit(max_in_flight=10**6, burst=10**6, per_hour=1e9)
-    return Kit(
+    return EngineContext(
         store=store, clock=clock,
         drivers=Drivers(
             profiles={"bench-1.0": Reboots(flags, takes_s)},  # type: ignore[dict-item]
@@ -106,12 +108,12 @@ async def live(chosen: argparse.Namespace) -> None:
     embedded = chosen.url.startswith("sqlite")
     store = await asyncio.to_thread(open_store, chosen.url, clock=clock, with_engine_lock=embedded)
     async with store:
-        kit = a_kit(store, clock, flags, lease=chosen.lease, takes_s=chosen.takes, alone=embedded)
-        engine = Engine(kit)
+        ctx = a_kit(store, clock, flags, lease=chosen.lease, takes_s=chosen.takes, alone=embedded)
+        engine = Engine(ctx)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(engine.run()), group.create_task(tell(engine, kit))]
+            tasks = [group.create_task(engine.run()), group.create_task(tell(engine, ctx))]
             if not embedded:
-                tasks.append(group.create_task(Ticker(kit).run()))
+                tasks.append(group.create_task(ChangePoller(ctx).run()))
             stopping = asyncio.Event()
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
             await stopping.wait()
@@ -135,14 +137,14 @@ class Pauses:
         self.all_s += took_s
 
 
-async def tell(engine: Engine, kit: Kit) -> None:
+async def tell(engine: Engine, ctx: EngineContext) -> None:
     """Say every second how far it is."""
     pauses = Pauses()
-    detector = kit.drivers.detectors["NODE_STATUS_POLLING"]
+    detector = ctx.drivers.detectors["NODE_STATUS_POLLING"]
     while True:
         blind = sum(
             sample.value
-            for metric in kit.metrics.blind.collect()
+            for metric in ctx.metrics.blind.collect()
             for sample in metric.samples
             if sample.name.endswith("_total")
         )
@@ -174,7 +176,7 @@ def main() -> None:
     if chosen.core is not None:
         os.sched_setaffinity(0, {chosen.core})
     profiler = cProfile.Profile() if chosen.profile else None
-    garbage.calm()
+    gc_tuning.calm()
     if profiler is not None:
         profiler.enable()
     asyncio.run(live(chosen))

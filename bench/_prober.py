@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from _measure import Cost, Sample
 from _responder import Responder
 
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.model.ids import NodeId
 from yaffle.model.policy import UrlOptions
 from yaffle.ports.detector import UrlResult, UrlTarget

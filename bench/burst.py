@@ -32,8 +32,8 @@ from bench._measure import cpu_s
 from bench._python import described, system_python
 from sqlalchemy import func, select
 
-from yaffle.engine.clock import SystemClock
 from yaffle.engine.engine import Engine
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.store.database import open_store
 from yaffle.store.tables import actions, incidents
 
@@ -81,10 +81,10 @@ async def burst(folder: Path, count: int, *, unhealthy: str, profiler) -> None:
     store = await asyncio.to_thread(open_store, f"sqlite:///{folder}/b.db", clock=clock)
     async with store:
         await store.write(lambda c: fill(c, count, parsed, each=count), timeout_s=60)
-        kit = a_kit(store, clock, flags, lease=10.0, takes_s=0.05, alone=True)
+        ctx = a_kit(store, clock, flags, lease=10.0, takes_s=0.05, alone=True)
         detector = Paced(flags)
-        kit.drivers.detectors["NODE_STATUS_POLLING"] = detector  # type: ignore[index]
-        engine = Engine(kit)
+        ctx.drivers.detectors["NODE_STATUS_POLLING"] = detector  # type: ignore[index]
+        engine = Engine(ctx)
         async with asyncio.TaskGroup() as group:
             running = group.create_task(engine.run())
             while len(detector.asked) < 4:

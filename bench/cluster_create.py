@@ -31,14 +31,14 @@ from bench._fleet import Instant
 from bench._measure import cpu_s
 
 from yaffle.config import EngineSettings
-from yaffle.core.budgets import BudgetLimit, Scope
-from yaffle.engine.clock import SystemClock
+from yaffle.core.planning.budgets import BudgetLimit, Scope
 from yaffle.engine.commands import Commands
 from yaffle.engine.engine import Engine
-from yaffle.engine.kit import Drivers, Kit, Signals
-from yaffle.engine.metrics import Metrics
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.engine.runtime.context import Drivers, EngineContext, Signals
+from yaffle.engine.runtime.metrics import Metrics
+from yaffle.model.authz import LOCAL
 from yaffle.model.operations import OperationSpec, Progress, ProgressState, Promise, Reading
-from yaffle.model.rights import LOCAL
 from yaffle.store import actions
 from yaffle.store.database import open_store
 
@@ -79,10 +79,10 @@ class AtOnce:
     poll = submit
 
 
-def a_kit(store, clock) -> Kit:
+def a_kit(store, clock) -> EngineContext:
     """Everything real but the backend."""
     unlimited = BudgetLimit(max_in_flight=10**6, burst=10**6, per_hour=1e9)
-    return Kit(
+    return EngineContext(
         store=store, clock=clock,
         drivers=Drivers(
             profiles={"bench-1.0": AtOnce()},  # type: ignore[dict-item]
@@ -94,13 +94,13 @@ def a_kit(store, clock) -> Kit:
     )  # fmt: skip
 
 
-async def timed(kit: Kit, what: str, count: int, ask) -> float:
+async def timed(ctx: EngineContext, what: str, count: int, ask) -> float:
     """Ask, wait for the end, print what it cost; return the seconds."""
     began, used = time.monotonic(), cpu_s(os.getpid())
     ident = await ask
     ident = ident[1] if isinstance(ident, tuple) else ident
     while True:
-        row = await kit.store.read(lambda c: actions.get(c, ident))
+        row = await ctx.store.read(lambda c: actions.get(c, ident))
         if row is not None and row.status in actions.ENDED:
             break
         await asyncio.sleep(0.02)
@@ -122,23 +122,23 @@ async def measure(folder: Path, nodes: int, *, inline: bool) -> float:
         f"sqlite:///{folder}/bench.db", clock=clock, runner="inline" if inline else "thread"
     )
     async with store:
-        kit = a_kit(store, clock)
-        commands = Commands(kit)
+        ctx = a_kit(store, clock)
+        commands = Commands(ctx)
         await commands.create_profile("p", "bench-1.0", {}, by="bench")
         async with asyncio.TaskGroup() as group:
-            engine = group.create_task(Engine(kit).run())
+            engine = group.create_task(Engine(ctx).run())
             await asyncio.sleep(0.5)
             took = await timed(
-                kit, f"create {nodes}", nodes,
+                ctx, f"create {nodes}", nodes,
                 commands.cluster_create(LOCAL, name="c", profile="p", desired_capacity=nodes),
             )  # fmt: skip
             half = nodes // 2
             await timed(
-                kit, f"scale in {half}", half,
+                ctx, f"scale in {half}", half,
                 commands.cluster_act(LOCAL, "c", "scale_in", {"count": half}),
             )  # fmt: skip
             await timed(
-                kit, f"delete {nodes - half}", nodes - half, commands.cluster_delete(LOCAL, "c")
+                ctx, f"delete {nodes - half}", nodes - half, commands.cluster_delete(LOCAL, "c")
             )
             engine.cancel()
     return took

@@ -37,7 +37,7 @@ from bench._fleet import Flags, document, fill
 from bench._measure import cpu_s, rss_bytes
 from bench._python import described, system_python
 
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.store.database import open_store
 
 FAILING, USERS = 300, 4

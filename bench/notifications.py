@@ -69,7 +69,7 @@ import asyncio, sys, time
 from pathlib import Path
 import structlog, uvloop
 from yaffle.drivers.detectors.lifecycle import LifecycleDetector
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.model.ids import ModeKey, NodeId
 from yaffle.model.operations import Reading, Target
 from yaffle.model.policy import DetectionMode, ModeType

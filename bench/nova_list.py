@@ -34,7 +34,7 @@ import openstack
 from _python import described, system_python
 
 from yaffle.drivers.profiles.nova_server import NovaServer
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.model.ids import NodeId
 from yaffle.model.operations import Target
 from yaffle.ports import DriverContext

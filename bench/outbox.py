@@ -24,7 +24,7 @@ from pathlib import Path
 import structlog
 from _python import described, system_python
 
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.store import events
 from yaffle.store.database import open_store
 

@@ -35,8 +35,8 @@ from tests.chaos.lab import close, lab, policy
 from tests.servers.postgresql import PostgreSQL
 
 from yaffle.config import load
-from yaffle.engine.clock import SystemClock
 from yaffle.engine.engine import Engine
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.policy import parse
 from yaffle.prober.client import ProberClient
 from yaffle.store.database import open_store
@@ -106,9 +106,9 @@ def standby(flags: dict, ready) -> None:
         )
         async with store:
             prober = ProberClient(clock=clock, on_blind=lambda cause: None)
-            kit = dataclasses.replace(build_kit(settings, store, clock, prober), alone=False)
+            ctx = dataclasses.replace(build_kit(settings, store, clock, prober), alone=False)
             ready.send("up")
-            await Engine(kit).run()
+            await Engine(ctx).run()
 
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(live())

@@ -31,8 +31,8 @@ from bench.scaling import asked, latencies
 from sqlalchemy import func, select
 from tests.servers.postgresql import PostgreSQL
 
-from yaffle.engine.clock import SystemClock
-from yaffle.store import counters
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.store import commit_sequence
 from yaffle.store.database import open_store, prepare_server
 from yaffle.store.tables import watches
 
@@ -168,9 +168,9 @@ def rest(url: str, began: float, interval: float) -> None:
     rates: list[float] = []
 
     def resting() -> bool:
-        turn, at = asyncio.run(asked(url, counters.turn)), time.monotonic()
+        turn, at = asyncio.run(asked(url, commit_sequence.turn)), time.monotonic()
         time.sleep(interval)
-        turned = asyncio.run(asked(url, counters.turn)) - turn
+        turned = asyncio.run(asked(url, commit_sequence.turn)) - turn
         rates.append(turned / (time.monotonic() - at))
         return rates[-1] < RESTING and len(rates) > 1
 
@@ -184,7 +184,11 @@ def rest(url: str, began: float, interval: float) -> None:
 def quiet(server, url, two, chosen, empty) -> None:
     """What it costs while all is well."""
     before = [(cpu_s(e.pid), e.state["checks"]) for e in two]
-    base, at, turn = server_cpu_s(server), time.monotonic(), asyncio.run(asked(url, counters.turn))
+    base, at, turn = (
+        server_cpu_s(server),
+        time.monotonic(),
+        asyncio.run(asked(url, commit_sequence.turn)),
+    )
     time.sleep(chosen.seconds)
     took = time.monotonic() - at
     for name, engine, (cpu, checks), start in zip("ab", two, before, empty, strict=True):
@@ -202,7 +206,7 @@ def quiet(server, url, two, chosen, empty) -> None:
             "target",
             "KB",
         )
-    turns = asyncio.run(asked(url, counters.turn)) - turn
+    turns = asyncio.run(asked(url, commit_sequence.turn)) - turn
     print(
         f"  PostgreSQL: {(server_cpu_s(server) - base) / took * 100:.1f} % of a core,"
         f" {turns / took:.1f} write transactions/s"

@@ -27,8 +27,8 @@ from bench._measure import cpu_s, rss_bytes
 from bench._python import described, system_python
 from sqlalchemy import func, select
 
-from yaffle.engine.clock import SystemClock
-from yaffle.store import counters
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.store import commit_sequence
 from yaffle.store.database import open_store
 from yaffle.store.tables import events
 
@@ -117,7 +117,7 @@ def minus(now: dict[str, float], before: dict[str, float]) -> dict[str, float]:
 
 async def turn(url: str) -> int:
     """The number of the last write transaction."""
-    return await asked(url, counters.turn)
+    return await asked(url, commit_sequence.turn)
 
 
 async def asked(url: str, work):

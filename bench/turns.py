@@ -28,7 +28,7 @@ import structlog
 from _python import ROOT, described, system_python
 from sqlalchemy import Connection, bindparam, insert, select, update
 
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.store import dialects
 from yaffle.store.database import open_store, prepare_server
 from yaffle.store.tables import budgets

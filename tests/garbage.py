@@ -11,7 +11,7 @@ from collections.abc import Generator
 
 import pytest
 
-from yaffle.engine.garbage import calm
+from yaffle.engine.runtime.gc_tuning import calm
 
 
 def pytest_collection_finish() -> None:

@@ -6,12 +6,12 @@ from collections import defaultdict
 
 from docs.pages.text import attribute_docs, code, join, table
 
-from yaffle.core.brakes import BRAKES
-from yaffle.core.ladder import TABLE as LADDER
-from yaffle.core.ladder import End, Onward, Result, Stage, path_of
-from yaffle.core.outcomes import OUTCOMES
-from yaffle.core.problems import PROBLEMS, UNEXPLAINED
-from yaffle.core.transitions import TABLE, HealthEvent
+from yaffle.core.health.check_codes import OUTCOMES
+from yaffle.core.health.diagnosis import PROBLEMS, UNEXPLAINED
+from yaffle.core.health.transitions import TABLE, HealthEvent
+from yaffle.core.planning.guards import BRAKES
+from yaffle.core.recovery.ladder import TABLE as LADDER
+from yaffle.core.recovery.ladder import End, Onward, Result, Stage, path_of
 from yaffle.model.health import Health
 from yaffle.model.incident import HoldReason
 from yaffle.model.policy import (
@@ -82,7 +82,7 @@ def health() -> str:
             ("from", *(e.value for e in HealthEvent)),
             [(code(h), *(TABLE[h, e].value for e in HealthEvent)) for h in Health],
         ),
-        "The drawing and the table are made from `yaffle.core.transitions.TABLE`.",
+        "The drawing and the table are made from `yaffle.core.health.transitions.TABLE`.",
     )
 
 

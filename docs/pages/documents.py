@@ -15,14 +15,14 @@ from pydantic.fields import FieldInfo
 from yaffle.policy import KNOWN, POLICY_TYPE, VERSIONS, parse_document
 from yaffle.policy.arithmetic import __doc__ as arithmetic_doc
 from yaffle.policy.catalogue import family_of
+from yaffle.policy.descriptions import WORDS
 from yaffle.policy.document import GRAMMARS
-from yaffle.policy.grammar import Grammar
-from yaffle.policy.hazards import HAZARDS, Level
+from yaffle.policy.lint import HAZARDS, Level
 from yaffle.policy.schema import SHAPES, SINCE_1_3, WORDS_SINCE_1_3
 from yaffle.policy.settings import DEFAULT_SETTINGS
 from yaffle.policy.templates import ALIASES, NAMES
 from yaffle.policy.urls import EXPANSIONS
-from yaffle.policy.words import WORDS
+from yaffle.policy.versions import Grammar
 
 Place = tuple[str, ...]
 

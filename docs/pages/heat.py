@@ -6,11 +6,11 @@ from typing import Final
 
 from docs.pages.text import code, join, table
 
-from yaffle.clouds.settings import Section
-from yaffle.drivers.profiles.heat_stack.mapping import ROWS, Means, Row
+from yaffle.drivers.profiles.heat_stack.operations.verbs import OPERATIONS
 from yaffle.drivers.profiles.heat_stack.schema import SCHEMA
 from yaffle.drivers.profiles.heat_stack.settings import HeatSettings
-from yaffle.drivers.profiles.heat_stack.verbs import OPERATIONS
+from yaffle.drivers.profiles.heat_stack.status.status_mapping import ROWS, Means, Row
+from yaffle.integrations.driver_settings import Section
 
 MEANINGS: Final = {
     "cloud": "Name of the cloud in `clouds.yaml`.",

@@ -10,14 +10,14 @@ from typing import Any, cast
 from docs.pages.text import code, first_sentence, join, table
 
 from yaffle.api.app import build
-from yaffle.api.parts import PREFIX, Parts
+from yaffle.api.app_context import PREFIX, AppContext
 from yaffle.config import ServerSettings
 
 
 def document() -> dict[str, Any]:
     """Return the OpenAPI document; the routes are described, never called."""
     nothing = cast("Any", None)
-    parts = Parts(
+    parts = AppContext(
         commands=nothing,
         queries=nothing,
         why=nothing,

@@ -6,12 +6,12 @@ from typing import Final
 
 from docs.pages.text import code, join, table
 
-from yaffle.clouds.openstack.servers.mapping import ROWS, Row
-from yaffle.clouds.openstack.servers.tasks import TASKS, Task
-from yaffle.clouds.settings import Section
 from yaffle.drivers.profiles.nova_server.schema import SCHEMA
 from yaffle.drivers.profiles.nova_server.settings import NovaSettings
-from yaffle.drivers.profiles.nova_server.verbs import CURES, OPERATIONS
+from yaffle.drivers.profiles.nova_server.tracking.verbs import CURES, OPERATIONS
+from yaffle.integrations.driver_settings import Section
+from yaffle.integrations.openstack.servers.status_mapping import ROWS, Row
+from yaffle.integrations.openstack.servers.stuck_tasks import TASKS, Task
 
 MEANINGS: Final = {
     "cloud": "Name of the cloud in `clouds.yaml`.",

@@ -12,7 +12,6 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from docs.pages import heat, nova
-from yaffle.clouds.settings import Section
 from yaffle.config import Settings
 from yaffle.drivers.detectors.lifecycle.settings import WORDS as LISTENING
 from yaffle.drivers.detectors.lifecycle.settings import LifecycleSettings, SourceSettings
@@ -28,6 +27,7 @@ from yaffle.drivers.profiles.local_process import spec as local_process
 from yaffle.drivers.profiles.local_process.plans import OPERATIONS
 from yaffle.drivers.workflows.command.settings import Command, CommandSettings
 from yaffle.drivers.workflows.http.settings import Endpoint, HttpSettings
+from yaffle.integrations.driver_settings import Section
 
 PORTS: Final = ("profiles", "detectors", "fencers", "workflows", "notifiers")
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from docs.pages.text import code, first_sentence, join, table
 
 import yaffle
-from yaffle.cli.exits import MEANING
+from yaffle.cli.exit_codes import MEANING
 from yaffle.engine.commands.imports import EVENTS as IMPORTED
-from yaffle.engine.metrics import Metrics
-from yaffle.engine.news import ENDED, LEVELS, TOPICS, TRY_FAILED
+from yaffle.engine.incidents.lifecycle import ENDED, LEVELS, TOPICS, TRY_FAILED
+from yaffle.engine.runtime.metrics import Metrics
 from yaffle.model.incident import IncidentState
 from yaffle.store.receivers import EXPIRED
 

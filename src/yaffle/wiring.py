@@ -16,28 +16,39 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
-from yaffle.clouds.sealing import IdKeys
 from yaffle.config.faults import Faults
 from yaffle.config.private import way_fault, writer_fault
 from yaffle.core.addresses import DENIED, AddressRules
-from yaffle.core.budgets import BudgetLimit
+from yaffle.core.planning.budgets import BudgetLimit
 from yaffle.drivers.detectors.backend import HypervisorDetector, StatusDetector
 from yaffle.drivers.detectors.lifecycle import Unheard
 from yaffle.drivers.fencers.compute import ComputeFencer
 from yaffle.drivers.profiles.nova_server import NovaServer
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.cluster_actions import lifecycle_hooks
 from yaffle.engine.commands import Commands
-from yaffle.engine.credentials import StoredCredentials, kept_credentials, no_credentials
+from yaffle.engine.driver_registry import load_drivers
 from yaffle.engine.engine import Engine
-from yaffle.engine.home import home_of
-from yaffle.engine.installed import load_drivers
-from yaffle.engine.jobs import hooks
-from yaffle.engine.kit import Drivers, Kit, Quotas, ReceiverTerms, Signals, limits
-from yaffle.engine.metrics import Metrics
-from yaffle.engine.room import Room
-from yaffle.engine.ticker import IDLE_S, Ticker
-from yaffle.engine.timekeeping import keep_time
+from yaffle.engine.runtime.change_poller import IDLE_S, ChangePoller
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.engine.runtime.clock_sync import keep_time
+from yaffle.engine.runtime.context import (
+    Drivers,
+    EngineContext,
+    Quotas,
+    ReceiverTerms,
+    Signals,
+    limits,
+)
+from yaffle.engine.runtime.disk_space import DiskSpace
+from yaffle.engine.runtime.machine_id import home_of
+from yaffle.engine.runtime.metrics import Metrics
+from yaffle.engine.runtime.stored_credentials import (
+    StoredCredentials,
+    kept_credentials,
+    no_credentials,
+)
 from yaffle.errors import ConfigError, StoreUnavailable
+from yaffle.integrations.secret_box import IdKeys
 from yaffle.ports import DriverContext
 from yaffle.prober.client import ProberClient
 from yaffle.store import receivers
@@ -45,8 +56,8 @@ from yaffle.store.database import open_store
 from yaffle.store.prune import Retention
 
 if TYPE_CHECKING:
-    from yaffle.clouds.openstack import LookedAt
     from yaffle.config import RetentionSettings, Settings
+    from yaffle.integrations.openstack import LookedAt
     from yaffle.ports import Clock, Profile, UrlProber
     from yaffle.store.database import Store
 
@@ -68,11 +79,11 @@ class Service:
 
     settings: Settings
     store: Store
-    kit: Kit
+    ctx: EngineContext
     engine: Engine
     commands: Commands
     prober: ProberClient
-    ticker: Ticker
+    ticker: ChangePoller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +92,9 @@ class Front:
 
     settings: Settings
     store: Store
-    kit: Kit
+    ctx: EngineContext
     commands: Commands
-    ticker: Ticker
+    ticker: ChangePoller
 
 
 Waiting = Callable[[str], None]
@@ -126,21 +137,21 @@ async def service(settings: Settings, *, waiting: Waiting | None = None) -> Asyn
             on_blind=lambda cause: box[0].blind(f"prober: {cause}"),
             rules=address_rules(settings),
         )
-        kit = build_kit(settings, store, clock, prober)
+        ctx = build_kit(settings, store, clock, prober)
         if settings.is_embedded:
             # No older program can be at work on a file that we hold: nobody needs them any more.
-            await store.write(lambda conn: receivers.hide_old(conn, kit.receivers.keys))
-        kit.metrics.probes.set_function(lambda: prober.stats.checks_per_s)
-        kit.metrics.part_up.labels("prober").set_function(lambda: float(prober.stats.up))
-        box.append(Engine(kit))
+            await store.write(lambda conn: receivers.hide_old(conn, ctx.receivers.keys))
+        ctx.metrics.probes.set_function(lambda: prober.stats.checks_per_s)
+        ctx.metrics.part_up.labels("prober").set_function(lambda: float(prober.stats.up))
+        box.append(Engine(ctx))
         yield Service(
             settings=settings,
             store=store,
-            kit=kit,
+            ctx=ctx,
             engine=box[0],
-            commands=Commands(kit),
+            commands=Commands(ctx),
             prober=prober,
-            ticker=Ticker(kit),
+            ticker=ChangePoller(ctx),
         )
 
 
@@ -157,12 +168,12 @@ async def front(
     async with await _opened(settings, clock, waiting, alone=False) as store:
         # Never run: drivers are here for their schemas, and nobody asks them for a URL.
         prober = ProberClient(clock=clock, on_blind=lambda _: None, rules=address_rules(settings))
-        kit = build_kit(settings, store, clock, prober)
+        ctx = build_kit(settings, store, clock, prober)
         if engine_pid is not None:
-            kit = replace(kit, pid=engine_pid)
-        ticker = Ticker(kit, pace_s=IDLE_S)
-        kit.metrics.database.set_function(lambda: float(not ticker.fault))
-        yield Front(settings=settings, store=store, kit=kit, commands=Commands(kit), ticker=ticker)
+            ctx = replace(ctx, pid=engine_pid)
+        ticker = ChangePoller(ctx, pace_s=IDLE_S)
+        ctx.metrics.database.set_function(lambda: float(not ticker.fault))
+        yield Front(settings=settings, store=store, ctx=ctx, commands=Commands(ctx), ticker=ticker)
 
 
 async def _opened(
@@ -216,7 +227,7 @@ class Watched:
 class Watching:
     """An engine that can see a cloud and has no means to change anything in it."""
 
-    kit: Kit
+    ctx: EngineContext
     engine: Engine
     commands: Commands
     nova: NovaServer
@@ -232,8 +243,8 @@ async def watching(settings: Settings, watched: Watched) -> AsyncIterator[Watchi
     clock = SystemClock()
     nova = _looking(settings, clock, watched)
     async with await _opened(settings, clock, None, alone=True) as store:
-        kit = build_kit(settings, store, clock, None, drivers=_lookers(settings, clock, nova))
-        yield Watching(kit=kit, engine=Engine(kit), commands=Commands(kit), nova=nova)
+        ctx = build_kit(settings, store, clock, None, drivers=_lookers(settings, clock, nova))
+        yield Watching(ctx=ctx, engine=Engine(ctx), commands=Commands(ctx), nova=nova)
 
 
 def _looking(settings: Settings, clock: Clock, watched: Watched) -> NovaServer:
@@ -266,7 +277,7 @@ def build_kit(
     prober: UrlProber | None,
     *,
     drivers: Drivers | None = None,
-) -> Kit:
+) -> EngineContext:
     """Return what every part of the engine is handed; `drivers`: in place of all that are installed."""
     home = home_of(settings.state_dir)
     if drivers is None:
@@ -274,7 +285,7 @@ def build_kit(
         drivers = load_drivers(settings, clock, prober, home=home, credentials=kept)
     metrics = Metrics()
     metrics.heard.follow(drivers.detectors)
-    return Kit(
+    return EngineContext(
         store=store,
         clock=clock,
         drivers=drivers,
@@ -291,9 +302,9 @@ def build_kit(
         retention=retention(settings.retention),
         quotas=Quotas(clusters=settings.quotas.clusters, nodes=settings.quotas.nodes),
         rules=address_rules(settings),
-        notify=tuple(name for name in drivers.notifiers if name != hooks.NOTIFIER),
+        notify=tuple(name for name in drivers.notifiers if name != lifecycle_hooks.NOTIFIER),
         receivers=receiver_terms(settings),
-        room=Room(
+        room=DiskSpace(
             database=None if store.path is None else store.path.parent,
             state_dir=settings.state_dir,
         ),

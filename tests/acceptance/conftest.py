@@ -9,7 +9,7 @@ import pytest
 from tests.acceptance.rig import Api, Server, serving
 from tests.acceptance.world import World
 
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.store.database import prepare_server
 
 

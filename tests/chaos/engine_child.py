@@ -108,16 +108,16 @@ class Doomed:
 
 def doomed(svc: Service, doom: Doom) -> Service:
     """Return the service with its store and its acting drivers wrapped."""
-    doom.since_us = svc.kit.clock.now_us()
+    doom.since_us = svc.ctx.clock.now_us()
     drivers = dataclasses.replace(
-        svc.kit.drivers,
-        profiles={n: Doomed(p, doom, "submit") for n, p in svc.kit.drivers.profiles.items()},
-        fencers={n: Doomed(f, doom, "fence") for n, f in svc.kit.drivers.fencers.items()},
+        svc.ctx.drivers,
+        profiles={n: Doomed(p, doom, "submit") for n, p in svc.ctx.drivers.profiles.items()},
+        fencers={n: Doomed(f, doom, "fence") for n, f in svc.ctx.drivers.fencers.items()},
     )
     store: Any = DoomedStore(svc.store, doom)
-    kit = dataclasses.replace(svc.kit, store=store, drivers=drivers)
+    ctx = dataclasses.replace(svc.ctx, store=store, drivers=drivers)
     return dataclasses.replace(
-        svc, store=store, kit=kit, engine=Engine(kit), commands=Commands(kit)
+        svc, store=store, ctx=ctx, engine=Engine(ctx), commands=Commands(ctx)
     )
 
 

@@ -16,8 +16,8 @@ from tests.chaos.lab import Lab
 from tests.chaos.operator import Deed
 from tests.chaos.receiver import Receiver, overtaken
 
-from yaffle.core.recheck import Agreement, recheck
-from yaffle.engine.defaults import without_policy
+from yaffle.core.decision_audit.replay import Agreement, recheck
+from yaffle.engine.action_inputs.default_policy import without_policy
 from yaffle.engine.queries.decisions import stored
 
 SECOND = 1_000_000

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
-from yaffle.clouds.signing import BadSignature, verify
+from yaffle.integrations.signing import BadSignature, verify
 
 SECRET = "a secret of the chaos tests"
 

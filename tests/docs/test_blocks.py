@@ -14,13 +14,13 @@ import pytest
 from tests.docs.pages import ROOT, Block, blocks, name_of, pages
 from tests.docs.terminal import PAUSE_S, Differs, Terminal, dialogue, matches
 
-from yaffle.clouds.sealing import add_key
 from yaffle.config import load
 from yaffle.drivers.profiles.heat_stack import spec as heat_stack
 from yaffle.drivers.profiles.local_process import spec as local_process
 from yaffle.drivers.profiles.nova_server import spec as nova_server
-from yaffle.engine.clock import SystemClock
-from yaffle.engine.credentials import kept_credentials
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.engine.runtime.stored_credentials import kept_credentials
+from yaffle.integrations.secret_box import add_key
 from yaffle.policy import parse
 from yaffle.prober.client import ProberClient
 from yaffle.store.database import open_store

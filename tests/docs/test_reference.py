@@ -12,15 +12,15 @@ from tests.docs.pages import DOCS
 
 from docs.pages import commands, documents, http, settings
 from yaffle.config import Settings
-from yaffle.core.brakes import BRAKES
-from yaffle.core.outcomes import OUTCOMES
-from yaffle.core.problems import PROBLEMS
+from yaffle.core.health.check_codes import OUTCOMES
+from yaffle.core.health.diagnosis import PROBLEMS
+from yaffle.core.planning.guards import BRAKES
 from yaffle.drivers.profiles.local_process import spec as local_process
-from yaffle.engine.metrics import Metrics
-from yaffle.engine.news import TOPICS
+from yaffle.engine.incidents.lifecycle import TOPICS
+from yaffle.engine.runtime.metrics import Metrics
 from yaffle.model.incident import HoldReason, IncidentState
 from yaffle.policy.document import GRAMMARS
-from yaffle.policy.hazards import HAZARDS
+from yaffle.policy.lint import HAZARDS
 
 RUNBOOK = DOCS / "runbook"
 

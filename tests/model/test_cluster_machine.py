@@ -33,11 +33,11 @@ from tests.unit.core.build import (
     recovery,
 )
 
-from yaffle.core.budgets import Bucket, BudgetLimit, Scope
-from yaffle.core.freshness import stale_after_us
-from yaffle.core.planner import Plan, plan
-from yaffle.core.retry import FRESH
-from yaffle.core.view import ClusterView
+from yaffle.core.health.staleness import stale_after_us
+from yaffle.core.planning.budgets import Bucket, BudgetLimit, Scope
+from yaffle.core.planning.cluster_view import ClusterView
+from yaffle.core.planning.planner import Plan, plan
+from yaffle.core.planning.retry import FRESH
 from yaffle.model.health import Health, Mark
 from yaffle.model.ids import ModeKey
 from yaffle.model.incident import Decision, Hold, HoldReason, Recover

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.model.weather import weather
 from tests.unit.core.build import recovery
 
-from yaffle.core.ladder import (
+from yaffle.core.recovery.ladder import (
     TABLE,
     Done,
     End,

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from yaffle.core.view import ClusterView, NodeView
+from yaffle.core.planning.cluster_view import ClusterView, NodeView
 from yaffle.model.health import Health
 from yaffle.model.incident import HoldReason, PauseKind, PauseScope
 from yaffle.model.policy import Conditional, Detection, RecoveryMode, WhenExceeded

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 
 from tests.unit.core.build import SECOND, T0, detection, recovery
 
-from yaffle.core.blindness import assess
-from yaffle.core.budgets import Bucket, BudgetLimit, Key, Refusal, Scope, debit
-from yaffle.core.planner import Plan, plan
-from yaffle.core.problems import diagnose
-from yaffle.core.retry import FRESH, RetryState, ended, exhausted, spent, stable, started
-from yaffle.core.verdict import NodeMemory, conclude, observe, resettle, restart, set_mark
-from yaffle.core.view import ClusterView, NodeView
+from yaffle.core.health.diagnosis import diagnose
+from yaffle.core.health.verdict import NodeMemory, conclude, observe, resettle, restart, set_mark
+from yaffle.core.planning.budgets import Bucket, BudgetLimit, Key, Refusal, Scope, debit
+from yaffle.core.planning.cluster_view import ClusterView, NodeView
+from yaffle.core.planning.observer_partition import assess
+from yaffle.core.planning.planner import Plan, plan
+from yaffle.core.planning.retry import FRESH, RetryState, ended, exhausted, spent, stable, started
 from yaffle.model.health import Health, Mark, Observation
 from yaffle.model.ids import ClusterId, NodeId
 from yaffle.model.incident import Decision, Hold, HoldReason, Pause, Recover

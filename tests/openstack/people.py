@@ -16,7 +16,7 @@ from tests.acceptance.rig import Api, Server
 from tests.openstack.registering import service_user
 from tests.waiting import wait_for
 
-from yaffle.clouds.sealing import add_key
+from yaffle.integrations.secret_box import add_key
 
 PROFILE = {
     "type": "os.nova.server",

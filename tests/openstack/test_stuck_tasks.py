@@ -19,7 +19,7 @@ from lab.openstack.catalog import grant
 from tests.functional.cli.support import Server, wait_for
 from tests.openstack.cloud import Cloud
 
-from yaffle.clouds.openstack.servers.tasks import AT_FIRST_BUILD
+from yaffle.integrations.openstack.servers.stuck_tasks import AT_FIRST_BUILD
 
 PROFILE = '{"type": "os.nova.server", "version": "1.0", "properties": PROPERTIES}'
 PROPERTIES = {"flavor": "lab.tiny", "image": "lab-image", "networks": "none"}

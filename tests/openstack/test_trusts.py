@@ -13,14 +13,14 @@ from tests.functional.cli.support import wait_for
 from tests.openstack.cloud import Cloud
 from tests.openstack.people import asked, nobody, token_of, trusts_of
 
-from yaffle.api.identity import Known
-from yaffle.api.identity.keystone.deleting import by_itself
-from yaffle.api.identity.keystone.trusting import left_unstored
-from yaffle.clouds.openstack import Cloud as Session
-from yaffle.clouds.openstack import CloudsYaml
-from yaffle.engine.clock import SystemClock
+from yaffle.api.auth import Known
+from yaffle.api.auth.keystone.trust_cleanup import by_itself
+from yaffle.api.auth.keystone.trusts import left_unstored
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.integrations.openstack import Cloud as Session
+from yaffle.integrations.openstack import CloudsYaml
+from yaffle.model.authz import RIGHTS, Principal, Role
 from yaffle.model.credentials import CredentialKind
-from yaffle.model.rights import RIGHTS, Role, Who
 from yaffle.store.credentials import CredentialRow
 
 
@@ -87,7 +87,7 @@ def test_keystone_keeps_the_mark_by_which_one_that_was_never_stored_is_found(
     ann = cloud.credentials
     left = trust(ann, service, yaffle="key 1")
     known = Known(
-        who=Who(user=ann.user_id, project=ann.project_id, rights=RIGHTS[Role.MEMBER]),
+        who=Principal(user=ann.user_id, project=ann.project_id, rights=RIGHTS[Role.MEMBER]),
         token=token_of(ann),
     )
 

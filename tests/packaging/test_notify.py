@@ -27,7 +27,7 @@ BOUND_S = 120.0
 HANGING = """\
 import asyncio, sys
 from yaffle.cli.serve import systemd
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 
 def hang():
     print(sys.stdin.readline(), end="", flush=True)

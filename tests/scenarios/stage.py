@@ -12,8 +12,8 @@ from dataclasses import replace
 from tests.model.world import CLUSTER, World
 from tests.unit.core.build import MODES, SECOND, STATUS, URL, observation, pause
 
-from yaffle.core.outcomes import OUTCOMES
-from yaffle.core.retry import FRESH
+from yaffle.core.health.check_codes import OUTCOMES
+from yaffle.core.planning.retry import FRESH
 from yaffle.model.health import Mark, Observation
 from yaffle.model.incident import Decision, Hold
 from yaffle.model.policy import (

@@ -9,9 +9,9 @@ from sqlalchemy import event, select
 from tests.sim.outages import Outages
 from tests.sim.recheck import Recheck
 
-from yaffle.core.pauses import covering
+from yaffle.core.planning.pauses import covering
 from yaffle.model.incident import PauseKind
-from yaffle.store import catalog, debris, disk_images, lookouts, pauses
+from yaffle.store import catalog, disk_images, late_resources, orphans, pauses
 from yaffle.store.tables import actions, budgets, decisions, proofs, steps, watches
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ class Audit:
                 self._aimed(conn, kind, action, target)
 
     def _sweeping(self, conn: Any, kind: str, operation_id: str, target: Target) -> None:
-        rows = [(t.node_id, t.physical_id) for _, t in debris.due(conn, 2**62, 1000)]
-        rows += [(d.target.node_id, "") for d in lookouts.due(conn, 2**62, 1000)]
+        rows = [(t.node_id, t.physical_id) for _, t in orphans.due(conn, 2**62, 1000)]
+        rows += [(d.target.node_id, "") for d in late_resources.due(conn, 2**62, 1000)]
         imaged = [due.target.node_id for due in disk_images.due(conn, 2**63 - 1, 1000)]
         if kind == "DISCARD" and target.node_id in imaged:
             return

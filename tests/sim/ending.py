@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from tests.metric_labels import sentences
 from tests.sim.stage import SETTINGS
 
-from yaffle.core.pauses import covering
+from yaffle.core.planning.pauses import covering
 from yaffle.errors import YaffleError
 from yaffle.model.incident import PauseKind
 from yaffle.store import actions, incidents, pauses
@@ -35,7 +35,7 @@ async def is_good(s: Stage) -> None:
     await _nothing_left_over(s)
     await _one_more(s)
     await _nothing_leaks(s)
-    assert [text for life in s.lives for text in sentences(life.kit.metrics.registry)] == []
+    assert [text for life in s.lives for text in sentences(life.ctx.metrics.registry)] == []
 
 
 async def _quiet(s: Stage) -> bool:

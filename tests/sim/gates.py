@@ -8,7 +8,7 @@ from typing import Any
 
 from yaffle.errors import StoreUnavailable
 from yaffle.model.operations import Operation, Target
-from yaffle.ports import Pooling
+from yaffle.ports import SupportsPooledReads
 from yaffle.testing import ForeseeingProfile, VirtualLoop
 from yaffle.testing.loop import PROCESS
 
@@ -20,7 +20,7 @@ class Gate:
         self.dead = False
         self.points = 0
         self.on_point: Callable[[str], None] = lambda _name: None
-        """Called before and after every store write and driver call: `before Walk._intend.work`, …"""
+        """Called before and after each write and driver call: `before StepRunner._intend.work`, …"""
 
     def enter(self) -> None:
         """Make the running task, and whatever it starts, this engine's."""
@@ -199,7 +199,7 @@ class PoolingGatedProfile(GatedProfile):
 def gated(profile: Any, gate: Gate, check: Check) -> GatedProfile:
     """Return the profile behind a gate, offering what it offers."""
     kind = ForeseeingGatedProfile if isinstance(profile, ForeseeingProfile) else GatedProfile
-    if isinstance(profile, Pooling):
+    if isinstance(profile, SupportsPooledReads):
         kind = PoolingGatedProfile
     return kind(profile, gate, check)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.sim.stage import Stage, policy
 
-from yaffle.core.outcomes import judge
+from yaffle.core.health.check_codes import judge
 from yaffle.drivers.detectors.backend.hypervisor import HypervisorDetector
 from yaffle.model.health import Observation
 from yaffle.model.ids import NodeId
@@ -215,15 +215,15 @@ def equip(
     machines: Machines, *kits: Any, tells: bool = True, placed: type[Placed] | None = None
 ) -> None:
     """Put the nodes that these processes see on machines."""
-    for kit in kits:
-        profiles: Any = kit.drivers.profiles
+    for ctx in kits:
+        profiles: Any = ctx.drivers.profiles
         for name, inner in list(profiles.items()):
             profiles[name] = (placed or (Telling if tells else Placed))(inner, machines)
-        detectors: Any = kit.drivers.detectors
+        detectors: Any = ctx.drivers.detectors
         detectors["NODE_STATUS_POLL_URL"] = Muffled(detectors["NODE_STATUS_POLL_URL"], machines)
         detectors["HYPERVISOR_STATUS_POLLING"] = HypervisorDetector(
             DriverContext(
-                clock=kit.clock,
+                clock=ctx.clock,
                 state_dir=None,  # type: ignore[arg-type] # it keeps nothing
                 profiles=profiles,
             )

@@ -8,12 +8,12 @@ from typing import Any
 from sqlalchemy import select, update
 from tests.sim.stage import Stage, stage
 
-from yaffle.core.cluster_status import judge
-from yaffle.engine.jobs.table import disturbs
-from yaffle.model.rights import LOCAL
+from yaffle.core.health.cluster_status import judge
+from yaffle.engine.cluster_actions.table import disturbs
+from yaffle.model.authz import LOCAL
 from yaffle.policy import parse_document
 from yaffle.store import actions, catalog
-from yaffle.store.records import ActionRow, load
+from yaffle.store.rows import ActionRow, load
 from yaffle.store.tables import actions as action_table
 from yaffle.testing import run_virtual
 

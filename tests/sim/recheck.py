@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import event, select
 
-from yaffle.core.recheck import Agreement, recheck
+from yaffle.core.decision_audit.replay import Agreement, recheck
 from yaffle.engine.queries.decisions import stored
 from yaffle.store.tables import decisions
 

@@ -24,12 +24,12 @@ from tests.sim.gates import (
 
 from yaffle.config import BudgetSettings, BudgetsSettings, EngineSettings
 from yaffle.drivers.detectors.backend.status import StatusDetector
-from yaffle.engine import scene
 from yaffle.engine.commands import Commands
+from yaffle.engine.detection import cluster_snapshot
 from yaffle.engine.engine import Engine
-from yaffle.engine.kit import Drivers, Kit, Signals, limits
-from yaffle.engine.metrics import Metrics
-from yaffle.engine.room import Room
+from yaffle.engine.runtime.context import Drivers, EngineContext, Signals, limits
+from yaffle.engine.runtime.disk_space import DiskSpace
+from yaffle.engine.runtime.metrics import Metrics
 from yaffle.model.ids import NodeId
 from yaffle.policy import parse_document
 from yaffle.ports import DriverContext
@@ -94,7 +94,7 @@ class Life:
     """One process that runs an engine."""
 
     engine: Engine
-    kit: Kit
+    ctx: EngineContext
     gate: Gate
     task: asyncio.Task[None] | None = None
 
@@ -119,7 +119,7 @@ class Stage:
     profile: ScriptedProfile
     group: asyncio.TaskGroup
     alone: bool = True
-    room: Room = field(default_factory=Room)
+    room: DiskSpace = field(default_factory=DiskSpace)
     """Of the engines that are started from now on."""
     max_in_flight: int = 2
     budgets: BudgetsSettings = BUDGETS
@@ -129,7 +129,7 @@ class Stage:
     condemns_hung: bool = True
     """Whether the policy takes a node that runs but serves nobody for unhealthy."""
     audit: Audit = field(init=False)
-    kit: Kit = field(init=False)
+    ctx: EngineContext = field(init=False)
     """The operator's, at no gate."""
     commands: Commands = field(init=False)
 
@@ -142,8 +142,8 @@ class Stage:
             detectors=dict.fromkeys(("NODE_STATUS_POLLING", "NODE_STATUS_POLL_URL"), detector),
             fencers={"COMPUTE": ScriptedFencer(self.world, self.plan)},
         )
-        self.kit = self._kit(gate, drivers)
-        self.commands = Commands(self.kit)
+        self.ctx = self._ctx(gate, drivers)
+        self.commands = Commands(self.ctx)
 
     # --- engines ---------------------------------------------------------------------------------
 
@@ -173,8 +173,8 @@ class Stage:
             fencers={"COMPUTE": GatedFencer(ScriptedFencer(self.world, self.plan), gate, check)},
             notifiers={"told": GatedNotifier(self.notifier, gate)},
         )
-        kit = self._kit(gate, drivers)
-        life = Life(engine=Engine(kit), kit=kit, gate=gate)
+        ctx = self._ctx(gate, drivers)
+        life = Life(engine=Engine(ctx), ctx=ctx, gate=gate)
         box.append(life)
         # A process of its own, even where another one's task asks for it.
         name = f"engine {len(self.lives)}"
@@ -195,8 +195,8 @@ class Stage:
     def living(self) -> list[Life]:
         return [n for n in self.lives if not n.gate.dead]
 
-    def _kit(self, gate: Gate, drivers: Drivers) -> Kit:
-        return Kit(
+    def _ctx(self, gate: Gate, drivers: Drivers) -> EngineContext:
+        return EngineContext(
             store=GatedStore(self.store, gate, self.weather, self.audit.written),  # type: ignore[arg-type]
             clock=GatedClock(self.clock, gate),
             drivers=drivers,
@@ -291,7 +291,7 @@ async def stage(
 ) -> AsyncIterator[Stage]:
     """Set up everything; at the end every engine is killed and the promises are asked once more."""
     # Ids come from the seed, so another test's document may have had the same one.
-    scene._PARSED.clear()
+    cluster_snapshot._PARSED.clear()
     rng = random.Random(seed)
     clock = VirtualClock()
     world = World(clock=clock)

@@ -25,7 +25,7 @@ from yaffle.model.operations import (
     Target,
 )
 from yaffle.policy import parse_document
-from yaffle.store import debris
+from yaffle.store import orphans
 from yaffle.store.tables import debris as debris_table
 from yaffle.store.tables import steps
 from yaffle.testing import Fault, Rule
@@ -110,7 +110,7 @@ async def others_are_healed(s: Stage, bad: Bad | None) -> None:
 @pytest.mark.parametrize("call", ["submit", "poll", "capture"])
 def test_a_profile_that_answers_nonsense_ends_nothing(call: str) -> None:
     async def story(s: Stage) -> None:
-        profile: Any = s.living[0].kit.drivers.profiles[s.profile.type]
+        profile: Any = s.living[0].ctx.drivers.profiles[s.profile.type]
         victim = victim_of(s)
 
         def concerns(asked: Any) -> bool:
@@ -131,7 +131,7 @@ def test_a_profile_that_answers_nonsense_ends_nothing(call: str) -> None:
 
 def test_a_profile_that_reads_nonsense_ends_nothing() -> None:
     async def story(s: Stage) -> None:
-        profile: Any = s.living[0].kit.drivers.profiles[s.profile.type]
+        profile: Any = s.living[0].ctx.drivers.profiles[s.profile.type]
         right, victim = profile.read, victim_of(s)
         bad = Bad(right, (*ANY, *ODD["read"]), lambda targets: targets[0].node_id == victim)
         profile.read = bad
@@ -174,7 +174,7 @@ def odd_observations(s: Stage, asked: Sequence[Target]) -> tuple[Answer, ...]:
 
 def test_a_detector_that_answers_nonsense_ends_nothing() -> None:
     async def story(s: Stage) -> None:
-        detectors: Any = s.living[0].kit.drivers.detectors
+        detectors: Any = s.living[0].ctx.drivers.detectors
         detector = detectors["NODE_STATUS_POLL_URL"]
         right = detector.check
         asked: list[Target] = []
@@ -196,7 +196,7 @@ def test_a_detector_that_answers_nonsense_ends_nothing() -> None:
 @pytest.mark.parametrize("call", ["fence", "supports"])
 def test_a_fencer_that_answers_nonsense_ends_nothing(call: str) -> None:
     async def story(s: Stage) -> None:
-        fencer: Any = s.living[0].kit.drivers.fencers["COMPUTE"]
+        fencer: Any = s.living[0].ctx.drivers.fencers["COMPUTE"]
         right, victim = getattr(fencer, call), victim_of(s)
         wrong = itertools.cycle((*ANY, *ODD["fence"]))
         met = 0
@@ -231,7 +231,7 @@ async def name_of(s: Stage) -> str:
 
 def test_a_notifier_that_answers_nonsense_is_asked_again() -> None:
     async def story(s: Stage) -> None:
-        notifier: Any = s.living[0].kit.drivers.notifiers["told"]
+        notifier: Any = s.living[0].ctx.drivers.notifiers["told"]
         right = notifier.send
         bad = Bad(right, (*ANY, *ODD["send"]), lambda _message: bad.met < 12)
         notifier.send = bad
@@ -277,9 +277,9 @@ class Strange:
 def test_a_workflow_driver_that_answers_nonsense_ends_nothing() -> None:
     async def story(s: Stage) -> None:
         strange = Strange()
-        workflows: Any = s.living[0].kit.drivers.workflows
+        workflows: Any = s.living[0].ctx.drivers.workflows
         workflows["COMMAND"] = strange
-        s.kit.drivers.workflows["COMMAND"] = strange  # type: ignore[index]
+        s.ctx.drivers.workflows["COMMAND"] = strange  # type: ignore[index]
         # A cluster of its own: its driver is asked whenever its policy is read.
 
         actions = [{"name": "odd", "type": "COMMAND", "timeout": 20}]
@@ -330,7 +330,7 @@ def test_remains_nobody_can_read_end_nothing() -> None:
             )
             for wrong in ({}, [], "x", {"spec": 7}):
                 ident = s.new_id()
-                debris.add(conn, ident, target, s.clock.now_us())
+                orphans.add(conn, ident, target, s.clock.now_us())
                 mine = debris_table.c.id == ident
                 conn.execute(update(debris_table).where(mine).values(target=wrong))
 

@@ -11,7 +11,7 @@ from tests.sim.stage import Life, Stage, policy
 from tests.sim.test_sharing import SLOW, URL, cut, holders, play
 
 from yaffle.store import actions as jobs
-from yaffle.store import blindness
+from yaffle.store import observer_partitions
 from yaffle.store.tables import actions, decisions, steps
 
 
@@ -124,7 +124,7 @@ def test_one_silent_node_among_clusters_that_answer_is_healed() -> None:
             return {a.node_id for a in s.world.acts} == {silenced} and await s.all_well()
 
         await s.until(healed, 150, "the one that is silent is healed, and no other")
-        assert not await s.store.read(lambda c: blindness.in_force(c, s.clock.now_us()))
+        assert not await s.store.read(lambda c: observer_partitions.in_force(c, s.clock.now_us()))
 
     play(story, engines=1, clusters=4, size=1)
 
@@ -159,16 +159,16 @@ def test_who_is_blind_leaves_recoveries_to_those_who_see(watched: bool) -> None:
         known = {i for i, holder in (await holders(s)).items() if holder is blind}
         await handed_over(s, blind)
         # The hands of the one that sees are full for a while.
-        workers = seeing.kit.settings.workers
+        workers = seeing.ctx.settings.workers
         object.__setattr__(
-            seeing.kit, "settings", seeing.kit.settings.model_copy(update={"workers": 0})
+            seeing.ctx, "settings", seeing.ctx.settings.model_copy(update={"workers": 0})
         )
         s.world.kill(next(n.id for n in await s.nodes() if (n.cluster_id in known) is watched))
         await s.clock.sleep(40)
         assert await s.store.read(jobs.any_claimable), "it waits"
         assert not s.world.acts
         object.__setattr__(
-            seeing.kit, "settings", seeing.kit.settings.model_copy(update={"workers": workers})
+            seeing.ctx, "settings", seeing.ctx.settings.model_copy(update={"workers": workers})
         )
         await s.until(s.all_well, 100, "healed by who sees")
         assert len([r for r in await looked(s) if r.stage == "verify"]) == 1

@@ -16,8 +16,8 @@ import pytest
 from sqlalchemy import select
 from tests.sim.stage import Stage, policy, stage
 
-from yaffle.core.ladder import Stage as Step
-from yaffle.core.ladder import build
+from yaffle.core.recovery.ladder import Stage as Step
+from yaffle.core.recovery.ladder import build
 from yaffle.policy import ParsedPolicy, parse_document
 from yaffle.store.tables import actions, steps
 from yaffle.testing import Fault, Rule, run_virtual

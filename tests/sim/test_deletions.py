@@ -13,7 +13,7 @@ from tests.sim.test_rules import play
 
 from yaffle.model.incident import PauseKind, PauseScope
 from yaffle.model.operations import Promise, Target
-from yaffle.store import catalog, debris, incidents
+from yaffle.store import catalog, incidents, orphans
 from yaffle.store.tables import clusters, decisions, proofs, steps
 from yaffle.store.tables import debris as debris_table
 from yaffle.testing import Fault, Rule, run_virtual
@@ -122,7 +122,7 @@ def test_a_copy_whose_making_got_no_answer_is_waited_for() -> None:
 def test_a_deletion_that_fails_is_tried_again_until_it_is_done(confirms: bool) -> None:
     async def story(s: Stage) -> None:
         if not confirms:
-            s.living[0].kit.drivers.profiles[s.profile.type].promises = frozenset(  # type: ignore[misc]
+            s.living[0].ctx.drivers.profiles[s.profile.type].promises = frozenset(  # type: ignore[misc]
                 {Promise.DEDUPLICATES}
             )
         victim = next(n.id for n in await s.nodes() if n.name == "web-1")
@@ -238,7 +238,9 @@ def test_deleting_a_node_whose_recovery_just_failed_ends_its_incident() -> None:
     async def story(s: Stage) -> None:
         victim = s.node_ids()[0]
         s.plan.rules.append(Rule(fault=Fault.FAIL, call="submit:REBOOT"))
-        freeze_at(s, "before Walk._advance.<lambda>", 3)  # look and act are written, the end is not
+        freeze_at(
+            s, "before StepRunner._advance.<lambda>", 3
+        )  # look and act are written, the end is not
         s.world.hang(victim)
         await soon(s, lambda: frozen(s))
         await s.commands.delete_node(victim, by="op")
@@ -328,15 +330,15 @@ def test_the_sweeper_spares_the_present_copy_and_goes_on_with_the_others() -> No
         def work(conn: Any) -> None:
             now_us = s.clock.now_us()
             for number in range(12):
-                debris.add(conn, s.new_id(), remains(row.physical_id), now_us + number)
+                orphans.add(conn, s.new_id(), remains(row.physical_id), now_us + number)
                 broken = s.new_id()
-                debris.add(conn, broken, remains(f"broken/{number}"), now_us + number)
+                orphans.add(conn, broken, remains(f"broken/{number}"), now_us + number)
                 conn.execute(
                     update(debris_table)
                     .where(debris_table.c.id == broken)
                     .values(target={"physical_id": 7})
                 )
-            debris.add(conn, s.new_id(), remains("older/1"), now_us + 100)
+            orphans.add(conn, s.new_id(), remains("older/1"), now_us + 100)
 
         before = len(s.plan.calls)
         await s.store.write(work)

@@ -16,9 +16,9 @@ from tests.sim.stage import Stage, policy, stage
 from tests.sim.test_deletions import soon
 from tests.sim.test_every_point import EVERY, TWO_ENGINES, Points
 
-from yaffle.engine.details import details_of
-from yaffle.engine.errands import plan_of
-from yaffle.engine.why import Why
+from yaffle.engine.explain import Explainer
+from yaffle.engine.queries.node_details import details_of
+from yaffle.engine.steps.node_action_plan import plan_of
 from yaffle.errors import (
     ActionConflict,
     ActionInProgress,
@@ -31,16 +31,16 @@ from yaffle.errors import (
     ResourceInUse,
     ResourceIsLocked,
 )
+from yaffle.model.authz import LOCAL, Principal, Right
 from yaffle.model.incident import PauseKind, PauseScope
-from yaffle.model.rights import LOCAL, Right, Who
 from yaffle.store import actions, catalog, incidents, journal
 from yaffle.store.tables import budgets
 from yaffle.store.tables import profiles as profiles_table
 from yaffle.testing import Fault, Rule, run_virtual
 
 SEED = 23
-STRANGER = Who(user="eve", project="theirs", rights=frozenset({Right.READ, Right.WRITE}))
-MEMBER = Who(user="ann", rights=frozenset({Right.READ, Right.WRITE}))
+STRANGER = Principal(user="eve", project="theirs", rights=frozenset({Right.READ, Right.WRITE}))
+MEMBER = Principal(user="ann", rights=frozenset({Right.READ, Right.WRITE}))
 
 
 def play(story: Callable[[Stage], Awaitable[None]], *, seed: int = SEED) -> None:
@@ -104,8 +104,8 @@ def test_a_node_alone_is_made_and_deleted() -> None:
         assert (row.status, row.status_reason) == ("ACTIVE", "Creation succeeded")
         assert (row.cluster_id, row.index, row.name) == (None, -1, "n1")
         assert row.made_us is not None
-        assert (await details_of(s.kit, ident))["image"] == "v1"
-        told = " ".join((await Why(s.kit).why(LOCAL, "n1")).lines())
+        assert (await details_of(s.ctx, ident))["image"] == "v1"
+        told = " ".join((await Explainer(s.ctx).why(LOCAL, "n1")).lines())
         assert "It belongs to no cluster, so nothing watches it" in told
         assert "policy" not in told
         done = await ended(s, await s.commands.node_delete(LOCAL, "n1"))
@@ -169,7 +169,7 @@ def test_objects_of_others_are_not_there() -> None:
         ):
             with pytest.raises(NotFound, match="could not be found"):
                 await verb
-        reader = Who(user="bob", rights=frozenset({Right.READ}))
+        reader = Principal(user="bob", rights=frozenset({Right.READ}))
         with pytest.raises(Forbidden):
             await s.commands.node_delete(reader, ident)
 
@@ -227,7 +227,7 @@ def test_a_copy_that_an_update_has_touched_is_not_judged_at_once_also_where_that
 
 def test_a_change_may_take_longer_than_a_creation_and_not_for_ever() -> None:
     async def story(s: Stage) -> None:
-        settings = s.kit.settings
+        settings = s.ctx.settings
         ident = await alone(s)
         s.plan.rules.append(Rule(fault=Fault.ERROR, call="submit:UPDATE"))
         action = await s.commands.node_update(LOCAL, ident, profile="labelled")
@@ -566,7 +566,7 @@ def test_an_operation_that_could_make_a_second_copy_is_fenced_first() -> None:
         done = await ended(s, await s.commands.node_op(LOCAL, ident, "reboot"))
         for name, path in (("REBOOT", ["act"]), ("EVACUATE", ["fence", "act"])):
             moved = replace(done, inputs={"operation": name, "params": {}})
-            _, (rung,) = plan_of(s.kit, moved)
+            _, (rung,) = plan_of(s.ctx, moved)
             assert (rung.action.name, list(rung.path)) == (name, path)
 
     play(story)

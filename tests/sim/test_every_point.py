@@ -15,10 +15,10 @@ import pytest
 from sqlalchemy import select
 from tests.sim.stage import Life, Stage, policy, stage
 
-from yaffle.core.ladder import End, position
-from yaffle.engine.executor import done_of, plan_of
+from yaffle.core.recovery.ladder import End, position
+from yaffle.engine.execution.executor import done_of, plan_of
 from yaffle.store import actions, incidents, journal
-from yaffle.store.records import ActionRow, load
+from yaffle.store.rows import ActionRow, load
 from yaffle.store.tables import actions as actions_table
 from yaffle.store.tables import incidents as incidents_table
 from yaffle.testing import Fault, Rule, run_virtual
@@ -39,7 +39,7 @@ STORIES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
 }
 """What the policy says besides, and before which calls an engine has to have been killed."""
-ASIDE = ("Session.", "Engine.", "Postman.", "Caretaker.")
+ASIDE = ("Session.", "Engine.", "OutboxDispatcher.", "Housekeeper.")
 """Writers that have no part in a recovery."""
 
 
@@ -110,7 +110,7 @@ async def _consistent(s: Stage, victim: Any) -> None:
     action, steps = walked[0]
     assert action.status == actions.SUCCEEDED
     assert all(step.phase == journal.ENDED for step in steps)
-    _, ladder = plan_of(s.kit, action)
+    _, ladder = plan_of(s.ctx, action)
     assert position(ladder, [done_of(step) for step in steps]) is End.RECOVERED
 
 

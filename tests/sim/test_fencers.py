@@ -68,7 +68,7 @@ def test_what_a_rung_has_proved_off_is_told_to_its_deletion_and_creation() -> No
     async def story() -> None:
         async with stage(5) as s:
             s.start()
-            drivers: Any = s.lives[0].kit.drivers
+            drivers: Any = s.lives[0].ctx.drivers
             drivers.fencers["COMPUTE"] = Switch(drivers.fencers["COMPUTE"], "proves")
             await s.build(2, policy(actions=REBUILT))
             (kind,) = drivers.profiles
@@ -95,7 +95,7 @@ def test_a_try_that_was_cut_short_does_not_push_out_the_reason() -> None:
     async def story() -> None:
         async with stage(5) as s:
             s.start()
-            fencers: Any = s.lives[0].kit.drivers.fencers
+            fencers: Any = s.lives[0].ctx.drivers.fencers
             fencers["COMPUTE"] = slow = Slow(fencers["COMPUTE"], "")
             await s.build(2, policy(actions=REBUILT))
             s.world.kill(s.node_ids()[0])
@@ -112,10 +112,10 @@ def test_a_try_that_was_cut_short_does_not_push_out_the_reason() -> None:
 
 
 async def healed(s: Stage, compute: str, host: str) -> tuple[Saying, Saying]:
-    fencers: Any = s.lives[0].kit.drivers.fencers
+    fencers: Any = s.lives[0].ctx.drivers.fencers
     inside = fencers["COMPUTE"]
     fencers["COMPUTE"], fencers["HOST"] = Saying(inside, compute), Saying(inside, host)
-    s.kit.drivers.fencers["HOST"] = fencers["HOST"]  # type: ignore[index]
+    s.ctx.drivers.fencers["HOST"] = fencers["HOST"]  # type: ignore[index]
     await s.build(2, policy(fencing=BOTH, actions=REBUILT))
     s.world.kill(s.node_ids()[0])
     return fencers["COMPUTE"], fencers["HOST"]

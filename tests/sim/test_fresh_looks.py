@@ -31,7 +31,7 @@ class Slow:
 def test_an_answer_to_what_was_asked_before_is_dropped() -> None:
     async def story(s: Stage) -> None:
         (life,) = s.living
-        detectors: Any = life.kit.drivers.detectors
+        detectors: Any = life.ctx.drivers.detectors
         slow = detectors["NODE_STATUS_POLLING"] = Slow(detectors["NODE_STATUS_POLLING"], s)
         (ident,) = s.node_ids()
         (watch,) = life.engine.watches.values()

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from tests.sim.stage import Life, Stage, policy, stage
 from tests.sim.test_sharing import LEASE_S, SEEN_S, holders
 
-from yaffle.engine.room import Room
+from yaffle.engine.runtime.disk_space import DiskSpace
 from yaffle.model.operations import Operation, Outlook, Prospect
 from yaffle.store.tables import actions, engines
 from yaffle.testing import ForeseeingProfile, run_virtual
@@ -17,7 +17,7 @@ from yaffle.testing import ForeseeingProfile, run_virtual
 FULL = "64 KiB cannot be written: No space left on device"
 
 
-class Disk(Room):
+class Disk(DiskSpace):
     """One engine's; it is tried when the engine asks, as a real one is."""
 
     full = False

@@ -11,7 +11,7 @@ from tests.sim.stage import Stage
 from tests.sim.test_refusals import REBOOT
 from tests.sim.test_unasked import play
 
-from yaffle.engine.saving import save
+from yaffle.engine.detection.health_persistence import save
 from yaffle.model.health import Health
 from yaffle.store.tables import actions, incidents
 
@@ -76,7 +76,7 @@ def test_what_was_believed_before_is_not_written_over_what_was_verified() -> Non
         session, scene = life.engine.session, watch._scene
         assert session is not None
         assert scene is not None
-        await s.store.write(lambda conn: save(life.kit, session, conn, scene, before))
+        await s.store.write(lambda conn: save(life.ctx, session, conn, scene, before))
         (row,) = [n for n in await s.nodes() if n.id == victim]
         assert row.health == Health.HEALTHY
         # Nor does the watch go on believing it until it asks again.

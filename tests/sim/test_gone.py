@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import select
 from tests.sim.stage import policy, stage
 
+from yaffle.engine.explain import Explainer
 from yaffle.engine.queries.decisions import decision
-from yaffle.engine.why import Why
+from yaffle.model.authz import LOCAL
 from yaffle.model.operations import Promise
-from yaffle.model.rights import LOCAL
 from yaffle.store import incidents
 from yaffle.store.tables import actions, steps
 from yaffle.testing import run_virtual
@@ -38,9 +38,9 @@ class ForGood:
 def test_what_cannot_help_is_left_out_and_said(for_good: bool, rungs: list[str]) -> None:
     async def scene() -> None:
         async with stage(7) as s:
-            kit = s.start().kit
+            ctx = s.start().ctx
             if for_good:
-                profiles: Any = kit.drivers.profiles
+                profiles: Any = ctx.drivers.profiles
                 for name, inner in list(profiles.items()):
                     profiles[name] = ForGood(inner)
             await s.build(4, policy())
@@ -62,7 +62,7 @@ def test_what_cannot_help_is_left_out_and_said(for_good: bool, rungs: list[str])
             )
             acted = await s.store.read(lambda c: c.execute(query).all())
             assert acted[0].operation == rungs[0]
-            lines = (await Why(s.kit).why(LOCAL, victim)).lines()
+            lines = (await Explainer(s.ctx).why(LOCAL, victim)).lines()
             assert any("REBOOT of the policy was left out" in said for said in lines) is for_good
 
     run_virtual(scene, seed=7, cpu_s=60)

@@ -36,10 +36,10 @@ class Listening:
 
 
 def equip(s: Stage, event: str, cures: dict[str, str]) -> None:
-    for kit in (s.kit, *(life.kit for life in s.lives)):
-        detectors: Any = kit.drivers.detectors
+    for ctx in (s.ctx, *(life.ctx for life in s.lives)):
+        detectors: Any = ctx.drivers.detectors
         detectors["LIFECYCLE_EVENTS"] = Listening(detectors["NODE_STATUS_POLLING"], event)
-        for profile in kit.drivers.profiles.values():
+        for profile in ctx.drivers.profiles.values():
             if cures:
                 profile.cures = cures  # type: ignore[attr-defined]
 

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from tests.sim.hosted import HYPERVISORS, STATUS, URL, Machines, equip, moving
 from tests.sim.stage import Stage, stage
 
-from yaffle.engine.outages import close_left
+from yaffle.engine.incidents.host_incident import close_left
 from yaffle.store import incidents as rows
 from yaffle.store.tables import actions, decisions, incidents, outbox, steps
 from yaffle.testing import run_virtual
@@ -64,7 +64,7 @@ def play(
     async def scene() -> None:
         async with stage(seed) as s:
             machines = Machines(s, names)
-            equip(machines, s.start().kit, s.kit, tells=tells)
+            equip(machines, s.start().ctx, s.ctx, tells=tells)
             await s.build(size, document)
             await story(s, machines)
 
@@ -259,7 +259,7 @@ def test_a_successor_goes_on_with_the_same_incident() -> None:
 
         await s.until(begun, 120, "the first one is moved")
         await s.lives[0].kill()
-        equip(machines, s.start().kit)
+        equip(machines, s.start().ctx)
         await s.until(s.all_well, 600, "all of them were moved")
         (outage,) = await host_incidents(s)
         assert outage.state == "recovered"
@@ -443,12 +443,12 @@ def test_what_an_older_engine_left_open_is_closed(ends: Sequence[str], state: st
     async def scene() -> None:
         async with stage(3) as s:
             await s.store.write(lambda conn: _left_open(s, conn, ends))
-            await s.store.write(lambda conn: close_left(s.kit, conn, s.clock.now_us()))
+            await s.store.write(lambda conn: close_left(s.ctx, conn, s.clock.now_us()))
             (outage,) = await host_incidents(s)
             assert (outage.state, outage.open_key is None) == (state, state != "open")
             before = await told(s)
             assert len(before) == (state != "open")
-            await s.store.write(lambda conn: close_left(s.kit, conn, s.clock.now_us()))
+            await s.store.write(lambda conn: close_left(s.ctx, conn, s.clock.now_us()))
             assert await told(s) == before
 
     run_virtual(scene, seed=3, cpu_s=60)

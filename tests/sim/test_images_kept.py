@@ -11,7 +11,7 @@ from tests.sim.test_rules import play
 from tests.sim.test_snapshots import slow
 
 from yaffle.model.incident import PauseKind, PauseScope
-from yaffle.store import actions, debris, disk_images
+from yaffle.store import actions, disk_images, orphans
 from yaffle.store.tables import debris as debris_table
 from yaffle.testing import Fault, Rule
 
@@ -49,7 +49,7 @@ def test_the_newest_are_kept() -> None:
         newest = sorted((job.due_s for job in s.world.images(victim)), reverse=True)
         assert newest == [act.at_s for act in reversed(taken)][:2]
         assert len(names(s, other)) == 1
-        remains = await s.store.read(lambda c: debris.due(c, 2**63 - 1, 100))
+        remains = await s.store.read(lambda c: orphans.due(c, 2**63 - 1, 100))
         assert not remains, "it is no copy that somebody has to go on deleting"
 
     play(story, actions=RECREATE, snapshot=TAKE)

@@ -51,7 +51,7 @@ def test_a_fence_that_was_never_tried_is_tried_before_its_proof_is_waived(how: s
             s.start()
             await s.build(3, policy(actions=RECREATE, node_force_recreate=True))
             # The intents of LOOK and of FENCE.
-            strike = Strike(s, how, "after Walk._intend.work", 2)
+            strike = Strike(s, how, "after StepRunner._intend.work", 2)
             s.world.hang(s.node_ids()[0])
             await strike.over()
             await s.until(s.all_well, 100, "healed")

@@ -23,7 +23,7 @@ from tests.sim.jobs import (
 from tests.sim.stage import Stage, policy
 
 from yaffle.errors import BadRequest, NotFound
-from yaffle.model.rights import RIGHTS, Role, Who
+from yaffle.model.authz import RIGHTS, Principal, Role
 from yaffle.store import catalog
 
 
@@ -166,8 +166,8 @@ def test_force_does_not_let_go_of_what_is_making_a_copy() -> None:
 def test_what_an_administrator_asks_of_another_project_is_that_project_s() -> None:
     async def story(s: Stage) -> None:
         await a_cluster(s, 3)
-        admin = Who(user="adm", project="elsewhere", rights=RIGHTS[Role.ADMIN])
-        bob = Who(user="bob", project="elsewhere", rights=RIGHTS[Role.MEMBER])
+        admin = Principal(user="adm", project="elsewhere", rights=RIGHTS[Role.ADMIN])
+        bob = Principal(user="bob", project="elsewhere", rights=RIGHTS[Role.MEMBER])
         home = await the_cluster(s)
         node = (await members(s))[0]
         for ident in (

@@ -15,12 +15,12 @@ from tests.sim.jobs import a_cluster
 from tests.sim.stage import Stage, policy, stage
 from tests.sim.test_deletions import delete
 
-from yaffle.api.doctor.facts import gather
-from yaffle.api.doctor.stored import checks_of
-from yaffle.engine.targets import target_of
+from yaffle.api.diagnostics.facts import gather
+from yaffle.api.diagnostics.stored import checks_of
+from yaffle.engine.action_inputs.target_mapping import target_of
 from yaffle.model.ids import NodeId
 from yaffle.model.incident import PauseKind, PauseScope
-from yaffle.store import catalog, lookouts
+from yaffle.store import catalog, late_resources
 from yaffle.store.tables import debris
 from yaffle.testing import Fault, Rule, run_virtual
 
@@ -81,7 +81,7 @@ async def goes(s: Stage, ident: NodeId, within_s: float = LATE_S) -> None:
 async def notes(s: Stage) -> list[tuple[int, bool]]:
     """Return of each note how many looks have ended, and whether it is settled."""
     query = select(debris.c.attempts, debris.c.done_us).where(
-        debris.c.physical_id == lookouts.WHATEVER
+        debris.c.physical_id == late_resources.WHATEVER
     )
     found = await s.store.read(lambda c: c.execute(query).all())
     return [(row.attempts, row.done_us is not None) for row in found]
@@ -192,14 +192,14 @@ def test_a_look_that_gets_no_answer_settles_nothing(fault: Fault) -> None:
         ident = await given_up(s)
         await deleted(s, ident)
         s.plan.rules.append(Rule(fault=fault, call="*:DELETE"))
-        await nobody_lives(s, lookouts.LATE_S)
+        await nobody_lives(s, late_resources.LATE_S)
         before = len(s.plan.calls)
         await s.clock.sleep(60)
         assert looks(s, before), "it is asked all the same"
         assert s.world.alive(ident)
         assert await notes(s) == [(0, False)]
         s.plan.rules.clear()
-        await nobody_lives(s, lookouts.PAUSE_MAX_S)
+        await nobody_lives(s, late_resources.PAUSE_MAX_S)
         await goes(s, ident, 60)
         await s.until(lambda: settled(s), 60, "it is over")
 
@@ -237,7 +237,7 @@ def test_where_nothing_comes_it_is_looked_for_ever_more_rarely_and_for_a_day() -
         assert len(times) == 5
         assert all(b > 1.5 * a for a, b in pairwise(gaps)), f"not more rarely: {gaps}"
         assert not await settled(s)
-        await nobody_lives(s, lookouts.LATE_S)
+        await nobody_lives(s, late_resources.LATE_S)
         await s.until(lambda: settled(s), 60, "it is over")
         before = len(s.plan.calls)
         await s.clock.sleep(600)
@@ -276,7 +276,7 @@ def test_a_node_that_has_a_row_is_spared_whatever_is_noted() -> None:
 
         def work(conn: Any) -> None:
             target = target_of(node, catalog.profile(conn, node.profile_id), "")
-            lookouts.note(conn, s.new_id(), target, s.clock.now_us())
+            late_resources.note(conn, s.new_id(), target, s.clock.now_us())
 
         await s.store.write(work)
         await s.clock.sleep(300)

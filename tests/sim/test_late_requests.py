@@ -9,7 +9,7 @@ from tests.sim.stage import SETTINGS, Stage
 from tests.sim.test_errands import LOCAL, alone, ended
 from tests.sim.test_rules import kinds, play, results
 
-from yaffle.engine.requests import LATE_S, NOT_BEGUN, REQUEST_S
+from yaffle.engine.action_inputs.recover_requests import LATE_S, NOT_BEGUN, REQUEST_S
 from yaffle.model.incident import PauseKind, PauseScope
 from yaffle.store import actions, incidents
 

@@ -9,10 +9,10 @@ import pytest
 from tests.sim.stage import Stage, stage
 from tests.sim.test_errands import alone, ended, node, profile_name
 
-from yaffle.engine.errands import IN_DOUBT
-from yaffle.engine.why import Why
+from yaffle.engine.explain import Explainer
+from yaffle.engine.steps.node_action_plan import IN_DOUBT
 from yaffle.errors import BadRequest
-from yaffle.model.rights import LOCAL
+from yaffle.model.authz import LOCAL
 from yaffle.store import actions
 from yaffle.testing import run_virtual
 
@@ -24,7 +24,7 @@ def play(story: Callable[[Stage, Any], Awaitable[None]]) -> None:
         async with stage(5) as s:
             s.start()
             ident = await alone(s)
-            bound_s = s.kit.settings.update_timeout
+            bound_s = s.ctx.settings.update_timeout
             slow = {"image": "v1", "create_s": 3.0, "label": "slow", "reboot_s": bound_s + 60}
             await s.commands.create_profile("slow", s.profile.type, slow, by="sim")
             done = await update(s, ident, "slow")
@@ -37,7 +37,7 @@ def play(story: Callable[[Stage, Any], Awaitable[None]]) -> None:
 
 async def update(s: Stage, ident: Any, profile: str) -> Any:
     action = await s.commands.node_update(LOCAL, ident, profile=profile)
-    return await ended(s, action, within_s=2 * s.kit.settings.update_timeout)
+    return await ended(s, action, within_s=2 * s.ctx.settings.update_timeout)
 
 
 async def later(s: Stage, ident: Any) -> None:
@@ -51,7 +51,7 @@ def labels(s: Stage, ident: Any) -> list[object]:
 
 
 async def told(s: Stage, ident: Any) -> str:
-    return " ".join((await Why(s.kit).why(LOCAL, ident)).lines())
+    return " ".join((await Explainer(s.ctx).why(LOCAL, ident)).lines())
 
 
 def test_that_the_copy_may_have_either_is_said_and_undone_by_going_back() -> None:

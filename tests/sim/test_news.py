@@ -143,7 +143,7 @@ class LateEnds:
         self.met = 0
 
     async def write(self, work: Any, *, timeout_s: float = 10.0) -> Any:
-        if "endings" in work.__code__.co_names and "end" in work.__code__.co_names:
+        if "completion" in work.__code__.co_names and "end" in work.__code__.co_names:
             self.met += 1
             await asyncio.sleep(self._by_s)
         return await self._inner.write(work, timeout_s=timeout_s)
@@ -155,7 +155,7 @@ class LateEnds:
 @pytest.mark.parametrize("late_s", [0.0, 0.7, 2.0, 6.0])
 def test_no_node_is_left_unhealthy_without_a_decision(late_s: float) -> None:
     async def story(s: Stage) -> None:
-        store: Any = s.living[0].kit.store
+        store: Any = s.living[0].ctx.store
         late = store._store = LateEnds(store._store, late_s)
         s.plan.rules.append(Rule(fault=Fault.FAIL, call="submit:REBOOT"))
         victim = s.node_ids()[0]
@@ -232,7 +232,7 @@ def test_a_submit_that_bears_no_trace_leaves_no_node_recovering() -> None:
         async def absent(*_given: Any, **_named: Any) -> Progress:
             return Progress(state=ProgressState.ABSENT)
 
-        profile: Any = s.living[0].kit.drivers.profiles[s.profile.type]
+        profile: Any = s.living[0].ctx.drivers.profiles[s.profile.type]
         profile.submit = absent
         victim = s.node_ids()[0]
         s.world.hang(victim)
@@ -277,7 +277,7 @@ class Batches:
 
 def test_a_watch_and_a_look_that_disagree_rest_in_between() -> None:
     async def story(s: Stage) -> None:
-        detector: Any = s.living[0].kit.drivers.detectors["NODE_STATUS_POLL_URL"]
+        detector: Any = s.living[0].ctx.drivers.detectors["NODE_STATUS_POLL_URL"]
         detector.check = Batches(detector.check, s.node_ids()[0])
         await s.clock.sleep(120)
         query = select(actions.c.created_us, actions.c.end_us).where(

@@ -18,8 +18,8 @@ import pytest
 from sqlalchemy import func, select
 from tests.sim.stage import Stage, policy, stage
 
-from yaffle.core.recheck import plain, replayed
-from yaffle.core.record import Stored
+from yaffle.core.decision_audit.replay import plain, replayed
+from yaffle.core.decision_audit.schema import Stored
 from yaffle.engine.queries.decisions import stored
 from yaffle.model.incident import Hold, HoldReason, PauseKind, PauseScope, Recover
 from yaffle.model.policy import RecoveryMode

@@ -163,7 +163,7 @@ def on_a_lost_host(
         fencers = drivers(s).fencers
         fencers["COMPUTE"] = careful = Careful(fencers["COMPUTE"])
         fencers["HOST"] = switch = Saying(careful, "refuses")
-        s.kit.drivers.fencers["HOST"] = switch  # type: ignore[index]
+        s.ctx.drivers.fencers["HOST"] = switch  # type: ignore[index]
         whole = hosted_policy(HYPERVISORS, fencing=list(fencing), **changed)
         await s.commands.update_policy("policy-web", parse_document(whole), source="", by="op")
         await s.clock.sleep(30)

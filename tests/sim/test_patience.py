@@ -7,7 +7,7 @@ from itertools import pairwise
 from tests.sim.stage import Stage
 from tests.sim.test_rules import play, results
 
-from yaffle.model.bounds import POLL_MAX_S, RESEND_MAX_S
+from yaffle.model.timing import POLL_MAX_S, RESEND_MAX_S
 from yaffle.testing import Fault, Rule
 
 REFUSED_S = 600

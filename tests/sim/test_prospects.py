@@ -16,11 +16,11 @@ from tests.sim.test_refusals import REBOOT, RECREATE, acts, dies_at
 from tests.sim.test_rules import results
 
 from yaffle.config import BudgetSettings, BudgetsSettings
-from yaffle.engine import news
-from yaffle.engine.why import Why
+from yaffle.engine.explain import Explainer
+from yaffle.engine.incidents import lifecycle
+from yaffle.model.authz import LOCAL
 from yaffle.model.ids import NodeId
 from yaffle.model.incident import PauseKind, PauseScope
-from yaffle.model.rights import LOCAL
 from yaffle.store import actions, incidents, journal
 from yaffle.store.tables import actions as actions_table
 from yaffle.store.tables import outbox, steps
@@ -78,7 +78,7 @@ async def begun(s: Stage) -> list[float]:
 
 
 async def failures_told(s: Stage) -> list[str]:
-    query = select(outbox.c.body).where(outbox.c.topic == news.TRY_FAILED)
+    query = select(outbox.c.body).where(outbox.c.topic == lifecycle.TRY_FAILED)
     return [row.body["reason"] for row in await s.store.read(lambda c: c.execute(query).all())]
 
 
@@ -165,7 +165,7 @@ def test_what_is_missing_spends_no_try_and_is_asked_for_ever_more_rarely_until_i
         gaps = [after - before for before, after in pairwise(at)]
         assert 600 / (60 + 20) <= len(at) <= 600 / 60 + 5, "doubled up to the longest rest"
         assert gaps[:3] == sorted(gaps[:3])
-        answer = await Why(s.kit).why(LOCAL, victim)
+        answer = await Explainer(s.ctx).why(LOCAL, victim)
         assert answer.held is not None
         assert "No try was spent" in answer.held.sentence
         assert "image scripted is gone" in answer.held.sentence

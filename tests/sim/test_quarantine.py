@@ -10,11 +10,11 @@ from sqlalchemy import select, update
 from tests.sim.hosted import HYPERVISORS, URL, Machines, Returning, equip, moving
 from tests.sim.stage import Stage, stage
 
-from yaffle.core.quarantine import CAUSE, Do
-from yaffle.engine.quarantine import Kept, counted, kept_of
+from yaffle.core.recovery.host_quarantine import CAUSE, Do
+from yaffle.engine.steps.host_quarantine import Kept, counted, kept_of
 from yaffle.model.operations import OldCopy, Progress, ProgressState, Promise
 from yaffle.store import catalog
-from yaffle.store.records import IncidentRow, load
+from yaffle.store.rows import IncidentRow, load
 from yaffle.store.tables import incidents as rows
 from yaffle.store.tables import outbox, steps
 from yaffle.testing import run_virtual
@@ -44,10 +44,10 @@ def play(
     async def scene() -> None:
         async with stage(11) as s:
             machines = Machines(s, ("cmp1", "cmp2", "cmp3", "spare"))
-            kit = s.start().kit
-            equip(machines, kit, s.kit, placed=placed)
+            ctx = s.start().ctx
+            equip(machines, ctx, s.ctx, placed=placed)
             if not powered:
-                fencers: Any = kit.drivers.fencers
+                fencers: Any = ctx.drivers.fencers
                 fencers["COMPUTE"] = Powerless(fencers["COMPUTE"])
             await s.build(9, document or moving(URL, HYPERVISORS))
             await story(s, machines)
@@ -123,7 +123,7 @@ def test_a_successor_knows_of_it() -> None:
         await moved(s, machines)
         await s.lives[0].kill()
         machines.back("cmp1")
-        equip(machines, s.start().kit, placed=Returning)
+        equip(machines, s.start().ctx, placed=Returning)
         await doing(s, Do.KEEP_OUT)
         machines.clean("cmp1")
         await s.until(lambda: is_over(s), 60, "nothing is left there")

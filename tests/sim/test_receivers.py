@@ -10,8 +10,8 @@ from typing import Any
 from tests.sim.stage import Stage, stage
 
 from yaffle.engine.queries.history import History
+from yaffle.model.authz import LOCAL
 from yaffle.model.operations import Delivery
-from yaffle.model.rights import LOCAL
 from yaffle.store import events
 from yaffle.testing import run_virtual
 
@@ -56,7 +56,7 @@ def forever(*pauses: float | None) -> Iterator[float | None]:
 
 
 def install(s: Stage, name: str, *pauses: float | None) -> Receiver:
-    drivers: Any = s.living[0].kit.drivers
+    drivers: Any = s.living[0].ctx.drivers
     receiver = Receiver(s, forever(*pauses))
     drivers.notifiers[name] = receiver
     return receiver
@@ -107,7 +107,7 @@ def test_what_was_not_accepted_is_listed_first() -> None:
         await s.clock.sleep(5)
         install(s, "dead", None)
         await write(s, [("dead", "i")] * 3)
-        listed = await History(s.kit).outbox(LOCAL, limit=5)
+        listed = await History(s.ctx).outbox(LOCAL, limit=5)
         assert [m["notifier"] for m in listed] == ["dead"] * 3 + ["well"] * 2
         seqs = [m["seq"] for m in listed]
         assert (seqs[:3], seqs[3:]) == (sorted(seqs[:3]), sorted(seqs[3:]))
@@ -131,7 +131,7 @@ def test_messages_of_one_incident_arrive_in_order() -> None:
 
 def test_the_last_word_of_an_incident_is_its_last_word_though_a_fifth_is_refused() -> None:
     async def story(s: Stage) -> None:
-        drivers: Any = s.living[0].kit.drivers
+        drivers: Any = s.living[0].ctx.drivers
         drivers.notifiers["moody"] = moody = Moody(s)
         await write(s, [("moody", f"i{n % 40}") for n in range(160)])
         await s.clock.sleep(600)

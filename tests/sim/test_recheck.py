@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import select
 from tests.sim.stage import Stage, policy, stage
 
-from yaffle.core.recheck import Agreement, Disagreement, recheck
+from yaffle.core.decision_audit.replay import Agreement, Disagreement, recheck
 from yaffle.engine.queries.decisions import stored
 from yaffle.model.incident import PauseKind, PauseScope
 from yaffle.store.tables import decisions

@@ -40,7 +40,7 @@ def test_the_action_holds_the_ladder_as_seed_1_shows_it() -> None:
 
     async def story() -> None:
         async with stage(2) as s:
-            s.kit.drivers.workflows["MISTRAL_WORKFLOW"] = Listed()  # type: ignore[index]
+            s.ctx.drivers.workflows["MISTRAL_WORKFLOW"] = Listed()  # type: ignore[index]
             s.start()
             await s.build(3, policy(actions=ladder))
             await s.clock.sleep(30)

@@ -63,7 +63,7 @@ def test_what_was_only_intended_is_refused_to_a_successor(stage_of: int, word: s
         victim = s.node_ids()[0]
         s.world.hang(victim)
         # The intents of RECREATE: look, fence, delete, create.
-        await dies_at(s, "after Walk._intend.work", stage_of)
+        await dies_at(s, "after StepRunner._intend.work", stage_of)
         await say(s, word, victim)
         since = len(s.plan.calls)
         s.start()
@@ -156,7 +156,7 @@ def test_a_policy_that_heals_no_more_is_obeyed_by_the_next_admission(word: str) 
         s.world.hang(s.node_ids()[0])
 
         def freeze(name: str) -> None:
-            if name == "before Watch._plan":
+            if name == "before ClusterWatcher._plan":
                 gate.freeze()
 
         gate.on_point = lambda name: freeze(name.replace(".<lambda>", ""))
@@ -185,7 +185,7 @@ def test_a_policy_that_heals_no_more_is_obeyed_by_the_next_admission(word: str) 
 
 
 @pytest.mark.parametrize(
-    "point", ["after Walk._refusal", "after _again.work"], ids=["fence", "submit"]
+    "point", ["after StepRunner._refusal", "after _again.work"], ids=["fence", "submit"]
 )
 def test_an_engine_that_froze_before_an_act_does_not_act_when_it_thaws(point: str) -> None:
     """It was given leave, and by the time that it could use it another engine had healed the node."""
@@ -230,7 +230,9 @@ def test_a_late_hand_writes_nothing() -> None:
         assert first.engine.session is not None
         old = first.engine.session.epoch
         s.plan.rules.append(Rule(fault=Fault.HANG, call="poll:CREATE"))
-        freeze_at(s, "before Walk._advance.<lambda>", 2)  # the fence is proved, and not written yet
+        freeze_at(
+            s, "before StepRunner._advance.<lambda>", 2
+        )  # the fence is proved, and not written yet
         s.world.hang(s.node_ids()[0])
         await s.clock.sleep(15)
         assert first.gate.frozen

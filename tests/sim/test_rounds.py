@@ -14,7 +14,7 @@ from sqlalchemy import select
 from tests.sim.stage import Stage, policy, stage
 
 from yaffle.engine.commands import Commands
-from yaffle.model.bounds import JITTER
+from yaffle.model.timing import JITTER
 from yaffle.policy import parse_document
 from yaffle.store.tables import actions
 from yaffle.testing import run_virtual
@@ -35,7 +35,7 @@ def written(**changed: Any) -> dict[str, Any]:
 async def edit(s: Stage, **changed: Any) -> None:
     """Change the document by way of the engine's own process, which hears of it at once."""
     parsed = parse_document(written(**changed))
-    commands = Commands(s.living[0].kit)
+    commands = Commands(s.living[0].ctx)
     await commands.update_policy("policy-web", parsed, source="", by="op")
 
 

@@ -156,7 +156,7 @@ def test_what_could_not_be_written_is_written_afterwards() -> None:
             PauseKind.STOP, PauseScope.ALL, "", owner="op", reason="x", for_s=None
         )
         await s.clock.sleep(60)
-        store: Any = s.living[0].kit.store
+        store: Any = s.living[0].ctx.store
         right, tried = store.write, []
 
         async def full(work: Any, **_named: Any) -> Any:
@@ -202,7 +202,7 @@ def test_all_news_is_told() -> None:
 
 def test_an_operation_without_end_is_given_up() -> None:
     async def story(s: Stage) -> None:
-        (profile,) = s.living[0].kit.drivers.profiles.values()
+        (profile,) = s.living[0].ctx.drivers.profiles.values()
         submit, poll = profile.submit, profile.poll
 
         def endless(call: Any) -> Any:

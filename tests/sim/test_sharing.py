@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import select, update
 from tests.sim.stage import SETTINGS, Life, Stage, policy, stage
 
-from yaffle.core.outcomes import OUTCOMES, judge
+from yaffle.core.health.check_codes import OUTCOMES, judge
 from yaffle.model.health import Observation
-from yaffle.store import blindness, coverage
+from yaffle.store import coverage, observer_partitions
 from yaffle.store.tables import actions, engines, nodes, watches
 from yaffle.testing import Fault, Rule, run_virtual
 
@@ -163,7 +163,7 @@ def test_a_frozen_engine_finds_everything_taken_and_begins_anew() -> None:
         frozen.gate.thaw()
         await s.until(settled(s, [2, 2, 2]), 2 * LEASE_S, "the thawed one has its share again")
         assert frozen.engine.session.epoch > before
-        assert frozen.kit.metrics.registry.get_sample_value("yaffle_sessions_lost_total") == 1
+        assert frozen.ctx.metrics.registry.get_sample_value("yaffle_sessions_lost_total") == 1
         assert not s.world.acts, "nobody was healed for nothing"
 
     play(story, engines=3, clusters=6, size=2)
@@ -174,7 +174,7 @@ def test_what_nobody_takes_is_taken_by_somebody_else() -> None:
 
     async def story(s: Stage) -> None:
         lazy, killed, other = s.living
-        asks = lazy.kit.signals.watches
+        asks = lazy.ctx.signals.watches
         asks.wait = lambda _seconds: asyncio.sleep(1e6)  # type: ignore[method-assign] # it sleeps
         await s.clock.sleep(2 * SETTINGS.poll)
         await killed.kill()
@@ -260,7 +260,7 @@ class Silent:
 
 def cut(life: Life, code: str = "L4-TIMEOUT") -> Silent:
     """Cut one engine off from the nodes, and from nothing else."""
-    detectors: Any = life.kit.drivers.detectors
+    detectors: Any = life.ctx.drivers.detectors
     found = detectors["NODE_STATUS_POLL_URL"]
     if not isinstance(found, Silent):
         found = detectors["NODE_STATUS_POLL_URL"] = Silent(found)
@@ -280,7 +280,7 @@ def test_who_cannot_see_the_nodes_hands_them_over_until_it_is_mended() -> None:
         network = cut(blind)
 
         async def known() -> bool:
-            rows = await s.store.read(lambda c: blindness.in_force(c, s.clock.now_us()))
+            rows = await s.store.read(lambda c: observer_partitions.in_force(c, s.clock.now_us()))
             return len(rows) == 2
 
         await s.until(known, 60, "it says that it is blind")
@@ -306,7 +306,7 @@ def test_who_cannot_even_ask_hands_over_until_one_can() -> None:
 
         await s.until(with_the_third, 100, "the one that can ask has them all")
         assert not s.world.acts
-        said = await s.store.read(lambda c: blindness.in_force(c, s.clock.now_us()))
+        said = await s.store.read(lambda c: observer_partitions.in_force(c, s.clock.now_us()))
         able = s.living[2].engine.session
         assert able is not None
         assert said
@@ -328,7 +328,7 @@ def test_a_cluster_that_nobody_asks_about_is_not_handed_round() -> None:
         before = await owners(s)
         await s.clock.sleep(200)
         assert await owners(s) == before
-        assert not await s.store.read(lambda c: blindness.in_force(c, s.clock.now_us()))
+        assert not await s.store.read(lambda c: observer_partitions.in_force(c, s.clock.now_us()))
 
     play(story, engines=3, clusters=1)
 
@@ -358,7 +358,7 @@ def test_one_engine_alone_keeps_what_it_cannot_see() -> None:
         cut(s.living[0])
         await s.clock.sleep(60)
         assert await owners(s) == before
-        assert not await s.store.read(lambda c: blindness.in_force(c, s.clock.now_us()))
+        assert not await s.store.read(lambda c: observer_partitions.in_force(c, s.clock.now_us()))
         assert not s.world.acts
 
     play(story, engines=1, clusters=2, size=3)

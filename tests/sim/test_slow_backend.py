@@ -8,7 +8,7 @@ import pytest
 from tests.sim.stage import policy, stage
 
 from yaffle.config import BudgetSettings, BudgetsSettings
-from yaffle.model.bounds import POLL_MAX_S, RESEND_MAX_S, follow_pause_s
+from yaffle.model.timing import POLL_MAX_S, RESEND_MAX_S, follow_pause_s
 from yaffle.testing import ScriptedProfile, run_virtual
 
 WIDE = BudgetSettings(max_in_flight=20, burst=40, per_hour=7200)

@@ -11,9 +11,9 @@ from tests.sim.stage import Stage, policy, stage
 from tests.sim.test_errands import node
 from tests.sim.test_rules import play
 
-from yaffle.engine.why import Why
+from yaffle.engine.explain import Explainer
+from yaffle.model.authz import LOCAL
 from yaffle.model.operations import Hindrance, Progress, ProgressState
-from yaffle.model.rights import LOCAL
 from yaffle.store.tables import actions, events, steps
 from yaffle.testing import run_virtual
 from yaffle.testing.faults import Fault, Rule
@@ -129,7 +129,7 @@ def test_that_the_disk_cannot_be_kept_is_said_before_it_is_given_up_and_afterwar
         booted_s = s.clock.now_us() / 1e6 - s.clock.monotonic_s()
         assert lost[0][0] / 1e6 - booted_s < made_s
         assert lost[1][1].startswith("recovered: its disk was NOT kept")
-        lines = (await Why(s.kit).why(LOCAL, victim)).lines()
+        lines = (await Explainer(s.ctx).why(LOCAL, victim)).lines()
         assert f"The disk of the copy that failed could not be kept: {why}" in lines
 
     play(story, actions=[REBUILD], snapshot=TAKE)
@@ -139,7 +139,7 @@ def test_a_disk_is_not_given_up_while_nobody_can_be_asked_to_keep_it() -> None:
     async def story(s: Stage) -> None:
         victim, away = s.node_ids()[0], [True]
         for life in s.lives:
-            unasked(life.kit.drivers.profiles[s.profile.type], away)
+            unasked(life.ctx.drivers.profiles[s.profile.type], away)
         first = s.world.present(victim)
         assert first is not None
         s.world.kill(victim)
@@ -163,7 +163,7 @@ def test_what_an_earlier_try_did_not_come_to_a_later_one_keeps() -> None:
     async def story(s: Stage) -> None:
         victim, away = s.node_ids()[0], [True]
         for life in s.lives:
-            unasked(life.kit.drivers.profiles[s.profile.type], away)
+            unasked(life.ctx.drivers.profiles[s.profile.type], away)
         # A reboot makes it a try, whatever comes after it.
         s.plan.rules.append(Rule(fault=Fault.FAIL, call="submit:REBOOT"))
         first = s.world.present(victim)
@@ -184,7 +184,7 @@ def test_what_an_earlier_try_did_not_come_to_a_later_one_keeps() -> None:
 def slow(s: Stage, seconds: float = 300.0) -> None:
     """Let every snapshot take so long."""
     for life in s.living:
-        profile: Any = life.kit.drivers.profiles[s.profile.type]
+        profile: Any = life.ctx.drivers.profiles[s.profile.type]
         submit = profile.submit
 
         async def asked(op: Any, *, submit: Any = submit, **more: Any) -> Progress:

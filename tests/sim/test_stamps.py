@@ -9,7 +9,7 @@ from tests.sim.fleet.fleet import Fleet
 from tests.sim.fleet.shapes import shape
 
 from yaffle.policy import parse_document
-from yaffle.store import stamps
+from yaffle.store import change_tokens
 from yaffle.testing import run_virtual
 
 
@@ -27,9 +27,9 @@ def test_a_replaced_document_shows_in_the_stamp_of_its_cluster_alone() -> None:
             fleet.base.clock.stepped_s = made.built_s
             await fleet.base.clock.sleep(1.0)
             store = fleet.base.store()
-            before = await store.read(stamps.all_clusters)
+            before = await store.read(change_tokens.all_clusters)
             await fleet.commands.update_policy(f"p-{changed.name}", document, source="", by="op")
-            after = await store.read(stamps.all_clusters)
+            after = await store.read(change_tokens.all_clusters)
             differ = {ident for ident in before if before[ident] != after[ident]}
             assert differ == {made.idents[changed.name]}, made.idents[other.name]
 

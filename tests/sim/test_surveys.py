@@ -43,8 +43,8 @@ def test_the_look_before_an_act_and_after_it_is_told_of_all_nodes() -> None:
     async def story() -> None:
         async with stage(3) as s:
             s.start()
-            for kit in (s.kit, *(life.kit for life in s.lives)):
-                detectors: Any = kit.drivers.detectors
+            for ctx in (s.ctx, *(life.ctx for life in s.lives)):
+                detectors: Any = ctx.drivers.detectors
                 surveys.append(Survey(detectors["NODE_STATUS_POLLING"]))
                 detectors["LIFECYCLE_EVENTS"] = surveys[-1]
             await s.build(3, policy(detection_modes=SURVEYED))

@@ -19,9 +19,10 @@ from tests.sim.test_rules import results
 from tests.sim.test_wishes import URL, Record
 
 from yaffle.config import BudgetSettings, BudgetsSettings
-from yaffle.engine.heeding import REFUSED
-from yaffle.engine.why import Why
+from yaffle.engine.explain import Explainer
+from yaffle.engine.steps.objections import REFUSED
 from yaffle.errors import DependencyError, StoreUnavailable
+from yaffle.model.authz import LOCAL
 from yaffle.model.health import Observation, Outcome
 from yaffle.model.ids import NodeId
 from yaffle.model.operations import (
@@ -36,7 +37,6 @@ from yaffle.model.operations import (
     Promise,
     Target,
 )
-from yaffle.model.rights import LOCAL
 from yaffle.policy import parse_document
 from yaffle.store import catalog, journal
 from yaffle.store.tables import budgets, steps
@@ -63,7 +63,7 @@ def play(story: Callable[[Stage], Awaitable[None]], size: int = 2, **changed: An
 
 
 def drivers(s: Stage) -> Any:
-    return s.lives[0].kit.drivers
+    return s.lives[0].ctx.drivers
 
 
 async def told(s: Stage, stage: str) -> list[str]:
@@ -86,7 +86,7 @@ def test_an_act_that_a_driver_gave_no_answer_to_hands_over_to_no_stronger_one(fa
         assert set(await results(s)) == {("look", "sick"), ("act", "unclear")}
         row = await node(s, victim)
         assert (row.attempts <= 1, row.exhausted_us) == (True, None)
-        why = (await Why(s.kit).why(LOCAL, victim)).last_try
+        why = (await Explainer(s.ctx).why(LOCAL, victim)).last_try
         assert [(t["operation"], t["result"]) for t in why] == [("REBOOT", "unclear")]
         s.plan.rules.clear()
         await s.until(s.all_well, 120, "healed by the same rung, now that an answer comes")
@@ -127,7 +127,7 @@ def test_a_workflow_that_could_not_be_begun_here_is_no_ground_for_a_stronger_act
     async def story(s: Stage) -> None:
         workflow = Workflow(Progress.not_begun("No space left on device"), s.world.revive)
         drivers(s).workflows["COMMAND"] = workflow
-        s.kit.drivers.workflows["COMMAND"] = workflow  # type: ignore[index]
+        s.ctx.drivers.workflows["COMMAND"] = workflow  # type: ignore[index]
         ladder = [{"name": "mend", "type": "COMMAND", "timeout": 20}, *RECREATE]
         document = parse_document(policy(actions=ladder))
         await s.commands.create_policy("mending", document, source="", by="sim")
@@ -293,7 +293,7 @@ def test_one_fencers_no_is_not_the_word_of_another_that_could_not_be_asked(silen
         fencers = drivers(s).fencers
         inside = fencers["COMPUTE"]
         fencers["HOST"] = Saying(inside, "refuses")
-        s.kit.drivers.fencers["HOST"] = fencers["HOST"]  # type: ignore[index]
+        s.ctx.drivers.fencers["HOST"] = fencers["HOST"]  # type: ignore[index]
         if silent:
             s.plan.rules.append(Rule(fault=Fault.STUCK, call="fence"))
         else:
@@ -437,7 +437,7 @@ def test_one_snapshot_of_a_failure_though_its_first_try_was_given_back() -> None
 
 def test_an_outage_while_an_earlier_snapshot_is_looked_for_damages_nothing() -> None:
     async def story(s: Stage) -> None:
-        store: Any = s.lives[0].kit.store
+        store: Any = s.lives[0].ctx.store
         s.plan.rules.append(Rule(fault=Fault.FAIL, call="fence", times=1))
         s.world.hang(s.node_ids()[0])
         write, read, missed = store.write, store.read, []

@@ -11,7 +11,7 @@ from tests.sim.test_refusals import RECREATE, acts
 from tests.sim.test_rules import play, results
 from tests.sim.test_wishes import URL
 
-from yaffle.model.rights import LOCAL
+from yaffle.model.authz import LOCAL
 from yaffle.store import incidents
 from yaffle.store.tables import policies, steps
 from yaffle.testing import Fault, Rule, run_virtual
@@ -45,8 +45,8 @@ def test_a_policy_that_cannot_be_read_is_another_thing_than_none() -> None:
 def test_whom_no_driver_here_can_heal_is_held_and_loses_no_try() -> None:
     async def story(s: Stage) -> None:
         victim = s.node_ids()[0]
-        profiles = dict(s.lives[0].kit.drivers.profiles)
-        s.lives[0].kit.drivers.profiles.clear()
+        profiles = dict(s.lives[0].ctx.drivers.profiles)
+        s.lives[0].ctx.drivers.profiles.clear()
         s.world.kill(victim)
         since = len(s.plan.calls)
         await s.clock.sleep(120)
@@ -61,7 +61,7 @@ def test_whom_no_driver_here_can_heal_is_held_and_loses_no_try() -> None:
         assert incident.hold_reason == "dependency-lost"
         (what,) = incident.hold_numbers["lost"]
         assert what == f"the driver of profile type {s.profile.type} (install its package)"
-        s.lives[0].kit.drivers.profiles.update(profiles)
+        s.lives[0].ctx.drivers.profiles.update(profiles)
         await s.until(s.all_well, 120, "healed, now that its driver is here")
 
     play(story, actions=RECREATE, detection_modes=URL)
@@ -76,7 +76,7 @@ def test_an_update_gives_no_copy_up_because_its_driver_is_not_here() -> None:
         async with stage(5) as s:
             s.start()
             ident = await alone(s)
-            s.lives[0].kit.drivers.profiles.clear()
+            s.lives[0].ctx.drivers.profiles.clear()
             since = len(s.plan.calls)
             done = await ended(s, await s.commands.node_update(LOCAL, ident, profile="labelled"))
             assert done.status == "FAILED"

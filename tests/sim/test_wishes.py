@@ -43,8 +43,8 @@ class Record:
         self.cause: Cause | Exception = cause
         self.asked = 0
         self.kept = ""
-        for kit in (s.kit, *(life.kit for life in s.lives)):
-            for profile in kit.drivers.profiles.values():
+        for ctx in (s.ctx, *(life.ctx for life in s.lives)):
+            for profile in ctx.drivers.profiles.values():
                 self._keep(profile)
 
     def _keep(self, profile: Any) -> None:
@@ -153,8 +153,8 @@ def test_a_rung_that_could_not_be_asked_for_hands_over_to_no_stronger_one() -> N
         victim = s.node_ids()[0]
         Record(s, NOBODY)
         away = [True]
-        for kit in (s.kit, *(life.kit for life in s.lives)):
-            for profile in kit.drivers.profiles.values():
+        for ctx in (s.ctx, *(life.ctx for life in s.lives)):
+            for profile in ctx.drivers.profiles.values():
                 _away(profile, away)
         since = len(s.plan.calls)
         s.world.kill(victim)
@@ -175,10 +175,10 @@ def test_a_lock_that_came_after_the_look_is_waived_by_no_consent(kind: str) -> N
     async def story(s: Stage) -> None:
         victim = s.node_ids()[0]
         record = Record(s, NOBODY)
-        for kit in (s.kit, *(life.kit for life in s.lives)):
-            for fencer in kit.drivers.fencers.values():
+        for ctx in (s.ctx, *(life.ctx for life in s.lives)):
+            for fencer in ctx.drivers.fencers.values():
                 _locked_by_now(fencer, record, "fence", kind == "KILL")
-            for profile in kit.drivers.profiles.values():
+            for profile in ctx.drivers.profiles.values():
                 _locked_by_now(profile, record, "submit", kind == "DELETE")
         since = len(s.plan.calls)
         s.world.kill(victim)

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from yaffle.errors import YaffleError
+from yaffle.model.authz import LOCAL
 from yaffle.model.incident import PauseKind, PauseScope
-from yaffle.model.rights import LOCAL
 from yaffle.store import catalog, incidents
 from yaffle.testing import Fault, Rule
 

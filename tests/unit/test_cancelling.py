@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from yaffle.clouds.cancelling import cancellable
+from yaffle.integrations.cancellation import cancellable
 
 SRC = Path(__file__).parents[2] / "src"
 BOUND_S = 60

@@ -15,26 +15,26 @@ import msgspec
 import pytest
 from tests.unit.garbage import GARBAGE, spoilt
 
-import yaffle.clouds.openstack
 import yaffle.drivers
-from yaffle.clouds.http import Answer as HttpAnswer
-from yaffle.clouds.openstack import Answer, CloudUnavailable
-from yaffle.clouds.openstack.faults import fault_of
-from yaffle.core import health_json
+import yaffle.integrations.openstack
+from yaffle.core.health import health_json
 from yaffle.drivers.detectors.lifecycle import messages
-from yaffle.drivers.detectors.lifecycle.link import Link
+from yaffle.drivers.detectors.lifecycle.amqp import Link
 from yaffle.drivers.detectors.lifecycle.messages import Heard, Ignored
-from yaffle.drivers.detectors.load_balancer import haproxy, lines
+from yaffle.drivers.detectors.load_balancer import haproxy, syslog_parser
 from yaffle.drivers.detectors.load_balancer.pool import Failed
 from yaffle.drivers.fencers.host import agent
-from yaffle.drivers.profiles.heat_stack import marks as heat_marks
-from yaffle.drivers.profiles.heat_stack.documents import Stack
+from yaffle.drivers.profiles.heat_stack.api.documents import Stack
+from yaffle.drivers.profiles.heat_stack.status import ownership_tags as heat_marks
 from yaffle.drivers.profiles.local_process.record import RecordUnreadable, decode_record
-from yaffle.drivers.profiles.nova_server import marks as nova_marks
+from yaffle.drivers.profiles.nova_server.tracking import ownership_tags as nova_marks
 from yaffle.drivers.workflows.http.answers import after_post, after_question
 from yaffle.drivers.workflows.http.records import Record, Records, Stage
 from yaffle.drivers.workflows.mistral.executions import Execution
 from yaffle.errors import YaffleError
+from yaffle.integrations.http import Answer as HttpAnswer
+from yaffle.integrations.openstack import Answer, CloudUnavailable
+from yaffle.integrations.openstack.faults import fault_of
 from yaffle.model.ids import OperationId
 
 URL = "http://workflows.example/begin"
@@ -42,7 +42,7 @@ URL = "http://workflows.example/begin"
 
 def shapes() -> Iterator[type[msgspec.Struct]]:
     """Return every shape in which answers of clouds are read, of drivers to come as well."""
-    for root in (yaffle.clouds.openstack, yaffle.drivers):
+    for root in (yaffle.integrations.openstack, yaffle.drivers):
         for found in pkgutil.walk_packages(root.__path__, f"{root.__name__}."):
             if "__main__" in found.name or found.name.endswith((".runner", ".launcher", ".worker")):
                 continue
@@ -107,7 +107,7 @@ def tabled(body: bytes) -> None:
 
 
 def logged(body: bytes) -> None:
-    lines.read(body)
+    syslog_parser.read(body)
 
 
 def ran(body: bytes) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yaffle.core.health_json import BODY_BYTES_MAX, is_health_json, read
+from yaffle.core.health.health_json import BODY_BYTES_MAX, is_health_json, read
 from yaffle.model.health import Outcome
 
 P, W, F, U = Outcome.PASS, Outcome.WARN, Outcome.FAIL, Outcome.UNKNOWN

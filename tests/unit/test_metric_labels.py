@@ -12,9 +12,9 @@ from tests.metric_labels import WORD, is_word, sentences
 
 import yaffle
 from yaffle.drivers.detectors.lifecycle.messages import Ignored
-from yaffle.drivers.detectors.load_balancer.hearing import COUNTS
-from yaffle.engine.heard import NAME
-from yaffle.engine.metrics import BLINDNESS, Metrics
+from yaffle.drivers.detectors.load_balancer.event_checks import COUNTS
+from yaffle.engine.runtime.listener_metrics import NAME
+from yaffle.engine.runtime.metrics import BLINDNESS, Metrics
 from yaffle.model.health import Health, Outcome
 from yaffle.model.incident import HoldReason, IncidentState
 

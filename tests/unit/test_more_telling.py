@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from yaffle.clouds.openstack.faults import CloudUnavailable
-from yaffle.core.telling import more_telling
-from yaffle.drivers.profiles.nova_server.job import of_error
+from yaffle.core.recovery.answer_preference import more_telling
+from yaffle.drivers.profiles.nova_server.tracking.operation import of_error
+from yaffle.integrations.openstack.faults import CloudUnavailable
 from yaffle.model.operations import Hindrance, Progress, ProgressState
 
 RUNNING, FAILED = ProgressState.RUNNING, ProgressState.FAILED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from yaffle.core.outcomes import OUTCOMES, judge
+from yaffle.core.health.check_codes import OUTCOMES, judge
 from yaffle.model.health import Outcome
 
 

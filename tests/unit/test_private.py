@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from yaffle.api.identity.private_file import Watched, private_stamp
-from yaffle.clouds.sealing import KeyFile
-from yaffle.clouds.settings import Section, read_secret
+from yaffle.api.auth.secure_file import Watched, private_stamp
 from yaffle.config import load
 from yaffle.config.private import writer_fault
 from yaffle.drivers.detectors.lifecycle.settings import LifecycleSettings
 from yaffle.drivers.workflows.command.settings import CommandSettings
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import ConfigError
+from yaffle.integrations.driver_settings import Section, read_secret
+from yaffle.integrations.secret_box import KeyFile
 from yaffle.store.database import open_store
 from yaffle.wiring import made_dir
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from yaffle.clouds.openstack.registering import Endpoint, Entry, Step, plan, urls
+from yaffle.integrations.openstack.catalog_registration import Endpoint, Entry, Step, plan, urls
 
 URL = "https://yaffle.example.org:8777"
 

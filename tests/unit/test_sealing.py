@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from yaffle.clouds.sealing import IdKeys, KeyFile, SealBroken, Sealed, add_key
 from yaffle.errors import ConfigError
+from yaffle.integrations.secret_box import IdKeys, KeyFile, SealBroken, Sealed, add_key
 
 CANARY = "canary-5f1d9c"
 PLACE = ("cloud", "project")

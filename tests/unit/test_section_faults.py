@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from yaffle.clouds.settings import Section
 from yaffle.config import Settings, Unusable, load
 from yaffle.config.faults import Faults, Origin, lines_of
 from yaffle.drivers.detectors.lifecycle.settings import LifecycleSettings
@@ -18,8 +17,9 @@ from yaffle.drivers.notifiers.webhook import WebhookSettings
 from yaffle.drivers.profiles.nova_server.settings import NovaSettings
 from yaffle.drivers.workflows.command.settings import CommandSettings
 from yaffle.drivers.workflows.http.settings import HttpSettings
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import ConfigError
+from yaffle.integrations.driver_settings import Section
 from yaffle.wiring import check, load_drivers
 
 

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 import yaffle
-from yaffle.model.shapes import ready
+from yaffle.model.msgspec_init import ready
 
 SOURCE = Path(yaffle.__file__).parent
-BY_LOCK = {"clouds/openstack/client.py: kind"}
+BY_LOCK = {"integrations/openstack/client.py: kind"}
 """Where the shape is whoever's asks: made ready below a lock."""
 
 RACE = """
 import dataclasses, resource, threading, msgspec
-from yaffle.model.shapes import prepared
+from yaffle.model.msgspec_init import prepared
 
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 half_made, go_on = threading.Event(), threading.Event()
@@ -87,7 +87,7 @@ def test_every_shape_that_is_read_was_made_ready(place: str) -> None:
 
 @pytest.mark.parametrize(("prepare", "code"), [(True, 0), (False, -signal.SIGSEGV)])
 def test_two_threads_read_the_first_of_a_shape(prepare: bool, code: int) -> None:
-    """Where the second one passes without being made ready, `yaffle.model.shapes` can go."""
+    """Where the second one passes without being made ready, `yaffle.model.msgspec_init` can go."""
     source = RACE.replace("PREPARE", str(prepare))
     ended = subprocess.run([sys.executable, "-c", source], check=False, timeout=120)
     assert ended.returncode == code

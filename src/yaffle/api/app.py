@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from fastapi import Depends, FastAPI
 
 from yaffle import __version__
-from yaffle.api import clustering, envelope, openapi
-from yaffle.api.door import Door
-from yaffle.api.gate import Gate
-from yaffle.api.identity import read_identity
-from yaffle.api.parts import PREFIX, Parts
-from yaffle.api.rights import has_row
-from yaffle.api.routes import (
+from yaffle.api import clustering, openapi
+from yaffle.api.app_context import PREFIX, AppContext
+from yaffle.api.auth import read_identity
+from yaffle.api.errors import envelope
+from yaffle.api.middleware.access import AccessControl
+from yaffle.api.middleware.request_log import RequestLog
+from yaffle.api.native import (
     catalogue,
     clusters,
     engines,
@@ -24,7 +24,8 @@ from yaffle.api.routes import (
     sessions,
     system,
 )
-from yaffle.engine.clock import SystemClock
+from yaffle.api.rights import has_row
+from yaffle.engine.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -32,20 +33,20 @@ if TYPE_CHECKING:
 DESCRIPTION = "Watches, decides safely, heals, and can say why. Errors have one shape: `error`."
 
 
-def create_app(parts: Parts) -> ASGIApp:
+def create_app(parts: AppContext) -> ASGIApp:
     """Return the application; raise ConfigError where it would be open to strangers."""
     identity = read_identity(parts.server, SystemClock())
-    gate = Gate(
+    gate = AccessControl(
         build(parts),
         server=parts.server,
         identity=identity,
         trusts=parts.trusts,
         tenancy=parts.tenancy,
     )
-    return Door(gate)
+    return RequestLog(gate)
 
 
-def build(parts: Parts) -> FastAPI:
+def build(parts: AppContext) -> FastAPI:
     """Return the routes alone, without the door: what the OpenAPI document describes."""
     app = FastAPI(
         title="Yaffle",

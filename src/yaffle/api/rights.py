@@ -13,7 +13,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.routing import compile_path
 
-from yaffle.model.rights import Right, Who, need
+from yaffle.model.authz import Principal, Right, need
 
 Needs = frozenset[Right]
 """Every one of them; none at all where nobody has to say who they are."""
@@ -26,7 +26,7 @@ RELEASE: Final[Needs] = frozenset({Right.WRITE, Right.OVERRIDE})
 STOP: Final[Needs] = frozenset({Right.ADMIN, Right.OVERRIDE})
 """It halts the healing of every project."""
 
-NOBODY: Final = Who(user="", project="", rights=frozenset())
+NOBODY: Final = Principal(user="", project="", rights=frozenset())
 """Who asks where nobody has to say it: somebody who may do nothing."""
 
 _OWN: Final[Mapping[str, Mapping[str, Needs]]] = {
@@ -145,4 +145,4 @@ async def has_row(request: Request) -> None:
     if request.scope.get("yaffle.needs") is None:
         who = request.scope.get("yaffle.who")
         for right in Right:
-            need(who if isinstance(who, Who) else NOBODY, right)
+            need(who if isinstance(who, Principal) else NOBODY, right)

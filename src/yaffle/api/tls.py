@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from yaffle.api.identity.private_file import private_stamp
+from yaffle.api.auth.secure_file import private_stamp
 from yaffle.errors import ConfigError
 
 if TYPE_CHECKING:

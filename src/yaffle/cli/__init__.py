@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def main(words: Sequence[str] | None = None) -> NoReturn:
-    """Run `words`, by default those of the process; it ends with a code of `yaffle.cli.exits`."""
+    """Run `words`, by default those of the process; it ends with a code of `yaffle.cli.exit_codes`."""
     from yaffle.cli.app import tree
     from yaffle.errors import YaffleError
 
@@ -26,7 +26,7 @@ def main(words: Sequence[str] | None = None) -> NoReturn:
 
 def _told(error: YaffleError | ExceptionGroup[Exception]) -> int:
     """Print what failed, one line a fault; return the exit code. Lets what nobody expected crash."""
-    from yaffle.cli.exits import of_error
+    from yaffle.cli.exit_codes import of_error
     from yaffle.errors import InvalidSpec, YaffleError, leaves
 
     known = [leaf for leaf in leaves(error) if isinstance(leaf, YaffleError)]

@@ -10,25 +10,26 @@ import typer
 import typer.main
 
 from yaffle import __version__
-from yaffle.cli import (
+from yaffle.cli import demo, serve
+from yaffle.cli.command import client
+from yaffle.cli.commands import (
     actions,
     audit,
     bindings,
-    care,
+    clustering_events,
     clusters,
     credentials,
     database,
     decisions,
-    demo,
     doctor,
+    document_types,
     engines,
-    errands,
     events,
-    explaining,
-    happenings,
     imports,
     incidents,
-    kinds,
+    member_operations,
+    node_operations,
+    node_recovery,
     nodes,
     openstack,
     operators,
@@ -36,17 +37,15 @@ from yaffle.cli import (
     policies,
     profiles,
     receivers,
-    recovering,
-    serve,
+    runbook,
     services,
     sizes,
     status,
     users,
     watch,
 )
-from yaffle.cli.command import client
 
-TOGETHER = (clusters, sizes, bindings, care, nodes, errands, recovering)
+TOGETHER = (clusters, sizes, bindings, member_operations, nodes, node_operations, node_recovery)
 """Files that register their commands with a group of another of them, in the order of the help."""
 
 app = typer.Typer(
@@ -66,16 +65,16 @@ app.command("engine")(serve.engine)
 app.command("api")(serve.api)
 client(app, "status")(status.status)
 client(app, "why")(nodes.why)
-app.command("explain")(explaining.explain)
+app.command("explain")(runbook.explain)
 app.add_typer(profiles.app, name="profile")
-app.add_typer(kinds.profile_types, name="profile-type")
+app.add_typer(document_types.profile_types, name="profile-type")
 app.add_typer(policies.app, name="policy")
-app.add_typer(kinds.policy_types, name="policy-type")
+app.add_typer(document_types.policy_types, name="policy-type")
 app.add_typer(clusters.app, name="cluster")
 app.add_typer(nodes.app, name="node")
 app.add_typer(receivers.app, name="receiver")
 app.add_typer(actions.app, name="action")
-app.add_typer(happenings.app, name="event")
+app.add_typer(clustering_events.app, name="event")
 client(app, "events")(events.events)
 app.add_typer(incidents.app, name="incident")
 app.add_typer(decisions.app, name="decision")

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
+from yaffle.cli.client.waiting import TIMEOUT_S, NoWait, Timeout
 from yaffle.cli.output import Output
-from yaffle.cli.waiting import TIMEOUT_S, NoWait, Timeout
 
 if TYPE_CHECKING:
-    from yaffle.cli.client import Api, Row
-    from yaffle.cli.following import Work
+    from yaffle.cli.client.action_progress import Work
+    from yaffle.cli.client.native import Api, Row
 
 P = ParamSpec("P")
 
@@ -145,7 +145,7 @@ def working(
     ) -> Callable[..., None]:
         @functools.wraps(function)
         def begun(api: Api, output: Output, **values: Any) -> None:
-            from yaffle.cli.following import Work
+            from yaffle.cli.client.action_progress import Work
 
             no_wait, timeout_s = values.pop("no_wait"), values.pop("timeout")
             work = Work(api=api, output=output, no_wait=no_wait, timeout_s=timeout_s)
@@ -181,7 +181,7 @@ def _shaped(
 
 
 def _run(function: Callable[..., None], values: dict[str, object]) -> None:
-    from yaffle.cli.client import Api
+    from yaffle.cli.client.native import Api
 
     server, token_file = values.pop("server"), values.pop("token_file")
     os_cloud = values.pop("os_cloud")

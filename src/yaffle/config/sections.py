@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from yaffle.config.address import OFF, split_address
-from yaffle.model.rights import GRANTED
+from yaffle.model.authz import GRANTED
 from yaffle_health import BadOption, uris
 
 Seconds = Annotated[float, Field(gt=0)]

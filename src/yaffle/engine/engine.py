@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from yaffle.clouds.cancelling import cancellable
-from yaffle.engine.caretaker import Caretaker
-from yaffle.engine.executor import Executor
-from yaffle.engine.holdings import Holdings
-from yaffle.engine.postman import Postman
-from yaffle.engine.session import LeaseLost, Session
-from yaffle.engine.stamps import Stamps
-from yaffle.engine.watchman import Watchman
+from yaffle.engine.execution.executor import Executor
+from yaffle.engine.housekeeping import Housekeeper
+from yaffle.engine.notifications.dispatcher import OutboxDispatcher
+from yaffle.engine.ownership.change_tokens import ChangeTokens
+from yaffle.engine.ownership.watch_assignment import WatchAssignment
+from yaffle.engine.runtime.loop_monitor import LoopMonitor
+from yaffle.engine.runtime.session import LeaseLost, Session
 from yaffle.errors import leaves
+from yaffle.integrations.cancellation import cancellable
 
 if TYPE_CHECKING:
-    from yaffle.core.verdict import NodeMemory
-    from yaffle.engine.kit import Kit
-    from yaffle.engine.watch import Watch
+    from yaffle.core.health.verdict import NodeMemory
+    from yaffle.engine.cluster_watcher import ClusterWatcher
+    from yaffle.engine.runtime.context import EngineContext
     from yaffle.model.ids import ClusterId, NodeId
 
 log = structlog.get_logger()
@@ -34,11 +34,11 @@ log = structlog.get_logger()
 class Engine:
     """Watches, decides and heals until it is cancelled."""
 
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+    def __init__(self, ctx: EngineContext) -> None:
+        self._ctx = ctx
         self.session: Session | None = None
-        self.watches: dict[ClusterId, Watch] = {}
-        kit.metrics.part_up.labels("engine").set_function(self._up)
+        self.watches: dict[ClusterId, ClusterWatcher] = {}
+        ctx.metrics.part_up.labels("engine").set_function(self._up)
 
     def _up(self) -> float:
         """1 while it may act."""
@@ -47,12 +47,12 @@ class Engine:
     async def run(self) -> None:
         """Live session after session; cancel to stop cleanly."""
         while True:
-            session = await Session.begin(self._kit)
+            session = await Session.begin(self._ctx)
             self.session = session
             try:
                 await cancellable(self._live(session))
             except* LeaseLost as lost:
-                self._kit.metrics.sessions_lost.inc()
+                self._ctx.metrics.sessions_lost.inc()
                 log.warning("session lost", reason=str(next(leaves(lost))))
             finally:
                 self.session = None
@@ -72,12 +72,12 @@ class Engine:
             watch.blind(cause)
 
     async def _live(self, session: Session) -> None:
-        kit = self._kit
+        ctx = self._ctx
         async with asyncio.TaskGroup() as group:
             group.create_task(session.keep(), name="lease")
-            group.create_task(Executor(kit, session).run(), name="executor")
-            group.create_task(Postman(kit, session).run(), name="postman")
-            group.create_task(Caretaker(kit, session).run(), name="caretaker")
-            group.create_task(Watchman(kit, self.blind).run(), name="watchman")
-            group.create_task(Holdings(kit, session, self.watches).run(), name="watches")
-            group.create_task(Stamps(kit, session, lambda: self.watches).run(), name="stamps")
+            group.create_task(Executor(ctx, session).run(), name="executor")
+            group.create_task(OutboxDispatcher(ctx, session).run(), name="postman")
+            group.create_task(Housekeeper(ctx, session).run(), name="caretaker")
+            group.create_task(LoopMonitor(ctx, self.blind).run(), name="watchman")
+            group.create_task(WatchAssignment(ctx, session, self.watches).run(), name="watches")
+            group.create_task(ChangeTokens(ctx, session, lambda: self.watches).run(), name="stamps")

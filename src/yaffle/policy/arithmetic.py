@@ -25,7 +25,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from yaffle.model.bounds import (
+from yaffle.model.policy import (
+    ActionKind,
+    Conditional,
+    Detection,
+    DetectionMode,
+    HealthPolicy,
+    ModeType,
+    Recovery,
+    RecoveryAction,
+)
+from yaffle.model.timing import (
     ADOPT_S,
     DECIDE_S,
     JITTER,
@@ -37,16 +47,6 @@ from yaffle.model.bounds import (
     fence_s,
     status_check_s,
     verify_pace_s,
-)
-from yaffle.model.policy import (
-    ActionKind,
-    Conditional,
-    Detection,
-    DetectionMode,
-    HealthPolicy,
-    ModeType,
-    Recovery,
-    RecoveryAction,
 )
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from yaffle.model.cluster_policies import AdjustmentType, Criteria, HookType, ScalingEvent
-from yaffle.policy import fields as f
-from yaffle.policy.grammar import Grammar, Place, Spec
+from yaffle.policy import field_types as f
+from yaffle.policy.versions import Grammar, Place, Spec
 
 NODES_MAX: Final = 100_000
 WEEK: Final = 7 * f.DAY

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from yaffle.errors import InvalidSpec
 from yaffle.model.operations import OperationSpec
 from yaffle.model.policy import ActionKind, HealthPolicy, ModeType
-from yaffle.policy import cluster_build, cluster_rules, compat, rules, schema, shape_faults
+from yaffle.policy import cluster_build, cluster_rules, legacy, rules, schema, shape_faults
 from yaffle.policy import cluster_schema as sizes
 from yaffle.policy.arithmetic import Arithmetic, arithmetic
 from yaffle.policy.build import as_document, build
@@ -29,10 +29,9 @@ from yaffle.policy.faults import (
     shown,
     shown_text,
 )
-from yaffle.policy.grammar import Grammar
-from yaffle.policy.hazards import HAZARDS, is_refused
+from yaffle.policy.json_input import PlainCopier
+from yaffle.policy.lint import HAZARDS, is_refused
 from yaffle.policy.operations import caveats
-from yaffle.policy.plain import PlainCopier
 from yaffle.policy.reader import Reader, Unreadable
 from yaffle.policy.settings import (
     BATCH_TYPE,
@@ -43,6 +42,7 @@ from yaffle.policy.settings import (
     SCALING_TYPE,
     DocumentSettings,
 )
+from yaffle.policy.versions import Grammar
 
 ALL_MODES: Final = frozenset(mode.value for mode in ModeType)
 ALL_KINDS: Final = frozenset(kind.value for kind in ActionKind)
@@ -203,7 +203,7 @@ class _Parsing:
         offer = rules.Offer(
             version=version, modes=self.modes, kinds=self.kinds, operations=self.operations
         )
-        old_faults, warnings = compat.rewrite(document, version, self.places)
+        old_faults, warnings = legacy.rewrite(document, version, self.places)
         spec, shape = shape_faults.validate(
             document, schema.DocumentSpec, schema.GRAMMAR, version, self.settings
         )

@@ -13,7 +13,7 @@ from typing import Final
 from yaffle.model.policy import ActionKind, ModeType
 from yaffle.policy import operations, schema, templates
 from yaffle.policy.faults import Fault, Path, listed, shown_text
-from yaffle.policy.grammar import needs
+from yaffle.policy.versions import needs
 
 DETECTION: Final[Path] = ("properties", "detection")
 MODES: Final[Path] = (*DETECTION, "detection_modes")

@@ -20,8 +20,8 @@ from yaffle.model.policy import (
     Threshold,
     WhenExceeded,
 )
-from yaffle.policy import fields as f
-from yaffle.policy.grammar import Grammar, Place, Spec
+from yaffle.policy import field_types as f
+from yaffle.policy.versions import Grammar, Place, Spec
 
 MODES_MAX: Final = 16
 RUNGS_MAX: Final = 16

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from pydantic import ValidationError
 
 from yaffle.policy.faults import Fault, Path, listed, near_miss, shown
-from yaffle.policy.grammar import Grammar, Spec, place
 from yaffle.policy.settings import DocumentSettings
+from yaffle.policy.versions import Grammar, Spec, place
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

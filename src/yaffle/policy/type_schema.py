@@ -13,10 +13,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Final, Union, get_args, get_origin
 
 from yaffle.model.policy import Threshold
+from yaffle.policy.descriptions import WORDS
 from yaffle.policy.document import GRAMMARS, parse_document
-from yaffle.policy.grammar import Place, Spec
 from yaffle.policy.settings import BATCH_TYPE, DELETION_TYPE, NEWEST, POLICY_TYPE, SCALING_TYPE
-from yaffle.policy.words import WORDS
+from yaffle.policy.versions import Place, Spec
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo

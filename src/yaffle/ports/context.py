@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from yaffle.model.home import Home
+from yaffle.model.machine_identity import MachineIdentity
 from yaffle.ports.clock import Clock
 from yaffle.ports.credentials import Credentials
 from yaffle.ports.detector import UrlProber
@@ -29,7 +29,7 @@ class DriverContext:
     prober: UrlProber | None = None
     credentials: Credentials | None = None
     """What projects have handed to us; None where nobody keeps that."""
-    home: Home | None = None
+    home: MachineIdentity | None = None
     """This machine, for drivers whose nodes live on it; None where there is only one."""
     allow_networks: tuple[str, ...] = ()
     deny_networks: tuple[str, ...] | None = None

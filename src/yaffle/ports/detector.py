@@ -40,7 +40,7 @@ class Detector(Protocol):
 
 
 @runtime_checkable
-class Choosing(Protocol):
+class SupportsModeValidation(Protocol):
     """What a detector may be besides: one that can ask some modes here and others not."""
 
     def misfit(self, mode: DetectionMode) -> str:
@@ -49,7 +49,7 @@ class Choosing(Protocol):
 
 
 @runtime_checkable
-class Surveying(Protocol):
+class SupportsClusterCheck(Protocol):
     """What a detector may be besides: one to whom an answer about a node may rest on all the others.
 
     Before it acts the engine asks about one node, and in another process than the one that watches.
@@ -101,7 +101,7 @@ class StreamingDetector(Protocol):
 
 
 @runtime_checkable
-class Remembering(Protocol):
+class SupportsReset(Protocol):
     """What a streaming detector may be besides: one that vouches for what it has not asked lately."""
 
     def forget(self, watch_id: str) -> None:
@@ -110,7 +110,7 @@ class Remembering(Protocol):
 
 
 @runtime_checkable
-class Hearing(Protocol):
+class SupportsEventHints(Protocol):
     """What a polled detector may be besides: one that is told when to look before the next poll.
 
     Polls go on as ever, so that nothing depends on what is heard.
@@ -134,7 +134,7 @@ class Hearing(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ear:
+class ListenerStatus:
     """One place where a detector listens, as a person wants to know it."""
 
     name: str
@@ -146,7 +146,7 @@ class Ear:
 
 
 @runtime_checkable
-class Eared(Protocol):
+class SupportsListenerStatus(Protocol):
     """What a detector may be besides: one that can say how well it hears."""
 
     @property
@@ -154,7 +154,7 @@ class Eared(Protocol):
         """How many messages came to what, since the start, by word (`[a-z0-9_]+`, a closed list)."""
         ...
 
-    def ears(self) -> Sequence[Ear]:
+    def ears(self) -> Sequence[ListenerStatus]:
         """Return every place where it listens now."""
         ...
 

@@ -36,7 +36,7 @@ class NeedsSettings(Protocol):
 
 
 @runtime_checkable
-class Discerning(Protocol):
+class SupportsFenceExclusion(Protocol):
     """What a fencer may be besides: one whose way of fencing would defeat some acts."""
 
     def defeats(self, act: str) -> str:

@@ -78,7 +78,7 @@ class Profile(Protocol):
 
 
 @runtime_checkable
-class Adopting(Protocol):
+class SupportsAdoption(Protocol):
     """What a profile may offer besides: taking over what somebody else has built."""
 
     async def inspect(
@@ -109,7 +109,7 @@ class Adopting(Protocol):
 
 
 @runtime_checkable
-class Sharing(Protocol):
+class SupportsProjects(Protocol):
     """What a driver may offer besides: it may act in one project of a cloud, whoever asks.
 
     What a profile then tells of a thing has `project_id` among the attributes: whose it is there.
@@ -121,7 +121,7 @@ class Sharing(Protocol):
 
 
 @runtime_checkable
-class Describing(Protocol):
+class SupportsDescription(Protocol):
     """What a profile may offer besides: facts for people beyond the attributes of the last act."""
 
     async def describe(self, target: Target, *, deadline_s: float) -> Mapping[str, object]:
@@ -130,7 +130,7 @@ class Describing(Protocol):
 
 
 @runtime_checkable
-class Hosted(Protocol):
+class SupportsHostStatus(Protocol):
     """What a profile may offer besides: its nodes run on machines that the backend watches itself."""
 
     async def hosts(self, targets: Sequence[Target], *, deadline_s: float) -> Sequence[HostReading]:
@@ -142,7 +142,7 @@ class Hosted(Protocol):
 
 
 @runtime_checkable
-class Vacating(Protocol):
+class SupportsEvacuationStatus(Protocol):
     """What a profile may offer besides: its nodes can be moved off a machine, which may come back."""
 
     async def vacated(self, host: str, targets: Sequence[Target], *, deadline_s: float) -> Vacated:
@@ -161,7 +161,7 @@ class Vacating(Protocol):
 
 
 @runtime_checkable
-class Listing(Protocol):
+class SupportsInventory(Protocol):
     """What a profile may offer besides: all that the backend has, whether or not it is a node."""
 
     async def present(self, *, groups: bool, deadline_s: float) -> Sequence[Present]:
@@ -174,7 +174,7 @@ class Listing(Protocol):
 
 
 @runtime_checkable
-class Tracing(Protocol):
+class SupportsCauseLookup(Protocol):
     """What a profile may offer besides: its backend records who asked for what."""
 
     async def cause(self, target: Target, *, deadline_s: float) -> Cause:
@@ -189,7 +189,7 @@ class Tracing(Protocol):
 
 
 @runtime_checkable
-class Straying(Protocol):
+class SupportsOrphanLookup(Protocol):
     """What a profile may offer besides: it finds what bears our mark and is no node's any more."""
 
     async def strays(self, known: Container[str], *, deadline_s: float) -> Sequence[str]:
@@ -201,7 +201,7 @@ class Straying(Protocol):
 
 
 @runtime_checkable
-class Pooling(Protocol):
+class SupportsPooledReads(Protocol):
     """What a profile may offer besides: one answer of its backend says how many nodes are.
 
     Their clusters are then looked at in step, and asked about in one `read`.
@@ -217,7 +217,7 @@ class Pooling(Protocol):
 
 
 @runtime_checkable
-class Foreseeing(Protocol):
+class SupportsPreflight(Protocol):
     """What a profile may offer besides: it can tell what an operation would be refused for."""
 
     async def foresee(self, op: Operation, *, deadline_s: float) -> Prospect:
@@ -231,7 +231,7 @@ class Foreseeing(Protocol):
 
 
 @runtime_checkable
-class Curing(Protocol):
+class SupportsUndo(Protocol):
     """What a profile may offer besides: some mishaps have a cure that is cheaper than any policy's."""
 
     cures: ClassVar[Mapping[str, str]]

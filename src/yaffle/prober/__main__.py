@@ -9,7 +9,7 @@ import socket
 import sys
 from typing import Final
 
-from yaffle.clouds.children import bind_to_parent
+from yaffle.integrations.child_process import bind_to_parent
 from yaffle.prober.loop import Loop
 from yaffle.prober.service import Service
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from yaffle.prober import tls, verdict
 from yaffle.prober.connecting import NO_ADDRESS, Failure, connect_failure, forbidden, text
-from yaffle.prober.idle import IdleSocket, Owner
+from yaffle.prober.keepalive import IdleSocket, Owner
 from yaffle.prober.loop import now_s
 from yaffle.prober.phase import CONNECT as _CONNECT
 from yaffle.prober.phase import DONE as _DONE

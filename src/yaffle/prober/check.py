@@ -10,10 +10,10 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from yaffle.core.outcomes import OUTCOMES
+from yaffle.core.health.check_codes import OUTCOMES
 from yaffle.model.health import Outcome
 from yaffle.prober.attempt import Attempt
-from yaffle.prober.idle import IdleSocket
+from yaffle.prober.keepalive import IdleSocket
 from yaffle.prober.request import Unusable, build
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from yaffle.clouds import children
-from yaffle.clouds.cancelling import cancellable
-from yaffle.clouds.children import ChildLost, Pings
 from yaffle.core.addresses import AddressRules
 from yaffle.errors import ProberUnavailable
+from yaffle.integrations import child_process
+from yaffle.integrations.cancellation import cancellable
+from yaffle.integrations.child_process import ChildLost, Pings
 from yaffle.ports.clock import SteeredClock
 from yaffle.ports.detector import UrlProber, UrlResult, UrlTarget
 from yaffle.prober import wire
@@ -203,7 +203,7 @@ class ProberClient:
 
     async def run(self) -> None:
         """Supervise the child until cancelled; no process is left behind."""
-        await children.supervise(self._one_child, self._lost, self._clock)
+        await child_process.supervise(self._one_child, self._lost, self._clock)
 
     def _lost(self, why: str, deaths: int) -> None:
         self._restarts += 1
@@ -214,7 +214,7 @@ class ProberClient:
         """Start a child and stay with it to its end; return why it ended, and what it answered."""
         self._pings.answered = 0
         try:
-            async with children.started("yaffle.prober") as child:
+            async with child_process.started("yaffle.prober") as child:
                 self._pid = child.process.pid
                 try:
                     return await self._attend(child.reader, child.writer), self._pings.answered

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Protocol
 
 from yaffle.core.addresses import AddressRules, refusal
-from yaffle.prober.heads import Heads
+from yaffle.prober.head_cache import Heads
 from yaffle.prober.resolver import Resolver
 from yaffle.prober.sockets import Handler, Sockets
 from yaffle.prober.tls import Contexts

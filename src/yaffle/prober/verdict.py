@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import re2
 
-from yaffle.core import health_json
+from yaffle.core.health import health_json
 from yaffle.model.health import Outcome
 from yaffle.prober.response import COMPLETE
 
 if TYPE_CHECKING:
-    from yaffle.core.health_json import HealthDocument
+    from yaffle.core.health.health_json import HealthDocument
 
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _ENDINGS: Final = {

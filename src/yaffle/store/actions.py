@@ -30,7 +30,7 @@ from sqlalchemy import (
 from yaffle.errors import StaleEpoch
 from yaffle.model.ids import ActionId, EngineId, Epoch
 from yaffle.store import leases
-from yaffle.store.records import ActionRow, load
+from yaffle.store.rows import ActionRow, load
 from yaffle.store.tables import actions, blindness, engines, nodes, profiles, watches
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from yaffle.errors import MultipleChoices, NotFound
 from yaffle.model.ids import ClusterId, NodeId, PolicyId, ProfileId
-from yaffle.store.records import (
+from yaffle.store.rows import (
     ActionRow,
     BindingRow,
     ClusterRow,

@@ -12,7 +12,7 @@ from sqlalchemy import and_, delete, exists, func, insert, select, update
 
 from yaffle.model.credentials import CredentialKind
 from yaffle.store import dialects, leases
-from yaffle.store.records import load
+from yaffle.store.rows import load
 from yaffle.store.tables import credentials
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from yaffle.ports.clock import Clock
-    from yaffle.store.dialects import Place
+    from yaffle.store.dialects import DatabaseUrl
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ class Store:
     def __init__(
         self,
         *,
-        place: Place,
+        place: DatabaseUrl,
         clock: Clock,
         engine: Engine,
         runner: Runner,
@@ -182,7 +182,7 @@ def open_store(
     )
 
 
-def prepare_server(url: str, *, clock: Clock) -> Place:
+def prepare_server(url: str, *, clock: Clock) -> DatabaseUrl:
     """Create or upgrade the tables of a server's database; engines of the schema before may run.
 
     Raises ConfigError while an engine lives that could not work with the result, and as
@@ -250,7 +250,7 @@ def _claim(path: Path, *, with_engine_lock: bool) -> FileLock | None:
 
 def _settle_schema(
     engine: Engine,
-    place: Place,
+    place: DatabaseUrl,
     lock: FileLock | None,
     *,
     backup_dir: Path | None,
@@ -273,7 +273,7 @@ def _settle_schema(
 def _start(
     kind: Literal["thread", "inline"],
     engine: Engine,
-    place: Place,
+    place: DatabaseUrl,
     clock: Clock,
     turnstile: Turnstile | None,
 ) -> Runner:

@@ -13,9 +13,9 @@ import msgspec
 import structlog
 from sqlalchemy import insert, or_, select, update
 
+from yaffle.model.msgspec_init import prepared
 from yaffle.model.operations import Target
-from yaffle.model.shapes import prepared
-from yaffle.store.debris import lasting
+from yaffle.store.orphans import lasting
 from yaffle.store.tables import actions, debris, incidents, nodes, steps
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from yaffle.errors import NotFound
 from yaffle.model.ids import IncidentId, NodeId
 from yaffle.model.incident import IncidentState
 from yaffle.store.catalog import is_prefix
-from yaffle.store.records import IncidentRow, load
+from yaffle.store.rows import IncidentRow, load
 from yaffle.store.tables import decisions, incidents, proofs
 
 if TYPE_CHECKING:

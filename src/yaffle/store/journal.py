@@ -12,7 +12,7 @@ from sqlalchemy import bindparam, insert, select, update
 
 from yaffle.model.ids import ActionId, IncidentId, OperationId
 from yaffle.store import actions
-from yaffle.store.records import StepRow, load
+from yaffle.store.rows import StepRow, load
 from yaffle.store.tables import actions as work
 from yaffle.store.tables import proofs, steps
 

@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, bindparam, exists, insert, select, update
 
 from yaffle import __version__
 from yaffle.model.ids import ClusterId, EngineId, Epoch
-from yaffle.store import counters, dialects
+from yaffle.store import commit_sequence, dialects
 from yaffle.store.migrate import HEAD
 from yaffle.store.tables import actions, duties, engines, watches
 
@@ -128,7 +128,7 @@ def register(conn: Connection, me: EngineId, *, host: str, pid: int, alone: bool
     `alone`: the caller holds the database's file lock, hence every other engine is dead; saying so
     lets what they left behind be taken over at once.
     """
-    epoch = counters.next_epoch(conn)
+    epoch = commit_sequence.next_epoch(conn)
     now_us = now(conn)
     # Whoever was killed never said good-bye; after a day it is history, which is pruned.
     conn.execute(

@@ -14,13 +14,13 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, select
 
 from yaffle.errors import ConfigError, StoreUnavailable
-from yaffle.store import counters, dialects
+from yaffle.store import commit_sequence, dialects
 from yaffle.store.tables import engines, metadata
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
-    from yaffle.store.dialects import Place
+    from yaffle.store.dialects import DatabaseUrl
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +57,7 @@ def require_usable(conn: Connection, where: object) -> None:
 
 def upgrade(
     engine: Engine,
-    place: Place,
+    place: DatabaseUrl,
     *,
     backup_dir: Path | None,
     now_us: int,
@@ -96,7 +96,7 @@ def upgrade(
     log.info("database schema upgraded", database=str(place), before=found, after=head)
 
 
-def _has_to_climb(conn: Connection, place: Place) -> bool:
+def _has_to_climb(conn: Connection, place: DatabaseUrl) -> bool:
     """Say whether there is an older schema of ours; raise ConfigError for what is not ours at all."""
     found = version(conn)
     if found is None:
@@ -117,7 +117,9 @@ class _Living(NamedTuple):
     schema: int
 
 
-def _climb(conn: Connection, scripts: ScriptDirectory, place: Place, migrations: Path) -> None:
+def _climb(
+    conn: Connection, scripts: ScriptDirectory, place: DatabaseUrl, migrations: Path
+) -> None:
     """Run what is missing, unless it would pull the ground from under an engine that lives."""
     found = version(conn)
     missing = list(scripts.iterate_revisions("head", found or "base"))
@@ -129,9 +131,9 @@ def _climb(conn: Connection, scripts: ScriptDirectory, place: Place, migrations:
                 f"database {place}: the new schema needs programs of schema {needed:04} or newer,"
                 f" and older engines are at work: {names}; upgrade them first"
             )
-        counters.take_turn(conn)
+        commit_sequence.take_turn(conn)
     command.upgrade(config(conn, migrations=migrations), "head")
-    counters.raise_to(conn, counters.OLDEST_PROGRAM, needed)
+    commit_sequence.raise_to(conn, commit_sequence.OLDEST_PROGRAM, needed)
 
 
 def old_engines(conn: Connection) -> bool:
@@ -155,7 +157,7 @@ def _is_newer(found: str | None) -> bool:
 
 
 def _has_room_for_us(conn: Connection) -> bool:
-    return 0 < counters.oldest_program(conn) <= int(HEAD)
+    return 0 < commit_sequence.oldest_program(conn) <= int(HEAD)
 
 
 def config(conn: Connection | None = None, *, migrations: Path = MIGRATIONS) -> Config:

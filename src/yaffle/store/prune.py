@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import delete, select
 
-from yaffle.store import counters
+from yaffle.store import commit_sequence
 from yaffle.store.outbox import OutboxState
 from yaffle.store.tables import (
     actions,
@@ -72,7 +72,7 @@ def prune(
         (pauses, pauses.c.lifted_us < _before(now_us, retention.incidents_s)),
         (pauses, pauses.c.expires_us < _before(now_us, retention.incidents_s)),
         (engines, engines.c.stopped_us < _before(now_us, retention.actions_s)),
-        (counters_table, counters.forgotten(conn)),
+        (counters_table, commit_sequence.forgotten(conn)),
     )
     gone: dict[str, int] = {}
     for table, over in rules:

@@ -24,9 +24,9 @@ from sqlalchemy import (
     update,
 )
 
-from yaffle.core.budgets import Bucket, BudgetLimit, refill
+from yaffle.core.planning.budgets import Bucket, BudgetLimit, refill
 from yaffle.store import catalog, events
-from yaffle.store.records import ReceiverRow, load
+from yaffle.store.rows import ReceiverRow, load
 from yaffle.store.tables import budgets, receivers
 from yaffle.store.tables import events as events_table
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection
 
-    from yaffle.clouds.sealing import IdKeys
+    from yaffle.integrations.secret_box import IdKeys
 
 SCOPE: Final = "receiver"
 """Whose buckets they are in the table of budgets."""

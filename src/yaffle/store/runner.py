@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from yaffle.errors import StoreUnavailable
-from yaffle.store import counters, dialects, lost
+from yaffle.store import commit_sequence, dialects, rollback_detection
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -179,14 +179,14 @@ class Work:
     ) -> None:
         try:
             with conn.begin():
-                turn = counters.take_turn(conn)
-                known = counters.keep_place(conn, self._process, last=self._turn, turn=turn)
+                turn = commit_sequence.take_turn(conn)
+                known = commit_sequence.keep_place(conn, self._process, last=self._turn, turn=turn)
                 if known is None:
                     self._run_all(conn, jobs, started)
                 else:
-                    lost.record(conn, had=self._turn, known=known)
+                    rollback_detection.record(conn, had=self._turn, known=known)
                     turn = max(turn, self._turn + 1)
-                    counters.retake_place(conn, self._process, turn)
+                    commit_sequence.retake_place(conn, self._process, turn)
                 self._guard()
         except dialects.ERRORS as error:
             if not dialects.may_reuse(error):

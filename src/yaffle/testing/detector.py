@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from yaffle.core.outcomes import OUTCOMES, judge
+from yaffle.core.health.check_codes import OUTCOMES, judge
 from yaffle.model.health import Observation
 from yaffle.testing.faults import Broken, Fault, FaultPlan
 

@@ -28,7 +28,7 @@ from yaffle.testing.world import STRAY, Fate, Job, World
 if TYPE_CHECKING:
     from yaffle.model.ids import OperationId
     from yaffle.model.operations import Operation, Target
-    from yaffle.ports import Adopting, Describing, Foreseeing, Profile
+    from yaffle.ports import Profile, SupportsAdoption, SupportsDescription, SupportsPreflight
     from yaffle.testing.faults import Rule
 
 NEVER_S: Final = 1e9
@@ -406,6 +406,6 @@ def _progress(job: Job) -> Progress:
 
 if TYPE_CHECKING:
     _conforms: type[Profile] = ScriptedProfile
-    _adopts: type[Adopting] = ScriptedProfile
-    _describes: type[Describing] = ScriptedProfile
-    _foresees: type[Foreseeing] = ForeseeingProfile
+    _adopts: type[SupportsAdoption] = ScriptedProfile
+    _describes: type[SupportsDescription] = ScriptedProfile
+    _foresees: type[SupportsPreflight] = ForeseeingProfile

@@ -11,7 +11,7 @@ from tests.chaos.fleet.lab import Fleet
 from tests.chaos.fleet.observer import Observer
 from tests.chaos.fleet.server import Reader, Row
 
-from yaffle.model.bounds import DECIDE_S
+from yaffle.model.timing import DECIDE_S
 from yaffle.policy import parse
 
 RULES = (*rules_acts.RULES, *rules_care.RULES, *rules_decided.RULES)

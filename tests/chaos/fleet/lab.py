@@ -30,7 +30,7 @@ from tests.chaos.receiver import Receiver
 from tests.servers.fixtures import Server
 from tests.servers.process import free_port
 
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.store.database import prepare_server
 
 PORTS = range(30000, 32000)

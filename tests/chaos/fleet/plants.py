@@ -42,7 +42,7 @@ PLANTS = (
         "old_hand",
         (
             Edit(
-                "engine/session.py",
+                "engine/runtime/session.py",
                 "        return self.left_s() > need_s\n",
                 "        return True\n",
             ),
@@ -65,7 +65,7 @@ PLANTS = (
         "uncovered",
         (
             Edit(
-                "store/holdings.py",
+                "store/watch_leases.py",
                 "free=row.owner not in running or row.lease_us < now_us,",
                 "free=row.owner not in running,",
             ),
@@ -77,7 +77,7 @@ PLANTS = (
         "grace_begun_again",
         (
             Edit(
-                "store/holdings.py",
+                "store/watch_leases.py",
                 "    _add_rows(conn, [w.cluster_id for w in wanted], now_us)\n",
                 "    _add_rows(conn, [w.cluster_id for w in wanted], now_us)\n"
                 "    conn.execute(\n"
@@ -94,7 +94,7 @@ PLANTS = (
         "untold",
         (
             Edit(
-                "engine/postman.py",
+                "engine/notifications/dispatcher.py",
                 "            delivery, said = await self._send(due)\n",
                 '            await self._settle(due, Delivery.ACCEPTED, "")\n'
                 "            delivery, said = await self._send(due)\n",
@@ -105,7 +105,7 @@ PLANTS = (
         "a database that went back stops nobody",
         "go back",
         "acted_blindly",
-        (Edit("store/lost.py", "    stop(conn, now_us, reason)\n", ""),),
+        (Edit("store/rollback_detection.py", "    stop(conn, now_us, reason)\n", ""),),
     ),
     Plant(
         "what lives is not found",
@@ -113,7 +113,7 @@ PLANTS = (
         "two_copies",
         (
             Edit(
-                "drivers/profiles/local_process/census.py",
+                "drivers/profiles/local_process/process_table.py",
                 "        return not self.members and not self.doubtful\n",
                 "        return True\n",
             ),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tests.chaos.fleet.evidence import History
 
-from yaffle.core.recheck import Agreement, recheck
+from yaffle.core.decision_audit.replay import Agreement, recheck
 from yaffle.engine.queries.decisions import stored
 
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from sqlalchemy import Connection
 
-from yaffle.engine.clock import SystemClock
-from yaffle.engine.kit import Signals
-from yaffle.engine.ticker import Ticker
+from yaffle.engine.runtime.change_poller import ChangePoller
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.engine.runtime.context import Signals
 from yaffle.model.ids import ActionId
 from yaffle.store import actions, events
 from yaffle.store.database import Store, open_store
 
 if TYPE_CHECKING:
-    from yaffle.engine.kit import Kit
+    from yaffle.engine.runtime.context import EngineContext
 
 ACTION = {
     "id": "a" * 36,
@@ -63,8 +63,8 @@ async def after(
 ) -> set[str]:
     """Return what rings within two looks after others wrote."""
     signals = Signals()
-    kit = SimpleNamespace(store=ours, clock=SystemClock(), signals=signals)
-    ticker = Ticker(cast("Kit", kit), pace_s=0.01)
+    ctx = SimpleNamespace(store=ours, clock=SystemClock(), signals=signals)
+    ticker = ChangePoller(cast("EngineContext", ctx), pace_s=0.01)
     await ticker._look()
     await rung(signals)
     for work in works:

@@ -16,7 +16,7 @@ from tests.private import private
 from tests.waiting import wait_for
 
 from yaffle.drivers.fencers.host import HostFencer
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.model.ids import NodeId, OperationId
 from yaffle.model.operations import FenceResult, HostReading, Target
 from yaffle.ports import DriverContext

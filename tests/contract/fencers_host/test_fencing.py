@@ -21,7 +21,7 @@ from tests.given import given_clock
 from tests.private import private
 
 from yaffle.drivers.fencers.host.driver import QUIET_S
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import ConfigError, DependencyError
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import FenceVerdict, HostReading, PoweredOff

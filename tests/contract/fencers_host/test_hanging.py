@@ -14,7 +14,7 @@ import pytest
 from tests.contract.fencers_host.rack import Rack, node, running, until
 from tests.servers.process import stands_still
 
-from yaffle.clouds import offspring
+from yaffle.integrations import process_tree
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import FenceVerdict
 
@@ -73,7 +73,7 @@ def test_what_a_runner_without_a_turn_has_started_dies_with_it(rack: Rack) -> No
             while not (rack.folder / "has-children").exists():
                 await asyncio.sleep(0.02)
             (agent,) = running(str(rack.agent))
-            runner = int(offspring.stat(agent)[1])
+            runner = int(process_tree.stat(agent)[1])
             os.kill(runner, signal.SIGSTOP)
             until(lambda: stands_still(runner))
             until(lambda: len(running(f"sleep {mark}")) >= 2)

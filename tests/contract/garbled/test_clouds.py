@@ -18,14 +18,14 @@ from tests.contract.load_balancer.test_haproxy import mode, node
 from tests.private import private
 from tests.unit.garbage import GARBAGE
 
-from yaffle.api.identity.keystone.authenticator import KeystoneTokens
-from yaffle.api.identity.port import Given
+from yaffle.api.auth.keystone.authenticator import KeystoneTokens
+from yaffle.api.auth.port import Given
 from yaffle.config import KeystoneSettings
 from yaffle.drivers.detectors.load_balancer import LoadBalancerDetector
 from yaffle.drivers.profiles.heat_stack import HeatStack
 from yaffle.drivers.profiles.nova_server import NovaServer
 from yaffle.drivers.workflows.mistral import MistralWorkflow
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import DependencyError
 from yaffle.model.health import Outcome
 from yaffle.model.ids import NodeId, OperationId

@@ -21,7 +21,7 @@ from yaffle.drivers.notifiers.log import LogNotifier
 from yaffle.drivers.notifiers.webhook import WebhookNotifier
 from yaffle.drivers.profiles.local_process import LocalProcess
 from yaffle.drivers.workflows.command import CommandWorkflow
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.model.ids import ModeKey, NodeId, OperationId
 from yaffle.model.operations import Operation, ProgressState, Target
 from yaffle.model.policy import DetectionMode, ModeType

@@ -23,10 +23,15 @@ from tests.contract.load_balancer.test_haproxy import detector, mode, node
 from tests.given import Given
 
 from yaffle.drivers.detectors.load_balancer import LoadBalancerDetector
-from yaffle.drivers.detectors.load_balancer.ear import BURST, PACE_S, TURN, Ear
-from yaffle.drivers.detectors.load_balancer.lines import LINE_MAX
 from yaffle.drivers.detectors.load_balancer.settings import Socket
-from yaffle.engine.clock import SystemClock
+from yaffle.drivers.detectors.load_balancer.syslog_listener import (
+    BURST,
+    PACE_S,
+    TURN,
+    SyslogListener,
+)
+from yaffle.drivers.detectors.load_balancer.syslog_parser import LINE_MAX
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.model.health import Observation, Outcome
 from yaffle.model.operations import Target
 from yaffle.testing.clock import VirtualClock
@@ -316,7 +321,9 @@ def test_strangers_are_not_listened_to(proxy: Proxy) -> None:
 
 def test_a_sender_is_known_by_whichever_name_of_its_address() -> None:
     networks = (ip_network("10.1.0.0/16"), ip_network("fe80::/10"))
-    ear = Ear(Socket(host="::", port=1), networks, clock=SystemClock(), hear=len, counts=Counter())
+    ear = SyslogListener(
+        Socket(host="::", port=1), networks, clock=SystemClock(), hear=len, counts=Counter()
+    )
     for address, known in (
         ("10.1.2.3", True),
         ("::ffff:10.1.2.3", True),
@@ -331,7 +338,7 @@ def test_a_sender_is_known_by_whichever_name_of_its_address() -> None:
 def test_the_pace_is_ours() -> None:
     told: list[bytes] = []
     port, clock = free_udp_port(), VirtualClock()
-    ear = Ear(
+    ear = SyslogListener(
         Socket(host="127.0.0.1", port=port), (), clock=clock, hear=told.append, counts=Counter()
     )
 
@@ -362,10 +369,12 @@ def test_the_pace_is_ours() -> None:
 # --- places ---
 
 
-def heard(place: Path, body: Callable[[Ear, list[bytes]], Awaitable[None]]) -> None:
+def heard(place: Path, body: Callable[[SyslogListener, list[bytes]], Awaitable[None]]) -> None:
     """Run an ear at a path while `body` lasts."""
     told: list[bytes] = []
-    ear = Ear(Socket(path=str(place)), (), clock=SystemClock(), hear=told.append, counts=Counter())
+    ear = SyslogListener(
+        Socket(path=str(place)), (), clock=SystemClock(), hear=told.append, counts=Counter()
+    )
 
     async def run() -> None:
         async with asyncio.TaskGroup() as group:
@@ -381,7 +390,7 @@ def test_a_path_that_a_dead_process_left_is_taken_over(folder: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as dead:
         dead.bind(str(path))
 
-    async def body(ear: Ear, told: list[bytes]) -> None:
+    async def body(ear: SyslogListener, told: list[bytes]) -> None:
         await waited(lambda: not ear.fault)
         # Nobody but its owner and its group may say anything.
         assert stat.S_IMODE(path.stat().st_mode) == 0o660
@@ -397,7 +406,7 @@ def test_a_path_that_somebody_reads_is_left_to_him_until_he_is_gone(folder: Path
     other = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     other.bind(str(path))
 
-    async def body(ear: Ear, told: list[bytes]) -> None:
+    async def body(ear: SyslogListener, told: list[bytes]) -> None:
         await waited(lambda: "in use" in ear.fault)
         send_to(path, b"for him")
         assert other.recv(100) == b"for him"
@@ -415,7 +424,7 @@ def test_what_is_no_place_is_said(folder: Path, kind: str) -> None:
     if kind == "file":
         path.write_text("precious")
 
-    async def body(ear: Ear, _: list[bytes]) -> None:
+    async def body(ear: SyslogListener, _: list[bytes]) -> None:
         await waited(lambda: said in ear.fault)
 
     heard(path, body)
@@ -425,7 +434,7 @@ def test_what_is_no_place_is_said(folder: Path, kind: str) -> None:
 def test_a_port_that_is_taken_is_said() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind(("127.0.0.1", 0))
-        ear = Ear(
+        ear = SyslogListener(
             Socket(host="127.0.0.1", port=other.getsockname()[1]),
             (),
             clock=SystemClock(),
@@ -449,7 +458,7 @@ def remove(path: Path) -> None:
 def test_a_path_that_is_swept_away_is_made_again(folder: Path) -> None:
     path = folder / "e"
 
-    async def body(ear: Ear, told: list[bytes]) -> None:
+    async def body(ear: SyslogListener, told: list[bytes]) -> None:
         await waited(lambda: not ear.fault)
         remove(path)
         await waited(path.exists)

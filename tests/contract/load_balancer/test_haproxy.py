@@ -27,7 +27,7 @@ from tests.private import private
 from tests.waiting import wait_until
 
 from yaffle.drivers.detectors.load_balancer import LoadBalancerDetector
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.model.health import Observation, Outcome
 from yaffle.model.ids import ClusterId, ModeKey, NodeId
 from yaffle.model.operations import Target

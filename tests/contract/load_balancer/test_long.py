@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from yaffle.clouds.http import HttpSession, address_rules
-from yaffle.clouds.settings import Section
 from yaffle.drivers.detectors.load_balancer import haproxy
 from yaffle.drivers.detectors.load_balancer.pool import Failed
 from yaffle.drivers.detectors.load_balancer.settings import BalancerSettings, Socket
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.integrations.driver_settings import Section
+from yaffle.integrations.http import HttpSession, address_rules
 from yaffle.ports import DriverContext
 
 SERVERS = 5000

@@ -15,7 +15,7 @@ from tests.contract.load_balancer.test_haproxy import mode, node
 from tests.given import given_clock
 
 from yaffle.drivers.detectors.load_balancer import LoadBalancerDetector
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.model.health import Observation, Outcome
 from yaffle.model.operations import Target
 from yaffle.ports import DriverContext

@@ -15,7 +15,7 @@ from tests.contract.local_process.world import PYTHON, World, wait_for
 from yaffle.drivers.fencers.compute import ComputeFencer
 from yaffle.drivers.profiles.local_process import LocalProcess
 from yaffle.drivers.profiles.local_process.procfs import Procfs
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import (
     FenceResult,

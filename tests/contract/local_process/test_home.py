@@ -14,18 +14,18 @@ from tests.contract.local_process.world import World, wait_for
 
 from yaffle.drivers.fencers.compute import ComputeFencer
 from yaffle.drivers.profiles.local_process import LocalProcess
-from yaffle.engine.home import home_of
+from yaffle.engine.runtime.machine_id import home_of
 from yaffle.errors import ConfigError
-from yaffle.model.home import Home
 from yaffle.model.ids import OperationId
+from yaffle.model.machine_identity import MachineIdentity
 from yaffle.model.operations import FenceVerdict, Operation, Progress, ProgressState, Target
 from yaffle.ports import DriverContext
 
-HERE = Home(ident="here", host="alpha")
-THERE = Home(ident="there", host="beta")
+HERE = MachineIdentity(ident="here", host="alpha")
+THERE = MachineIdentity(ident="there", host="beta")
 
 
-def driver(world: World, state_dir: Path, home: Home) -> LocalProcess:
+def driver(world: World, state_dir: Path, home: MachineIdentity) -> LocalProcess:
     """A driver as an engine on that machine has it."""
     return LocalProcess(DriverContext(clock=world.clock, state_dir=state_dir, home=home))
 

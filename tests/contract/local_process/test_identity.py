@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.contract.local_process.world import PYTHON, SLEEP, World, wait_for
 
-from yaffle.drivers.profiles.local_process import census, signals
+from yaffle.drivers.profiles.local_process import process_table, signals
 from yaffle.drivers.profiles.local_process.procfs import Identity, Procfs, parse_stat
 from yaffle.model.operations import ProgressState, Target
 
@@ -100,7 +100,7 @@ def test_members_of_the_session_are_found_without_their_marker(world: World) -> 
     session = pid_of(world, target)
 
     def members() -> list[int]:
-        living = census.take(Procfs()).living
+        living = process_table.take(Procfs()).living
         return [stat.pid for stat in living if stat.session == session]
 
     wait_for(lambda: len(members()) == 2)
@@ -124,8 +124,8 @@ def test_a_doubtful_member_blocks_the_proof_and_is_not_signalled() -> None:
         procfs = Procfs()
         try:
             gone = Identity(pid=leader.pid, start=1, boot=procfs.boot())
-            found = census.of_node(
-                procfs, census.take(procfs), "nobody", started=gone, folder=Path("/nowhere")
+            found = process_table.of_node(
+                procfs, process_table.take(procfs), "nobody", started=gone, folder=Path("/nowhere")
             )
             assert [stat.pid for stat in found.doubtful] == [orphan]
             assert found.members == ()
@@ -224,7 +224,7 @@ def test_a_main_thread_that_ended_does_not_make_a_zombie(world: World) -> None:
     wait_for(lambda: (stat := procfs.stat(pid)) is not None and stat.state == "Z")
     reading = world.read(target)
     assert (reading.exists, reading.up) == (True, True)
-    assert census.take(procfs).nodes[pid] == target.node_id
+    assert process_table.take(procfs).nodes[pid] == target.node_id
     assert world.run("KILL", target).state is DONE
     stat = procfs.stat(pid)
     assert stat is None or not stat.alive

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.contract.local_process.world import World
 
-from yaffle.drivers.profiles.local_process.census import Passes
+from yaffle.drivers.profiles.local_process.process_table import Passes
 from yaffle.drivers.profiles.local_process.procfs import Procfs, ProcUnreadable, Stat, parse_stat
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import Operation, ProgressState

@@ -7,7 +7,7 @@ import hmac
 
 import pytest
 
-from yaffle.clouds.signing import BadSignature, sign, verify
+from yaffle.integrations.signing import BadSignature, sign, verify
 
 SECRET = b"0123456789abcdef"
 OTHER = b"fedcba9876543210"

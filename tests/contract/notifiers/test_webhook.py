@@ -16,9 +16,9 @@ from tests.contract.notifiers.receiver import Manner, Receiver, raw, receiver, r
 from tests.given import Given
 from tests.private import private
 
-from yaffle.clouds.signing import verify
 from yaffle.drivers.notifiers.webhook import WebhookNotifier
 from yaffle.errors import ConfigError
+from yaffle.integrations.signing import verify
 from yaffle.model.operations import Delivery
 from yaffle.ports.context import DriverContext
 from yaffle.ports.notifier import Message

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from tests.waiting import wait_for
 
 from yaffle.core.addresses import AddressRules
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.model.ids import NodeId
 from yaffle.model.policy import UrlOptions
 from yaffle.ports.detector import UrlResult, UrlTarget

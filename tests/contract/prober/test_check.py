@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from yaffle.core.outcomes import OUTCOMES
+from yaffle.core.health.check_codes import OUTCOMES
 from yaffle.prober.check import Check
 from yaffle.prober.connecting import Rank, connect_failure, forbidden
 from yaffle.prober.loop import Loop

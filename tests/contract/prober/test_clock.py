@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.contract.prober.live import LiveProber, until
 
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 
 HOUR_US = 3_600_000_000
 

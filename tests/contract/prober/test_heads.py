@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.contract.prober.test_response import Written, answers
 
-from yaffle.prober.heads import HEADS_MAX, Heads, Known
+from yaffle.prober.head_cache import HEADS_MAX, Heads, Known
 from yaffle.prober.response import Response
 
 ONE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

@@ -19,8 +19,8 @@ from tests.contract.prober import servers
 from tests.contract.prober.live import LiveProber, until, url_options
 from tests.contract.prober.servers import Server, answer, says
 
-from yaffle.core.outcomes import OUTCOMES
-from yaffle.engine.clock import SystemClock
+from yaffle.core.health.check_codes import OUTCOMES
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import ProberUnavailable
 from yaffle.model.health import Outcome
 from yaffle.prober.client import ProberClient
@@ -186,7 +186,7 @@ def test_prober_ends_with_its_engine() -> None:
     engine = textwrap.dedent(
         """
         import asyncio
-        from yaffle.engine.clock import SystemClock
+        from yaffle.engine.runtime.clock import SystemClock
         from yaffle.prober.client import ProberClient
 
         async def main():

@@ -13,7 +13,7 @@ from tests.contract.prober.servers import Backlog, Server, answer, says
 from tests.waiting import wait_for
 
 from yaffle.prober.attempt import Attempt
-from yaffle.prober.idle import IdleSocket
+from yaffle.prober.keepalive import IdleSocket
 from yaffle.prober.loop import LOOK_S, Loop
 from yaffle.prober.request import build
 from yaffle.prober.rules import ready

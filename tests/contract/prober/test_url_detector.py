@@ -12,7 +12,7 @@ from tests.contract.prober.live import LiveProber, until, url_options
 from tests.contract.prober.servers import Server, answer, says
 
 from yaffle.drivers.detectors.url import UrlDetector, expand
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import ConfigError
 from yaffle.model.health import Observation, Outcome
 from yaffle.model.ids import ModeKey, NodeId

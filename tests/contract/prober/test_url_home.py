@@ -10,16 +10,16 @@ from tests.contract.prober.live import LiveProber, url_options
 from tests.contract.prober.servers import Server, answer, says
 
 from yaffle.drivers.detectors.url import UrlDetector
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.model.health import Observation, Outcome
-from yaffle.model.home import Home
 from yaffle.model.ids import ModeKey, NodeId
+from yaffle.model.machine_identity import MachineIdentity
 from yaffle.model.operations import Target
 from yaffle.model.policy import DetectionMode, ModeType
 from yaffle.ports.context import DriverContext
 
-HERE = Home(ident="here", host="alpha")
-THERE = Home(ident="there", host="beta")
+HERE = MachineIdentity(ident="here", host="alpha")
+THERE = MachineIdentity(ident="there", host="beta")
 
 
 def look(live: LiveProber, url: str, **attributes: object) -> Observation:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.contract.projects.cloud import NAME, served
 
-from yaffle.clouds.openstack import Client, Cloud, CloudsYaml
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.integrations.openstack import Client, Cloud, CloudsYaml
 
 
 def test_a_service_that_is_not_there_has_no_place(tmp_path: Path) -> None:

@@ -14,14 +14,14 @@ from sqlalchemy import delete
 from tests.contract.projects.cloud import NAME, FakeCloud, served
 from tests.contract.projects.logged import logged
 
-from yaffle.clouds.openstack import CredentialMissing, Projects
-from yaffle.clouds.openstack.credentials import Choice, CloudsYaml
-from yaffle.clouds.openstack.projects import AGAIN_US, FRESH_S
-from yaffle.clouds.sealing import KeyFile, add_key
 from yaffle.drivers.profiles.nova_server import NovaServer
-from yaffle.engine.clock import SystemClock
-from yaffle.engine.credentials import StoredCredentials
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.engine.runtime.stored_credentials import StoredCredentials
 from yaffle.errors import ConfigError, StoreUnavailable
+from yaffle.integrations.openstack import CredentialMissing, Projects
+from yaffle.integrations.openstack.credentials import Choice, CloudsYaml
+from yaffle.integrations.openstack.projects import AGAIN_US, FRESH_S
+from yaffle.integrations.secret_box import KeyFile, add_key
 from yaffle.model.credentials import Credential, CredentialKind
 from yaffle.model.ids import NodeId, OperationId
 from yaffle.model.operations import Operation, Progress, ProgressState, Reading, Target

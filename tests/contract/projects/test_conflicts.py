@@ -8,10 +8,10 @@ from pathlib import Path
 
 from tests.contract.projects.cloud import NAME, SERVICES, FakeCloud, served
 
-from yaffle.clouds.openstack.memory import REFUSED_MAX_S
 from yaffle.drivers.fencers.compute import ComputeFencer
 from yaffle.drivers.profiles.nova_server import NovaServer
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.integrations.openstack.sent_requests import REFUSED_MAX_S
 from yaffle.model.ids import NodeId, OperationId
 from yaffle.model.operations import FenceVerdict, Operation, ProgressState, Target
 from yaffle.ports import DriverContext

@@ -12,9 +12,9 @@ from tests.contract.projects.cloud import NAME
 from tests.contract.projects.logged import logged
 from tests.contract.projects.trusting import TOKEN, House, Scene, playing
 
-from yaffle.api.doctor.facts import TIDY_US
-from yaffle.api.identity.keystone.superseding import ABANDONED_S, QUEUE, REST_S, SETTLED_S
-from yaffle.api.identity.keystone.trusting import Trusts
+from yaffle.api.auth.keystone.trust_rotation import ABANDONED_S, QUEUE, REST_S, SETTLED_S
+from yaffle.api.auth.keystone.trusts import Trusts
+from yaffle.api.diagnostics.facts import TIDY_US
 from yaffle.model.credentials import Credential, CredentialKind
 from yaffle.store import credentials as rows
 

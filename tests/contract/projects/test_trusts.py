@@ -11,10 +11,10 @@ import pytest
 from tests.contract.projects.cloud import NAME
 from tests.contract.projects.trusting import TOKEN, House, KilledError, Scene, playing
 
-from yaffle.api.identity.keystone.trusting import FRESH_S, Trusts, trusts_of
-from yaffle.clouds.openstack import CloudsYaml
+from yaffle.api.auth.keystone.trusts import FRESH_S, Trusts, trusts_of
 from yaffle.config import Settings
 from yaffle.errors import DependencyError, Forbidden, StoreUnavailable
+from yaffle.integrations.openstack import CloudsYaml
 from yaffle.model.credentials import Credential, CredentialKind
 
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from tests.contract.projects.cloud import NAME, FakeCloud, served
 
-from yaffle.api.identity import Known
-from yaffle.api.identity.keystone.trusting import FRESH_S, Trusts
-from yaffle.clouds.openstack import CloudsYaml
-from yaffle.clouds.sealing import KeyFile, add_key
-from yaffle.engine.clock import SystemClock
-from yaffle.engine.credentials import Old, StoredCredentials
+from yaffle.api.auth import Known
+from yaffle.api.auth.keystone.trusts import FRESH_S, Trusts
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.engine.runtime.stored_credentials import Old, StoredCredentials
 from yaffle.errors import StoreUnavailable
+from yaffle.integrations.openstack import CloudsYaml
+from yaffle.integrations.secret_box import KeyFile, add_key
+from yaffle.model.authz import RIGHTS, Principal, Role
 from yaffle.model.credentials import Credential
-from yaffle.model.rights import RIGHTS, Role, Who
 from yaffle.store import credentials as rows
 from yaffle.store.database import Store, open_store
 
@@ -89,7 +89,7 @@ class House:
         token = f"{TOKEN}-{user}-{project}"
         self.cloud.people[token] = (user, project, may)
         rights = RIGHTS[Role.MEMBER]
-        return Known(who=Who(user=user, project=project, rights=rights), token=token)
+        return Known(who=Principal(user=user, project=project, rights=rights), token=token)
 
     async def held(self, project: str = "shop") -> list[tuple[str, str]]:
         return [(c.user, c.reference) for c in await self.kept.of(NAME, project)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from yaffle.core.outcomes import OUTCOMES
+from yaffle.core.health.check_codes import OUTCOMES
 from yaffle.drivers.detectors.backend.hypervisor import HypervisorDetector
 from yaffle.errors import ConfigError, DependencyError
 from yaffle.model.health import Observation, Outcome

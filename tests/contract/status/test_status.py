@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from yaffle.core.outcomes import OUTCOMES
-from yaffle.core.readings import classify
+from yaffle.core.health.backend_status_codes import classify
+from yaffle.core.health.check_codes import OUTCOMES
 from yaffle.drivers.detectors.backend.status import StatusDetector
 from yaffle.errors import ConfigError, StoreUnavailable
 from yaffle.model.health import Observation, Outcome

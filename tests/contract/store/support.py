@@ -97,7 +97,7 @@ def count(conn: Connection, table: str) -> int:
     return conn.execute(select(func.count()).select_from(chosen)).scalar_one()
 
 
-def opened(where: str) -> tuple[Engine, dialects.Place]:
+def opened(where: str) -> tuple[Engine, dialects.DatabaseUrl]:
     """Return one connection's engine to the database at this URL, as `open_store` makes it."""
     place = dialects.place_of(where)
     return dialects.make_engine(

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import insert, update
 from tests.contract.store.support import HandClock
 
-from yaffle.store import actions, blindness, leases, tables
+from yaffle.store import actions, leases, observer_partitions, tables
 from yaffle.store.database import open_store
 
 NOW_US = 1_800_000_000_000_000
@@ -128,9 +128,9 @@ def test_what_cannot_be_healed_from_here_is_left_to_who_lives_and_sees(unit):
     assert not finds("full", "server")
     assert finds("full", "server", "process")
     assert finds("b", "process")
-    unit(lambda c: blindness.record(c, "b", ["web"]))
+    unit(lambda c: observer_partitions.record(c, "b", ["web"]))
     assert not finds("full", "server"), "the third one can"
-    unit(lambda c: blindness.record(c, "c", ["web"]))
+    unit(lambda c: observer_partitions.record(c, "c", ["web"]))
     assert finds("full", "server"), "nobody else could"
     # To end a node is not to heal it.
     unit(lambda c: c.execute(update(tables.blindness).values(until_us=0)))

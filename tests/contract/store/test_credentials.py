@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import select, update
 from tests.contract.store.support import HandClock, place
 
-from yaffle.clouds.sealing import KeyFile, SealBroken, add_key
-from yaffle.engine.credentials import StoredCredentials, sealed_row
+from yaffle.engine.runtime.stored_credentials import StoredCredentials, sealed_row
+from yaffle.integrations.secret_box import KeyFile, SealBroken, add_key
 from yaffle.model.credentials import Credential, CredentialKind
 from yaffle.store import credentials as rows
 from yaffle.store import leases, tables

@@ -9,7 +9,7 @@ from tests.contract.store.test_holdings import Unit, unit
 
 from yaffle.model.ids import ClusterId, NodeId
 from yaffle.model.operations import Target
-from yaffle.store import debris, disk_images, tables
+from yaffle.store import disk_images, orphans, tables
 
 __all__ = ["unit"]
 
@@ -39,7 +39,7 @@ def test_a_node_is_looked_at_once_for_each_image_and_once_more_when_it_is_gone(u
         unit(lambda c, at_us=at_us: disk_images.note(c, TARGET, at_us, at_us))
     assert _due(unit, 199) == []
     assert _due(unit, 200) == [("c2-0", False, 0, [])], "one row, however many images"
-    assert not unit(lambda c: debris.due(c, LATER, 10)), "it is no copy"
+    assert not unit(lambda c: orphans.due(c, LATER, 10)), "it is no copy"
     _looked(unit, "", 201)
     assert _due(unit, LATER // 4) == [], "it rests"
     unit(lambda c: c.execute(delete(tables.nodes).where(tables.nodes.c.id == "c2-0")) and None)

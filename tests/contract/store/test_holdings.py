@@ -11,13 +11,20 @@ import pytest
 from sqlalchemy import insert, select, update
 from tests.contract.store.support import HandClock
 
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import StaleEpoch
 from yaffle.model.ids import ClusterId, EngineId
-from yaffle.store import blindness, coverage, duties, holdings, leases, tables
+from yaffle.store import (
+    coverage,
+    leases,
+    observer_partitions,
+    singleton_leases,
+    tables,
+    watch_leases,
+)
 from yaffle.store.database import open_store, prepare_server
-from yaffle.store.duties import Duty
-from yaffle.store.holdings import Holding
+from yaffle.store.singleton_leases import SingletonRole
+from yaffle.store.watch_leases import WatchLease
 
 LEASE_S = 1000.0
 A, B = EngineId("a"), EngineId("b")
@@ -61,13 +68,13 @@ def registered(unit: Unit, me: EngineId) -> Any:
     return unit(lambda c: leases.register(c, me, host="h", pid=1, alone=False))
 
 
-def look(unit: Unit) -> holdings.Overview:
-    found: holdings.Overview = unit(lambda c: holdings.overview(c, lease_s=LEASE_S))
+def look(unit: Unit) -> watch_leases.Overview:
+    found: watch_leases.Overview = unit(lambda c: watch_leases.overview(c, lease_s=LEASE_S))
     return found
 
 
-def take(unit: Unit, me: EngineId, epoch: Any, wanted: list[Holding]) -> list[str]:
-    return list(unit(lambda c: holdings.take(c, me, epoch, wanted, lease_s=LEASE_S)))
+def take(unit: Unit, me: EngineId, epoch: Any, wanted: list[WatchLease]) -> list[str]:
+    return list(unit(lambda c: watch_leases.take(c, me, epoch, wanted, lease_s=LEASE_S)))
 
 
 def expire(unit: Unit) -> None:
@@ -87,12 +94,12 @@ def test_what_nobody_holds_is_taken_once(unit: Unit) -> None:
         ("c2", True, 2),
     ]
     assert (seen.live, seen.late) == ({A, B}, set())
-    assert unit(holdings.any_free)
+    assert unit(watch_leases.any_free)
     assert take(unit, A, ours, list(seen.holdings[:2])) == ["c0", "c1"]
     # B looked at the same moment, and comes too late for two of the three.
     assert take(unit, B, theirs, list(seen.holdings)) == ["c2"]
     assert owners(unit) == {"c0": A, "c1": A, "c2": B}
-    assert not unit(holdings.any_free)
+    assert not unit(watch_leases.any_free)
 
 
 def test_a_holder_that_renewed_in_the_last_moment_keeps_its_watch(unit: Unit) -> None:
@@ -111,7 +118,7 @@ def test_what_was_taken_and_given_meanwhile_is_not_what_was_seen(unit: Unit) -> 
     ours, theirs = registered(unit, A), registered(unit, B)
     seen = look(unit)
     take(unit, A, ours, list(seen.holdings))
-    unit(lambda c: holdings.give(c, A, ours, ["c0", "c1", "c2"]))
+    unit(lambda c: watch_leases.give(c, A, ours, ["c0", "c1", "c2"]))
     assert take(unit, B, theirs, list(seen.holdings)) == []
     assert take(unit, B, theirs, list(look(unit).holdings)) == ["c0", "c1", "c2"]
 
@@ -119,12 +126,12 @@ def test_what_was_taken_and_given_meanwhile_is_not_what_was_seen(unit: Unit) -> 
 def test_only_the_holder_gives_up(unit: Unit) -> None:
     ours, theirs = registered(unit, A), registered(unit, B)
     take(unit, A, ours, list(look(unit).holdings))
-    unit(lambda c: holdings.give(c, B, theirs, ["c0"]))
-    unit(lambda c: holdings.give(c, A, theirs, ["c1"]))
+    unit(lambda c: watch_leases.give(c, B, theirs, ["c0"]))
+    unit(lambda c: watch_leases.give(c, A, theirs, ["c1"]))
     assert set(owners(unit).values()) == {A}
-    unit(lambda c: holdings.give(c, A, ours, ["c2"]))
+    unit(lambda c: watch_leases.give(c, A, ours, ["c2"]))
     assert owners(unit)["c2"] == ""
-    assert unit(holdings.any_free)
+    assert unit(watch_leases.any_free)
 
 
 def test_an_engine_whose_lease_is_over_takes_nothing(unit: Unit) -> None:
@@ -147,7 +154,7 @@ def test_one_that_stopped_holds_nothing(unit: Unit) -> None:
     ours = registered(unit, A)
     take(unit, A, ours, list(look(unit).holdings))
     unit(lambda c: leases.stop(c, A))
-    assert unit(holdings.any_free)
+    assert unit(watch_leases.any_free)
     assert all(h.free for h in look(unit).holdings)
 
 
@@ -166,7 +173,7 @@ def test_coverage(unit: Unit) -> None:
     found = unit(coverage.measure)
     assert (found.clusters_watched, found.nodes_watched, found.ratio) == (3, 3, 1.0)
     assert found.longest_s == 0
-    unit(lambda c: holdings.give(c, A, ours, ["c2"]))
+    unit(lambda c: watch_leases.give(c, A, ours, ["c2"]))
     found = unit(coverage.measure)
     assert (found.clusters_watched, found.nodes_watched) == (2, 1)
     assert 0 < found.ratio < 0.34
@@ -184,15 +191,15 @@ def test_blindness_ends_by_itself_and_lasts_longer_each_time(unit: Unit) -> None
 
     lasted = []
     for _ in range(7):
-        unit(lambda c: blindness.record(c, A, [ClusterId("c0")]))
-        unit(lambda c: blindness.record(c, A, [ClusterId("c0")]))
-        assert unit(lambda c: blindness.in_force(c, leases.now(c))) == {"c0": {A}}
+        unit(lambda c: observer_partitions.record(c, A, [ClusterId("c0")]))
+        unit(lambda c: observer_partitions.record(c, A, [ClusterId("c0")]))
+        assert unit(lambda c: observer_partitions.in_force(c, leases.now(c))) == {"c0": {A}}
         lasted.append((row().until_us - row().since_us) // 1_000_000)
         age(row().until_us - row().since_us + 1_000_000)
-        assert not unit(lambda c: blindness.in_force(c, leases.now(c)))
+        assert not unit(lambda c: observer_partitions.in_force(c, leases.now(c)))
     assert lasted == [120, 240, 480, 960, 1920, 3600, 3600]
     age(2 * 3_600_000_000)
-    unit(lambda c: blindness.record(c, A, [ClusterId("c0")]))
+    unit(lambda c: observer_partitions.record(c, A, [ClusterId("c0")]))
     assert row().until_us - row().since_us == 120_000_000
 
 
@@ -213,10 +220,16 @@ def test_a_duty_has_one_holder(unit: Unit) -> None:
     ours, theirs = registered(unit, A), registered(unit, B)
 
     def whose(me: EngineId, epoch: Any) -> str:
-        return str(unit(lambda c: duties.holder(c, me, epoch, Duty.OUTBOX)).value)
+        return str(
+            unit(lambda c: singleton_leases.holder(c, me, epoch, SingletonRole.OUTBOX)).value
+        )
 
     def taken(me: EngineId, epoch: Any) -> bool:
-        return bool(unit(lambda c: duties.take(c, me, epoch, Duty.OUTBOX, lease_s=LEASE_S)))
+        return bool(
+            unit(
+                lambda c: singleton_leases.take(c, me, epoch, SingletonRole.OUTBOX, lease_s=LEASE_S)
+            )
+        )
 
     assert whose(A, ours) == "nobodys"
     assert taken(A, ours)
@@ -255,7 +268,7 @@ def test_a_clock_that_went_back_prolongs_no_lease(unit: Unit) -> None:
     dead, living = registered(unit, A), registered(unit, B)
     take(unit, A, dead, list(look(unit).holdings[:2]))
     take(unit, B, living, list(look(unit).holdings[2:]))
-    unit(lambda c: duties.take(c, A, dead, Duty.OUTBOX, lease_s=LEASE_S))
+    unit(lambda c: singleton_leases.take(c, A, dead, SingletonRole.OUTBOX, lease_s=LEASE_S))
     row = {"action": "NODE_RECOVER", "owner": A, "epoch": dead, "timeout_s": 60, "created_us": 1}
     for ident, status in (("r", "RUNNING"), ("p", "READY")):
         held = {"id": ident, "name": ident, "status": status, "lease_us": leases_until(unit)}
@@ -299,7 +312,7 @@ def test_the_first_who_comes_after_a_clock_went_back_pulls_in_what_is_left(unit:
 
 
 def test_blindness_for_more_clusters_than_a_statement_takes_parameters(unit: Unit) -> None:
-    many = [ClusterId(f"x{n}") for n in range(blindness.CHUNK + 1)]
-    unit(lambda c: blindness.record(c, A, many))
-    unit(lambda c: blindness.record(c, A, many))
-    assert len(unit(lambda c: blindness.in_force(c, leases.now(c)))) == len(many)
+    many = [ClusterId(f"x{n}") for n in range(observer_partitions.CHUNK + 1)]
+    unit(lambda c: observer_partitions.record(c, A, many))
+    unit(lambda c: observer_partitions.record(c, A, many))
+    assert len(unit(lambda c: observer_partitions.in_force(c, leases.now(c)))) == len(many)

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import func, insert, select, update
 from tests.contract.store.support import HandClock, count, place, tell
 
-from yaffle.clouds.sealing import IdKeys
-from yaffle.store import counters, outbox, prune, receivers, tables
+from yaffle.integrations.secret_box import IdKeys
+from yaffle.store import commit_sequence, outbox, prune, receivers, tables
 from yaffle.store.database import open_store
 
 DAY_US = 86_400_000_000
@@ -36,9 +36,9 @@ def due(unit, now_us: int, **more) -> list[tuple[str, int]]:
 
 
 def test_an_epoch_is_never_given_twice(unit):
-    assert unit(counters.highest_epoch) == 0
-    assert [unit(counters.next_epoch) for _ in range(3)] == [1, 2, 3]
-    assert unit(counters.highest_epoch) == 3
+    assert unit(commit_sequence.highest_epoch) == 0
+    assert [unit(commit_sequence.next_epoch) for _ in range(3)] == [1, 2, 3]
+    assert unit(commit_sequence.highest_epoch) == 3
 
 
 def test_news_is_due_in_the_order_it_was_written(unit):

@@ -18,7 +18,7 @@ from tests.servers.fixtures import Server
 
 from yaffle.errors import ConfigError, StoreUnavailable
 from yaffle.model.incident import PauseKind
-from yaffle.store import counters, leases, migrate, pauses, tables
+from yaffle.store import commit_sequence, leases, migrate, pauses, tables
 from yaffle.store.database import Store, open_store, prepare_server
 
 HOLD_S = 1.0
@@ -203,7 +203,9 @@ def go_back(conn, at: int) -> None:
     """Do to the turns what a fail-over to the state at turn `at` does."""
     conn.execute(
         update(tables.counters)
-        .where(tables.counters.c.name.startswith(counters.TURN), tables.counters.c.value > at)
+        .where(
+            tables.counters.c.name.startswith(commit_sequence.TURN), tables.counters.c.value > at
+        )
         .values(value=at)
     )
 
@@ -243,13 +245,13 @@ def test_commits_that_are_lost_are_missed_even_if_others_write_first(ready_url):
         async with opened(ready_url) as other, opened(ready_url) as mine:
             await other.write(put("other"))
             await mine.write(put("before"))
-            at = await mine.read(counters.turn)
+            at = await mine.read(commit_sequence.turn)
             await mine.write(put("lost"))
             async with opened(ready_url) as server:
                 await server.write(lambda c: go_back(c, at))
             await other.write(put("again"))
             await other.write(put("and again"))
-            assert await mine.read(counters.turn) > at + 1
+            assert await mine.read(commit_sequence.turn) > at + 1
             with pytest.raises(StoreUnavailable, match="went back"):
                 await mine.write(put("refused"))
             await mine.write(put("after"))
@@ -316,7 +318,7 @@ def test_a_newer_schema_that_only_added_is_worked_with(server_url):
             await store.write(
                 lambda c: c.execute(
                     update(tables.counters)
-                    .where(tables.counters.c.name == counters.OLDEST_PROGRAM)
+                    .where(tables.counters.c.name == commit_sequence.OLDEST_PROGRAM)
                     .values(value=oldest)
                 )
             )

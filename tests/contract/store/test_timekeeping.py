@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from yaffle.engine.clock import SystemClock
-from yaffle.engine.timekeeping import SLACK_US, correction, keep_time
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.engine.runtime.clock_sync import SLACK_US, correction, keep_time
 from yaffle.store.database import open_store, prepare_server
 
 HOUR_US = 3_600_000_000

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.contract.store.support import WallClock, child, url
 from tests.waiting import wait_until
 
-from yaffle.store import counters
+from yaffle.store import commit_sequence
 from yaffle.store.database import open_store
 from yaffle.store.turnstile import FILE, Turnstile
 
@@ -43,7 +43,7 @@ def test_the_store_waits_for_its_turn(tmp_path: Path) -> None:
     async def write() -> int:
         async with open_store(target, clock=WallClock()) as store:
             with child("turn", target) as holder:
-                writing = asyncio.create_task(store.write(counters.turn))
+                writing = asyncio.create_task(store.write(commit_sequence.turn))
                 assert not (await asyncio.wait([writing], timeout=0.5))[0]
                 assert holder.stdin is not None
                 holder.stdin.write("go\n")
@@ -62,7 +62,7 @@ def test_a_turn_that_does_not_come_costs_fairness_and_not_the_write(tmp_path: Pa
                 # It has the turn, stands still, and has not begun to write.
                 holder.send_signal(signal.SIGSTOP)
                 try:
-                    return await store.write(counters.turn)
+                    return await store.write(commit_sequence.turn)
                 finally:
                     holder.send_signal(signal.SIGCONT)
 

@@ -17,9 +17,9 @@ from tests.contract.notifiers.clock import START_US, SetClock
 from tests.contract.notifiers.receiver import Manner, Receiver, raw, receiver, reset, say
 from tests.contract.workflows.targets import NODE
 
-from yaffle.clouds.signing import verify
 from yaffle.drivers.workflows.http import HttpWorkflow
 from yaffle.errors import ConfigError, InvalidSpec
+from yaffle.integrations.signing import verify
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import Progress, ProgressState
 from yaffle.ports.context import DriverContext

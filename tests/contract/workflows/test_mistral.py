@@ -25,7 +25,7 @@ from tests.contract.workflows.targets import NODE
 
 from yaffle.drivers.workflows.mistral import MistralWorkflow
 from yaffle.drivers.workflows.mistral.executions import LAST_S, STATES
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import ConfigError, InvalidSpec
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import Progress, ProgressState

@@ -16,9 +16,9 @@ from tests.waiting import wait_until
 
 from yaffle import config, wiring
 from yaffle.api.app import create_app
-from yaffle.api.doctor.process import Process
-from yaffle.api.parts import Parts, parts_of
-from yaffle.api.server import address_of, bind, serve
+from yaffle.api.app_context import AppContext, parts_of
+from yaffle.api.diagnostics.process import Process
+from yaffle.api.http.server import address_of, bind, serve
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -147,15 +147,15 @@ def settings_for(state_dir: Path, **flags: Any) -> config.Settings:
     return config.load(None, base)
 
 
-def parts(service: wiring.Service) -> Parts:
+def parts(service: wiring.Service) -> AppContext:
     facts = Process(
-        kit=service.kit,
+        ctx=service.ctx,
         settings=service.settings,
         engine=service.engine,
         prober=lambda: service.prober.stats,
     )
     return parts_of(
-        kit=service.kit, commands=service.commands, settings=service.settings, facts=facts
+        ctx=service.ctx, commands=service.commands, settings=service.settings, facts=facts
     )
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tests.private import private
 
-from yaffle.api.identity import passwords, users
-from yaffle.api.identity.passwords import Cost
-from yaffle.model.rights import Right, rights_of
+from yaffle.api.auth import passwords, users
+from yaffle.api.auth.passwords import Cost
+from yaffle.model.authz import Right, rights_of
 
 CHEAP = Cost(ln=12, r=8, p=1)
 """The cheapest that the server accepts: 15 ms."""

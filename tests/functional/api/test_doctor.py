@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import update
 from tests.functional.api.live import PREFIX, Live, running
 
-from yaffle.api.doctor import disk
-from yaffle.api.doctor.facts import TIDY_US
-from yaffle.engine.clock import SystemClock
+from yaffle.api.diagnostics import disk
+from yaffle.api.diagnostics.facts import TIDY_US
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.store.credentials import CredentialRow, ident_of, put
 from yaffle.store.tables import credentials
 
@@ -108,7 +108,7 @@ def test_a_trust_that_should_have_been_deleted_is_named(ailing: Live) -> None:
 
 FULL = """
 import pathlib, resource, signal, sys
-from yaffle.api.doctor import disk
+from yaffle.api.diagnostics import disk
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 print(disk.look(pathlib.Path(sys.argv[1])))

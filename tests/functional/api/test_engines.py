@@ -9,7 +9,7 @@ from sqlalchemy import insert
 from tests.functional.api.live import running
 
 from yaffle.model.ids import ClusterId, EngineId, Epoch
-from yaffle.store import blindness, holdings, leases, tables
+from yaffle.store import leases, observer_partitions, tables, watch_leases
 
 
 def test_engines_and_what_they_watch(tmp_path: Path) -> None:
@@ -35,10 +35,10 @@ def test_engines_and_what_they_watch(tmp_path: Path) -> None:
                     )
                 )
             me = EngineId("live")
-            found = holdings.overview(conn, lease_s=100).holdings
+            found = watch_leases.overview(conn, lease_s=100).holdings
             free = [h for h in found if h.free][:1]
-            holdings.take(conn, me, Epoch(100), free, lease_s=100)
-            blindness.record(conn, EngineId("lost"), [ClusterId(found[0].cluster_id)])
+            watch_leases.take(conn, me, Epoch(100), free, lease_s=100)
+            observer_partitions.record(conn, EngineId("lost"), [ClusterId(found[0].cluster_id)])
 
         live.write(furnish)
         answer = live.call("GET", "/engines")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.functional.api.live import PREFIX, Live, running
 
-from yaffle.api.identity import read_identity
+from yaffle.api.auth import read_identity
 from yaffle.config import ServerSettings
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import ConfigError
 
 TOKEN = "0123456789abcdef0123456789abcdef"

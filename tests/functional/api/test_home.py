@@ -9,7 +9,7 @@ from tests.functional.api.live import running
 
 def test_a_creation_that_failed_left_its_home(tmp_path: Path) -> None:
     with running(tmp_path / "state", engine=True) as live:
-        home = live.service.kit.home
+        home = live.service.ctx.home
         assert home is not None
         live.profile("p", {"command": ["/nowhere/to/be/found"]})
         body = {"node": {"name": "n", "profile_id": "p"}}

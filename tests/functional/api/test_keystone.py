@@ -24,9 +24,9 @@ from tests.functional.api.live import POLICY, Live, policy_body, running
 from tests.private import private
 from tests.waiting import wait_for
 
-from yaffle.api.identity import read_identity
+from yaffle.api.auth import read_identity
 from yaffle.config import KeystoneSettings, ServerSettings
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import ConfigError
 
 

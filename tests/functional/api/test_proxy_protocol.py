@@ -20,8 +20,8 @@ from tests.functional.api.people import basic, users_file
 from tests.functional.api.test_framing import left
 from tests.functional.api.test_tls import Authority
 
-from yaffle.api import listener
-from yaffle.api.server import address_of, bind, serve
+from yaffle.api.http import listener
+from yaffle.api.http.server import address_of, bind, serve
 from yaffle.api.tls import Certificates
 from yaffle.config import ServerSettings
 

@@ -27,7 +27,7 @@ from tests.functional.api.people import PEOPLE, Person, token_file
 
 from yaffle.api.app import build
 from yaffle.api.rights import OPEN, TABLE, needed
-from yaffle.model.rights import Right
+from yaffle.model.authz import Right
 from yaffle.store.events import Subject, append
 from yaffle.store.tables import actions, clusters, events, incidents, nodes, policies, profiles
 

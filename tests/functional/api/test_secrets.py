@@ -27,9 +27,9 @@ from tests.functional.cli.support import Done, run_here
 from tests.unit.cli.test_tree import COMMANDS
 from tests.waiting import wait_for
 
-from yaffle.clouds.sealing import KeyFile, add_key
-from yaffle.engine.clock import SystemClock
-from yaffle.engine.credentials import StoredCredentials
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.engine.runtime.stored_credentials import StoredCredentials
+from yaffle.integrations.secret_box import KeyFile, add_key
 from yaffle.model.credentials import Credential, CredentialKind
 from yaffle.store import credentials as rows
 from yaffle.store.database import open_store

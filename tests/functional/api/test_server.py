@@ -10,8 +10,8 @@ import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from yaffle.api.connection import Deadlines
-from yaffle.api.server import address_of, bind, serve
+from yaffle.api.http.connection import Deadlines
+from yaffle.api.http.server import address_of, bind, serve
 from yaffle.errors import ConfigError
 
 

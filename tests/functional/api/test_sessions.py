@@ -12,10 +12,10 @@ from tests.functional.api.live import PREFIX, Live, running
 from tests.functional.api.people import PEOPLE, basic, private, token_file, users_file
 from tests.waiting import wait_until
 
-from yaffle.api.identity import Given, passwords, read_identity
-from yaffle.api.identity.sessions import OF_USER_MAX
+from yaffle.api.auth import Given, passwords, read_identity
+from yaffle.api.auth.sessions import OF_USER_MAX
 from yaffle.config import ServerSettings
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 
 MARA = basic("mara", "correct horse")
 WORDS = {"mara": "correct horse", "ben": "battery staple"}

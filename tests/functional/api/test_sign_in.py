@@ -15,10 +15,10 @@ from tests.functional.api.people import PEOPLE, basic, private, token_file, user
 from tests.given import Given
 from tests.waiting import wait_for, wait_until
 
-from yaffle.api.identity import passwords, read_identity, users
-from yaffle.api.identity.passwords import Cost
+from yaffle.api.auth import passwords, read_identity, users
+from yaffle.api.auth.passwords import Cost
 from yaffle.config import ServerSettings
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import ConfigError
 
 MARA = basic("mara", "correct horse")

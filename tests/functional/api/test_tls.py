@@ -22,12 +22,12 @@ from tests.functional.api.people import users_file
 from tests.packaging.serving import Serving
 from tests.waiting import wait_for
 
-from yaffle.api.doctor.process import certificates
-from yaffle.api.identity import read_identity
-from yaffle.api.server import address_of, bind, serve
+from yaffle.api.auth import read_identity
+from yaffle.api.diagnostics.process import certificates
+from yaffle.api.http.server import address_of, bind, serve
 from yaffle.api.tls import Certificates, read_certificates
 from yaffle.config import ServerSettings
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import ConfigError
 
 WAIT_S = 60

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from yaffle.engine.why import EXPLANATIONS, Answer
-from yaffle.engine.why.answer import Doing, Held, duration
-from yaffle.engine.why.holds import MISSING, advice, sentence
+from yaffle.engine.explain import EXPLANATIONS, Answer
+from yaffle.engine.explain.answer import Doing, Held, duration
+from yaffle.engine.explain.holds import MISSING, advice, sentence
 from yaffle.model.incident import HoldReason
 
 NOW = 1_795_000_000_000_000
@@ -41,7 +41,7 @@ NUMBERS: dict[HoldReason, dict[str, object]] = {
     HoldReason.IN_FLIGHT: {"in_flight": 2, "limit": 2},
     HoldReason.RATE: {"scope": "global", "key": "all", "burst": 20, "per_hour": 120.0},
 }
-"""What each brake gives (core/brakes.py, core/budgets.py); the arcs see some of them for real."""
+"""What each guard gives (core/planning/{guards,budgets}.py); the arcs see some of them for real."""
 
 
 def test_every_reason_has_a_row() -> None:

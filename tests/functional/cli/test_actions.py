@@ -21,9 +21,9 @@ from tests.functional.cli.support import (
     wait_for,
 )
 
-from yaffle.cli.client import Api
-from yaffle.cli.clustering import Clustering
-from yaffle.cli.wire import Wire
+from yaffle.cli.client.clustering import Clustering
+from yaffle.cli.client.native import Api
+from yaffle.cli.client.transport import Wire
 
 
 @pytest.fixture(scope="module")

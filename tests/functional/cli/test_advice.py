@@ -301,8 +301,8 @@ WORD: Final = "correct horse battery\n"
 def _keys(paste: Paste) -> None:
     file = paste.server.state_dir.parent / "keys of ours"
     file.touch(mode=0o600)
-    from yaffle.clouds.sealing import KeyFile
     from yaffle.errors import ConfigError
+    from yaffle.integrations.secret_box import KeyFile
 
     with pytest.raises(ConfigError) as refused:
         KeyFile(file).words()

@@ -32,7 +32,7 @@ from tests.functional.cli.support import (
 )
 
 from yaffle import config
-from yaffle.api.server import bind
+from yaffle.api.http.server import bind
 from yaffle.cli.serve import link
 from yaffle.config import Settings
 from yaffle.prober.wire import Frames

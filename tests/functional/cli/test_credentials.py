@@ -12,9 +12,9 @@ import pytest
 from tests.functional.cli.fake_cloud import PROJECT, READER, FakeCloud, served
 from tests.functional.cli.support import Done, run_here
 
-from yaffle.clouds.sealing import KeyFile
-from yaffle.engine.clock import SystemClock
-from yaffle.engine.credentials import StoredCredentials
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.engine.runtime.stored_credentials import StoredCredentials
+from yaffle.integrations.secret_box import KeyFile
 from yaffle.model.credentials import Credential, CredentialKind
 from yaffle.store.database import open_store
 

@@ -33,7 +33,7 @@ from yaffle.core.imports.planned import Outcome
 from yaffle.engine.commands import Import
 from yaffle.engine.commands.imports import Lists
 from yaffle.errors import Forbidden
-from yaffle.model.rights import RIGHTS, Role, Who
+from yaffle.model.authz import RIGHTS, Principal, Role
 from yaffle.store.tables import policies
 
 REFUSED = {STACK, AFFINITY, OLD, QUEUE, ident("f", 2)}
@@ -331,13 +331,15 @@ def test_a_policy_that_a_newer_engine_wrote_costs_nothing_but_its_binding(server
 
 def imported(server: Live, lists: Lists) -> dict[str, Outcome]:
     asked = server.service.commands.import_objects(
-        Who(user="op", rights=RIGHTS[Role.ADMIN]), Import(lists=lists, dry_run=False), base_url=""
+        Principal(user="op", rights=RIGHTS[Role.ADMIN]),
+        Import(lists=lists, dry_run=False),
+        base_url="",
     )
     return {planned.id: planned.outcome for planned in asyncio.run(asked)}
 
 
 def test_the_verb_itself_asks_for_the_right(server: Live) -> None:
-    member = Who(user="mara", rights=RIGHTS[Role.MEMBER])
+    member = Principal(user="mara", rights=RIGHTS[Role.MEMBER])
     asked = server.service.commands.import_objects(member, Import(lists={}), base_url="")
     with pytest.raises(Forbidden):
         asyncio.run(asked)

@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from yaffle.cli.client import Api, Refused, ServerAway
-from yaffle.cli.pace import Deadline, limited
+from yaffle.cli.client.deadlines import Deadline, limited
+from yaffle.cli.client.native import Api, Refused, ServerAway
 
 AWAY = {"error": {"code": 503, "type": "Unavailable", "message": "the database is away"}}
 FINE = {"clusters": []}

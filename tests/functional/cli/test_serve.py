@@ -27,7 +27,7 @@ from tests.functional.cli.support import (
 )
 from tests.waiting import wait_until
 
-from yaffle.cli.serve.standing import PATIENCE_S
+from yaffle.cli.serve.supervisor_status import PATIENCE_S
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from tests.functional.cli.support import Server, run, wait_for
 
-from yaffle.api.doctor.report import Check
-from yaffle.api.doctor.report import Status as Bad
-from yaffle.api.vitals import Vitals
-from yaffle.cli import address
+from yaffle.api.diagnostics.report import Check
+from yaffle.api.diagnostics.report import Status as Bad
+from yaffle.api.self_health import Vitals
+from yaffle.cli.client import address
 from yaffle.config import HealthcheckSettings
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle_health import Status
 from yaffle_health.reader import Reading, target
 from yaffle_health.reader import read as read_from

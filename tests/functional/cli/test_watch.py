@@ -17,10 +17,10 @@ from tests.functional.cli.support import Running, run, wait_for
 from tests.waiting import wait_until
 
 from yaffle import wiring
-from yaffle.cli.watching import place
-from yaffle.clouds.openstack import CloudsYaml, looked_at
+from yaffle.cli.dry_run import paths
 from yaffle.drivers.profiles.nova_server import NovaServer
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.integrations.openstack import CloudsYaml, looked_at
 from yaffle.model.ids import ClusterId, NodeId, OperationId
 from yaffle.model.incident import HoldReason
 from yaffle.model.operations import Operation, ProgressState, Target
@@ -265,7 +265,7 @@ def test_nothing_that_an_engine_can_ask_for_leaves_it(cloud: FakeCloud, tmp_path
     )
 
     async def scene() -> None:
-        async with wiring.watching(place.settings(tmp_path / "w.db"), watched) as parts:
+        async with wiring.watching(paths.settings(tmp_path / "w.db"), watched) as parts:
             for number, kind in enumerate(sorted(parts.nova.operations)):
                 done = await parts.nova.submit(
                     Operation(kind=kind, target=target),
@@ -275,7 +275,7 @@ def test_nothing_that_an_engine_can_ask_for_leaves_it(cloud: FakeCloud, tmp_path
                 assert done.state is not ProgressState.DONE or "nothing to do" in done.detail, done
             assert (await parts.nova.adopt(target, deadline_s=60)).state != "found"
             assert "not sent" in await parts.nova.capture(target, deadline_s=60)
-            (fencer,) = parts.kit.drivers.fencers.values()
+            (fencer,) = parts.ctx.drivers.fencers.values()
             verdict = await fencer.fence(target, operation_id=OperationId("x"), deadline_s=2)
             assert verdict.proof is None
 

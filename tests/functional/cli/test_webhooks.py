@@ -16,8 +16,8 @@ import httpx
 from sqlalchemy import Connection, insert, select, update
 from tests.functional.cli.support import Server, profile_document, run_here
 
-from yaffle.clouds.sealing import IdKeys, add_key
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.integrations.secret_box import IdKeys, add_key
 from yaffle.store import dialects, receivers, tables
 from yaffle.store.database import open_store
 from yaffle.store.migrate import HEAD

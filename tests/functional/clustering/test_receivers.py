@@ -17,12 +17,12 @@ from structlog.testing import capture_logs
 from tests.functional.api.live import Live, running, settings_for
 from tests.functional.clustering.senlin import SLEEPER, Senlin
 
-from yaffle.engine.commands.desk import named
+from yaffle.engine.commands.context import named
 from yaffle.engine.commands.receivers import acting
 from yaffle.errors import ConfigError, InvalidSpec
-from yaffle.model.rights import LOCAL, Right
+from yaffle.model.authz import LOCAL, Right
 from yaffle.store import receivers, tables
-from yaffle.store.records import ReceiverRow
+from yaffle.store.rows import ReceiverRow
 from yaffle.wiring import receiver_terms
 
 Create = Callable[..., dict[str, Any]]
@@ -477,7 +477,7 @@ def test_no_webhook_is_older_than_is_allowed_and_its_end_is_told(tmp_path: Path)
         made = senlin.call("POST", "/receivers", {"receiver": body}, want=201)["receiver"]
         assert made["expires_at"] > made["created_at"]
         day_us = 86_400_000_000
-        now_us = live.service.kit.clock.now_us()
+        now_us = live.service.ctx.clock.now_us()
         over(live, made["id"], created_us=now_us - 31 * day_us, expires_us=now_us + day_us)
         assert post(senlin, made["channel"]["alarm_url"]).status_code == 404
 

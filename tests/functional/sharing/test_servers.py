@@ -14,11 +14,11 @@ from sqlalchemy import insert, select
 from tests.given import Given
 
 from yaffle.config import EngineSettings
-from yaffle.engine.clock import SystemClock
 from yaffle.engine.engine import Engine
-from yaffle.engine.kit import Drivers, Kit, Signals
-from yaffle.engine.metrics import Metrics
-from yaffle.engine.ticker import Ticker
+from yaffle.engine.runtime.change_poller import ChangePoller
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.engine.runtime.context import Drivers, EngineContext, Signals
+from yaffle.engine.runtime.metrics import Metrics
 from yaffle.store import coverage, leases, tables
 from yaffle.store.database import Store, open_store, prepare_server
 
@@ -34,7 +34,7 @@ class Process:
     def __init__(self, url: str, number: int) -> None:
         self.clock = SystemClock()
         self.store: Store = open_store(url, clock=self.clock, with_engine_lock=False)
-        self.kit = Kit(
+        self.ctx = EngineContext(
             store=self.store,
             clock=self.clock,
             drivers=Drivers(profiles={}, detectors={}),
@@ -48,13 +48,13 @@ class Process:
             metrics=Metrics(),
             alone=False,
         )
-        self.engine = Engine(self.kit)
+        self.engine = Engine(self.ctx)
         self.task: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.engine.run())
-            group.create_task(Ticker(self.kit).run())
+            group.create_task(ChangePoller(self.ctx).run())
 
 
 @contextlib.asynccontextmanager

@@ -14,7 +14,7 @@ from tests.functional.cli.support import Server, wait_for
 from tests.openstack.heat.test_healing import HEAL_S, PROFILE, node, one
 from tests.openstack.heat.world import SERVER, World, spec
 
-from yaffle.core.readings import classify
+from yaffle.core.health.backend_status_codes import classify
 from yaffle.model.operations import Hindrance, ProgressState
 
 DONE, FAILED = ProgressState.DONE, ProgressState.FAILED

@@ -24,7 +24,7 @@ from tests.openstack.people import Person, acts, entered, nobody, settings
 from tests.waiting import wait_for
 
 from yaffle.drivers.workflows.mistral import MistralWorkflow
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import Progress, ProgressState
 from yaffle.ports import DriverContext

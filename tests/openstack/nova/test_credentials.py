@@ -6,8 +6,8 @@ import asyncio
 
 from tests.openstack.nova.world import CALL_S, CLOCK, World
 
-from yaffle.clouds.openstack import ApplicationCredential, Cloud
 from yaffle.drivers.profiles.nova_server import NovaServer
+from yaffle.integrations.openstack import ApplicationCredential, Cloud
 from yaffle.model.operations import ProgressState, Target
 from yaffle.ports import DriverContext
 

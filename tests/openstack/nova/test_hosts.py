@@ -8,7 +8,7 @@ from dataclasses import replace
 from tests.openstack.nova.world import CALL_S, CLOCK, PATIENCE_S, World, new_id
 
 from yaffle.drivers.fencers.compute import ComputeFencer
-from yaffle.drivers.profiles.nova_server.marks import Mark
+from yaffle.drivers.profiles.nova_server.tracking.ownership_tags import Mark
 from yaffle.model.operations import FenceResult, FenceVerdict, ProgressState, Target
 from yaffle.ports import DriverContext
 

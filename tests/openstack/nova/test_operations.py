@@ -10,7 +10,7 @@ import pytest
 from tests.openstack.nova.world import CALL_S, PATIENCE_S, World, new_id
 from tests.waiting import wait_until
 
-from yaffle.drivers.profiles.nova_server.verbs import IMAGED
+from yaffle.drivers.profiles.nova_server.tracking.verbs import IMAGED
 from yaffle.model.operations import Operation, ProgressState
 
 DONE, FAILED, ABSENT = ProgressState.DONE, ProgressState.FAILED, ProgressState.ABSENT

@@ -25,7 +25,7 @@ from tests.openstack.people import (
 )
 from tests.waiting import wait_for
 
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 
 
 @pytest.fixture

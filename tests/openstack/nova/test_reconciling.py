@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from tests.openstack.nova.world import CALL_S, CLOCK, PATIENCE_S, World, new_id
 
-from yaffle.clouds.openstack.owner import owner_marks
-from yaffle.drivers.profiles.nova_server.job import SETTLE_S
-from yaffle.drivers.profiles.nova_server.marks import Mark
+from yaffle.drivers.profiles.nova_server.tracking.operation import SETTLE_S
+from yaffle.drivers.profiles.nova_server.tracking.ownership_tags import Mark
+from yaffle.integrations.openstack.ownership_tags import owner_marks
 from yaffle.model.operations import Operation, ProgressState
 
 ABSENT, DONE = ProgressState.ABSENT, ProgressState.DONE

@@ -10,10 +10,10 @@ from typing import Final
 
 from tests.openstack.cloud import Cloud
 
-from yaffle.clouds.openstack import Cloud as Calls
-from yaffle.clouds.openstack import CloudsYaml
 from yaffle.drivers.profiles.nova_server import NovaServer
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.integrations.openstack import Cloud as Calls
+from yaffle.integrations.openstack import CloudsYaml
 from yaffle.model.ids import ClusterId, NodeId, OperationId
 from yaffle.model.operations import Operation, Progress, ProgressState, Reading, Target
 from yaffle.ports import DriverContext

@@ -19,7 +19,7 @@ from tests.contract.load_balancer.test_haproxy import mode, node
 from tests.openstack.cloud import Cloud
 
 from yaffle.drivers.detectors.load_balancer import LoadBalancerDetector
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.ports import DriverContext
 
 pytestmark = [

@@ -23,8 +23,8 @@ from tests.sim.gates import Gate, GatedFencer, GatedNotifier, GatedProfile
 from yaffle.drivers.detectors.backend.status import StatusDetector
 from yaffle.engine.commands import Commands
 from yaffle.engine.engine import Engine
-from yaffle.engine.kit import Drivers, Kit, Signals, limits
-from yaffle.engine.metrics import Metrics
+from yaffle.engine.runtime.context import Drivers, EngineContext, Signals, limits
+from yaffle.engine.runtime.metrics import Metrics
 from yaffle.model.ids import NodeId
 from yaffle.ports import DriverContext
 from yaffle.testing import (
@@ -53,7 +53,7 @@ class Life:
     """Its road to the nodes themselves: URLs."""
     plan: OwnPlan
     store: OwnStore
-    kit: Kit
+    ctx: EngineContext
     engine: Engine
     looks: dict[tuple[str, str], list[Look]] = field(default_factory=notebook)
     task: asyncio.Task[None] | None = None
@@ -130,7 +130,7 @@ class Fleet:
             fencers={"COMPUTE": ScriptedFencer(self.world, self.plan)},
         )
         store = OwnStore(self, None, self.base.store(), gate)
-        self.commands = Commands(self._kit(store, OwnClock(clock, gate), drivers, 0))
+        self.commands = Commands(self._ctx(store, OwnClock(clock, gate), drivers, 0))
 
     # --- engines -------------------------------------------------------------------------------
 
@@ -152,8 +152,8 @@ class Fleet:
         drivers = Drivers(
             profiles=profiles, detectors=detectors, fencers=fencers, notifiers={"told": notifier}
         )
-        kit = self._kit(store, clock, drivers, number)
-        life = Life(number, gate, clock, view, eyes, plan, store, kit, Engine(kit))
+        ctx = self._ctx(store, clock, drivers, number)
+        life = Life(number, gate, clock, view, eyes, plan, store, ctx, Engine(ctx))
         profiles[profile.type] = Hands(profile, life)
         fencers["COMPUTE"] = Hands(fencer, life)
         life.sane_since_s = clock.monotonic_s()
@@ -193,8 +193,10 @@ class Fleet:
         """The engines that were not killed; they may be frozen."""
         return [n for n in self.lives if not n.gate.dead]
 
-    def _kit(self, store: OwnStore, clock: OwnClock, drivers: Drivers, number: int) -> Kit:
-        return Kit(
+    def _ctx(
+        self, store: OwnStore, clock: OwnClock, drivers: Drivers, number: int
+    ) -> EngineContext:
+        return EngineContext(
             store=store,  # type: ignore[arg-type]
             clock=clock,
             drivers=drivers,

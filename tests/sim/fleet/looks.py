@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from yaffle.model.bounds import JITTER
 from yaffle.model.health import Outcome
+from yaffle.model.timing import JITTER
 
 if TYPE_CHECKING:
     from tests.sim.fleet.fleet import Life

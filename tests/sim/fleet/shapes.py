@@ -245,7 +245,7 @@ async def _build(made: Shape) -> None:
         fleet.base.restore(fleet.base.empty)
         fleet.base.clock.stepped_s = 0.0
         life = fleet.start()
-        kind = life.kit.drivers.profiles
+        kind = life.ctx.drivers.profiles
         for cluster in made.clusters:
             name = cluster.name
             await fleet.commands.create_policy(f"p-{name}", cluster.parsed, source="", by="sim")

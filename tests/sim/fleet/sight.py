@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from tests.sim.fleet.looks import Look, is_down
 
-from yaffle.core.freshness import voting
-from yaffle.model.bounds import JITTER, SLACK_S, check_s
+from yaffle.core.health.staleness import voting
 from yaffle.model.health import Outcome
 from yaffle.model.policy import Conditional
+from yaffle.model.timing import JITTER, SLACK_S, check_s
 
 if TYPE_CHECKING:
     from tests.sim.fleet.fleet import Fleet, Life

@@ -292,17 +292,17 @@ async def an_engine_is_killed(w: Weather) -> None:
 
 WORST = [
     ("", 25),
-    ("after Walk.", 8),
-    ("after Walk._refusal", 2),
+    ("after StepRunner.", 8),
+    ("after StepRunner._refusal", 2),
     ("after _again.work", 2),
     ("before submit", 1),
     ("after submit", 2),
     ("before fence", 1),
     ("after fence", 1),
     ("before poll", 4),
-    ("before Walk._advance", 3),
-    ("before Watch._plan", 1),
-    ("before Watch.", 3),
+    ("before StepRunner._advance", 3),
+    ("before ClusterWatcher._plan", 1),
+    ("before ClusterWatcher.", 3),
 ]
 """Where an engine is stopped, and at which time from now: between its leave to act and the act, within
 the call, and between the call and what it writes of it."""
@@ -507,7 +507,7 @@ async def _edits(w: Weather, _node: NodeId) -> None:
 
 async def _works(w: Weather, node: NodeId) -> None:
     """A user's own action on the node, which locks it."""
-    from yaffle.model.rights import LOCAL
+    from yaffle.model.authz import LOCAL
 
     await w.fleet.commands.node_op(LOCAL, node, "reboot")
 

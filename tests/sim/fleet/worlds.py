@@ -26,7 +26,7 @@ from tests.sim.fleet.fleet import Fleet
 from tests.sim.fleet.shapes import SHAPES, Shape, shape
 from tests.sim.fleet.troubles import MIXES, Weather
 
-from yaffle.engine import scene
+from yaffle.engine.detection import cluster_snapshot
 from yaffle.testing import run_virtual
 
 CPU_S = 240.0
@@ -57,10 +57,12 @@ def play(seed: int, *, number: int | None = None, mix: str = "") -> Told:
     try:
         made = shape(seed % SHAPES if number is None else number)
         began_s = time.perf_counter()  # a shape is built once for many worlds
-        known = set(scene._PARSED)
+        known = set(cluster_snapshot._PARSED)
         run_virtual(lambda: _world(seed, made, mix, told, fleets), seed=seed, cpu_s=CPU_S)
-        for key in set(scene._PARSED) - known:
-            del scene._PARSED[key]  # what operators wrote here is nothing to the next world
+        for key in set(cluster_snapshot._PARSED) - known:
+            del cluster_snapshot._PARSED[
+                key
+            ]  # what operators wrote here is nothing to the next world
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:  # noqa: BLE001 - it is told, whatever it is
@@ -90,7 +92,7 @@ async def _world(seed: int, made: Shape, mix: str, told: Told, fleets: list[Flee
             told.virtual_s = fleet.now_s
             told.acts, told.admitted = fleet.referee.acts, len(fleet.referee.admitted)
             told.longest_gap_s = fleet.referee.longest_gap_s
-        assert [s for life in fleet.lives for s in sentences(life.kit.metrics.registry)] == []
+        assert [s for life in fleet.lives for s in sentences(life.ctx.metrics.registry)] == []
         if fleet.referee.broken:
             raise AssertionError(fleet.referee.broken[0])
 

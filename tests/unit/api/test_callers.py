@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from yaffle.api.callers import Proxies, share_of
+from yaffle.api.http.client_shares import Proxies, share_of
 
 PROXIES = Proxies(("127.0.0.1", "10.0.0.0/8", "fd00::/8"))
 

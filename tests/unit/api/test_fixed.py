@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from starlette.requests import Request
 
-from yaffle.api.fixed import Fixed
+from yaffle.api.http.fixed_documents import Fixed
 
 
 def asked(**headers: str) -> Request:

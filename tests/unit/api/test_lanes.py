@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from yaffle.api.lanes import FairQueue, Lane, is_urgent
+from yaffle.api.http.request_lanes import FairQueue, Lane, is_urgent
 from yaffle.errors import DependencyError
 
 

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yaffle.api.proxy_protocol import BLOCK_MAX, LINE_MAX, SIGNATURE, Caller, NoHeader, read_caller
+from yaffle.api.http.proxy_protocol import (
+    BLOCK_MAX,
+    LINE_MAX,
+    SIGNATURE,
+    Caller,
+    NoHeader,
+    read_caller,
+)
 
 REST = b"GET / HTTP/1.1\r\n"
 

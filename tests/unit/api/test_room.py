@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from yaffle.api.room import Limits, Room
+from yaffle.api.http.connection_limits import Limits, Room
 
 
 @dataclass(eq=False)

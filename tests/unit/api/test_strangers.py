@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from yaffle.api.door import STRANGERS_MAX, Strangers
+from yaffle.api.middleware.request_log import STRANGERS_MAX, Strangers
 
 
 def test_lines_that_anybody_can_cause_are_few_a_second() -> None:

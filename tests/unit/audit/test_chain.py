@@ -16,8 +16,8 @@ from yaffle.api.audit import Audit, Chain, verify
 from yaffle.api.audit.chain import files_of
 from yaffle.api.audit.verifying import roles_in
 from yaffle.config import AuditSettings
-from yaffle.engine.clock import SystemClock
-from yaffle.engine.metrics import Metrics
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.engine.runtime.metrics import Metrics
 from yaffle.errors import ConfigError
 
 WAIT_S = 60

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from yaffle.cli import address
-from yaffle.cli.client import Api
+from yaffle.cli.client import address
+from yaffle.cli.client.native import Api
+from yaffle.cli.client.transport import _token
 from yaffle.cli.serve.systemd import Systemd
-from yaffle.cli.wire import _token
 from yaffle.config import Settings
 from yaffle.errors import ConfigError
 

@@ -9,11 +9,11 @@ from typing import cast
 import pytest
 from tests.given import Given
 
-from yaffle.api.doctor.report import Check
+from yaffle.api.diagnostics.report import Check
 from yaffle.cli.serve import link
 from yaffle.cli.serve.link import ASK_S, REST_SHARE, Asked, EngineLink
-from yaffle.engine.clock import SystemClock
-from yaffle.engine.why.answer import LastWord
+from yaffle.engine.explain.answer import LastWord
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import EngineUnavailable
 from yaffle.model.ids import NodeId
 

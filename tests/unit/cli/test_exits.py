@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from yaffle.cli.exits import MEANING, ExitCode, of_error, of_status
+from yaffle.cli.exit_codes import MEANING, ExitCode, of_error, of_status
 from yaffle.errors import (
     ConfigError,
     Conflict,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from yaffle.cli import address
+from yaffle.cli.client import address
 from yaffle.cli.demo.listing import listed
 
 DEMO = address.Card(url="http://127.0.0.1:1", pid=os.getpid())

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from yaffle.cli.demo.story import Failure, Mark, lines, timeline
-from yaffle.cli.incidents import story
+from yaffle.cli.commands.incidents import story
+from yaffle.cli.demo.scenario import Failure, Mark, lines, timeline
 from yaffle.cli.output import Output, clean, shown
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from yaffle.cli.serve import standing
-from yaffle.cli.serve.standing import OPENING, Announcer, Standing
+from yaffle.cli.serve import supervisor_status
+from yaffle.cli.serve.supervisor_status import OPENING, Announcer, Standing
 from yaffle.cli.serve.systemd import Systemd
 from yaffle_health.sdnotify import Notifier
 
@@ -41,7 +41,7 @@ def test_each_change_is_told_once(supervisor: socket.socket, tmp_path: Path) -> 
         prefix="listening on h:1; ",
         on_ready=lambda: started.append(True),
     )
-    away = standing.waiting("database postgresql://h/y:\n connection refused")
+    away = supervisor_status.waiting("database postgresql://h/y:\n connection refused")
     for now in (OPENING, OPENING, away, away, ACTING, ACTING):
         announcer._tell(now, late=False)
     assert said(supervisor) == [
@@ -76,4 +76,4 @@ def test_who_still_tries_has_started_after_a_while(
 
 
 def test_a_long_fault_fits_a_datagram() -> None:
-    assert len(standing.waiting("x" * 10_000).text) < 400
+    assert len(supervisor_status.waiting("x" * 10_000).text) < 400

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 import pytest
 from tests.unit.core.build import STATUS, memory, observation
 
-from yaffle.cli.watching import policy, report, telling
-from yaffle.cli.watching.groups import By, Rule, group_of, rule_of
-from yaffle.cli.watching.journal import About, Entry
-from yaffle.cli.watching.life import aside
-from yaffle.cli.watching.place import default
-from yaffle.cli.watching.roll import change
-from yaffle.cli.watching.teller import as_failed, wish_of
-from yaffle.cli.watching.telling import Failing, Kind, Line
-from yaffle.core.verdict import NodeMemory, Track, resettle
-from yaffle.engine.commands.adoption import node_id_of
+from yaffle.cli.dry_run import messages, policy, report
+from yaffle.cli.dry_run.app import aside
+from yaffle.cli.dry_run.grouping import By, Rule, group_of, rule_of
+from yaffle.cli.dry_run.inventory import change
+from yaffle.cli.dry_run.messages import Failing, Kind, Line
+from yaffle.cli.dry_run.paths import default
+from yaffle.cli.dry_run.report_store import About, Entry
+from yaffle.cli.dry_run.reporter import as_failed, wish_of
+from yaffle.core.health.verdict import NodeMemory, Track, resettle
+from yaffle.engine.commands.adopt import node_id_of
 from yaffle.errors import InvalidSpec
 from yaffle.model.health import Health, Hint
 from yaffle.model.incident import HoldReason
@@ -108,7 +108,7 @@ def test_no_document_makes_a_watch_recover() -> None:
 
 def test_a_line_says_what_why_and_behind_which_fence() -> None:
     recovery = policy.observing(policy.usual()).health.recovery
-    line = telling.would(FAILING, recovery, 31_000_000)
+    line = messages.would(FAILING, recovery, 31_000_000)
     assert line.text == (
         "web-1 (shop) has been ERROR for 3 looks, 30.0 s since the first: Yaffle would have tried"
         " REBOOT (type HARD); had that not helped: REBUILD, then RECREATE"
@@ -116,12 +116,12 @@ def test_a_line_says_what_why_and_behind_which_fence() -> None:
     more = dict(line.more)
     assert more["because"] == "it failed"
     assert "proof that the old copy has ended" in more["fence"]
-    assert line.as_json(0)["more"]["held_by"] == telling.OBSERVED  # type: ignore[index]
+    assert line.as_json(0)["more"]["held_by"] == messages.OBSERVED  # type: ignore[index]
 
 
 def test_a_hold_is_told_with_its_numbers() -> None:
     numbers = {"sick": 8, "suspect": 1, "threshold": 4, "capacity": 10}
-    line = telling.held(FAILING, HoldReason.STORM, numbers, 31_000_000)
+    line = messages.held(FAILING, HoldReason.STORM, numbers, 31_000_000)
     assert "left it alone for now" in line.text
     assert "storm: 8 of 10 nodes are sick" in dict(line.more)["held by"]
 
@@ -131,8 +131,8 @@ def test_many_lines_alike_are_printed_as_one_and_few_as_they_are() -> None:
         data = {"group": "shop", "reason": "storm"}
         return [(Line(kind=Kind.HELD, text=str(n), data=data), n) for n in range(count)]
 
-    assert telling.calm(lines(telling.MANY)) == lines(telling.MANY)
-    shown = [line.text for line, _ in telling.calm(lines(40))]
+    assert messages.calm(lines(messages.MANY)) == lines(messages.MANY)
+    shown = [line.text for line, _ in messages.calm(lines(40))]
     assert shown == ["0", "… and 39 more like it in shop, at once"]
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from yaffle.core.retry import FRESH, RetryState
-from yaffle.core.verdict import NodeMemory, observe
-from yaffle.core.view import ClusterView, NodeView
+from yaffle.core.health.verdict import NodeMemory, observe
+from yaffle.core.planning.cluster_view import ClusterView, NodeView
+from yaffle.core.planning.retry import FRESH, RetryState
 from yaffle.model.health import Health, Observation, Outcome
 from yaffle.model.ids import ClusterId, ModeKey, NodeId, PauseId
 from yaffle.model.incident import Pause, PauseKind, PauseScope

@@ -8,17 +8,17 @@ from typing import Any
 
 from tests.unit.core.build import CLUSTER, SECOND, T0, detection, feed, memory, recovery
 
-from yaffle.core import problems
-from yaffle.core.blindness import Sights, bearings, by_road, is_blind
-from yaffle.core.brakes import Picture
-from yaffle.core.budgets import Bucket, BudgetLimit, Key, Refusal, Scope, debit
-from yaffle.core.hosts import HostSight
-from yaffle.core.planner import deciding
-from yaffle.core.record import Stored
-from yaffle.core.recording import Pass, Past, stored
-from yaffle.core.retry import FRESH, RetryState, stable
-from yaffle.core.verdict import NodeMemory, conclude
-from yaffle.core.view import ClusterView, NodeView
+from yaffle.core.decision_audit.capture import Pass, Past, stored
+from yaffle.core.decision_audit.schema import Stored
+from yaffle.core.health import diagnosis
+from yaffle.core.health.verdict import NodeMemory, conclude
+from yaffle.core.planning.budgets import Bucket, BudgetLimit, Key, Refusal, Scope, debit
+from yaffle.core.planning.cluster_view import ClusterView, NodeView
+from yaffle.core.planning.guards import Picture
+from yaffle.core.planning.host_attribution import HostSight
+from yaffle.core.planning.observer_partition import Sights, bearings, by_road, is_blind
+from yaffle.core.planning.planner import deciding
+from yaffle.core.planning.retry import FRESH, RetryState, stable
 from yaffle.model.health import Health
 from yaffle.model.ids import NodeId
 from yaffle.model.incident import Decision, Hold, HoldReason, Pause, Recover
@@ -95,7 +95,7 @@ def _view(world: World, who: Member, seen: NodeMemory, sights: Sights) -> NodeVi
         left_out=who.left_out,
         blind=sight if is_blind(sight) else None,
         requested_by=who.requested_by,
-        problem=problems.diagnose(seen).code,
+        problem=diagnosis.diagnose(seen).code,
     )
 
 

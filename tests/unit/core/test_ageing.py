@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.core.build import MODES, SECOND, STATUS, T0, URL, detection, memory, observation
 
-from yaffle.core.ageing import next_change_us
-from yaffle.core.freshness import freshness
-from yaffle.core.verdict import (
+from yaffle.core.health.check_deadlines import next_change_us
+from yaffle.core.health.staleness import freshness
+from yaffle.core.health.verdict import (
     EMPTY,
     NodeMemory,
     aged,

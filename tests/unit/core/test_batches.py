@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yaffle.core.batches import Member, for_delete, next_update
+from yaffle.core.scaling.batches import Member, for_delete, next_update
 from yaffle.model.ids import NodeId
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.core.build import SECOND, STATUS, T0, URL, detection, feed, memory, observation
 
-from yaffle.core.blindness import (
+from yaffle.core.health.verdict import NodeMemory, conclude, observe, resettle
+from yaffle.core.planning.observer_partition import (
     Blindness,
     Sights,
     assess,
@@ -16,7 +17,6 @@ from yaffle.core.blindness import (
     rests_on,
     silence,
 )
-from yaffle.core.verdict import NodeMemory, conclude, observe, resettle
 from yaffle.model.ids import ModeKey
 
 REFUSED = observation("fail", code="L4-REFUSED", answered=True)

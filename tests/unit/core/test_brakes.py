@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from tests.unit.core.build import SECOND, T0, cluster, node, pause, recovery, tried
 
-from yaffle.core.blindness import Blindness
-from yaffle.core.brakes import BRAKES, Finding, Tally, picture, threshold_of
-from yaffle.core.brakes import tally as tally_of
-from yaffle.core.planner import plan
-from yaffle.core.view import ClusterView, NodeView
+from yaffle.core.planning.cluster_view import ClusterView, NodeView
+from yaffle.core.planning.guards import BRAKES, GroupCounts, GuardVerdict, picture, threshold_of
+from yaffle.core.planning.guards import tally as tally_of
+from yaffle.core.planning.observer_partition import Blindness
+from yaffle.core.planning.planner import plan
 from yaffle.model.incident import HoldReason
 from yaffle.model.policy import RecoveryMode, Threshold, WhenExceeded
 
@@ -22,18 +22,18 @@ BY_REASON = {brake.reason: brake for brake in BRAKES}
 SLOW = recovery(when_exceeded=WhenExceeded.SLOW)
 
 
-def tally(view: ClusterView, now_us: int) -> Tally:
+def tally(view: ClusterView, now_us: int) -> GroupCounts:
     return tally_of(picture(view, now_us), view.recovery.limits, view.desired_capacity)
 
 
 def ask(
     reason: HoldReason, view: ClusterView, who: NodeView | None = None, now_us: int = T0
-) -> Finding | None:
+) -> GuardVerdict | None:
     """Ask one row about the first node of the view."""
     return BY_REASON[reason].holds(view, who or view.nodes[0], tally(view, now_us), now_us)
 
 
-def numbers(finding: Finding | None) -> Mapping[str, object]:
+def numbers(finding: GuardVerdict | None) -> Mapping[str, object]:
     assert finding is not None
     return finding.numbers
 
@@ -121,7 +121,7 @@ def test_tally_counts_each_node_once() -> None:
         node("f", "unknown"),
         node("g"),
     )
-    assert tally(view, T0) == Tally(sick=4, suspect=1, threshold=3, in_flight=3, domains={})
+    assert tally(view, T0) == GroupCounts(sick=4, suspect=1, threshold=3, in_flight=3, domains={})
 
 
 def test_planned_work_is_no_storm_but_stays_in_flight() -> None:
@@ -131,7 +131,7 @@ def test_planned_work_is_no_storm_but_stays_in_flight() -> None:
         node("c", "unhealthy"),
         pauses=(pause(scope="node", target="a"), pause(scope="node", target="b")),
     )
-    assert tally(view, T0) == Tally(sick=1, suspect=0, threshold=2, in_flight=1, domains={})
+    assert tally(view, T0) == GroupCounts(sick=1, suspect=0, threshold=2, in_flight=1, domains={})
 
 
 def test_a_global_stop_hides_nobody() -> None:

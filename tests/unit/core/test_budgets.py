@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.core.build import SECOND, T0
 
-from yaffle.core.budgets import Bucket, BudgetLimit, Key, Refusal, Scope, debit, refill
+from yaffle.core.planning.budgets import Bucket, BudgetLimit, Key, Refusal, Scope, debit, refill
 from yaffle.model.incident import HoldReason
 
 LIMIT = BudgetLimit(max_in_flight=2, burst=3, per_hour=60.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from yaffle.core.cluster_status import judge
+from yaffle.core.health.cluster_status import judge
 from yaffle.model.health import ClusterStatus
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from yaffle.core.heeding import (
+from yaffle.core.recovery.objections import (
     BY_ACTOR,
     BY_HINDRANCE,
     MAY_ACT,

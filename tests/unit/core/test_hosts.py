@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from tests.unit.core.build import SECOND, STATUS, T0, cluster, memory, node, observation, recovery
 
-from yaffle.core import hosts
-from yaffle.core.brakes import as_one, picture, tally
-from yaffle.core.hosts import (
+from yaffle.core.health.check_codes import OUTCOMES
+from yaffle.core.health.verdict import Belief, NodeMemory, Track
+from yaffle.core.planning import host_attribution
+from yaffle.core.planning.guards import as_one, picture, tally
+from yaffle.core.planning.host_attribution import (
     Count,
     Fault,
     HostSight,
@@ -22,9 +24,7 @@ from yaffle.core.hosts import (
     keys_of,
     place_of,
 )
-from yaffle.core.outcomes import OUTCOMES
-from yaffle.core.planner import plan
-from yaffle.core.verdict import Belief, NodeMemory, Track
+from yaffle.core.planning.planner import plan
 from yaffle.model.health import Health, Mark
 from yaffle.model.ids import ModeKey, NodeId
 from yaffle.model.incident import Hold, HoldReason, Recover
@@ -81,7 +81,7 @@ def seen(**changed: Any) -> HostSight:
 def test_only_silence_or_the_backends_word_speaks_of_the_host(
     one: NodeMemory, shares: bool
 ) -> None:
-    assert hosts.fails_with_its_host(one) is shares
+    assert host_attribution.fails_with_its_host(one) is shares
 
 
 def test_of_two_modes_an_answer_outweighs_silence_but_not_the_hosts_loss() -> None:
@@ -90,8 +90,10 @@ def test_of_two_modes_an_answer_outweighs_silence_but_not_the_hosts_loss() -> No
     lost = observation("fail", mode=HV, code="HV-DOWN", answered=True)
     other = ModeKey("2:NODE_STATUS_POLLING")
     both = {**silent.tracks, other: Track(last=off)}
-    assert not hosts.fails_with_its_host(replace(silent, tracks=both))
-    assert hosts.fails_with_its_host(replace(silent, tracks={**both, HV: Track(last=lost)}))
+    assert not host_attribution.fails_with_its_host(replace(silent, tracks=both))
+    assert host_attribution.fails_with_its_host(
+        replace(silent, tracks={**both, HV: Track(last=lost)})
+    )
 
 
 # --- counting -------------------------------------------------------------------------------------
@@ -99,22 +101,24 @@ def test_of_two_modes_an_answer_outweighs_silence_but_not_the_hosts_loss() -> No
 
 def test_the_nodes_of_a_host_are_counted() -> None:
     some = [one("a"), one("b", "suspect"), one("c", "healthy", "L7-OK"), one("d", code="ST-DOWN")]
-    assert hosts.count(some) == Count(watched=4, sick=1, suspect=1, alive=1, word=Word.NOTHING)
+    assert host_attribution.count(some) == Count(
+        watched=4, sick=1, suspect=1, alive=1, word=Word.NOTHING
+    )
 
 
 def test_only_what_began_together_is_counted_together() -> None:
-    long_ago = T0 - hosts.TOGETHER_US - SECOND
+    long_ago = T0 - host_attribution.TOGETHER_US - SECOND
     some = [one("a", first_fail_us=long_ago), one("b"), one("c", first_fail_us=T0 + SECOND)]
-    assert hosts.count(some).sick == 2
-    edge = [one("a", first_fail_us=T0 - hosts.TOGETHER_US), one("b")]
-    assert hosts.count(edge).sick == 2
+    assert host_attribution.count(some).sick == 2
+    edge = [one("a", first_fail_us=T0 - host_attribution.TOGETHER_US), one("b")]
+    assert host_attribution.count(edge).sick == 2
 
 
 def test_one_that_fails_anew_does_not_make_the_others_forgotten() -> None:
     """Else five that are held together would each look innocent, once the sixth flaps."""
-    later = T0 + 2 * hosts.TOGETHER_US
+    later = T0 + 2 * host_attribution.TOGETHER_US
     some = [*(one(n) for n in "abcde"), one("f", first_fail_us=later)]
-    assert hosts.count(some).sick == 5
+    assert host_attribution.count(some).sick == 5
 
 
 @pytest.mark.parametrize(
@@ -131,8 +135,8 @@ def test_one_that_fails_anew_does_not_make_the_others_forgotten() -> None:
 def test_who_answers_for_itself(code: str, alive: int) -> None:
     last = observation(OUTCOMES[code].outcome.value, code=code, answered=OUTCOMES[code].answered)
     well = replace(one("b", "healthy"), tracks={STATUS: Track(belief=Belief.UP, last=last)})
-    assert hosts.count([one("a"), well]).alive == alive
-    assert hosts.count([one("a")]).alive == 0
+    assert host_attribution.count([one("a"), well]).alive == alive
+    assert host_attribution.count([one("a")]).alive == 0
 
 
 def test_the_latest_word_of_the_host_counts() -> None:
@@ -141,26 +145,28 @@ def test_the_latest_word_of_the_host_counts() -> None:
         last = observation(outcome, at_us, mode=HV, code=code, answered=True)
         return replace(one("a"), tracks={HV: Track(last=last)})
 
-    assert hosts.spoken([one("a")]) is None
-    assert hosts.spoken([said("HV-UP", T0), said("HV-DOWN", T0 + 1)]) == Spoken(
+    assert host_attribution.spoken([one("a")]) is None
+    assert host_attribution.spoken([said("HV-UP", T0), said("HV-DOWN", T0 + 1)]) == Spoken(
         word=Word.LOST, at_us=T0 + 1
     )
-    assert hosts.spoken([said("HV-DOWN", T0), said("HV-UP", T0)]) == Spoken(word=Word.UP, at_us=T0)
-    assert hosts.spoken([said("HV-ERROR", T0)]) == Spoken(word=Word.NOTHING, at_us=T0)
+    assert host_attribution.spoken([said("HV-DOWN", T0), said("HV-UP", T0)]) == Spoken(
+        word=Word.UP, at_us=T0
+    )
+    assert host_attribution.spoken([said("HV-ERROR", T0)]) == Spoken(word=Word.NOTHING, at_us=T0)
     asked = Spoken(word=Word.LOST, at_us=T0)
-    assert hosts.count([one("a")], asked).word is Word.LOST
-    assert hosts.count([said("HV-UP", T0 - 1)], asked).word is Word.UP
+    assert host_attribution.count([one("a")], asked).word is Word.LOST
+    assert host_attribution.count([said("HV-UP", T0 - 1)], asked).word is Word.UP
 
 
 # --- judging --------------------------------------------------------------------------------------
 
 
 def test_the_table_knows_every_case() -> None:
-    assert set(hosts.TABLE) == set(product(Word, Share))
+    assert set(host_attribution.TABLE) == set(product(Word, Share))
 
 
 def test_a_host_is_lost_only_by_the_backends_own_word() -> None:
-    lost = {key for key, fault in hosts.TABLE.items() if fault is Fault.HOST_LOST}
+    lost = {key for key, fault in host_attribution.TABLE.items() if fault is Fault.HOST_LOST}
     assert lost == {(Word.LOST, Share.MOST), (Word.LOST, Share.LEFT)}
 
 
@@ -203,7 +209,7 @@ def test_a_host_is_lost_only_by_the_backends_own_word() -> None:
     ],
 )
 def test_whose_failure_it_is(sight: HostSight | None, fault: Fault) -> None:
-    assert hosts.judge(sight) is fault
+    assert host_attribution.judge(sight) is fault
 
 
 # --- deciding -------------------------------------------------------------------------------------
@@ -324,7 +330,7 @@ def test_an_unclear_host_counts_as_many_as_it_has_nodes() -> None:
     ],
 )
 def test_when_hosts_count_as_one(lost: int, known: int, allowed: int, one: bool) -> None:
-    assert hosts.may_count_as_one(lost, known, allowed) is one
+    assert host_attribution.may_count_as_one(lost, known, allowed) is one
 
 
 def test_where_all_hosts_are_lost_every_node_counts() -> None:
@@ -358,17 +364,17 @@ def test_a_lost_host_counts_as_one_in_its_zone() -> None:
 
 def test_a_key_is_as_short_as_an_id_and_names_one_host() -> None:
     long = "compute-" + "x" * 300
-    assert len({hosts.key_of(n) for n in ("cmp1", "cmp2", long, long + "y")}) == 4
-    assert {len(hosts.key_of(n)) for n in ("cmp1", long)} == {36}
+    assert len({host_attribution.key_of(n) for n in ("cmp1", "cmp2", long, long + "y")}) == 4
+    assert {len(host_attribution.key_of(n)) for n in ("cmp1", long)} == {36}
 
 
 def test_the_sentence_says_what_is_known() -> None:
-    assert hosts.sentence(seen(suspect=2)) == (
+    assert host_attribution.sentence(seen(suspect=2)) == (
         "host h is lost, by the backend's word; 3 of 3 nodes that we watch there fail with it,"
         " 2 more are suspected"
     )
-    assert "is up" in hosts.sentence(seen(word=Word.UP))
-    assert "may be lost or not" in hosts.sentence(seen(word=Word.NOTHING))
+    assert "is up" in host_attribution.sentence(seen(word=Word.UP))
+    assert "may be lost or not" in host_attribution.sentence(seen(word=Word.NOTHING))
 
 
 def test_a_host_is_called_by_its_cloud_too_where_there_is_one() -> None:

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 from tests.unit.core.build import recovery
 
-from yaffle.core.ladder import (
+from yaffle.core.recovery.ladder import (
     DANGEROUS,
     TABLE,
     Done,

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from yaffle.core.members import HAPROXY, OCTAVIA, combined, haproxy
-from yaffle.core.outcomes import OUTCOMES, judge
+from yaffle.core.health.check_codes import OUTCOMES, judge
+from yaffle.core.health.lb_member_status import HAPROXY, OCTAVIA, combined, haproxy
 from yaffle.model.health import Outcome
 
 PASS, WARN, FAIL, UNKNOWN = Outcome.PASS, Outcome.WARN, Outcome.FAIL, Outcome.UNKNOWN

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yaffle.core.names import DEFAULT, fault, render
+from yaffle.core.scaling.node_names import DEFAULT, fault, render
 
 
 def counting() -> object:

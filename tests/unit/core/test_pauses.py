@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.core.build import CLUSTER, T0, pause
 
-from yaffle.core.pauses import covering, covers, in_force
+from yaffle.core.planning.pauses import covering, covers, in_force
 from yaffle.model.ids import ClusterId, NodeId
 from yaffle.model.incident import Pause, PauseKind
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from tests.unit.core.build import CLUSTER, SECOND, T0, cluster, node, pause, recovery, tried
 
-from yaffle.core.blindness import Blindness
-from yaffle.core.planner import COUNTS, VOLATILE, Plan, bucket, deciding, plan
-from yaffle.core.view import ClusterView
+from yaffle.core.planning.cluster_view import ClusterView
+from yaffle.core.planning.observer_partition import Blindness
+from yaffle.core.planning.planner import COUNTS, VOLATILE, Plan, bucket, deciding, plan
 from yaffle.model.ids import NodeId
 from yaffle.model.incident import Decision, Hold, HoldReason, Recover
 from yaffle.model.policy import RecoveryAction, RecoveryMode, Threshold, WhenExceeded

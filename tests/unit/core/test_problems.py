@@ -7,9 +7,16 @@ from dataclasses import replace
 import pytest
 from tests.unit.core.build import SECOND, STATUS, T0, URL, detection, memory, observation
 
-from yaffle.core.outcomes import OUTCOMES
-from yaffle.core.problems import PROBLEMS, UNEXPLAINED, diagnose, explain, failing, left_as_it_is
-from yaffle.core.verdict import NodeMemory, observe
+from yaffle.core.health.check_codes import OUTCOMES
+from yaffle.core.health.diagnosis import (
+    PROBLEMS,
+    UNEXPLAINED,
+    diagnose,
+    explain,
+    failing,
+    left_as_it_is,
+)
+from yaffle.core.health.verdict import NodeMemory, observe
 from yaffle.model.health import Mark, Outcome
 from yaffle.model.ids import ModeKey
 

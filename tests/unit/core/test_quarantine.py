@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from yaffle.core.quarantine import (
+from yaffle.core.recovery.host_quarantine import (
     MOVED,
     RECREATED,
     TABLE,
@@ -151,7 +151,7 @@ def test_what_yaffle_did_itself_is_said() -> None:
 
 
 def test_the_key_fits_and_is_no_hosts_incident() -> None:
-    from yaffle.core import hosts
+    from yaffle.core.planning import host_attribution
 
     assert len(key_of("cmp2")) == 36
-    assert key_of("cmp2") != hosts.key_of("cmp2")
+    assert key_of("cmp2") != host_attribution.key_of("cmp2")

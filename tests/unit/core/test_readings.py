@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from yaffle.core.readings import copy_of
+from yaffle.core.health.backend_status_codes import copy_of
 from yaffle.model.health import OtherCopy
 from yaffle.model.ids import NodeId
 from yaffle.model.operations import Reading, Target

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from yaffle.api.clustering.verbs import CLUSTER_VERBS
+from yaffle.api.clustering.action_requests import CLUSTER_VERBS
 from yaffle.core.receiver_actions import ACTIONS, Route, called, faults, inputs, inputs_of
 
 SENLIN = {

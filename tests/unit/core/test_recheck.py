@@ -24,16 +24,16 @@ from tests.unit.core.build import (
 )
 from tests.unit.core.rows import LIMITS, Member, World, member, play, well
 
-from yaffle.core.budgets import Bucket, Scope
-from yaffle.core.hosts import HostSight, Word
-from yaffle.core.recheck import (
+from yaffle.core.decision_audit.replay import (
     Agreement,
     Disagreement,
     NotRecheckable,
     recheck,
     replayed,
 )
-from yaffle.core.record import ANSWERING, PAUSES_MAX, RECORD, VERSION, Stored
+from yaffle.core.decision_audit.schema import ANSWERING, PAUSES_MAX, RECORD, VERSION, Stored
+from yaffle.core.planning.budgets import Bucket, Scope
+from yaffle.core.planning.host_attribution import HostSight, Word
 from yaffle.model.health import Health, Mark
 from yaffle.model.ids import PauseId
 from yaffle.model.incident import Hold, Recover

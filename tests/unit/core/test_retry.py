@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.core.build import SECOND, T0, tried
 
-from yaffle.core.retry import (
+from yaffle.core.planning.retry import (
     FRESH,
     RetryState,
     backoff_s,

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.core.build import SECOND, T0
 
-from yaffle.core.scaling import Cooling, Scaled, propose
-from yaffle.core.sizes import Fault, Sizes
+from yaffle.core.scaling.scaling_policy import Cooling, Scaled, propose
+from yaffle.core.scaling.sizes import Fault, Sizes
 from yaffle.model.cluster_policies import Adjustment, AdjustmentType, ScalingEvent, ScalingPolicy
 
 EXACT, CHANGE, PERCENT = AdjustmentType

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yaffle.core.sharing import Watched, score, share
+from yaffle.core.assignment import Watched, score, share
 from yaffle.model.ids import ClusterId, EngineId
 
 A, B, C, D = (EngineId(name) for name in "abcd")
@@ -126,7 +126,7 @@ def test_what_nobody_holds_goes_where_it_always_would() -> None:
     """Fixed numbers: a process of another version must come to the same."""
     assert score(A, ClusterId("1")) == 0xB27F9D5BFD0616C0
     code = (
-        "from yaffle.core.sharing import score;"
+        "from yaffle.core.assignment import score;"
         "print(*[max('abc', key=lambda e: score(e, str(n))) for n in range(12)])"
     )
     found = subprocess.run(

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yaffle.core.sizes import Fault, Sizes, adjustment, check, initial, resize, scale, truncated
+from yaffle.core.scaling.sizes import (
+    Fault,
+    Sizes,
+    adjustment,
+    check,
+    initial,
+    resize,
+    scale,
+    truncated,
+)
 from yaffle.model.cluster_policies import AdjustmentType, ScalingEvent
 
 EXACT, CHANGE, PERCENT = AdjustmentType

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from yaffle.core.transitions import TABLE, HealthEvent, IllegalTransition, move
+from yaffle.core.health.transitions import TABLE, HealthEvent, IllegalTransition, move
 from yaffle.model.health import Health
 
 H, E = Health, HealthEvent

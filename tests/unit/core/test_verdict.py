@@ -19,8 +19,8 @@ from tests.unit.core.build import (
     observation,
 )
 
-from yaffle.core.freshness import check_budget_us, stale_after_us, voting
-from yaffle.core.verdict import (
+from yaffle.core.health.staleness import check_budget_us, stale_after_us, voting
+from yaffle.core.health.verdict import (
     Belief,
     NodeMemory,
     Track,

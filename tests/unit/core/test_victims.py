@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yaffle.core.victims import Candidate, choose
+from yaffle.core.scaling.scale_in_selection import Candidate, choose
 from yaffle.model.cluster_policies import Criteria
 from yaffle.model.health import Health, NodeStatus
 from yaffle.model.ids import NodeId

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from yaffle.clouds.settings import Section
 from yaffle.drivers.detectors.load_balancer.answers import Answer, observed, said
-from yaffle.drivers.detectors.load_balancer.hearing import Hearing
+from yaffle.drivers.detectors.load_balancer.event_checks import EventChecks
 from yaffle.drivers.detectors.load_balancer.pool import Failed, Member, Pool
 from yaffle.drivers.detectors.load_balancer.settings import BalancerSettings
+from yaffle.integrations.driver_settings import Section
 from yaffle.model.health import Observation
 from yaffle.model.ids import ModeKey, NodeId
 from yaffle.model.operations import Target
@@ -66,7 +66,7 @@ class Scene:
     """One watch of three nodes behind `edge/web`, polled once."""
 
     edge: Edge
-    hearing: Hearing
+    hearing: EventChecks
     told: list[Observation] = field(default_factory=list)
 
     async def poll(self, targets: Sequence[Target] = NODES) -> None:
@@ -100,7 +100,7 @@ def play(body: Callable[[Scene], Awaitable[None]], edge: Edge | None = None) -> 
     with place() as path:
         section = {"balancers": {"edge": {"type": "haproxy", "socket": "/no", "events": path}}}
         configured = BalancerSettings.read(Section("x", section)).balancers
-        hearing = Hearing(configured, edge, VirtualClock())  # type: ignore[arg-type]
+        hearing = EventChecks(configured, edge, VirtualClock())  # type: ignore[arg-type]
         scene = Scene(edge, hearing)
 
         async def run() -> None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from yaffle.drivers.detectors.load_balancer.finding import (
+from yaffle.drivers.detectors.load_balancer.pool import Failed, Listed, Member
+from yaffle.drivers.detectors.load_balancer.pool_discovery import (
     FOUND_S,
     KEPT,
     MISSING_S,
@@ -14,7 +15,6 @@ from yaffle.drivers.detectors.load_balancer.finding import (
     find,
     indexed,
 )
-from yaffle.drivers.detectors.load_balancer.pool import Failed, Listed, Member
 from yaffle.model.ids import ClusterId, NodeId
 from yaffle.model.operations import Target
 

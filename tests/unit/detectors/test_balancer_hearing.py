@@ -24,10 +24,10 @@ from tests.unit.detectors.balancer_stage import (
 )
 
 from yaffle.drivers.detectors.load_balancer import LoadBalancerDetector
-from yaffle.drivers.detectors.load_balancer import hearing as module
-from yaffle.drivers.detectors.load_balancer.finding import indexed
-from yaffle.drivers.detectors.load_balancer.hearing import GAP_S, LOOKS, OLD_S, SERVERS_MAX
+from yaffle.drivers.detectors.load_balancer import event_checks as module
+from yaffle.drivers.detectors.load_balancer.event_checks import GAP_S, LOOKS, OLD_S, SERVERS_MAX
 from yaffle.drivers.detectors.load_balancer.pool import Listed, Member
+from yaffle.drivers.detectors.load_balancer.pool_discovery import indexed
 from yaffle.model.health import Observation, Outcome
 from yaffle.model.policy import DetectionMode
 from yaffle.ports import DriverContext

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yaffle.drivers.detectors.load_balancer.lines import LINE_MAX, Line, read
+from yaffle.drivers.detectors.load_balancer.syslog_parser import LINE_MAX, Line, read
 
 LEFT = "1 active and 1 backup servers left. 0 sessions active, 0 requeued, 0 remaining in queue."
 SAID = (

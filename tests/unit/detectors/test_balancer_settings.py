@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from yaffle.clouds.openstack import CloudsYaml
-from yaffle.clouds.settings import Section
 from yaffle.drivers.detectors.load_balancer.haproxy import Failed, read_csv
 from yaffle.drivers.detectors.load_balancer.settings import (
     Balancer,
@@ -16,6 +14,8 @@ from yaffle.drivers.detectors.load_balancer.settings import (
     Socket,
 )
 from yaffle.errors import ConfigError
+from yaffle.integrations.driver_settings import Section
+from yaffle.integrations.openstack import CloudsYaml
 
 GOOD: dict[str, object] = {"type": "haproxy", "socket": "/run/haproxy.sock"}
 

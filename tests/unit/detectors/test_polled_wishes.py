@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.contract.lifecycle.stage import GONE, KIND, OFF, UP, LoopClock, Traced, targets
 
-from yaffle.clouds.tracing import CAUSES
 from yaffle.drivers.detectors.backend import status
 from yaffle.drivers.detectors.backend.status import StatusDetector
+from yaffle.integrations.tracing import CAUSES
 from yaffle.model.health import Hint, Observation, Outcome
 from yaffle.model.ids import ModeKey
 from yaffle.model.operations import Actor, Cause, Reading

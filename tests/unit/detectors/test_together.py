@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from yaffle.clouds.asking import BATCH, GATHER_S, Asked, Asker, Question
-from yaffle.core.readings import classify
-from yaffle.engine.clock import SystemClock
+from yaffle.core.health.backend_status_codes import classify
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import DependencyError
-from yaffle.model.bounds import JITTER, in_step
+from yaffle.integrations.batch_read import BATCH, GATHER_S, Asked, BatchReader, Question
 from yaffle.model.ids import NodeId
 from yaffle.model.operations import Reading, Target
+from yaffle.model.timing import JITTER, in_step
 
 DEADLINE_S = 5.0
 
@@ -71,7 +71,7 @@ def cluster(name: str, size: int = 2, project: str = "") -> list[Target]:
     ]  # fmt: skip
 
 
-def asker(backend: Backend) -> Asker[Reading]:
+def asker(backend: Backend) -> BatchReader[Reading]:
     context: Any = SimpleNamespace(clock=SystemClock(), profiles={"k": backend})
     question: Question[Reading] = Question(
         read_of=lambda profile: profile.read,  # type: ignore[attr-defined]
@@ -80,14 +80,16 @@ def asker(backend: Backend) -> Asker[Reading]:
         error="ST-ERROR",
         timeout="ST-TIMEOUT",
     )
-    return Asker(context, question)
+    return BatchReader(context, question)
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(story(), 60))  # type: ignore[arg-type]
 
 
-async def asked(one: Asker[Reading], *clusters: list[Target]) -> list[Sequence[Asked[Reading]]]:
+async def asked(
+    one: BatchReader[Reading], *clusters: list[Target]
+) -> list[Sequence[Asked[Reading]]]:
     return await asyncio.gather(*(one.ask(c, deadline_s=DEADLINE_S) for c in clusters))
 
 

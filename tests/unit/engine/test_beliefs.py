@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.core.build import STATUS, T0, URL, detection, feed, memory, observation
 
-from yaffle.engine.beliefs import Beliefs
-from yaffle.engine.saving import Saved
+from yaffle.engine.detection.health_persistence import Saved
+from yaffle.engine.detection.health_tracker import HealthTracker
 from yaffle.model.health import Observation, OtherCopy
 from yaffle.model.ids import NodeId
 
@@ -15,9 +15,9 @@ HOW = detection(STATUS, URL)
 LATE = OtherCopy(known="old", present="new", attributes={"host": "cmp1"})
 
 
-def healthy() -> Beliefs:
+def healthy() -> HealthTracker:
     """The beliefs of a node that is well, all of it stored."""
-    beliefs = Beliefs()
+    beliefs = HealthTracker()
     for mode in (STATUS, URL):
         before = beliefs.memories.get(NODE, memory())
         beliefs.memories[NODE] = feed(before, ["pass", "pass"], HOW, mode=mode)

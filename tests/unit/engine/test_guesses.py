@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 
-from yaffle.core.budgets import BudgetLimit
-from yaffle.engine.guesses import KEPT_MAX, Guesses
+from yaffle.core.planning.budgets import BudgetLimit
+from yaffle.engine.commands.webhook_rate_limit import KEPT_MAX, WebhookRateLimit
 from yaffle.errors import TooManyRequests
 
 LIMIT = BudgetLimit(max_in_flight=1, burst=2, per_hour=360.0)
 
 
 def test_each_source_has_a_bucket() -> None:
-    guesses = Guesses(LIMIT)
+    guesses = WebhookRateLimit(LIMIT)
     for _ in range(2):
         guesses.missed("x", "here", 0)
     with pytest.raises(TooManyRequests) as error:
@@ -25,7 +25,7 @@ def test_each_source_has_a_bucket() -> None:
 
 
 def test_sources_are_forgotten_the_oldest_first() -> None:
-    guesses = Guesses(BudgetLimit(max_in_flight=1, burst=1, per_hour=1.0))
+    guesses = WebhookRateLimit(BudgetLimit(max_in_flight=1, burst=1, per_hour=1.0))
     for number in range(KEPT_MAX):
         guesses.missed("x", str(number), 0)
     with pytest.raises(TooManyRequests):
@@ -38,7 +38,7 @@ def test_sources_are_forgotten_the_oldest_first() -> None:
 
 def test_what_has_worked_waits_behind_nobody() -> None:
     async def scenario() -> None:
-        guesses, hang = Guesses(LIMIT), asyncio.Event()
+        guesses, hang = WebhookRateLimit(LIMIT), asyncio.Event()
 
         async def hangs() -> bool:
             await hang.wait()

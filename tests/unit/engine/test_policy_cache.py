@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from yaffle.engine import scene
-from yaffle.store.records import PolicyRow
+from yaffle.engine.detection import cluster_snapshot
+from yaffle.store.rows import PolicyRow
 
 DOCUMENT = {
     "type": "senlin.policy.health",
@@ -40,6 +40,6 @@ def test_a_policy_is_returned_though_another_thread_empties_the_cache_meanwhile(
         id="p", name="p", type="senlin.policy.health-1.3", spec=DOCUMENT, given=None, source="",
         warnings=[], project="", user="", domain="", created_us=0, updated_us=None,
     )  # type: ignore[arg-type]  # fmt: skip
-    policy = scene.parsed(row)
-    monkeypatch.setattr(scene, "_PARSED", Emptied(scene._PARSED))
-    assert scene.parsed(row) == policy
+    policy = cluster_snapshot.parsed(row)
+    monkeypatch.setattr(cluster_snapshot, "_PARSED", Emptied(cluster_snapshot._PARSED))
+    assert cluster_snapshot.parsed(row) == policy

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from yaffle.core.outcomes import OUTCOMES, judge
-from yaffle.core.verdict import Vote
-from yaffle.engine.look import Sight
+from yaffle.core.health.check_codes import OUTCOMES, judge
+from yaffle.core.health.verdict import Vote
+from yaffle.engine.detection.checks import Sight
 from yaffle.model.health import Observation
 from yaffle.model.ids import ModeKey, NodeId
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
-from yaffle.engine.kit import Kit
-from yaffle.engine.scene import Scene
-from yaffle.engine.streams import Streams
+from yaffle.engine.detection.cluster_snapshot import ClusterSnapshot
+from yaffle.engine.detection.subscriptions import Subscriptions
+from yaffle.engine.runtime.context import EngineContext
 from yaffle.model.ids import ClusterId, ModeKey, NodeId
 from yaffle.model.operations import Target
 from yaffle.model.policy import DetectionMode, ModeType
@@ -69,8 +69,8 @@ def test_each_as_its_kind_wants_it() -> None:
     )
     heeding, pushing, polled = Heeding(), Pushing(), Polled()
     detectors = dict(zip(kinds, (heeding, pushing, polled), strict=True))
-    kit = cast("Kit", SimpleNamespace(drivers=SimpleNamespace(detectors=detectors)))
-    streams = Streams(kit, ClusterId("c"), lambda _: None)
+    ctx = cast("EngineContext", SimpleNamespace(drivers=SimpleNamespace(detectors=detectors)))
+    streams = Subscriptions(ctx, ClusterId("c"), lambda _: None)
     # One that was never made cannot be asked for.
     targets = {"a": node("a", "there"), "b": node("b", "")}
     detection = SimpleNamespace(interval_s=7.0)
@@ -78,7 +78,7 @@ def test_each_as_its_kind_wants_it() -> None:
     modes = [mode(kind) for kind in kinds]
 
     assert [streams.has(one) for one in modes] == [False, True, False]
-    streams.aim(cast("Scene", scene), modes)
+    streams.aim(cast("ClusterSnapshot", scene), modes)
     streams.forget(modes)
     streams.release(modes)
     heard, pushed = "c/0:LB_STATUS_POLLING", "c/0:NODE_STATUS_POLL_URL"

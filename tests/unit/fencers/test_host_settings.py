@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tests.private import private
 
-from yaffle.clouds.settings import Section
 from yaffle.drivers.fencers.host.agent import lines
 from yaffle.drivers.fencers.host.settings import HostSettings
 from yaffle.errors import ConfigError
+from yaffle.integrations.driver_settings import Section
 
 GOOD: dict[str, object] = {"agent": "/bin/true", "hosts": ["cmp1"]}
 

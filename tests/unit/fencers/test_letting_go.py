@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import pytest
 
-from yaffle.clouds.offspring import started, stat
 from yaffle.drivers.fencers.host.agent import _let_go
+from yaffle.integrations.process_tree import started, stat
 
 WITHOUT_PIPES = "import os, time; os.close(0); os.close(1); time.sleep(600)"
 BOUND_S = 60

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from yaffle.api.identity.backoff import FORGET_S, MOST_S, BackOff, delay_s
-from yaffle.api.identity.memory import REMEMBERED_MAX, Source
+from yaffle.api.auth.backoff import FORGET_S, MOST_S, BackOff, delay_s
+from yaffle.api.auth.credential_cache import REMEMBERED_MAX, Source
 
 MARA = Source("203.0.113.7", "mara")
 

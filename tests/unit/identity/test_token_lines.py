@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from yaffle.api.identity.tokens import parsed
+from yaffle.api.auth.tokens import parsed
 from yaffle.errors import ConfigError
-from yaffle.model.rights import RIGHTS, Right, Role, rights_of
+from yaffle.model.authz import RIGHTS, Right, Role, rights_of
 
 TOKEN = "0123456789abcdef"
 PATH = Path("/etc/yaffle/tokens")

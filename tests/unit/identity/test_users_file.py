@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from yaffle.api.identity import passwords, users
-from yaffle.api.identity.passwords import Cost
-from yaffle.api.identity.private_file import read_private
-from yaffle.api.identity.rewriting import rewrite
-from yaffle.api.identity.users import User, Users
+from yaffle.api.auth import passwords, users
+from yaffle.api.auth.passwords import Cost
+from yaffle.api.auth.secure_file import read_private
+from yaffle.api.auth.user_file_writer import rewrite
+from yaffle.api.auth.users import User, Users
 from yaffle.errors import ConfigError
-from yaffle.model.rights import Right
+from yaffle.model.authz import Right
 
 CHEAP = Cost(ln=12, r=8, p=1)
 HASH = passwords.hashed("correct horse", CHEAP)

@@ -11,7 +11,7 @@ import pytest
 from pamqp import commands, frame, header, heartbeat
 from pamqp.body import ContentBody
 
-from yaffle.drivers.detectors.lifecycle.link import CHANNEL, FRAME_MAX, Link, LinkLost, Refused
+from yaffle.drivers.detectors.lifecycle.amqp import CHANNEL, FRAME_MAX, Link, LinkLost, Refused
 from yaffle.drivers.detectors.lifecycle.messages import BODY_MAX
 
 Got = list[tuple[str, int, bytes]]

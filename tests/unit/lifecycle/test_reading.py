@@ -20,8 +20,8 @@ from tests.contract.lifecycle.stage import (
     targets,
 )
 
-from yaffle.clouds.tracing import CAUSES
 from yaffle.errors import DependencyError
+from yaffle.integrations.tracing import CAUSES
 from yaffle.model.health import Hint, Observation, Outcome
 from yaffle.model.operations import Actor, Cause, Reading
 from yaffle.testing.loop import run_virtual

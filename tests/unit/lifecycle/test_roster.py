@@ -8,10 +8,10 @@ from typing import cast
 import pytest
 from tests.contract.lifecycle.stage import target
 
-from yaffle.drivers.detectors.lifecycle.ears import Ears
+from yaffle.drivers.detectors.lifecycle.channel_health import Ears
 from yaffle.drivers.detectors.lifecycle.events import EVENTS, Subject
 from yaffle.drivers.detectors.lifecycle.messages import Heard
-from yaffle.drivers.detectors.lifecycle.roster import Roster
+from yaffle.drivers.detectors.lifecycle.node_index import Roster
 from yaffle.drivers.detectors.lifecycle.watch import Node, Watch
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.private import private
 
-from yaffle.clouds.settings import Section
 from yaffle.drivers.detectors.lifecycle.settings import LifecycleSettings, SourceSettings
 from yaffle.errors import ConfigError
+from yaffle.integrations.driver_settings import Section
 
 PASSWORD = "s3cr3t"
 URL = f"amqp://nova:{PASSWORD}@mq1.example:5672/"

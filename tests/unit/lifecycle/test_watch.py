@@ -24,11 +24,11 @@ from tests.contract.lifecycle.stage import (
     targets,
 )
 
-from yaffle.drivers.detectors.lifecycle.ears import Ears
+from yaffle.drivers.detectors.lifecycle.channel_health import Ears
 from yaffle.drivers.detectors.lifecycle.events import Subject
 from yaffle.drivers.detectors.lifecycle.messages import Heard
+from yaffle.drivers.detectors.lifecycle.read_scheduler import Waker
 from yaffle.drivers.detectors.lifecycle.reading import Reader
-from yaffle.drivers.detectors.lifecycle.waker import Waker
 from yaffle.drivers.detectors.lifecycle.watch import HEARD_S, Watch
 from yaffle.ports import DriverContext
 from yaffle.testing.loop import run_virtual

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from yaffle.clouds.openstack.client import Answer
-from yaffle.clouds.openstack.faults import fault_of
-from yaffle.clouds.openstack.memory import Memory
-from yaffle.clouds.openstack.servers.tasks import Bounds, Tasks
-from yaffle.drivers.profiles.nova_server.foreseeing import foresee
-from yaffle.drivers.profiles.nova_server.job import Job
-from yaffle.drivers.profiles.nova_server.nova import Nova
+from yaffle.drivers.profiles.nova_server.api.nova import Nova
+from yaffle.drivers.profiles.nova_server.operations.preflight import foresee
+from yaffle.drivers.profiles.nova_server.tracking.operation import ServerOperation
+from yaffle.integrations.openstack.client import Answer
+from yaffle.integrations.openstack.faults import fault_of
+from yaffle.integrations.openstack.sent_requests import SentRequests
+from yaffle.integrations.openstack.servers.stuck_tasks import Bounds, Tasks
 from yaffle.model.ids import NodeId, OperationId
 from yaffle.model.operations import Operation, Prospect, Target
 
@@ -138,14 +138,16 @@ class Asker:
 
     cloud: Cloud = field(default_factory=Cloud)
     clock: Clock = field(default_factory=Clock)
-    memory: Memory = field(default_factory=Memory)
+    memory: SentRequests = field(default_factory=SentRequests)
 
-    def job(self, kind: str, spec: Mapping[str, object], params: Any, physical_id: str) -> Job:
+    def job(
+        self, kind: str, spec: Mapping[str, object], params: Any, physical_id: str
+    ) -> ServerOperation:
         target = Target(
             node_id=NodeId("n"), name="web", physical_id=physical_id, spec=spec,
             profile_type="os.nova.server-1.0",
         )  # fmt: skip
-        return Job(
+        return ServerOperation(
             op=Operation(kind=kind, target=target, params=params or {}),
             operation_id=OperationId(""), nova=Nova(self.cloud),  # type: ignore[arg-type]
             census=None, memory=self.memory, tasks=Tasks(self.clock, Bounds()),  # type: ignore[arg-type]

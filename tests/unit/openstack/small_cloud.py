@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from yaffle.clouds.openstack.client import Answer
-from yaffle.clouds.openstack.faults import CloudUnavailable, fault_of
+from yaffle.integrations.openstack.client import Answer
+from yaffle.integrations.openstack.faults import CloudUnavailable, fault_of
 
 US, ALICE = "yaffle", "alice"
 SERVER = "5e5e5e5e-0000-4000-8000-000000000000"

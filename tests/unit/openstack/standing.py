@@ -8,15 +8,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from yaffle.clouds.openstack.memory import Memory
-from yaffle.clouds.openstack.servers.census import Snapshot, gathered
-from yaffle.clouds.openstack.servers.documents import Action, Event, Service
-from yaffle.clouds.openstack.servers.tasks import Bounds, Tasks
-from yaffle.drivers.profiles.nova_server.documents import Server
-from yaffle.drivers.profiles.nova_server.job import Job, of_error
-from yaffle.drivers.profiles.nova_server.reading import read
-from yaffle.drivers.profiles.nova_server.verbs import OVERRULED
+from yaffle.drivers.profiles.nova_server.api.documents import Server
+from yaffle.drivers.profiles.nova_server.status.reading import read
+from yaffle.drivers.profiles.nova_server.tracking.operation import ServerOperation, of_error
+from yaffle.drivers.profiles.nova_server.tracking.verbs import OVERRULED
 from yaffle.errors import Conflict, Forbidden, NotFound, YaffleError
+from yaffle.integrations.openstack.sent_requests import SentRequests
+from yaffle.integrations.openstack.servers.documents import Action, Event, Service
+from yaffle.integrations.openstack.servers.server_cache import Snapshot, gathered
+from yaffle.integrations.openstack.servers.stuck_tasks import Bounds, Tasks
 from yaffle.model.ids import NodeId, OperationId
 from yaffle.model.operations import Operation, Progress, Reading, Target
 
@@ -160,7 +160,7 @@ class World:
     """One driver and one node of it."""
 
     def __init__(self, nova: Nova) -> None:
-        self.nova, self.clock, self.memory = nova, Clock(), Memory()
+        self.nova, self.clock, self.memory = nova, Clock(), SentRequests()
         self.tasks = Tasks(self.clock, BOUNDS)  # type: ignore[arg-type]
         self.target = Target(
             node_id=NodeId("n"), name="web", physical_id="s", profile_type="os.nova.server-1.0",
@@ -180,10 +180,10 @@ class World:
 
     def taken_over(self) -> None:
         """Another engine goes on, which knows what the server bears."""
-        self.memory = Memory()
+        self.memory = SentRequests()
 
-    def do(self, step: Callable[[Job], Progress], kind: str, **words: Any) -> Progress:
-        job = Job(
+    def do(self, step: Callable[[ServerOperation], Progress], kind: str, **words: Any) -> Progress:
+        job = ServerOperation(
             op=Operation(kind=kind, target=self.target, **words),
             operation_id=OperationId(f"o {kind}" if words else "o"),
             nova=self.nova, census=Census(), memory=self.memory, tasks=self.tasks,  # type: ignore[arg-type]

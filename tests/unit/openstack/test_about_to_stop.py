@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.openstack.standing import US, Nova, World, of
 
-from yaffle.clouds.openstack.servers.documents import Action, Event
-from yaffle.drivers.profiles.nova_server import acting, rebuilding
-from yaffle.drivers.profiles.nova_server.job import SETTLE_S
+from yaffle.drivers.profiles.nova_server.operations import inplace, rebuild
+from yaffle.drivers.profiles.nova_server.tracking.operation import SETTLE_S
 from yaffle.errors import Conflict
+from yaffle.integrations.openstack.servers.documents import Action, Event
 from yaffle.model.operations import ProgressState
 
 ABSENT, DONE, FAILED = ProgressState.ABSENT, ProgressState.DONE, ProgressState.FAILED
@@ -51,38 +51,38 @@ class Strict(Nova):
 def test_it_is_started_once_nova_has_written_that_down(taken_over: bool) -> None:
     nova = Strict(of(None, "ACTIVE", SHUTDOWN))
     world = World(nova)
-    early = world.do(acting.submit, "START")
+    early = world.do(inplace.submit, "START")
     assert early.state is RUNNING
     assert "once Nova has written down that it is off" in early.detail
-    assert world.do(acting.poll, "START").state is ABSENT, "it is to be asked for again"
+    assert world.do(inplace.poll, "START").state is ABSENT, "it is to be asked for again"
     nova.stops_it()
     if taken_over:
         world.taken_over()
         world.clock.at_s += 60
-    assert world.do(acting.submit, "START").state is RUNNING
-    assert world.do(acting.poll, "START").state is DONE
+    assert world.do(inplace.submit, "START").state is RUNNING
+    assert world.do(inplace.poll, "START").state is DONE
     assert nova.asked.count("os-start") == 1
 
 
 def test_what_is_refused_for_another_reason_is_refused() -> None:
     """A locked server, say: what comes next on the ladder is not kept waiting."""
     locked = World(Strict(replace(of(None, "ACTIVE", SHUTDOWN), locked=True)))
-    assert locked.do(acting.submit, "START").state is FAILED
+    assert locked.do(inplace.submit, "START").state is FAILED
     wiped = World(Strict(of(None, "ACTIVE", 0)))
-    assert wiped.do(acting.submit, "START").state is FAILED
+    assert wiped.do(inplace.submit, "START").state is FAILED
 
 
 def test_what_nova_does_not_stop_is_not_waited_for_long() -> None:
     """Its host has died in between, say: there are other rungs."""
     world = World(Strict(of(None, "ACTIVE", SHUTDOWN)))
     looks = 0
-    while (early := world.do(acting.submit, "START")).state is RUNNING and looks < SETTLE_S:
+    while (early := world.do(inplace.submit, "START")).state is RUNNING and looks < SETTLE_S:
         looks += 1
         world.clock.at_s += 2
     assert early.state is FAILED
     assert looks == SETTLE_S / 2
     taken = World(Strict(of("image_uploading", "ACTIVE", SHUTDOWN)))
-    assert taken.do(acting.submit, "START").state is FAILED, "Nova leaves it as it is meanwhile"
+    assert taken.do(inplace.submit, "START").state is FAILED, "Nova leaves it as it is meanwhile"
 
 
 def test_what_a_rebuild_leaves_off_is_switched_on_all_the_same() -> None:
@@ -97,12 +97,12 @@ def test_what_a_rebuild_leaves_off_is_switched_on_all_the_same() -> None:
 
     nova = LeavesOff(replace(of(None, "ACTIVE", SHUTDOWN), image={"id": "i-1"}))
     world = World(nova)
-    world.do(rebuilding.submit, "REBUILD")
-    off = world.do(rebuilding.poll, "REBUILD")
+    world.do(rebuild.submit, "REBUILD")
+    off = world.do(rebuild.poll, "REBUILD")
     assert off.state is ABSENT, off
     assert "to be switched on" in off.detail
-    assert "not switched on yet" in world.do(rebuilding.submit, "REBUILD").detail
+    assert "not switched on yet" in world.do(rebuild.submit, "REBUILD").detail
     nova.stops_it()
-    world.do(rebuilding.submit, "REBUILD")
-    assert world.do(rebuilding.poll, "REBUILD").state is DONE
+    world.do(rebuild.submit, "REBUILD")
+    assert world.do(rebuild.poll, "REBUILD").state is DONE
     assert [what for what in nova.asked if "refused" not in what] == ["rebuild", "os-start"]

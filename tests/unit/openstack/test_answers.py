@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.unit.garbage import GARBAGE
 
-from yaffle.clouds.openstack import Answer, CloudUnavailable
-from yaffle.clouds.openstack.servers.census import since
 from yaffle.drivers.workflows.mistral.executions import Execution
+from yaffle.integrations.openstack import Answer, CloudUnavailable
+from yaffle.integrations.openstack.servers.server_cache import since
 
 
 @pytest.mark.parametrize(

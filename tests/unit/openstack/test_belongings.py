@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from tests.unit.openstack.made_of import DISK, PORTS, Asker, port, server, volume
 
-from yaffle.drivers.profiles.nova_server import belongings
-from yaffle.drivers.profiles.nova_server.adopting import inspect
-from yaffle.drivers.profiles.nova_server.creating import disks, request
-from yaffle.drivers.profiles.nova_server.documents import ServerDocument
-from yaffle.drivers.profiles.nova_server.nova import Nova
+from yaffle.drivers.profiles.nova_server.api import server_properties
+from yaffle.drivers.profiles.nova_server.api.documents import ServerDocument
+from yaffle.drivers.profiles.nova_server.api.nova import Nova
+from yaffle.drivers.profiles.nova_server.inventory.adoption import inspect
+from yaffle.drivers.profiles.nova_server.operations.create import disks, request
 from yaffle.model.operations import Inspection, InspectionState
 
 CREATED, BEFORE, JUST_BEFORE = (
@@ -49,7 +49,7 @@ def inspected(by: Asker, *, project: str | None = "p", **overrides: object) -> I
 def networks(by: Asker) -> object:
     nova = Nova(by.cloud)  # type: ignore[arg-type]
     seen = msgspec.convert(by.cloud.has["/servers/old"], ServerDocument).server
-    return belongings.networks(nova, seen)
+    return server_properties.networks(nova, seen)
 
 
 @pytest.mark.parametrize(

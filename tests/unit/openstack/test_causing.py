@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from yaffle.clouds.openstack.servers.causing import BESIDE, EXPLAINS, untold
-from yaffle.clouds.openstack.servers.documents import Action
-from yaffle.clouds.openstack.servers.mapping import ABOUT_TO_STOP, ROWS
-from yaffle.drivers.profiles.nova_server.causing import traced, unasked
-from yaffle.drivers.profiles.nova_server.documents import Server
-from yaffle.drivers.profiles.nova_server.marks import Mark
-from yaffle.drivers.profiles.nova_server.verbs import CURES
+from yaffle.drivers.profiles.nova_server.api.documents import Server
+from yaffle.drivers.profiles.nova_server.status.action_attribution import traced, unasked
+from yaffle.drivers.profiles.nova_server.tracking.ownership_tags import Mark
+from yaffle.drivers.profiles.nova_server.tracking.verbs import CURES
+from yaffle.integrations.openstack.servers.action_attribution import BESIDE, EXPLAINS, untold
+from yaffle.integrations.openstack.servers.documents import Action
+from yaffle.integrations.openstack.servers.status_mapping import ABOUT_TO_STOP, ROWS
 from yaffle.model.operations import Actor
 
 ALICE, US = "alice", "yaffle"

@@ -11,15 +11,17 @@ from typing import Any
 import pytest
 from tests.unit.openstack.standing import Clock
 
-from yaffle.clouds.openstack.client import Answer
-from yaffle.clouds.openstack.faults import CloudUnavailable
-from yaffle.clouds.openstack.memory import Memory
-from yaffle.clouds.openstack.servers.census import Census
-from yaffle.clouds.openstack.servers.tasks import Bounds, Tasks
-from yaffle.drivers.profiles.nova_server import creating, deleting, listing, reading
-from yaffle.drivers.profiles.nova_server.job import Job, of_error
-from yaffle.drivers.profiles.nova_server.nova import Nova
+from yaffle.drivers.profiles.nova_server.api.nova import Nova
+from yaffle.drivers.profiles.nova_server.inventory import listing
+from yaffle.drivers.profiles.nova_server.operations import create, delete
+from yaffle.drivers.profiles.nova_server.status import reading
+from yaffle.drivers.profiles.nova_server.tracking.operation import ServerOperation, of_error
 from yaffle.errors import Forbidden, NotFound, YaffleError
+from yaffle.integrations.openstack.client import Answer
+from yaffle.integrations.openstack.faults import CloudUnavailable
+from yaffle.integrations.openstack.sent_requests import SentRequests
+from yaffle.integrations.openstack.servers.server_cache import ServerCache
+from yaffle.integrations.openstack.servers.stuck_tasks import Bounds, Tasks
 from yaffle.model.ids import NodeId, OperationId
 from yaffle.model.operations import Hindrance, Operation, Progress, ProgressState, Target
 
@@ -110,7 +112,7 @@ class World:
     def __init__(self, cloud: Cells, *, every: bool = True, project: str = "p") -> None:
         self.cloud, self.clock = cloud, Clock()
         self.nova = Nova(cloud, all_projects=every)  # type: ignore[arg-type]
-        self.census = Census(self.clock, full_s=0.0)  # type: ignore[arg-type]
+        self.census = ServerCache(self.clock, full_s=0.0)  # type: ignore[arg-type]
         self.target = Target(
             node_id=NodeId("n"), name="web", physical_id="", profile_type="os.nova.server-1.0",
             spec={"flavor": "f", "image": "i"}, attributes={"project_id": project},
@@ -121,13 +123,13 @@ class World:
         return {s.id: s.status for s in found.copies_of("n", project)}
 
     def do(self, kind: str) -> Progress:
-        job = Job(
+        job = ServerOperation(
             op=Operation(kind=kind, target=self.target), operation_id=OperationId(f"o {kind}"),
-            nova=self.nova, census=self.census, memory=Memory(), clock=self.clock, facts={},
+            nova=self.nova, census=self.census, memory=SentRequests(), clock=self.clock, facts={},
             tasks=Tasks(self.clock, Bounds()),
         )  # type: ignore[arg-type] # fmt: skip
         try:
-            return (creating if kind == "CREATE" else deleting).submit(job)
+            return (create if kind == "CREATE" else delete).submit(job)
         except YaffleError as error:
             return of_error(error)
 
@@ -192,7 +194,7 @@ def test_one_that_was_never_seen_may_be_any_nodes_copy(kind: str) -> None:
     with pytest.raises(CloudUnavailable, match="does not tell"):
         listing.present(world.nova, world.census, groups=False)
     # Between two sweeps, when only changes are asked for, it is as hidden as before.
-    world.census = Census(world.clock, full_s=3600.0)  # type: ignore[arg-type]
+    world.census = ServerCache(world.clock, full_s=3600.0)  # type: ignore[arg-type]
     for full in (True, False, False):
         with pytest.raises(CloudUnavailable, match="does not tell"):
             world.census.take(world.nova, full=full).copies_of("n", "p")

@@ -10,9 +10,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from yaffle.clouds.openstack.servers.census import Census, Snapshot, gathered, since, updated
-from yaffle.clouds.openstack.servers.documents import Link, Listed, ServerPage
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.integrations.openstack.servers.documents import Link, Listed, ServerPage
+from yaffle.integrations.openstack.servers.server_cache import (
+    ServerCache,
+    Snapshot,
+    gathered,
+    since,
+    updated,
+)
 
 
 def server(ident: str, *, status: str = "ACTIVE", node: str = "", created: str = "") -> Listed:
@@ -78,7 +84,7 @@ def waiting(ident: str, node: str = "n", *, task: str = "scheduling") -> Listed:
 def test_what_no_host_has_had_yet_may_be_gone_without_a_word() -> None:
     well, lost = server("a", node="m"), waiting("b")
     cloud = Cloud([well, lost])
-    census = Census(SystemClock(), full_s=3600.0)
+    census = ServerCache(SystemClock(), full_s=3600.0)
     assert set(census.take(cloud).servers) == {"a", "b"}
     # As long as it is there, it is among the changes.
     cloud.changed = [lost]
@@ -96,7 +102,7 @@ def test_what_a_cell_has_and_no_list_of_changes_is_swept_for_once() -> None:
     # The message to its host was lost: it is written down, and nothing changes any more.
     lost = waiting("b")
     cloud = Cloud([lost])
-    census = Census(SystemClock(), full_s=3600.0)
+    census = ServerCache(SystemClock(), full_s=3600.0)
     for _ in range(4):
         assert set(census.take(cloud).servers) == {"b"}
     assert cloud.asked == ["all", "changes", "all", "changes", "changes"]
@@ -115,7 +121,7 @@ def test_what_a_cell_has_and_no_list_of_changes_is_swept_for_once() -> None:
 )
 def test_nothing_else_makes_a_whole_list_of_changes(there: Listed) -> None:
     cloud = Cloud([there])
-    census = Census(SystemClock(), full_s=3600.0)
+    census = ServerCache(SystemClock(), full_s=3600.0)
     for _ in range(3):
         assert set(census.take(cloud).servers) == {"b"}
     assert cloud.asked == ["all", "changes", "changes"]

@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 from tests.given import Given
 
-from yaffle.clouds.openstack import (
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.errors import ConfigError
+from yaffle.integrations.driver_settings import Section
+from yaffle.integrations.openstack import (
     ApplicationCredential,
     Client,
     Cloud,
@@ -22,10 +25,7 @@ from yaffle.clouds.openstack import (
     CloudUnavailable,
     read_credentials,
 )
-from yaffle.clouds.openstack import client as client_module
-from yaffle.clouds.settings import Section
-from yaffle.engine.clock import SystemClock
-from yaffle.errors import ConfigError
+from yaffle.integrations.openstack import client as client_module
 
 CLOCK = SystemClock()
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from yaffle.drivers.profiles.nova_server.connecting import Change, Wish, next_change
-from yaffle.drivers.profiles.nova_server.documents import FixedIp
-from yaffle.drivers.profiles.nova_server.parts import Interface
+from yaffle.drivers.profiles.nova_server.api.documents import FixedIp
+from yaffle.drivers.profiles.nova_server.api.server_parts import Interface
+from yaffle.drivers.profiles.nova_server.operations.network_update import Change, Wish, next_change
 
 NETWORK, PORT = Wish(network="n-a"), Wish(port="p-mine")
 FIXED = Wish(network="n-a", address="10.0.0.9")

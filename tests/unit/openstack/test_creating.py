@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from yaffle.clouds.openstack.faults import CloudUnavailable
-from yaffle.clouds.openstack.memory import Memory
-from yaffle.clouds.openstack.servers.census import Snapshot, gathered
-from yaffle.clouds.openstack.servers.documents import Listed
-from yaffle.clouds.openstack.servers.tasks import Bounds, Tasks
-from yaffle.drivers.profiles.nova_server.creating import poll, submit
-from yaffle.drivers.profiles.nova_server.documents import Server
-from yaffle.drivers.profiles.nova_server.job import SETTLE_S, Job
+from yaffle.drivers.profiles.nova_server.api.documents import Server
+from yaffle.drivers.profiles.nova_server.operations.create import poll, submit
+from yaffle.drivers.profiles.nova_server.tracking.operation import SETTLE_S, ServerOperation
 from yaffle.errors import BadRequest
+from yaffle.integrations.openstack.faults import CloudUnavailable
+from yaffle.integrations.openstack.sent_requests import SentRequests
+from yaffle.integrations.openstack.servers.documents import Listed
+from yaffle.integrations.openstack.servers.server_cache import Snapshot, gathered
+from yaffle.integrations.openstack.servers.stuck_tasks import Bounds, Tasks
 from yaffle.model.ids import ClusterId, NodeId, OperationId
 from yaffle.model.operations import Operation, Progress, ProgressState, Target
 
@@ -94,20 +94,20 @@ class Clock:
         return int(self.at_s * 1_000_000)
 
 
-def job(nova: Nova, clock: Clock) -> Job:
+def job(nova: Nova, clock: Clock) -> ServerOperation:
     target = Target(
         node_id=NodeId("n"), cluster_id=ClusterId("c"), name="web", index=0, physical_id="",
         profile_type="os.nova.server", spec={"flavor": "small"}, attributes={},
     )  # fmt: skip
-    return Job(
+    return ServerOperation(
         op=Operation(kind="CREATE", target=target, params={}),
         operation_id=OperationId("11111111-2222-3333-4444-555555555555"),
-        nova=nova, census=Census(), memory=Memory(), tasks=Tasks(clock, Bounds()), clock=clock,
+        nova=nova, census=Census(), memory=SentRequests(), tasks=Tasks(clock, Bounds()), clock=clock,
         facts={},
     )  # type: ignore[arg-type] # fmt: skip
 
 
-def asked(work: Any, made: Job) -> Progress | None:
+def asked(work: Any, made: ServerOperation) -> Progress | None:
     """Return the answer; None where Nova gave none."""
     try:
         found: Progress = work(made)

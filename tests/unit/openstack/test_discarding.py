@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.openstack.standing import Nova, World, of
 
-from yaffle.drivers.profiles.nova_server import discarding
-from yaffle.drivers.profiles.nova_server.documents import Image
+from yaffle.drivers.profiles.nova_server.api.documents import Image
+from yaffle.drivers.profiles.nova_server.operations import discard_image
 from yaffle.errors import Forbidden
 from yaffle.model.ids import ClusterId
 from yaffle.model.operations import Progress, ProgressState
@@ -55,13 +55,13 @@ class Glance(Nova):
 def test_one_that_is_late_is_deleted_by_a_submit_and_waited_for_until_nova_has_noticed() -> None:
     nova = Glance(of("image_uploading", "SHUTOFF", 4), images=[LATE])
     world = World(nova)
-    assert world.do(discarding.poll, "DISCARD").state is ABSENT
+    assert world.do(discard_image.poll, "DISCARD").state is ABSENT
     assert not nova.asked
-    assert world.do(discarding.submit, "DISCARD").state is RUNNING
+    assert world.do(discard_image.submit, "DISCARD").state is RUNNING
     assert nova.asked == ["delete i-1"]
-    assert world.do(discarding.poll, "DISCARD").state is RUNNING
+    assert world.do(discard_image.poll, "DISCARD").state is RUNNING
     nova.server = of(None, "SHUTOFF", 4)
-    assert world.do(discarding.poll, "DISCARD").state is DONE
+    assert world.do(discard_image.poll, "DISCARD").state is DONE
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_one_that_is_late_is_deleted_by_a_submit_and_waited_for_until_nova_has_n
 )
 def test_any_other_one_is_left(image: Image) -> None:
     nova = Glance(of(None, "SHUTOFF", 4), images=[image])
-    assert World(nova).do(discarding.submit, "DISCARD").state is DONE
+    assert World(nova).do(discard_image.submit, "DISCARD").state is DONE
     assert not nova.asked
 
 
@@ -99,10 +99,10 @@ def swept(nova: Glance, *, every: bool = False, spared: list[str] | None = None)
     world = World(nova)
     world.target = replace_target(world.target, cluster_id=ClusterId("c"))
     params = {"every": every, "spared": spared or []}
-    assert world.do(discarding.poll, "DISCARD", params=params).state is ABSENT
+    assert world.do(discard_image.poll, "DISCARD", params=params).state is ABSENT
     assert not nova.asked, "a poll deletes nothing"
-    world.do(discarding.submit, "DISCARD", params=params)
-    return world.do(discarding.poll, "DISCARD", params=params)
+    world.do(discard_image.submit, "DISCARD", params=params)
+    return world.do(discard_image.poll, "DISCARD", params=params)
 
 
 def test_the_newest_of_a_node_are_kept() -> None:
@@ -141,6 +141,6 @@ def test_of_a_node_that_is_gone_none_is_kept() -> None:
 def test_one_that_glance_does_not_delete_is_told() -> None:
     nova = Glance(None, images=[taken(1)], protected=True)
     world = World(nova)
-    done = world.do(discarding.submit, "DISCARD", params={"every": True, "spared": []})
+    done = world.do(discard_image.submit, "DISCARD", params={"every": True, "spared": []})
     assert done.state is ProgressState.FAILED
     assert "image i-1 is left: it is protected" in done.detail

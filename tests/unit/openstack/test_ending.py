@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.openstack.standing import Nova, World, of
 
-from yaffle.clouds.openstack.servers.documents import Action, Event, Fault, Listed
-from yaffle.clouds.openstack.servers.ending import GIVEN_UP, given_up, proof
-from yaffle.drivers.profiles.nova_server import deleting
+from yaffle.drivers.profiles.nova_server.operations import delete
+from yaffle.integrations.openstack.servers.documents import Action, Event, Fault, Listed
+from yaffle.integrations.openstack.servers.termination_proof import GIVEN_UP, given_up, proof
 from yaffle.model.operations import ProgressState
 
 
@@ -160,16 +160,16 @@ def aborted(host_status: str | None) -> Nova:
 @pytest.mark.parametrize("kind", ["KILL", "DELETE"])
 def test_what_was_given_up_is_deleted_without_a_host(kind: str) -> None:
     world = World(aborted(""))
-    assert world.do(deleting.submit, kind).state is ProgressState.RUNNING
-    ended = world.do(deleting.poll, kind)
+    assert world.do(delete.submit, kind).state is ProgressState.RUNNING
+    ended = world.do(delete.poll, kind)
     assert ended.state is ProgressState.DONE
     assert "no host had ever built it" in ended.detail
 
 
 def test_who_has_not_seen_it_given_up_takes_nothing_for_a_proof() -> None:
     world = World(aborted(""))
-    world.do(deleting.submit, "KILL")
+    world.do(delete.submit, "KILL")
     world.taken_over()
-    ended = world.do(deleting.poll, "KILL")
+    ended = world.do(delete.poll, "KILL")
     assert ended.state is ProgressState.FAILED
     assert "its host has never confirmed that the guest has ended" in ended.detail

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from yaffle.clouds.openstack.faults import CloudUnavailable, fault_of
 from yaffle.errors import BadRequest, Conflict, Forbidden, NotFound, OverQuota
+from yaffle.integrations.openstack.faults import CloudUnavailable, fault_of
 
 
 def body(word: str, message: str) -> bytes:

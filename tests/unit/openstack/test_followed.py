@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from yaffle.clouds.openstack.faults import CloudUnavailable
-from yaffle.clouds.openstack.servers.documents import Listed
-from yaffle.clouds.openstack.servers.tasks import Bounds, Tasks
-from yaffle.drivers.profiles.nova_server.adopting import FOLLOWED_MAX, followed
-from yaffle.drivers.profiles.nova_server.documents import Address, Server
-from yaffle.drivers.profiles.nova_server.reading import read, stands_on
-from yaffle.engine.clock import SystemClock
+from yaffle.drivers.profiles.nova_server.api.documents import Address, Server
+from yaffle.drivers.profiles.nova_server.inventory.adoption import FOLLOWED_MAX, followed
+from yaffle.drivers.profiles.nova_server.status.reading import read, stands_on
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.integrations.openstack.faults import CloudUnavailable
+from yaffle.integrations.openstack.servers.documents import Listed
+from yaffle.integrations.openstack.servers.stuck_tasks import Bounds, Tasks
 from yaffle.model.ids import NodeId
 from yaffle.model.operations import Reading, Target
 

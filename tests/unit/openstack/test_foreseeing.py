@@ -28,11 +28,11 @@ from tests.unit.openstack.made_of import (
     without,
 )
 
-from yaffle.clouds.openstack.faults import CloudUnavailable, fault_of
-from yaffle.clouds.openstack.memory import THERE_S
-from yaffle.clouds.openstack.servers.tasks import Bounds, Tasks
-from yaffle.drivers.profiles.nova_server.creating import request
-from yaffle.drivers.profiles.nova_server.foreseeing import foresee
+from yaffle.drivers.profiles.nova_server.operations.create import request
+from yaffle.drivers.profiles.nova_server.operations.preflight import foresee
+from yaffle.integrations.openstack.faults import CloudUnavailable, fault_of
+from yaffle.integrations.openstack.sent_requests import THERE_S
+from yaffle.integrations.openstack.servers.stuck_tasks import Bounds, Tasks
 from yaffle.model.operations import Outlook, Prospect
 
 UPLOAD = "upload it again, or give the cluster another profile"

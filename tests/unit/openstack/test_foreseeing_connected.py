@@ -20,9 +20,9 @@ from tests.unit.openstack.made_of import (
     without,
 )
 
-from yaffle.clouds.openstack.memory import THERE_S
-from yaffle.drivers.profiles.nova_server.connected import held
-from yaffle.drivers.profiles.nova_server.creating import request
+from yaffle.drivers.profiles.nova_server.operations.create import request
+from yaffle.drivers.profiles.nova_server.operations.dependencies import held
+from yaffle.integrations.openstack.sent_requests import THERE_S
 from yaffle.model.operations import Outlook
 
 NETWORK = {"id": "net", "name": "private", "project_id": "p"}

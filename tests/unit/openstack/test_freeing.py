@@ -8,13 +8,13 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.openstack.standing import US, Nova, World, of
 
-from yaffle.clouds.openstack.servers.causing import traced
-from yaffle.clouds.openstack.servers.documents import Action, Event
-from yaffle.clouds.openstack.servers.tasks import AT_DELETION
-from yaffle.core.readings import classify
-from yaffle.drivers.profiles.nova_server import acting, deleting
-from yaffle.drivers.profiles.nova_server.documents import Server
-from yaffle.drivers.profiles.nova_server.job import Job
+from yaffle.core.health.backend_status_codes import classify
+from yaffle.drivers.profiles.nova_server.api.documents import Server
+from yaffle.drivers.profiles.nova_server.operations import delete, inplace
+from yaffle.drivers.profiles.nova_server.tracking.operation import ServerOperation
+from yaffle.integrations.openstack.servers.action_attribution import traced
+from yaffle.integrations.openstack.servers.documents import Action, Event
+from yaffle.integrations.openstack.servers.stuck_tasks import AT_DELETION
 from yaffle.model.operations import Actor, Progress, ProgressState
 
 ABSENT, DONE, FAILED = ProgressState.ABSENT, ProgressState.DONE, ProgressState.FAILED
@@ -25,9 +25,9 @@ THEN = "yaffle, but another process of it"
 
 @pytest.mark.parametrize("task", ["deleting", "soft-deleting"])
 @pytest.mark.parametrize("kind", ["KILL", "DELETE"])
-@pytest.mark.parametrize("step", [deleting.submit, deleting.poll])
+@pytest.mark.parametrize("step", [delete.submit, delete.poll])
 def test_a_deletion_that_stands_still_is_begun_anew(
-    task: str, kind: str, step: Callable[[Job], Progress]
+    task: str, kind: str, step: Callable[[ServerOperation], Progress]
 ) -> None:
     world = World(Nova(of(task)))
     assert world.do(step, kind).state is RUNNING
@@ -37,14 +37,14 @@ def test_a_deletion_that_stands_still_is_begun_anew(
     seen = world.stands(60)
     assert classify(seen)[0] == "ST-STUCK"
     assert f"Nova's task {task} has not moved for more than 1 min" in seen.detail
-    if step is deleting.poll:
+    if step is delete.poll:
         # Whoever polls has not asked yet whether it may still begin anything.
         assert world.do(step, kind).state is ABSENT
         assert world.nova.asked == []
-    begun = world.do(deleting.submit, kind)
+    begun = world.do(delete.submit, kind)
     assert begun.state is RUNNING
     assert world.nova.asked == ["reset error", "forceDelete" if kind == "KILL" else "delete"]
-    ended = world.do(deleting.poll, kind)
+    ended = world.do(delete.poll, kind)
     assert ended.state is DONE
     assert "compute_terminate_instance succeeded on cmp1" in ended.detail
 
@@ -52,19 +52,19 @@ def test_a_deletion_that_stands_still_is_begun_anew(
 @pytest.mark.parametrize("kind", ["KILL", "DELETE"])
 def test_what_nova_keeps_for_a_while_is_deleted_for_good_by_a_submit_only(kind: str) -> None:
     world = World(Nova(of(None, "SOFT_DELETED", power=4)))
-    assert world.do(deleting.poll, kind).state is ABSENT
+    assert world.do(delete.poll, kind).state is ABSENT
     assert world.nova.asked == [], (
         "whoever polls has not asked yet whether it may still begin anything"
     )
-    assert world.do(deleting.submit, kind).state is RUNNING
+    assert world.do(delete.submit, kind).state is RUNNING
     assert world.nova.asked == ["forceDelete"]
-    assert world.do(deleting.poll, kind).state is DONE
+    assert world.do(delete.poll, kind).state is DONE
 
 
 def test_who_may_not_reset_it_says_what_to_do_and_deletes_nothing() -> None:
     world = World(Nova(of("deleting"), admin=False))
     world.stands(70)
-    refused = world.do(deleting.submit, "KILL")
+    refused = world.do(delete.submit, "KILL")
     assert refused.state is FAILED
     for word in ("has not moved", "role admin", "server set --state error s", "HTTP 403"):
         assert word in refused.detail
@@ -72,8 +72,8 @@ def test_who_may_not_reset_it_says_what_to_do_and_deletes_nothing() -> None:
     # An administrator has done what was said.
     world.nova.server = of(None, "ERROR")
     assert classify(world.read())[0] == "ST-DOWN"
-    assert world.do(deleting.submit, "KILL").state is RUNNING
-    assert world.do(deleting.poll, "KILL").state is DONE
+    assert world.do(delete.submit, "KILL").state is RUNNING
+    assert world.do(delete.poll, "KILL").state is DONE
 
 
 @pytest.mark.parametrize("status", ["ACTIVE", "ERROR"])
@@ -82,8 +82,8 @@ def test_a_deletion_that_is_lost_again_has_its_time_again(status: str) -> None:
     world.stands(70)
     for _ in range(18):
         # As an engine does: what is polled as ABSENT is submitted.
-        if world.do(deleting.poll, "KILL").state is ABSENT:
-            world.do(deleting.submit, "KILL")
+        if world.do(delete.poll, "KILL").state is ABSENT:
+            world.do(delete.submit, "KILL")
         world.clock.at_s += 10
     assert world.nova.asked == ["reset error", "forceDelete"] * 3
 
@@ -102,7 +102,7 @@ def test_a_server_that_goes_just_then_is_gone() -> None:
         return seen
 
     nova.show = show  # type: ignore[method-assign]
-    assert world.do(deleting.submit, "KILL").state is DONE
+    assert world.do(delete.submit, "KILL").state is DONE
 
 
 @pytest.mark.parametrize("kind", ["KILL", "DELETE"])
@@ -113,14 +113,14 @@ def test_a_host_that_wipes_a_disk_is_left_alone_and_said(kind: str) -> None:
     seen = world.stands(70)
     assert classify(seen)[0] == "ST-UNCLEAR"
     assert "cmp1 has begun it (compute_terminate_instance) and not ended" in seen.detail
-    for step in (deleting.poll, deleting.submit):
+    for step in (delete.poll, delete.submit):
         told = world.do(step, kind)
         assert told.state is RUNNING
         assert "cmp1 has begun it" in told.detail
     assert world.nova.asked == []
     # The host has died over it, and come back without a word: its own is not believed for ever.
     assert classify(world.stands(AT_DELETION * 60))[0] == "ST-STUCK"
-    world.do(deleting.submit, kind)
+    world.do(delete.submit, kind)
     assert world.nova.asked[0] == "reset error"
 
 
@@ -140,9 +140,9 @@ def test_what_nova_does_not_tell_is_never_nobody(task: str, record: list[Action]
         assert classify(seen)[0] == "ST-UNCLEAR"
         assert "Nova does not tell who is at it" in seen.detail
         if task == "deleting":
-            told = world.do(deleting.submit, "KILL")
+            told = world.do(delete.submit, "KILL")
         else:
-            told = world.do(acting.submit, "START")
+            told = world.do(inplace.submit, "START")
         assert told.state is RUNNING
         assert "Nova does not tell who is at it" in told.detail
     assert not any(a.startswith(("reset", "force")) for a in world.nova.asked)
@@ -152,7 +152,7 @@ def test_a_lost_host_is_no_stuck_task() -> None:
     lost = replace(of("deleting"), host="cmp1", host_status="DOWN")
     world = World(Nova(lost))
     assert classify(world.stands(5000))[0] == "ST-UNCLEAR"
-    world.do(deleting.submit, "KILL")
+    world.do(delete.submit, "KILL")
     assert world.nova.asked == []
 
 
@@ -162,18 +162,18 @@ def test_a_lost_host_is_no_stuck_task() -> None:
 )
 def test_what_stands_in_the_way_of_a_cure_is_forgotten(power: int, reset: str) -> None:
     world = World(Nova(of("powering-off", power=power)))
-    assert "later" in world.do(acting.submit, "START").detail
+    assert "later" in world.do(inplace.submit, "START").detail
     world.stands(70)
-    assert world.do(acting.submit, "START").state is RUNNING
+    assert world.do(inplace.submit, "START").state is RUNNING
     assert [a for a in world.nova.asked if a.startswith("reset")] == [f"reset {reset}"]
-    again = world.do(acting.submit, "START")
+    again = world.do(inplace.submit, "START")
     assert again.state is (DONE if power == 1 else RUNNING)
 
 
 def test_a_cure_that_may_not_reset_leaves_it_to_the_next_rung() -> None:
     world = World(Nova(of("powering-off"), admin=False))
     world.stands(70)
-    refused = world.do(acting.submit, "START")
+    refused = world.do(inplace.submit, "START")
     assert refused.state is FAILED
     assert "role admin" in refused.detail
     assert world.read().stuck, "what we have written on it made its task look like a new one"
@@ -183,7 +183,7 @@ def test_a_deletion_is_never_undone_to_heal() -> None:
     world = World(Nova(of("deleting")))
     world.stands(5000)
     for kind in ("START", "REBOOT", "UNPAUSE"):
-        refused = world.do(acting.submit, kind)
+        refused = world.do(inplace.submit, kind)
         assert refused.state is FAILED
         assert "not healed" in refused.detail
     assert not any(a.startswith("reset") for a in world.nova.asked)
@@ -197,19 +197,19 @@ def test_what_a_host_is_at_is_left_alone_and_said() -> None:
     seen = world.stands(700)
     assert classify(seen)[0] == "ST-UNCLEAR"
     assert "cmp1 has begun it (compute_rebuild) and not ended" in seen.detail
-    assert world.do(acting.submit, "REBOOT").state is RUNNING
+    assert world.do(inplace.submit, "REBOOT").state is RUNNING
     assert not any(a.startswith("reset") for a in world.nova.asked)
     # The same without a host that has ever begun: nobody works on it.
     world.nova.record = [Action(action="rebuild", request_id="r", events=[])]
     assert classify(world.read())[0] == "ST-STUCK"
-    assert world.do(acting.submit, "REBOOT").state is RUNNING
+    assert world.do(inplace.submit, "REBOOT").state is RUNNING
     assert "reset active" in world.nova.asked
 
 
 def test_an_error_is_an_error_whatever_is_tried_on_it() -> None:
     world = World(Nova(of("deleting", "ERROR")))
     assert classify(world.stands(5000))[0] == "ST-DOWN"
-    assert world.do(deleting.submit, "KILL").state is RUNNING
+    assert world.do(delete.submit, "KILL").state is RUNNING
     assert world.nova.asked == ["reset error", "forceDelete"]
 
 
@@ -227,10 +227,10 @@ def test_a_reboot_that_nova_accepts_all_the_same_is_marked_and_not_done_twice(
 ) -> None:
     world = World(Nova(of(task, status)))
     world.stands(700)
-    assert "accepted" in world.do(acting.submit, "REBOOT").detail
+    assert "accepted" in world.do(inplace.submit, "REBOOT").detail
     assert world.nova.asked == ["mark", "reboot"]
     world.taken_over()
-    for step in (acting.poll, acting.submit):
+    for step in (inplace.poll, inplace.submit):
         assert world.do(step, "REBOOT").state is RUNNING
     assert world.nova.asked == ["mark", "reboot"]
 
@@ -238,7 +238,7 @@ def test_a_reboot_that_nova_accepts_all_the_same_is_marked_and_not_done_twice(
 def test_a_reboot_that_nova_refuses_leaves_no_mark() -> None:
     world = World(Nova(of("powering-off"), admin=False))
     world.stands(70)
-    assert world.do(acting.submit, "REBOOT").state is FAILED
+    assert world.do(inplace.submit, "REBOOT").state is FAILED
     assert world.nova.asked == ["reboot", "reset active"]
     assert world.read().stuck
 
@@ -251,7 +251,7 @@ def test_what_was_put_away_keeps_its_way_back(status: str, task: str) -> None:
     world = World(Nova(of(task, status, power=4)))
     assert classify(world.stands(700))[0] == "ST-STUCK"
     for kind in ("START", "REBOOT"):
-        refused = world.do(acting.submit, kind)
+        refused = world.do(inplace.submit, kind)
         assert refused.state is FAILED
         assert "for a person to choose" in refused.detail
     assert not any(a.startswith("reset") for a in world.nova.asked)

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.openstack.standing import Nova, World, of
 
-from yaffle.clouds.openstack.servers.documents import Action, Service
-from yaffle.drivers.profiles.nova_server import evacuating
+from yaffle.drivers.profiles.nova_server.operations import evacuate
+from yaffle.integrations.openstack.servers.documents import Action, Service
 from yaffle.model.operations import ProgressState
 
 ABSENT, DONE, FAILED = ProgressState.ABSENT, ProgressState.DONE, ProgressState.FAILED
@@ -29,10 +29,10 @@ def test_what_a_host_died_over_is_forgotten_so_that_the_server_moves(
     task: str, status: str
 ) -> None:
     world = on_dead_host(task, status)
-    assert world.do(evacuating.submit, "EVACUATE").state is RUNNING
+    assert world.do(evacuate.submit, "EVACUATE").state is RUNNING
     assert world.nova.asked == ["force down", "reset active"]
-    assert world.do(evacuating.poll, "EVACUATE").state is ABSENT
-    assert "accepted" in world.do(evacuating.submit, "EVACUATE").detail
+    assert world.do(evacuate.poll, "EVACUATE").state is ABSENT
+    assert "accepted" in world.do(evacuate.submit, "EVACUATE").detail
     assert world.nova.asked[2:] == ["mark", "evacuate"]
 
 
@@ -49,12 +49,12 @@ def test_what_a_host_died_over_is_forgotten_so_that_the_server_moves(
     ],
 )
 def test_what_may_go_on_without_its_host_is_left_alone(world: World, state: ProgressState) -> None:
-    assert world.do(evacuating.submit, "EVACUATE").state is state
+    assert world.do(evacuate.submit, "EVACUATE").state is state
     assert world.nova.asked == ["force down"]
 
 
 def test_nothing_is_forgotten_for_a_move_while_nova_hears_from_the_host() -> None:
     world = on_dead_host("rebooting")
     world.nova.hosts = {"cmp1": Service(id="1", host="cmp1", state="up", status="enabled")}
-    assert world.do(evacuating.submit, "EVACUATE").state is FAILED
+    assert world.do(evacuate.submit, "EVACUATE").state is FAILED
     assert world.nova.asked == []

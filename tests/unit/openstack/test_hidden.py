@@ -10,15 +10,16 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.openstack.standing import Nova, World, of
 
-from yaffle.clouds.openstack.client import Answer
-from yaffle.clouds.openstack.servers.asking import Servers
-from yaffle.clouds.openstack.servers.documents import Action, Service
-from yaffle.clouds.openstack.servers.tasks import Stuck
-from yaffle.drivers.profiles.nova_server import acting, deleting, evacuating, rebuilding, telling
-from yaffle.drivers.profiles.nova_server.freeing import UNTOLD, at_work
-from yaffle.drivers.profiles.nova_server.hosting import host_of
-from yaffle.drivers.profiles.nova_server.job import Job
+from yaffle.drivers.profiles.nova_server import diagnostics
+from yaffle.drivers.profiles.nova_server.operations import delete, evacuate, inplace, rebuild
+from yaffle.drivers.profiles.nova_server.status.hypervisors import host_of
+from yaffle.drivers.profiles.nova_server.tracking.operation import ServerOperation
+from yaffle.drivers.profiles.nova_server.tracking.stuck_tasks import UNTOLD, at_work
 from yaffle.errors import Forbidden, NotFound, YaffleError
+from yaffle.integrations.openstack.client import Answer
+from yaffle.integrations.openstack.servers.documents import Action, Service
+from yaffle.integrations.openstack.servers.queries import Servers
+from yaffle.integrations.openstack.servers.stuck_tasks import Stuck
 from yaffle.model.operations import Hindrance, PoweredOff, Progress, ProgressState
 
 DONE, FAILED, RUNNING = ProgressState.DONE, ProgressState.FAILED, ProgressState.RUNNING
@@ -35,14 +36,14 @@ DONE, FAILED, RUNNING = ProgressState.DONE, ProgressState.FAILED, ProgressState.
 def test_a_record_that_is_not_shown_proves_no_end(
     kind: str, why: YaffleError, state: ProgressState
 ) -> None:
-    ended = World(Nova(None, record=None, untold=why)).do(deleting.poll, kind)
+    ended = World(Nova(None, record=None, untold=why)).do(delete.poll, kind)
     assert ended.state is state, ended
     assert ("does not tell what is done" in ended.detail) is (state is FAILED)
 
 
 def test_acts_whose_events_are_not_shown_prove_no_end() -> None:
     acts = [Action(action="delete", request_id="r-1"), Action(action="create", request_id="r-0")]
-    ended = World(Nova(None, record=acts)).do(deleting.poll, "DELETE")
+    ended = World(Nova(None, record=acts)).do(delete.poll, "DELETE")
     assert ended.state is FAILED
     assert "what its host did is not shown to us" in ended.detail
 
@@ -71,17 +72,17 @@ def test_what_may_be_on_a_dead_host_is_not_forgotten(
 ) -> None:
     server = replace(of(None), host="cmp1", host_status=word)
     world = World(Nova(server, hosts=None if service is None else {"cmp1": service}))
-    done = world.do(deleting.submit, "DELETE")
+    done = world.do(delete.submit, "DELETE")
     assert (world.nova.asked == ["delete"]) is asked, done
     assert ("fence the host" in done.detail) is not asked
 
 
 ACTS = [
-    pytest.param(deleting.submit, "DELETE", id="delete"),
-    pytest.param(deleting.submit, "KILL", id="fence"),
-    pytest.param(rebuilding.submit, "REBUILD", id="rebuild"),
-    pytest.param(acting.submit, "REBOOT", id="reboot"),
-    pytest.param(evacuating.submit, "EVACUATE", id="evacuate"),
+    pytest.param(delete.submit, "DELETE", id="delete"),
+    pytest.param(delete.submit, "KILL", id="fence"),
+    pytest.param(rebuild.submit, "REBUILD", id="rebuild"),
+    pytest.param(inplace.submit, "REBOOT", id="reboot"),
+    pytest.param(evacuate.submit, "EVACUATE", id="evacuate"),
 ]
 
 
@@ -89,7 +90,7 @@ ACTS = [
 @pytest.mark.parametrize("word", ["UP", None], ids=["told", "not told"])
 @pytest.mark.parametrize(("step", "kind"), ACTS[:4])
 def test_nothing_is_done_for_the_loss_of_a_host_that_is_back(
-    step: Callable[[Job], Progress], kind: str, word: str | None, lost: bool
+    step: Callable[[ServerOperation], Progress], kind: str, word: str | None, lost: bool
 ) -> None:
     """While the host is away nothing arrives there: what is accepted was asked for one that is back."""
     services = {"cmp1": replace(UP, status="enabled")} if word is None else None
@@ -108,7 +109,7 @@ def test_what_was_lost_with_a_host_that_is_forced_down_is_given_up(kind: str) ->
     server = replace(of(None), host="cmp1", host_status="DOWN")
     world = World(Nova(server, hosts={"cmp1": FORCED}))
     world.target = of_target(world.target, host_lost=True)
-    assert world.do(deleting.submit, kind).state is RUNNING
+    assert world.do(delete.submit, kind).state is RUNNING
     assert world.nova.asked == ["forceDelete" if kind == "KILL" else "delete"]
 
 
@@ -124,13 +125,17 @@ def test_what_was_lost_with_a_host_that_is_forced_down_is_given_up(kind: str) ->
 @pytest.mark.parametrize(
     ("step", "kind"),
     [
-        pytest.param(rebuilding.submit, "REBUILD", id="rebuild"),
-        pytest.param(acting.submit, "REBOOT", id="reboot"),
-        pytest.param(acting.submit, "SUSPEND", id="suspend"),
+        pytest.param(rebuild.submit, "REBUILD", id="rebuild"),
+        pytest.param(inplace.submit, "REBOOT", id="reboot"),
+        pytest.param(inplace.submit, "SUSPEND", id="suspend"),
     ],
 )
 def test_nothing_waits_in_nova_for_a_host_that_is_away(
-    step: Callable[[Job], Progress], kind: str, word: str, service: Service | None, lost: bool
+    step: Callable[[ServerOperation], Progress],
+    kind: str,
+    word: str,
+    service: Service | None,
+    lost: bool,
 ) -> None:
     """It would be done to what is well, once that host is back: a rebuild would wipe a disk."""
     hosts = {} if service is None else {"cmp1": service}
@@ -144,7 +149,7 @@ def test_nothing_waits_in_nova_for_a_host_that_is_away(
 
 def test_a_server_is_locked_wherever_its_host_is() -> None:
     world = World(Nova(replace(of(None), host="cmp1", host_status="DOWN"), hosts={"cmp1": DOWN}))
-    assert world.do(acting.submit, "LOCK").state is RUNNING
+    assert world.do(inplace.submit, "LOCK").state is RUNNING
     assert "lock" in world.nova.asked
 
 
@@ -161,14 +166,14 @@ def test_a_host_that_comes_back_between_two_questions_is_back() -> None:
         Returning(replace(of(None), host="cmp1", host_status="DOWN"), hosts={"cmp1": DOWN})
     )
     world.target = of_target(world.target, host_lost=True)
-    done = world.do(deleting.submit, "KILL")
+    done = world.do(delete.submit, "KILL")
     assert done.hindrance is Hindrance.OVER, done
     assert world.nova.asked == []
 
 
 @pytest.mark.parametrize(("step", "kind"), ACTS)
 def test_nothing_is_done_to_a_server_whose_cell_is_away(
-    step: Callable[[Job], Progress], kind: str
+    step: Callable[[ServerOperation], Progress], kind: str
 ) -> None:
     """Neither its lock nor whose it is stands in what Nova says of it then."""
     world = World(Nova(of(None, "UNKNOWN")))
@@ -210,7 +215,7 @@ def test_a_host_of_which_no_report_is_told_is_not_silent() -> None:
     server = replace(of(None), host="cmp1", host_status="DOWN")
     world = World(Nova(server, hosts={"cmp1": replace(DOWN, updated_at=None)}))
     for _ in range(3):
-        done = world.do(deleting.submit, "DELETE", off=PoweredOff(host="cmp1"))
+        done = world.do(delete.submit, "DELETE", off=PoweredOff(host="cmp1"))
         assert done.state is FAILED
         assert "does not tell us whether host cmp1, which was switched off, reports" in done.detail
         world.clock.at_s += 60
@@ -220,5 +225,5 @@ def test_a_host_of_which_no_report_is_told_is_not_silent() -> None:
 def test_the_evidence_says_that_the_acts_are_not_shown() -> None:
     world = World(Nova(of(None), record=None, untold=Forbidden("not you (HTTP 403)")))
     world.nova.console = lambda *_: ""  # type: ignore[attr-defined]
-    told = telling.capture(world.nova, world.target)  # type: ignore[arg-type]
+    told = diagnostics.capture(world.nova, world.target)  # type: ignore[arg-type]
     assert "acts: not readable: not you" in told

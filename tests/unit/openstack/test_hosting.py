@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from yaffle.clouds.openstack.servers.documents import Listed, Service
 from yaffle.drivers.detectors.backend.hypervisor import classify
-from yaffle.drivers.profiles.nova_server.hosting import host_of
+from yaffle.drivers.profiles.nova_server.status.hypervisors import host_of
+from yaffle.integrations.openstack.servers.documents import Listed, Service
 
 
 def server(host: str | None = "h1", status: str = "ACTIVE", shown: str | None = None) -> Listed:

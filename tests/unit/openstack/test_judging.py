@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from yaffle.clouds.openstack.servers.documents import Action, Event, Fault
-from yaffle.drivers.profiles.nova_server.documents import Server
-from yaffle.drivers.profiles.nova_server.job import SETTLE_S
-from yaffle.drivers.profiles.nova_server.judging import act_after, build_failed, judge
-from yaffle.drivers.profiles.nova_server.verbs import VERBS
+from yaffle.drivers.profiles.nova_server.api.documents import Server
+from yaffle.drivers.profiles.nova_server.tracking.action_progress import (
+    act_after,
+    build_failed,
+    judge,
+)
+from yaffle.drivers.profiles.nova_server.tracking.operation import SETTLE_S
+from yaffle.drivers.profiles.nova_server.tracking.verbs import VERBS
+from yaffle.integrations.openstack.servers.documents import Action, Event, Fault
 from yaffle.model.operations import ProgressState
 
 ABSENT, DONE = ProgressState.ABSENT, ProgressState.DONE

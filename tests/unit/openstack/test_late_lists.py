@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from yaffle.clouds.asking import Asker, Question
-from yaffle.clouds.openstack.faults import CloudUnavailable
-from yaffle.clouds.openstack.servers.census import Census
-from yaffle.clouds.openstack.servers.documents import Listed, ServerPage, Service
-from yaffle.clouds.openstack.servers.tasks import Bounds, Tasks
-from yaffle.core.readings import classify
-from yaffle.drivers.profiles.nova_server.documents import Server
-from yaffle.drivers.profiles.nova_server.hosting import hosts
-from yaffle.drivers.profiles.nova_server.reading import read
+from yaffle.core.health.backend_status_codes import classify
+from yaffle.drivers.profiles.nova_server.api.documents import Server
+from yaffle.drivers.profiles.nova_server.status.hypervisors import hosts
+from yaffle.drivers.profiles.nova_server.status.reading import read
+from yaffle.integrations.batch_read import BatchReader, Question
+from yaffle.integrations.openstack.faults import CloudUnavailable
+from yaffle.integrations.openstack.servers.documents import Listed, ServerPage, Service
+from yaffle.integrations.openstack.servers.server_cache import ServerCache
+from yaffle.integrations.openstack.servers.stuck_tasks import Bounds, Tasks
 from yaffle.model.ids import NodeId
 from yaffle.model.operations import Reading, Target
 
@@ -84,7 +84,7 @@ class World:
         self.nova = Nova()
         self.nova.add("s0", "n0")
         self.nova.add("s1", "n1")
-        self.census = Census(self.nova)  # type: ignore[arg-type]
+        self.census = ServerCache(self.nova)  # type: ignore[arg-type]
         self.tasks = Tasks(self.nova, Bounds())  # type: ignore[arg-type]
         for _ in range(2):
             with pytest.raises(CloudUnavailable):
@@ -126,7 +126,7 @@ def test_the_age_of_an_answer_is_part_of_how_long_it_took() -> None:
         age_us_of=lambda reading: reading.age_us,
     )  # fmt: skip
     began_us = world.nova.now_us() - 15_000_000
-    asker = Asker(context, question)
+    asker = BatchReader(context, question)
     found = asyncio.run(asker.ask([target(0, "s0"), target(1, "s1")], deadline_s=10.0))
     assert all(one.at_us - one.took_us <= began_us for one in found)
 

@@ -13,16 +13,16 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.openstack.standing import US, Nova, World, of
 
-from yaffle.clouds.openstack.servers.documents import Action, Event, Service
-from yaffle.drivers.profiles.nova_server import evacuating, rebuilding, updating
-from yaffle.drivers.profiles.nova_server.documents import Server
-from yaffle.drivers.profiles.nova_server.job import Job
+from yaffle.drivers.profiles.nova_server.api.documents import Server
+from yaffle.drivers.profiles.nova_server.operations import evacuate, rebuild, update
+from yaffle.drivers.profiles.nova_server.tracking.operation import ServerOperation
 from yaffle.errors import Conflict
+from yaffle.integrations.openstack.servers.documents import Action, Event, Service
 from yaffle.model.operations import Progress, ProgressState
 
 ABSENT, DONE, RUNNING = ProgressState.ABSENT, ProgressState.DONE, ProgressState.RUNNING
 DOWN = Service(id="1", host="cmp1", state="down", status="enabled", forced_down=True)
-Step = Callable[[Job], Progress]
+Step = Callable[[ServerOperation], Progress]
 
 
 class LeavesOff(Nova):
@@ -65,9 +65,9 @@ def world_of(kind: str) -> World:
 
 
 STEPS: dict[str, tuple[Step, Step, str]] = {
-    "REBUILD": (rebuilding.submit, rebuilding.poll, "rebuild"),
-    "EVACUATE": (evacuating.submit, evacuating.poll, "evacuate"),
-    "UPDATE": (updating.submit, updating.poll, "rebuild"),
+    "REBUILD": (rebuild.submit, rebuild.poll, "rebuild"),
+    "EVACUATE": (evacuate.submit, evacuate.poll, "evacuate"),
+    "UPDATE": (update.submit, update.poll, "rebuild"),
 }
 
 

@@ -8,12 +8,18 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.openstack.standing import Nova, World, of
 
-from yaffle.clouds.openstack.servers.documents import Service
-from yaffle.core.outcomes import judge
-from yaffle.core.readings import classify
-from yaffle.drivers.profiles.nova_server import acting, creating, deleting, evacuating, rebuilding
-from yaffle.drivers.profiles.nova_server.documents import Server
-from yaffle.drivers.profiles.nova_server.job import Job
+from yaffle.core.health.backend_status_codes import classify
+from yaffle.core.health.check_codes import judge
+from yaffle.drivers.profiles.nova_server.api.documents import Server
+from yaffle.drivers.profiles.nova_server.operations import (
+    create,
+    delete,
+    evacuate,
+    inplace,
+    rebuild,
+)
+from yaffle.drivers.profiles.nova_server.tracking.operation import ServerOperation
+from yaffle.integrations.openstack.servers.documents import Service
 from yaffle.model.health import Outcome
 from yaffle.model.operations import Hindrance, PoweredOff, Progress, ProgressState
 
@@ -44,17 +50,19 @@ def test_one_that_runs_is_up_whether_or_not_it_is_locked() -> None:
 @pytest.mark.parametrize(
     ("step", "kind"),
     [
-        pytest.param(acting.submit, "START", id="start"),
-        pytest.param(acting.submit, "REBOOT", id="reboot"),
-        pytest.param(acting.submit, "UNPAUSE", id="unpause"),
-        pytest.param(acting.submit, "RESTORE", id="restore"),
-        pytest.param(rebuilding.submit, "REBUILD", id="rebuild"),
-        pytest.param(evacuating.submit, "EVACUATE", id="evacuate"),
-        pytest.param(deleting.submit, "DELETE", id="delete"),
-        pytest.param(deleting.submit, "KILL", id="fence"),
+        pytest.param(inplace.submit, "START", id="start"),
+        pytest.param(inplace.submit, "REBOOT", id="reboot"),
+        pytest.param(inplace.submit, "UNPAUSE", id="unpause"),
+        pytest.param(inplace.submit, "RESTORE", id="restore"),
+        pytest.param(rebuild.submit, "REBUILD", id="rebuild"),
+        pytest.param(evacuate.submit, "EVACUATE", id="evacuate"),
+        pytest.param(delete.submit, "DELETE", id="delete"),
+        pytest.param(delete.submit, "KILL", id="fence"),
     ],
 )
-def test_nothing_is_asked_of_nova_for_it(step: Callable[[Job], Progress], kind: str) -> None:
+def test_nothing_is_asked_of_nova_for_it(
+    step: Callable[[ServerOperation], Progress], kind: str
+) -> None:
     nova = Nova(replace(locked(ERROR), host="cmp1"), hosts={"cmp1": DEAD})
     done = World(nova).do(step, kind)
     assert (done.state, done.hindrance) == (FAILED, Hindrance.BARRED)
@@ -66,19 +74,19 @@ def test_it_is_not_deleted_on_a_host_that_is_off_or_lost() -> None:
     for off in (PoweredOff(host="cmp1", reported="12:00"), None):
         server = replace(locked(ERROR), host="cmp1", host_status="DOWN")
         nova = Nova(server, hosts={"cmp1": replace(DEAD, updated_at="12:00")})
-        done = World(nova).do(deleting.submit, "DELETE", off=off)
+        done = World(nova).do(delete.submit, "DELETE", off=off)
         assert done.hindrance is Hindrance.BARRED, "a lost host may be waived, and a lock may not"
         assert nova.asked == []
 
 
 def test_no_copy_is_made_beside_it_though_no_proof_is_wanted_of_it() -> None:
     nova = Nova(locked(ERROR))
-    done = World(nova).do(creating.submit, "CREATE", waived=frozenset({"s"}))
+    done = World(nova).do(create.submit, "CREATE", waived=frozenset({"s"}))
     assert (done.state, done.hindrance) == (FAILED, Hindrance.BARRED)
     assert nova.asked == []
 
 
 def test_it_can_be_unlocked() -> None:
     nova = Nova(locked(of(None)))
-    assert World(nova).do(acting.submit, "UNLOCK").state is not FAILED
+    assert World(nova).do(inplace.submit, "UNLOCK").state is not FAILED
     assert "unlock" in nova.asked

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from yaffle.clouds.openstack.servers.documents import Fault, Listed
-from yaffle.clouds.openstack.servers.mapping import HARMLESS, ROWS, UNKNOWN, row_of
-from yaffle.core.readings import classify
-from yaffle.drivers.profiles.nova_server.reading import foreign, reading_of
-from yaffle.drivers.profiles.nova_server.verbs import CURES, OPERATIONS
+from yaffle.core.health.backend_status_codes import classify
+from yaffle.drivers.profiles.nova_server.status.reading import foreign, reading_of
+from yaffle.drivers.profiles.nova_server.tracking.verbs import CURES, OPERATIONS
+from yaffle.integrations.openstack.servers.documents import Fault, Listed
+from yaffle.integrations.openstack.servers.status_mapping import HARMLESS, ROWS, UNKNOWN, row_of
 from yaffle.model.ids import NodeId
 from yaffle.model.operations import Target
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from yaffle.clouds.openstack.owner import OPERATION, trace_of
-from yaffle.drivers.profiles.nova_server.marks import NOTE, Mark, mark_of
+from yaffle.drivers.profiles.nova_server.tracking.ownership_tags import NOTE, Mark, mark_of
+from yaffle.integrations.openstack.ownership_tags import OPERATION, trace_of
 from yaffle.model.ids import OperationId
 
 ID = "6f1f9c0e-0b1c-4f0e-9d1c-3b9a6f3d2e10"

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from yaffle.clouds.openstack import CloudBusy, CloudUnavailable
-from yaffle.clouds.openstack.servers.census import LATE_S, Census, Snapshot
-from yaffle.clouds.openstack.servers.documents import Listed, ServerPage
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.integrations.openstack import CloudBusy, CloudUnavailable
+from yaffle.integrations.openstack.servers.documents import Listed, ServerPage
+from yaffle.integrations.openstack.servers.server_cache import LATE_S, ServerCache, Snapshot
 
 
 @dataclass
@@ -57,8 +57,8 @@ class Cloud:
         return ServerPage(servers=[seen])
 
 
-def census(full_s: float = 3600.0) -> Census:
-    return Census(SystemClock(), full_s=full_s)
+def census(full_s: float = 3600.0) -> ServerCache:
+    return ServerCache(SystemClock(), full_s=full_s)
 
 
 def status(snapshot: Snapshot) -> str:
@@ -162,7 +162,7 @@ class Slow:
 
 def test_each_pass_that_is_given_up_lets_the_next_take_twice_as_long_up_to_a_minute() -> None:
     cloud = Slow(takes_s=1000.0)
-    one = Census(cloud)  # type: ignore[arg-type]
+    one = ServerCache(cloud)  # type: ignore[arg-type]
     for _ in range(9):
         with pytest.raises(CloudUnavailable):
             one.take(cloud, nodes="a")  # type: ignore[arg-type]
@@ -173,9 +173,9 @@ def test_each_pass_that_is_given_up_lets_the_next_take_twice_as_long_up_to_a_min
     assert cloud.granted[-2:] == [60.0, 10.0], "a quick answer makes nobody hasty again"
 
 
-def late_list(cloud: Slow) -> Census:
+def late_list(cloud: Slow) -> ServerCache:
     """Return a census with a list that nobody has waited for."""
-    one = Census(cloud)  # type: ignore[arg-type]
+    one = ServerCache(cloud)  # type: ignore[arg-type]
     for _ in range(2):
         with pytest.raises(CloudUnavailable):
             one.take(cloud, nodes="a")  # type: ignore[arg-type]
@@ -196,7 +196,7 @@ def test_a_list_that_came_too_late_is_read_for_each_node_once() -> None:
 def test_what_comes_too_late_by_a_hair_counts_once() -> None:
     """Its asker has a little more patience than it tells us, and would hear it a second time."""
     cloud = Slow(takes_s=10.5, left=10.0)
-    one = Census(cloud)  # type: ignore[arg-type]
+    one = ServerCache(cloud)  # type: ignore[arg-type]
     heard = 0
     for _ in range(3):
         try:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from tests.functional.cli.fake_cloud import served
 
-from yaffle.clouds.openstack import Client, Cloud, CloudsYaml, lasting, looked_at
-from yaffle.clouds.openstack.faults import CloudUnavailable
-from yaffle.clouds.openstack.passing import everything, questions
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import Forbidden
+from yaffle.integrations.openstack import Client, Cloud, CloudsYaml, lasting, looked_at
+from yaffle.integrations.openstack.faults import CloudUnavailable
+from yaffle.integrations.openstack.request_policy import everything, questions
 
 CLOCK = SystemClock()
 

@@ -7,9 +7,9 @@ from dataclasses import replace as changed
 from msgspec.structs import replace
 from tests.unit.openstack.standing import Nova, World, of
 
-from yaffle.clouds.openstack.servers.documents import Action, Event, Service
-from yaffle.drivers.profiles.nova_server import creating, deleting
-from yaffle.drivers.profiles.nova_server.powerless import QUIET_S
+from yaffle.drivers.profiles.nova_server.operations import create, delete
+from yaffle.drivers.profiles.nova_server.status.powered_off_hosts import QUIET_S
+from yaffle.integrations.openstack.servers.documents import Action, Event, Service
 from yaffle.model.operations import PoweredOff, Progress, ProgressState
 
 DONE, FAILED, RUNNING = ProgressState.DONE, ProgressState.FAILED, ProgressState.RUNNING
@@ -36,12 +36,12 @@ def reports(world: World, at: str) -> None:
 
 
 def deleted(world: World, off: PoweredOff | None = OFF) -> Progress:
-    done = world.do(deleting.submit, "DELETE", off=off)
-    return world.do(deleting.poll, "DELETE", off=off) if done.state is RUNNING else done
+    done = world.do(delete.submit, "DELETE", off=off)
+    return world.do(delete.poll, "DELETE", off=off) if done.state is RUNNING else done
 
 
 def made(world: World, off: PoweredOff | None = OFF, waived: tuple[str, ...] = ()) -> Progress:
-    return world.do(creating.submit, "CREATE", off=off, waived=frozenset(waived))
+    return world.do(create.submit, "CREATE", off=off, waived=frozenset(waived))
 
 
 def test_what_is_proved_off_is_forced_down_and_its_server_deleted_and_made_anew() -> None:
@@ -66,10 +66,10 @@ def test_without_that_proof_nothing_is_deleted() -> None:
 def test_a_host_that_reports_again_is_not_off() -> None:
     world = on_lost_host()
     reports(world, "12:05")
-    assert "is watched" in world.do(deleting.submit, "DELETE", off=OFF).detail
+    assert "is watched" in world.do(delete.submit, "DELETE", off=OFF).detail
     world.clock.at_s += 10
     reports(world, "12:15")
-    done = world.do(deleting.submit, "DELETE", off=OFF)
+    done = world.do(delete.submit, "DELETE", off=OFF)
     assert done.state is FAILED
     assert "host cmp1 reports again since its power switch said off" in done.detail
     assert world.nova.asked == []
@@ -78,7 +78,7 @@ def test_a_host_that_reports_again_is_not_off() -> None:
 def test_what_was_stamped_once_and_says_nothing_more_is_off() -> None:
     world = on_lost_host()
     reports(world, "12:05")
-    assert world.do(deleting.submit, "DELETE", off=OFF).state is RUNNING
+    assert world.do(delete.submit, "DELETE", off=OFF).state is RUNNING
     world.clock.at_s += QUIET_S
     assert deleted(world).state is DONE
 

@@ -10,15 +10,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from yaffle.clouds.openstack.faults import CloudBusy, CloudUnavailable
-from yaffle.clouds.openstack.memory import TRYING_S, Memory
-from yaffle.clouds.openstack.servers.census import LATE_S, Census
-from yaffle.clouds.openstack.servers.documents import Action, Event, Listed, ServerPage
-from yaffle.clouds.openstack.servers.tasks import Bounds, Tasks
-from yaffle.drivers.profiles.nova_server import creating, deleting
-from yaffle.drivers.profiles.nova_server.documents import Server
-from yaffle.drivers.profiles.nova_server.job import Job, of_error
+from yaffle.drivers.profiles.nova_server.api.documents import Server
+from yaffle.drivers.profiles.nova_server.operations import create, delete
+from yaffle.drivers.profiles.nova_server.tracking.operation import ServerOperation, of_error
 from yaffle.errors import YaffleError
+from yaffle.integrations.openstack.faults import CloudBusy, CloudUnavailable
+from yaffle.integrations.openstack.sent_requests import TRYING_S, SentRequests
+from yaffle.integrations.openstack.servers.documents import Action, Event, Listed, ServerPage
+from yaffle.integrations.openstack.servers.server_cache import LATE_S, ServerCache
+from yaffle.integrations.openstack.servers.stuck_tasks import Bounds, Tasks
 from yaffle.model.ids import ClusterId, NodeId, OperationId
 from yaffle.model.operations import Operation, Progress, ProgressState, Target
 
@@ -127,27 +127,27 @@ class Engine:
     """Submits and polls as the real one does; what comes after its patience it does not hear."""
 
     def __init__(self, nova: Nova, kind: str = "CREATE", *, looks: bool = False) -> None:
-        self.nova, self.looks, self.memory = nova, looks, Memory()
-        self.census = Census(nova)  # type: ignore[arg-type]
+        self.nova, self.looks, self.memory = nova, looks, SentRequests()
+        self.census = ServerCache(nova)  # type: ignore[arg-type]
         self.tasks = Tasks(nova, Bounds())  # type: ignore[arg-type]
         target = Target(
             node_id=NodeId("n"), cluster_id=ClusterId("c"), name="web", physical_id="",
             profile_type="os.nova.server-1.0", spec={"flavor": "small"}, attributes={},
         )  # fmt: skip
         self.op = Operation(kind=kind, target=target, params={})
-        steps = creating if kind == "CREATE" else deleting
+        steps = create if kind == "CREATE" else delete
         self.submit, self.poll = steps.submit, steps.poll
         # Calls while an earlier one is on its way: all that they come to in the profile.
         nova.beside = lambda: self.memory.trying(self.job().operation_id, nova.now_s)
 
-    def job(self) -> Job:
-        return Job(
+    def job(self) -> ServerOperation:
+        return ServerOperation(
             op=self.op, operation_id=OperationId("11111111-2222-3333-4444-555555555555"),
             nova=self.nova, census=self.census, memory=self.memory, tasks=self.tasks,
             clock=self.nova, facts={},
         )  # type: ignore[arg-type] # fmt: skip
 
-    def call(self, work: Callable[[Job], Progress]) -> Progress | None:
+    def call(self, work: Callable[[ServerOperation], Progress]) -> Progress | None:
         began_s = self.nova.now_s
         self.nova.until_s = began_s + CALL_S * SHARE
         try:

@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.openstack.standing import Nova, World, of
 
-from yaffle.drivers.profiles.nova_server import snapshotting
-from yaffle.drivers.profiles.nova_server.documents import Disk, Image
-from yaffle.drivers.profiles.nova_server.verbs import IMAGED, OPERATIONS
+from yaffle.drivers.profiles.nova_server.api.documents import Disk, Image
+from yaffle.drivers.profiles.nova_server.operations import disk_image
+from yaffle.drivers.profiles.nova_server.tracking.verbs import IMAGED, OPERATIONS
 from yaffle.errors import Conflict
 from yaffle.model.operations import ProgressState
 from yaffle.policy import parse_document
@@ -46,7 +46,7 @@ def server(status: str, task: str | None = None) -> Any:
 
 @pytest.mark.parametrize("status", IMAGED)
 def test_an_image_is_asked_for_where_nova_takes_one(status: str) -> None:
-    said = World(Images(server(status))).do(snapshotting.submit, "SNAPSHOT")
+    said = World(Images(server(status))).do(disk_image.submit, "SNAPSHOT")
     assert said.state is RUNNING, said.detail
 
 
@@ -54,7 +54,7 @@ def test_an_image_is_asked_for_where_nova_takes_one(status: str) -> None:
     "status", ["ERROR", "BUILD", "RESCUE", "SHELVED_OFFLOADED", "SOFT_DELETED"]
 )
 def test_a_refusal_says_of_what_it_is_and_in_novas_words(status: str) -> None:
-    said = World(Images(server(status))).do(snapshotting.submit, "SNAPSHOT")
+    said = World(Images(server(status))).do(disk_image.submit, "SNAPSHOT")
     assert said.state is FAILED
     assert said.detail == (
         f"Nova takes no image of a server in {status}: Cannot 'createImage' instance s while it is in"
@@ -64,7 +64,7 @@ def test_a_refusal_says_of_what_it_is_and_in_novas_words(status: str) -> None:
 
 @pytest.mark.parametrize("status", ["ACTIVE", "REBOOT", "MIGRATING"])
 def test_while_something_else_is_done_to_it_that_is_no_refusal(status: str) -> None:
-    said = World(Images(server(status, "rebooting"))).do(snapshotting.submit, "SNAPSHOT")
+    said = World(Images(server(status, "rebooting"))).do(disk_image.submit, "SNAPSHOT")
     assert said.state is RUNNING
     assert said.detail.startswith("later")
 
@@ -73,7 +73,7 @@ def test_while_something_else_is_done_to_it_that_is_no_refusal(status: str) -> N
 def test_of_a_volume_is_said_whether_it_goes_with_its_server(goes: bool, said: str) -> None:
     volumes = [Disk(id="v-1", delete_on_termination=goes), Disk(id="v-2")]
     nova = Images(replace(of(None), image="", volumes=volumes))
-    done = World(nova).do(snapshotting.submit, "SNAPSHOT")
+    done = World(nova).do(disk_image.submit, "SNAPSHOT")
     assert done.state is FAILED
     assert done.detail.startswith("it boots from a volume, of which no snapshot is taken")
     assert said in done.detail

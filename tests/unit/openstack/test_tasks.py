@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pytest
 from msgspec.structs import replace
 
-from yaffle.clouds.openstack.servers.documents import Listed
-from yaffle.clouds.openstack.servers.mapping import HARMLESS
-from yaffle.clouds.openstack.servers.tasks import (
+from yaffle.integrations.openstack.servers.documents import Listed
+from yaffle.integrations.openstack.servers.status_mapping import HARMLESS
+from yaffle.integrations.openstack.servers.stuck_tasks import (
     AT_FIRST_BUILD,
     AT_WORK,
     KEPT,

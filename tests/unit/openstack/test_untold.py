@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.openstack.standing import US, Nova, World, of
 
-from yaffle.clouds.openstack.servers.documents import Action, Event, Service
-from yaffle.drivers.profiles.nova_server import acting, evacuating
-from yaffle.drivers.profiles.nova_server.job import SETTLE_S
+from yaffle.drivers.profiles.nova_server.operations import evacuate, inplace
+from yaffle.drivers.profiles.nova_server.tracking.operation import SETTLE_S
 from yaffle.errors import Conflict
+from yaffle.integrations.openstack.servers.documents import Action, Event, Service
 from yaffle.model.operations import ProgressState
 
 DONE, FAILED, RUNNING = ProgressState.DONE, ProgressState.FAILED, ProgressState.RUNNING
@@ -21,31 +21,31 @@ DONE, FAILED, RUNNING = ProgressState.DONE, ProgressState.FAILED, ProgressState.
 @pytest.mark.parametrize("taken_over", [False, True])
 def test_an_act_is_judged_by_what_the_server_is(taken_over: bool) -> None:
     world = World(Nova(of(None, "SHUTOFF", power=4), record=None))
-    assert world.do(acting.submit, "START").state is RUNNING
+    assert world.do(inplace.submit, "START").state is RUNNING
     asked = list(world.nova.asked)
     assert world.nova.server is not None
     if taken_over:
         world.taken_over()
     world.nova.server = replace(world.nova.server, status="SHUTOFF", task_state="powering-on")
-    assert world.do(acting.poll, "START").state is RUNNING
+    assert world.do(inplace.poll, "START").state is RUNNING
     world.nova.server = replace(world.nova.server, task_state=None, power_state=4)
     world.clock.at_s += 300
     # Whether the start has come to nothing or not begun: it is asked for once, and its time ends.
-    assert world.do(acting.poll, "START").state is RUNNING
-    assert world.do(acting.submit, "START").state is RUNNING
+    assert world.do(inplace.poll, "START").state is RUNNING
+    assert world.do(inplace.submit, "START").state is RUNNING
     assert world.nova.asked == asked
     world.nova.server = replace(world.nova.server, status="ACTIVE", power_state=1)
-    assert world.do(acting.poll, "START").state is DONE
+    assert world.do(inplace.poll, "START").state is DONE
 
 
 def test_what_is_still_where_it_was_is_not_moved_again_and_again() -> None:
     service = Service(id="1", host="cmp1", state="down", status="enabled", forced_down=True)
     there = replace(of(None), host="cmp1", host_status="DOWN")
     world = World(Nova(there, record=None, hosts={"cmp1": service}))
-    assert world.do(evacuating.submit, "EVACUATE").state is RUNNING
-    assert world.do(evacuating.poll, "EVACUATE").state is RUNNING, "it may not have begun yet"
+    assert world.do(evacuate.submit, "EVACUATE").state is RUNNING
+    assert world.do(evacuate.poll, "EVACUATE").state is RUNNING, "it may not have begun yet"
     world.clock.at_s += SETTLE_S
-    ended = world.do(evacuating.poll, "EVACUATE")
+    ended = world.do(evacuate.poll, "EVACUATE")
     assert ended.state is FAILED
     assert "it is still on cmp1, and Nova does not tell how often that was tried" in ended.detail
     assert world.nova.asked.count("evacuate") == 1
@@ -53,15 +53,15 @@ def test_what_is_still_where_it_was_is_not_moved_again_and_again() -> None:
 
 def test_a_reboot_of_which_nothing_tells_is_not_called_done() -> None:
     world = World(Nova(of(None), record=None))
-    assert world.do(acting.submit, "REBOOT").state is RUNNING
-    assert world.do(acting.poll, "REBOOT").state is DONE, "Nova has answered"
+    assert world.do(inplace.submit, "REBOOT").state is RUNNING
+    assert world.do(inplace.poll, "REBOOT").state is DONE, "Nova has answered"
     world = World(Nova(of(None), record=None))
-    assert world.do(acting.submit, "REBOOT").state is RUNNING
+    assert world.do(inplace.submit, "REBOOT").state is RUNNING
     # Another engine finds the mark, and not whether the request for it ever came.
     world.taken_over()
-    assert world.do(acting.poll, "REBOOT").state is RUNNING
+    assert world.do(inplace.poll, "REBOOT").state is RUNNING
     world.clock.at_s += SETTLE_S
-    ended = world.do(acting.poll, "REBOOT")
+    ended = world.do(inplace.poll, "REBOOT")
     assert ended.state is FAILED
     assert "does not tell whether it was begun" in ended.detail
     assert world.nova.asked.count("reboot") == 1
@@ -70,12 +70,12 @@ def test_a_reboot_of_which_nothing_tells_is_not_called_done() -> None:
 def test_a_cloud_that_lists_acts_and_shows_none_in_full_is_asked_once() -> None:
     act = Action(action="start", request_id="r-1", user_id=US)
     world = World(ListsOnly(of(None, "SHUTOFF", power=4), record=[act]))
-    assert world.do(acting.submit, "START").state is RUNNING
+    assert world.do(inplace.submit, "START").state is RUNNING
     world.clock.at_s += 300
-    assert world.do(acting.poll, "START").state is DONE
+    assert world.do(inplace.poll, "START").state is DONE
     world.nova.server = of(None, "SHUTOFF", power=4)
-    assert world.do(acting.poll, "START").state is RUNNING
-    assert world.do(acting.submit, "START").state is RUNNING
+    assert world.do(inplace.poll, "START").state is RUNNING
+    assert world.do(inplace.submit, "START").state is RUNNING
     assert world.nova.asked.count("os-start") == 1
 
 
@@ -91,17 +91,17 @@ def test_what_has_not_left_its_host_has_not_moved(status: str) -> None:
     service = Service(id="1", host="cmp1", state="down", status="enabled", forced_down=True)
     there = replace(of(None, status), host="cmp1", host_status="DOWN")
     world = World(Stays(there, hosts={"cmp1": service}))
-    for tried in range(1, evacuating.TRIES + 1):
-        assert world.do(evacuating.submit, "EVACUATE").state is RUNNING
+    for tried in range(1, evacuate.TRIES + 1):
+        assert world.do(evacuate.submit, "EVACUATE").state is RUNNING
         assert world.nova.asked.count("evacuate") == tried
-        if tried < evacuating.TRIES:
+        if tried < evacuate.TRIES:
             # To ask again is to act: only a submit does, which whoever may stop us guards.
-            assert world.do(evacuating.poll, "EVACUATE").state is ProgressState.ABSENT
+            assert world.do(evacuate.poll, "EVACUATE").state is ProgressState.ABSENT
             assert world.nova.asked.count("evacuate") == tried
-    ended = world.do(evacuating.poll, "EVACUATE")
+    ended = world.do(evacuate.poll, "EVACUATE")
     assert ended.state is FAILED
     assert ended.left_host == "cmp1"
-    assert world.nova.asked.count("evacuate") == evacuating.TRIES
+    assert world.nova.asked.count("evacuate") == evacuate.TRIES
 
 
 class Stays(Nova):

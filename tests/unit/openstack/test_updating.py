@@ -9,18 +9,28 @@ import pytest
 from tests.unit.openstack.small_cloud import ALICE, SERVER, US, SmallCloud
 from tests.unit.openstack.standing import BOUNDS, Clock
 
-from yaffle.clouds.openstack.memory import Memory
-from yaffle.clouds.openstack.servers.tasks import Tasks
-from yaffle.core.readings import classify
-from yaffle.drivers.profiles.nova_server import updating
-from yaffle.drivers.profiles.nova_server.connecting import changeable
-from yaffle.drivers.profiles.nova_server.job import SETTLE_S, Job, of_error
-from yaffle.drivers.profiles.nova_server.nova import Nova
-from yaffle.drivers.profiles.nova_server.reading import read
-from yaffle.drivers.profiles.nova_server.resize_table import ROWS, Move, Seen, Stage, row_of
+from yaffle.core.health.backend_status_codes import classify
+from yaffle.drivers.profiles.nova_server.api.nova import Nova
+from yaffle.drivers.profiles.nova_server.operations import update
+from yaffle.drivers.profiles.nova_server.operations.network_update import changeable
+from yaffle.drivers.profiles.nova_server.operations.resize_table import (
+    ROWS,
+    Move,
+    Seen,
+    Stage,
+    row_of,
+)
 from yaffle.drivers.profiles.nova_server.schema import SCHEMA
 from yaffle.drivers.profiles.nova_server.spec import validate
+from yaffle.drivers.profiles.nova_server.status.reading import read
+from yaffle.drivers.profiles.nova_server.tracking.operation import (
+    SETTLE_S,
+    ServerOperation,
+    of_error,
+)
 from yaffle.errors import YaffleError
+from yaffle.integrations.openstack.sent_requests import SentRequests
+from yaffle.integrations.openstack.servers.stuck_tasks import Tasks
 from yaffle.model.ids import NodeId, OperationId
 from yaffle.model.operations import Operation, Progress, ProgressState, Reading, Target
 from yaffle.model.properties import updatable
@@ -37,7 +47,7 @@ class World:
     """One node that is given another profile; every call may come from another engine."""
 
     def __init__(self, cloud: SmallCloud, old: Mapping[str, object], **new: object) -> None:
-        self.cloud, self.clock, self.memory = cloud, Clock(), Memory()
+        self.cloud, self.clock, self.memory = cloud, Clock(), SentRequests()
         self.operation = "o"
         self.old = validate({**OLD, **old})
         self.new = validate({**self.old, **new})
@@ -50,12 +60,12 @@ class World:
             profile_type="os.nova.server-1.0", spec=self.new,
         )  # fmt: skip
 
-    def call(self, step: Callable[[Job], Progress]) -> Progress:
+    def call(self, step: Callable[[ServerOperation], Progress]) -> Progress:
         tasks = Tasks(self.clock, BOUNDS)  # type: ignore[arg-type]
         op = Operation(
             kind="UPDATE", target=self.target, params={"old": self.old, "in_doubt": self.in_doubt}
         )
-        job = Job(
+        job = ServerOperation(
             op=op, operation_id=OperationId(self.operation), nova=Nova(self.cloud),  # type: ignore[arg-type]
             census=None, memory=self.memory, tasks=tasks, clock=self.clock, facts={},  # type: ignore[arg-type]
         )  # fmt: skip
@@ -71,18 +81,18 @@ class World:
 
     def to_its_end(self, *, forgetful: bool = False, looks: int = 40) -> Progress:
         """Go on as the engine does; `forgetful`: each call is made by an engine of its own."""
-        done = self.call(updating.submit)
+        done = self.call(update.submit)
         for _ in range(looks):
             if done.state in (DONE, FAILED):
                 return done
             self.clock.at_s += 1
             if forgetful:
-                self.memory = Memory()
+                self.memory = SentRequests()
             # Twice: nothing is done twice because somebody looks before anything has moved.
             for _ in range(2):
-                done = self.call(updating.poll)
+                done = self.call(update.poll)
                 if done.state is ABSENT:
-                    done = self.call(updating.submit)
+                    done = self.call(update.submit)
             self.cloud.tick()
         return done
 
@@ -172,14 +182,14 @@ def test_no_health_check_takes_a_resize_for_a_failure(forgetful: bool) -> None:
     cloud = SmallCloud()
     world = World(cloud, {}, flavor="small")
     seen = [world.read()]
-    world.call(updating.submit)
+    world.call(update.submit)
     while cloud.status != "ACTIVE" or cloud.left:
-        world.memory = Memory() if forgetful else world.memory
+        world.memory = SentRequests() if forgetful else world.memory
         seen.append(world.read())
         cloud.tick()
         seen.append(world.read())
-        if world.call(updating.poll).state is ABSENT:
-            world.call(updating.submit)
+        if world.call(update.poll).state is ABSENT:
+            world.call(update.submit)
     assert {"RESIZE", "VERIFY_RESIZE"} <= {s.backend_status for s in seen}
     assert {classify(s)[0] for s in seen} == {"ST-UP", "ST-UNCLEAR"}
 
@@ -188,14 +198,14 @@ def test_whoever_takes_over_does_not_resize_again() -> None:
     """Neither what is under way, nor what has failed and was put back."""
     cloud = SmallCloud()
     world = World(cloud, {}, flavor="huge")
-    world.call(updating.submit)
+    world.call(update.submit)
     for _ in range(2):
-        world.memory = Memory()
+        world.memory = SentRequests()
         world.clock.at_s += 60
-        assert world.call(updating.submit).state is RUNNING
+        assert world.call(update.submit).state is RUNNING
     cloud.tick()
-    for step in (updating.poll, updating.submit):
-        world.memory = Memory()
+    for step in (update.poll, update.submit):
+        world.memory = SentRequests()
         done = world.call(step)
         assert done.state is FAILED
         assert "left it with the old flavor" in done.detail
@@ -207,11 +217,11 @@ def test_whoever_takes_over_does_not_resize_again() -> None:
 def test_an_engine_that_dies_between_mark_and_request_leaves_it_to_the_next() -> None:
     cloud = SmallCloud(forbids={"resize"})
     world = World(cloud, {}, flavor="small")
-    assert world.call(updating.submit).state is FAILED
-    cloud.forbids, world.memory = set(), Memory()
-    assert world.call(updating.poll).state is RUNNING, "it may be on its way"
+    assert world.call(update.submit).state is FAILED
+    cloud.forbids, world.memory = set(), SentRequests()
+    assert world.call(update.poll).state is RUNNING, "it may be on its way"
     world.clock.at_s += 30
-    assert world.call(updating.poll).state is ABSENT, "a poll begins nothing"
+    assert world.call(update.poll).state is ABSENT, "a poll begins nothing"
     assert world.to_its_end().state is DONE
     assert counted(cloud)["resize"] == 1
 
@@ -222,7 +232,7 @@ def test_a_resize_of_somebody_elses_is_not_confirmed() -> None:
     cloud.tick()
     world = World(cloud, {}, flavor="small")
     for _ in range(3):
-        done = world.call(updating.submit)
+        done = world.call(update.submit)
         assert done.state is FAILED
         assert "this update has not asked for" in done.detail
         assert ADVICE in done.detail
@@ -233,12 +243,12 @@ def test_a_resize_of_somebody_elses_is_not_confirmed() -> None:
 def test_after_our_mark_somebody_elses_resize_is_theirs() -> None:
     cloud = SmallCloud(forbids={"resize"})
     world = World(cloud, {}, flavor="small")
-    world.call(updating.submit)
+    world.call(update.submit)
     cloud.forbids = set()
     cloud.by(ALICE, "resize", flavorRef="f-small")
     cloud.tick()
     world.clock.at_s += 60
-    assert world.call(updating.poll).state is FAILED
+    assert world.call(update.poll).state is FAILED
     assert "confirmResize" not in counted(cloud)
 
 
@@ -247,7 +257,7 @@ def test_what_an_operation_left_unconfirmed_the_next_one_leaves_to_a_person(by_h
     """Under a trust a customer's acts bear the same user as ours: an old mark does not tell them."""
     cloud = SmallCloud(forbids={"resize"} if by_hand else set())
     world = World(cloud, {}, flavor="small")
-    world.call(updating.submit)
+    world.call(update.submit)
     cloud.forbids = set()
     if by_hand:
         cloud.by(US, "resize", flavorRef="f-small")
@@ -286,26 +296,26 @@ def test_a_poll_confirms_nothing() -> None:
     """A stop keeps every submit back: with it the old disk is kept."""
     cloud = SmallCloud()
     world = World(cloud, {}, flavor="small")
-    world.call(updating.submit)
+    world.call(update.submit)
     cloud.tick()
     for forgets in (False, True):
-        world.memory = Memory() if forgets else world.memory
+        world.memory = SentRequests() if forgets else world.memory
         world.clock.at_s += 60
-        found = world.call(updating.poll)
+        found = world.call(update.poll)
         assert found.state is ABSENT
         assert "to be confirmed" in found.detail
     assert cloud.asked == ["mark", "resize"]
-    assert world.call(updating.submit).state is RUNNING
+    assert world.call(update.submit).state is RUNNING
     assert cloud.asked[2:] == ["confirmResize"]
 
 
 def test_a_revert_of_somebody_elses_is_waited_for_and_told() -> None:
     cloud = SmallCloud()
     world = World(cloud, {}, flavor="small")
-    world.call(updating.submit)
+    world.call(update.submit)
     cloud.tick()
     cloud.by(ALICE, "revertResize")
-    for step in (updating.poll, updating.submit):
+    for step in (update.poll, update.submit):
         assert world.call(step).state is RUNNING
     cloud.tick()
     done = world.to_its_end()
@@ -318,12 +328,12 @@ def test_a_revert_of_somebody_elses_is_waited_for_and_told() -> None:
 def test_what_nova_does_not_tell_for_a_while_is_not_somebody_elses(forgetful: bool) -> None:
     cloud = SmallCloud()
     world = World(cloud, {}, flavor="small")
-    world.call(updating.submit)
+    world.call(update.submit)
     cloud.tick()
-    world.memory = Memory() if forgetful else world.memory
+    world.memory = SentRequests() if forgetful else world.memory
     world.clock.at_s += 60
     cloud.hides_acts = True
-    for step in (updating.poll, updating.submit):
+    for step in (update.poll, update.submit):
         found = world.call(step)
         assert found.state is RUNNING
         assert "does not tell" in found.detail
@@ -344,18 +354,18 @@ def test_what_went_wrong_before_is_not_why_it_goes_wrong_now() -> None:
     before = {"message": "no room", "code": 500, "created": "2025-12-31T23:59:59Z"}
     cloud = SmallCloud(errs={"confirmResize"}, fault=before)
     world = World(cloud, {}, flavor="small")
-    world.call(updating.submit)
+    world.call(update.submit)
     cloud.tick()
-    world.call(updating.submit)
+    world.call(update.submit)
     cloud.tick()
     assert cloud.status == "ERROR"
     for _ in range(2):
-        early = world.call(updating.poll)
+        early = world.call(update.poll)
         assert early.state is RUNNING
         assert "has not said why yet" in early.detail
         world.clock.at_s += 1
     cloud.tick()
-    done = world.call(updating.poll)
+    done = world.call(update.poll)
     assert done.state is FAILED
     assert "disk is busy" in done.detail
     assert "no room" not in done.detail
@@ -365,12 +375,12 @@ def test_a_reason_that_never_comes_is_not_waited_for() -> None:
     """The host has died before it could say why: the act never ends."""
     cloud = SmallCloud(errs={"confirmResize"})
     world = World(cloud, {}, flavor="small")
-    world.call(updating.submit)
+    world.call(update.submit)
     cloud.tick()
-    world.call(updating.submit)
+    world.call(update.submit)
     cloud.tick()
     looks = 0
-    while (done := world.call(updating.poll)).state is RUNNING and looks < SETTLE_S:
+    while (done := world.call(update.poll)).state is RUNNING and looks < SETTLE_S:
         looks += 1
         world.clock.at_s += 2
     assert done.state is FAILED
@@ -416,11 +426,11 @@ def test_a_poll_begins_no_step() -> None:
     cloud = SmallCloud()
     world = World(cloud, {}, flavor="small", image=OTHER)
     for _ in ("resize", "confirmResize"):
-        world.call(updating.submit)
+        world.call(update.submit)
         cloud.tick()
     assert cloud.status == "ACTIVE"
     for _ in range(3):
-        assert world.call(updating.poll).state is ABSENT
+        assert world.call(update.poll).state is ABSENT
     assert "rebuild" not in counted(cloud)
 
 
@@ -497,11 +507,11 @@ def test_networks_that_could_not_be_followed_are_not_begun() -> None:
 def test_what_may_be_going_on_untold_is_not_attached_again() -> None:
     cloud = SmallCloud(loses={"attach_interface"})
     world = World(cloud, {}, networks=[A])
-    world.call(updating.submit)
-    world.memory = Memory()
+    world.call(update.submit)
+    world.memory = SentRequests()
     world.clock.at_s += 60
     cloud.hides_acts = True
-    for step in (updating.poll, updating.submit):
+    for step in (update.poll, update.submit):
         assert world.call(step).state is RUNNING
     cloud.hides_acts = False
     assert world.to_its_end().state is DONE

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from yaffle.clouds.openstack.servers.documents import (
+from yaffle.drivers.profiles.nova_server.status.evacuation_cleanup import admit, vacated
+from yaffle.integrations.openstack.servers.documents import (
     Action,
     Event,
     Listed,
@@ -15,7 +16,6 @@ from yaffle.clouds.openstack.servers.documents import (
     MigrationPage,
     Service,
 )
-from yaffle.drivers.profiles.nova_server.vacating import admit, vacated
 from yaffle.model.ids import NodeId
 from yaffle.model.operations import OldCopy, Target
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.unit.policy.documents import STATUS, accepted, document, problems, url_mode
 
-from yaffle.model import bounds
-from yaffle.policy.hazards import HAZARDS, Level
+from yaffle.model import timing
+from yaffle.policy.lint import HAZARDS, Level
 
 EVENTS = {"type": "LIFECYCLE_EVENTS"}
 COMMAND = {"name": "w", "type": "HTTP", "timeout": 100}
@@ -95,7 +95,7 @@ def test_worst_case(version: str, parts: dict[str, Any], wanted: tuple[float | N
 
 def test_what_is_let_finish_fits_into_the_overrun() -> None:
     """A pause that began in time, then a poll and a submit that each get the shortest deadline."""
-    assert bounds.POLL_MAX_S + 2 * (bounds.CALL_MIN_S + bounds.CALL_GRACE_S) <= bounds.OVERRUN_S
+    assert timing.POLL_MAX_S + 2 * (timing.CALL_MIN_S + timing.CALL_GRACE_S) <= timing.OVERRUN_S
 
 
 def test_lines_for_people() -> None:

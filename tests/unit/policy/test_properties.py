@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from yaffle.errors import InvalidSpec
-from yaffle.model.bounds import url_check_s
+from yaffle.model.timing import url_check_s
 from yaffle.policy import ParsedPolicy, UnknownPolicyType, parse, parse_document, schema
 
 QUICK = settings(

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import Route as HttpRoute
 
-from yaffle.api.clustering import discovery, document, page
+from yaffle.api.clustering import discovery, docs_page, openapi
 from yaffle.api.clustering.routes import ROUTES
 from yaffle.api.clustering.table import http_route
-from yaffle.api.fixed import Fixed
-from yaffle.api.reply import encode
+from yaffle.api.http.fixed_documents import Fixed
+from yaffle.api.http.reply import encode
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from yaffle.api.parts import Parts
+    from yaffle.api.app_context import AppContext
 
 __all__ = ["mount"]
 
 
-def mount(app: FastAPI, parts: Parts) -> None:
+def mount(app: FastAPI, parts: AppContext) -> None:
     """Add every route of the clustering API, and what answers where none is."""
     router = app.router
     router.routes.extend(discovery.documents())
@@ -38,13 +38,15 @@ def _described(app: FastAPI) -> list[HttpRoute]:
     """Return what tells about the API: for programs, and for people."""
 
     def told() -> bytes:
-        return encode(document.whole(app.openapi()))
+        return encode(openapi.whole(app.openapi()))
 
     def shown() -> bytes:
-        return page.page(document.whole(app.openapi())).encode()
+        return docs_page.page(openapi.whole(app.openapi())).encode()
 
     for_programs = Fixed(told, media="application/json")
-    for_people = Fixed(shown, media="text/html", headers={"Content-Security-Policy": page.POLICY})
+    for_people = Fixed(
+        shown, media="text/html", headers={"Content-Security-Policy": docs_page.POLICY}
+    )
     return [
         HttpRoute("/openapi.json", for_programs.answer, methods=["GET"]),
         HttpRoute("/docs", for_people.answer, methods=["GET"]),

@@ -11,16 +11,16 @@ from jsonpath_ng.exceptions import JSONPathError
 from jsonpath_ng.parser import parse
 from sqlalchemy import select
 
-from yaffle.api.clustering import shapes
-from yaffle.api.clustering.faults import HTTPBadRequest
+from yaffle.api.clustering import serializers
+from yaffle.api.clustering.errors import HTTPBadRequest
 from yaffle.model.ids import NodeId
 from yaffle.store.tables import nodes
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from yaffle.api.clustering.call import Call
     from yaffle.api.clustering.lists import Shown
+    from yaffle.api.clustering.request import ApiRequest
 
 PATH_MAX: Final = 255
 DESCENTS_MAX: Final = 1
@@ -47,7 +47,7 @@ def parsed(text: str) -> JSONPath:
         raise HTTPBadRequest(f"'{text[:PATH_MAX]}' is no JSONPath: {no}"[:500]) from None
 
 
-async def of_nodes(call: Call, cluster_id: str, path: JSONPath) -> Sequence[Shown]:
+async def of_nodes(call: ApiRequest, cluster_id: str, path: JSONPath) -> Sequence[Shown]:
     """Return id and value of every node that has such an attribute, in the order of their index."""
 
     def work(conn: Connection) -> Mapping[str, Shown]:
@@ -57,7 +57,7 @@ async def of_nodes(call: Call, cluster_id: str, path: JSONPath) -> Sequence[Show
             .order_by(nodes.c.index, nodes.c.id)
         ).scalars()
         wanted = list(ids)
-        found = shapes.nodes_by_id(conn, wanted, call.version)
+        found = serializers.nodes_by_id(conn, wanted, call.version)
         return {ident: found[ident] for ident in wanted}
 
     members = await call.read(work)
@@ -66,7 +66,7 @@ async def of_nodes(call: Call, cluster_id: str, path: JSONPath) -> Sequence[Show
     return await asyncio.to_thread(_values, path, members)
 
 
-async def _detail(call: Call, members: Sequence[Shown]) -> None:
+async def _detail(call: ApiRequest, members: Sequence[Shown]) -> None:
     turn = asyncio.Semaphore(ASKED_AT_ONCE)
 
     async def one(node: Shown) -> None:

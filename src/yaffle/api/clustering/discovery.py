@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 from starlette.requests import Request
 from starlette.routing import Route as HttpRoute
 
-from yaffle.api.clustering import faults, microversion
-from yaffle.api.clustering.faults import NoSuchPlace
+from yaffle.api.clustering import errors, microversion
+from yaffle.api.clustering.errors import NoSuchPlace
 from yaffle.api.clustering.table import PREFIX, root_of
-from yaffle.api.reply import Reply
+from yaffle.api.http.reply import Reply
 from yaffle.errors import YaffleError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def documents() -> list[HttpRoute]:
         try:
             version = microversion.asked(request.headers.getlist(microversion.HEADER))
         except YaffleError as error:
-            return faults.answer(error)
+            return errors.answer(error)
         headers = {
             microversion.HEADER: f"{microversion.SERVICE} {version}",
             "Vary": microversion.HEADER,
@@ -81,8 +81,8 @@ def nowhere() -> list[HttpRoute]:
         try:
             microversion.asked(request.headers.getlist(microversion.HEADER))
         except YaffleError as error:
-            return faults.answer(error)
-        return faults.answer(NoSuchPlace())
+            return errors.answer(error)
+        return errors.answer(NoSuchPlace())
 
     paths = ("/", "/versions", PREFIX, PREFIX + "/{rest:path}")
     return [HttpRoute(path, nothing, methods=METHODS) for path in paths]
@@ -102,7 +102,7 @@ class Elsewhere:
         request = Request(scope)
         accept = request.headers.get("accept", "").strip()
         wanted = accept in {"", "*/*"} or accept.startswith(MEDIA)
-        answer = _choices(request) if wanted else faults.answer(NoSuchPlace())
+        answer = _choices(request) if wanted else errors.answer(NoSuchPlace())
         await answer(scope, receive, send)
 
 

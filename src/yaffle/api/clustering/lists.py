@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import select
 from starlette.responses import Response, StreamingResponse
 
-from yaffle.api.clustering.call import Call, truth
-from yaffle.api.clustering.faults import HTTPBadRequest
+from yaffle.api.clustering.errors import HTTPBadRequest
+from yaffle.api.clustering.request import ApiRequest, truth
 from yaffle.api.clustering.table import Param
-from yaffle.api.reply import encode
+from yaffle.api.http.reply import encode
 from yaffle.errors import Forbidden, NotFound
 from yaffle.store import listing
 from yaffle.store.listing import Key, Listing
@@ -21,8 +21,8 @@ from yaffle.store.listing import Key, Listing
 if TYPE_CHECKING:
     from sqlalchemy import Column, ColumnElement, Connection, Select, Table
 
-    from yaffle.api.clustering.bodies import Schema
     from yaffle.api.clustering.microversion import Microversion
+    from yaffle.api.clustering.validation import Schema
 
 Shown = dict[str, object]
 Fetch = Callable[["Connection", Sequence[str], "Microversion"], Mapping[str, Shown]]
@@ -143,13 +143,13 @@ def boolean(name: str) -> Callable[[str], bool]:
     return lambda value: truth(name, value)
 
 
-def seen_by(call: Call, noun: Noun) -> tuple[ColumnElement[bool], ...]:
+def seen_by(call: ApiRequest, noun: Noun) -> tuple[ColumnElement[bool], ...]:
     """Return the condition that a row is the caller's to see."""
     scope = call.who.scope
     return () if scope is None or not noun.owned else (noun.table.c.project == scope,)
 
 
-def found(call: Call, noun: Noun, conn: Connection, ident: str) -> str:
+def found(call: ApiRequest, noun: Noun, conn: Connection, ident: str) -> str:
     """Return the id of an object that the caller may see; raise NotFound or MultipleChoices."""
     where = (*seen_by(call, noun), *noun.where)
     try:
@@ -175,7 +175,7 @@ def _newest(
     return None if found is None else str(found)
 
 
-async def one(call: Call, noun: Noun, ident: str) -> Shown:
+async def one(call: ApiRequest, noun: Noun, ident: str) -> Shown:
     """Return one object as it is shown."""
 
     def work(conn: Connection) -> Shown:
@@ -185,7 +185,7 @@ async def one(call: Call, noun: Noun, ident: str) -> Shown:
     return await call.read(work)
 
 
-async def listed(call: Call, noun: Noun, *more: ColumnElement[bool]) -> Response:
+async def listed(call: ApiRequest, noun: Noun, *more: ColumnElement[bool]) -> Response:
     """Return the list that the query asks for; a long one is streamed."""
     asked = Listing(
         table=noun.table,
@@ -204,7 +204,7 @@ async def listed(call: Call, noun: Noun, *more: ColumnElement[bool]) -> Response
     return StreamingResponse(_chained(begin, first, second, parts), media_type="application/json")
 
 
-def understand(call: Call, noun: Noun) -> None:
+def understand(call: ApiRequest, noun: Noun) -> None:
     """Raise HTTPBadRequest for a query that `listed` would refuse, before anything is looked up."""
     _filtered(call, noun)
     _order(call, noun)
@@ -225,7 +225,7 @@ async def _chained(
 class _Portions:
     """The list in portions of encoded objects, commas between them; none of them is empty."""
 
-    call: Call
+    call: ApiRequest
     noun: Noun
     asked: Listing
     limit: int | None
@@ -265,7 +265,7 @@ class _Portions:
         return b",".join(encode(shown[ident]) for ident in idents if ident in shown)
 
 
-def _filtered(call: Call, noun: Noun) -> list[ColumnElement[bool]]:
+def _filtered(call: ApiRequest, noun: Noun) -> list[ColumnElement[bool]]:
     return [
         f.condition(name, call.query[name])
         for name, f in noun.filters.items()
@@ -273,7 +273,7 @@ def _filtered(call: Call, noun: Noun) -> list[ColumnElement[bool]]:
     ]
 
 
-def _order(call: Call, noun: Noun) -> tuple[tuple[Column[object], bool], ...]:
+def _order(call: ApiRequest, noun: Noun) -> tuple[tuple[Column[object], bool], ...]:
     wanted = _sorted_by(call.one("sort"), noun.sorts)
     chosen = [column for column, _ in wanted]
     # Equal keys, and a list without a wish, come in the order of creation.
@@ -297,13 +297,13 @@ def _sorted_by(
     return list(wanted.values())
 
 
-def _global(call: Call) -> None:
+def _global(call: ApiRequest) -> None:
     value = call.one("global_project")
     if value is not None and truth("global_project", value) and not call.who.is_admin:
         raise Forbidden("You are not authorized to complete this operation.")
 
 
-def _limit(call: Call) -> int | None:
+def _limit(call: ApiRequest) -> int | None:
     text = call.one("limit")
     if text is None:
         return None
@@ -314,7 +314,7 @@ def _limit(call: Call) -> int | None:
     return min(int(text), LIMIT_MAX)
 
 
-def _marker(call: Call) -> str | None:
+def _marker(call: ApiRequest) -> str | None:
     text = call.one("marker")
     if text is None:
         return None

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from yaffle.api.clustering.faults import InvalidGlobalAPIVersion, MalformedVersion
+from yaffle.api.clustering.errors import InvalidGlobalAPIVersion, MalformedVersion
 
 HEADER: Final = "OpenStack-API-Version"
 SERVICE: Final = "clustering"

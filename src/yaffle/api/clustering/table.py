@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Final
 from starlette.exceptions import HTTPException
 from starlette.routing import Route as HttpRoute
 
-from yaffle.api.callers import share_of
-from yaffle.api.clustering import bodies, faults, microversion
-from yaffle.api.clustering.call import Call
-from yaffle.api.clustering.faults import HTTPBadRequest, MethodVersionNotFound
+from yaffle.api.clustering import errors, microversion, validation
+from yaffle.api.clustering.errors import HTTPBadRequest, MethodVersionNotFound
 from yaffle.api.clustering.microversion import OLDEST, Microversion
+from yaffle.api.clustering.request import ApiRequest
+from yaffle.api.http.client_shares import share_of
 from yaffle.api.rights import has_row
 from yaffle.errors import StaleEpoch, YaffleError
-from yaffle.model.rights import Who
+from yaffle.model.authz import Principal
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from yaffle.api.clustering.bodies import Body, Schema
-    from yaffle.api.parts import Parts
+    from yaffle.api.app_context import AppContext
+    from yaffle.api.clustering.validation import Body, Schema
 
 PREFIX: Final = "/v1"
-Handler = Callable[[Call], Awaitable["Response"]]
+Handler = Callable[[ApiRequest], Awaitable["Response"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class Route:
     """Refusals worth telling beyond those that every route may give."""
 
 
-def http_route(route: Route, parts: Parts) -> HttpRoute:
+def http_route(route: Route, parts: AppContext) -> HttpRoute:
     """Return the route as the web framework wants it."""
 
     async def endpoint(request: Request) -> Response:
@@ -82,18 +82,20 @@ def http_route(route: Route, parts: Parts) -> HttpRoute:
         except StaleEpoch:
             raise
         except YaffleError as error:
-            return faults.answer(error)
+            return errors.answer(error)
         return _spoken(response, version)
 
     return HttpRoute(PREFIX + route.path, endpoint, methods=[route.method])
 
 
-async def _call(route: Route, parts: Parts, request: Request, version: Microversion) -> Call:
+async def _call(
+    route: Route, parts: AppContext, request: Request, version: Microversion
+) -> ApiRequest:
     if version < route.since:
         raise MethodVersionNotFound(f"API version '{version}' is not supported on this method.")
     await has_row(request)
     query = _query(route, request)
-    return Call(
+    return ApiRequest(
         parts=parts,
         who=who_of(request),
         version=version,
@@ -121,8 +123,8 @@ async def _body(route: Route, request: Request) -> Mapping[str, object]:
     try:
         raw = await request.body()
     except HTTPException as error:  # the gate's: too much, or too slow
-        raise faults.RequestLimitExceeded(str(error.detail)) from None
-    return bodies.read(route.body, raw)
+        raise errors.RequestLimitExceeded(str(error.detail)) from None
+    return validation.read(route.body, raw)
 
 
 def _spoken(response: Response, version: Microversion) -> Response:
@@ -133,10 +135,10 @@ def _spoken(response: Response, version: Microversion) -> Response:
     return response
 
 
-def who_of(request: Request) -> Who:
+def who_of(request: Request) -> Principal:
     """Return who asks, as the gate has found out."""
     who = request.scope["yaffle.who"]
-    assert isinstance(who, Who)  # noqa: S101 - the gate leaves it there
+    assert isinstance(who, Principal)  # noqa: S101 - the gate leaves it there
     return who
 
 

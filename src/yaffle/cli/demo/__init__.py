@@ -22,8 +22,8 @@ def demo(
     end, also with Ctrl-C. Where no other server runs, commands such as `yaffle status` find it by
     themselves.
     """
-    from yaffle.cli.demo import show
+    from yaffle.cli.demo import ui
 
-    code = show.once() if once else show.live()
+    code = ui.once() if once else ui.live()
     if code:
         raise typer.Exit(code)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from yaffle.cli import address
+from yaffle.cli.client import address
 
 if TYPE_CHECKING:
     from pathlib import Path

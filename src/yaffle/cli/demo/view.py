@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from yaffle.cli import durations
-from yaffle.cli.client import Api, Row, inner, rows
-from yaffle.cli.demo import story
-from yaffle.cli.demo.world import World, inspect_node
-from yaffle.cli.incidents import last_step
-from yaffle.cli.nodes import hold_reason
+from yaffle.cli.client.deadlines import CLOCK, Deadline, pause
+from yaffle.cli.client.native import Api, Row, inner, rows
+from yaffle.cli.commands.incidents import last_step
+from yaffle.cli.commands.nodes import hold_reason
+from yaffle.cli.demo import scenario
+from yaffle.cli.demo.fixture import World, inspect_node
 from yaffle.cli.output import clean, clock_time, shown
-from yaffle.cli.pace import CLOCK, Deadline, pause
 from yaffle.errors import DependencyError
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _go_on(world: World, api: Api, board: Board, draw: Callable[[], None]) -> No
         try:
             board.look(api)
             if failure is None and wait.over:
-                failure = story.fail_one(world, api)
+                failure = scenario.fail_one(world, api)
                 board.told = [f"kill -9 {failure.pid}: {failure.name} is gone"]
             if failure is not None and not board.over:
                 board.over = _follow(api, failure, board)
@@ -128,14 +128,14 @@ def _go_on(world: World, api: Api, board: Board, draw: Callable[[], None]) -> No
         pause(PACE_S)
 
 
-def _follow(api: Api, failure: story.Failure, board: Board) -> bool:
+def _follow(api: Api, failure: scenario.Failure, board: Board) -> bool:
     """Bring the story up to date; return whether it is over."""
-    incident = story.incident_of(api, failure)
+    incident = scenario.incident_of(api, failure)
     if incident is None:
         return False
-    marks = story.timeline(failure, incident)
-    told = [f"kill -9 {failure.pid}: {failure.name} is gone", *story.lines(failure, marks)]
-    over = story.ended(incident)
+    marks = scenario.timeline(failure, incident)
+    told = [f"kill -9 {failure.pid}: {failure.name} is gone", *scenario.lines(failure, marks)]
+    over = scenario.ended(incident)
     if over:
         pid = board.pids.get(failure.name)
         back = pid is not None and pid != failure.pid

@@ -9,8 +9,8 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from yaffle.cli.serve import link, logs, process
-from yaffle.clouds.children import bind_to_parent
 from yaffle.errors import ConfigError, YaffleError, leaves
+from yaffle.integrations.child_process import bind_to_parent
 from yaffle.prober.wire import LENGTH
 
 if TYPE_CHECKING:

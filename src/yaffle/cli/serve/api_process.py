@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Final, assert_never
 import msgspec
 import structlog
 
-from yaffle.api.doctor.report import judged, unheard
+from yaffle.api.diagnostics.report import judged, unheard
 from yaffle.cli.serve import link
 from yaffle.cli.serve.link import Asked
-from yaffle.cli.serve.standing import Standing
-from yaffle.clouds import children
-from yaffle.clouds.cancelling import cancellable
-from yaffle.clouds.children import Child, ChildLost, Pings
+from yaffle.cli.serve.supervisor_status import Standing
 from yaffle.errors import ConfigError
+from yaffle.integrations import child_process
+from yaffle.integrations.cancellation import cancellable
+from yaffle.integrations.child_process import Child, ChildLost, Pings
 
 if TYPE_CHECKING:
-    from yaffle.api.doctor.engine_facts import EngineFacts
-    from yaffle.api.doctor.report import Check
+    from yaffle.api.diagnostics.engine_facts import EngineFacts
+    from yaffle.api.diagnostics.report import Check
     from yaffle.config import Settings
     from yaffle.ports import Clock
 
@@ -89,7 +89,7 @@ class ApiProcess:
 
     async def run(self) -> None:
         """Supervise until cancelled; raise ConfigError if the first process cannot start at all."""
-        await children.supervise(self._one_child, self._lost, self._clock)
+        await child_process.supervise(self._one_child, self._lost, self._clock)
 
     def _lost(self, why: str, deaths: int) -> None:
         self.restarts += 1
@@ -98,7 +98,7 @@ class ApiProcess:
     async def _one_child(self) -> tuple[str, int]:
         self._pings.answered = 0
         try:
-            async with children.started(
+            async with child_process.started(
                 "yaffle.cli.serve.api_child", self._sock.fileno(), without=SUPERVISORS
             ) as child:
                 try:

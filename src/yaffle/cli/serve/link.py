@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Final, Literal, assert_never
 import msgspec
 import structlog
 
-from yaffle.api.doctor.report import Check, unheard
-from yaffle.engine.why.answer import LastWord
+from yaffle.api.diagnostics.report import Check, unheard
+from yaffle.engine.explain.answer import LastWord
 from yaffle.errors import EngineUnavailable
 from yaffle.model.ids import NodeId
 from yaffle.prober.wire import Frames, frame
 
 if TYPE_CHECKING:
-    from yaffle.api.doctor.engine_facts import EngineFacts
-    from yaffle.api.doctor.process import Process
+    from yaffle.api.diagnostics.engine_facts import EngineFacts
+    from yaffle.api.diagnostics.process import Process
     from yaffle.ports import Clock
 
 __all__ = ["frame"]

@@ -22,30 +22,30 @@ from typing import TYPE_CHECKING, Final, assert_never
 import structlog
 
 from yaffle import wiring
+from yaffle.api.app_context import parts_of
 from yaffle.api.audit import Audit
-from yaffle.api.doctor.process import Process
-from yaffle.api.entrance import Entrance
-from yaffle.api.identity import read_identity
-from yaffle.api.parts import parts_of
-from yaffle.api.room import raise_files
-from yaffle.api.server import address_of, bind
-from yaffle.api.server import serve as serve_http
+from yaffle.api.auth import read_identity
+from yaffle.api.diagnostics.process import Process
+from yaffle.api.http.connection_limits import raise_files
+from yaffle.api.http.server import address_of, bind
+from yaffle.api.http.server import serve as serve_http
+from yaffle.api.self_health import Vitals
+from yaffle.api.startup_app import StartupApp
 from yaffle.api.tls import Certificates, read_certificates
-from yaffle.api.vitals import Vitals
-from yaffle.cli import address
-from yaffle.cli.serve import link, standing, systemd
+from yaffle.cli.client import address
+from yaffle.cli.serve import link, supervisor_status, systemd
 from yaffle.cli.serve.api_process import ApiProcess
 from yaffle.cli.serve.link import EngineLink
-from yaffle.cli.serve.standing import Announcer
+from yaffle.cli.serve.supervisor_status import Announcer
 from yaffle.config import OFF, Faults
-from yaffle.engine import garbage
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime import gc_tuning
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import ConfigError
 
 if TYPE_CHECKING:
-    from yaffle.api.doctor.engine_facts import EngineFacts
+    from yaffle.api.diagnostics.engine_facts import EngineFacts
     from yaffle.config import ServerSettings, Settings
-    from yaffle.engine.metrics import Metrics
+    from yaffle.engine.runtime.metrics import Metrics
 
 log = structlog.get_logger()
 
@@ -72,12 +72,12 @@ def run(settings: Settings, role: Role) -> None:
     certificates = check(settings, role)
     entrance = None
     if role is not Role.SERVE:
-        entrance = Entrance(listening, clock=SystemClock(), vitals=vitals)
+        entrance = StartupApp(listening, clock=SystemClock(), vitals=vitals)
     # The port first: a second server is turned away before it touches anything.
     setting = "engine.listen" if role is Role.ENGINE else "server.listen"
     silent = role is Role.ENGINE and settings.engine.listen == OFF
     sock = None if silent else bind(listening.listen, setting=setting)
-    garbage.calm()
+    gc_tuning.calm()
     if not settings.local_process.enabled:
         # Nodes would inherit it, and some programs do not live with more than 1024.
         raise_files()
@@ -115,9 +115,9 @@ def run_api(
 ) -> None:
     """Be the API process of `yaffle serve` until the engine at the other end of `pipe` ends it."""
     vitals = _vitals(settings, "yaffle-serve")
-    entrance = Entrance(settings.server, clock=SystemClock(), vitals=vitals)
+    entrance = StartupApp(settings.server, clock=SystemClock(), vitals=vitals)
     certificates = read_certificates(settings.server)
-    garbage.calm()
+    gc_tuning.calm()
     raise_files()
 
     async def live() -> None:
@@ -137,7 +137,7 @@ def _vitals(settings: Settings, description: str) -> Vitals:
 
 
 @contextmanager
-def _audit(settings: Settings, role: Role, entrance: Entrance) -> Iterator[None]:
+def _audit(settings: Settings, role: Role, entrance: StartupApp) -> Iterator[None]:
     """Have changes and refusals written down while the block lasts."""
     if not settings.audit.files:
         yield
@@ -203,7 +203,7 @@ class _Life:
     vitals: Vitals
     sock: socket.socket | None
     certificates: Certificates | None
-    entrance: Entrance | None
+    entrance: StartupApp | None
     """What answers on the socket; None where a process of its own does."""
     linked: _Linked | None = None
     """How the engine beside us is reached; None where nobody but a signal ends us."""
@@ -259,7 +259,7 @@ class _Life:
         if self.certificates is not None and self.entrance is not None:
             yield self.certificates.keep(SystemClock())
 
-    async def _http(self, entrance: Entrance, sock: socket.socket) -> None:
+    async def _http(self, entrance: StartupApp, sock: socket.socket) -> None:
         if self.linked is not None:
             # What comes meanwhile waits in the socket: an answer is better than a refusal.
             with suppress(TimeoutError):
@@ -282,7 +282,7 @@ class _Life:
                 self.entrance.fault = fault
             if self.linked is not None:
                 self.linked.has_word.set()
-            stands = standing.waiting(fault)
+            stands = supervisor_status.waiting(fault)
             announcer.look = lambda: stands if apart is None else apart.standing(stands)
 
         if apart is not None:
@@ -298,7 +298,7 @@ class _Life:
                     await self._front(announcer, waiting, self.entrance)
 
     async def _front(
-        self, announcer: Announcer, waiting: Callable[[str], None], entrance: Entrance
+        self, announcer: Announcer, waiting: Callable[[str], None], entrance: StartupApp
     ) -> None:
         linked = self.linked
         async with wiring.front(
@@ -306,13 +306,13 @@ class _Life:
             waiting=waiting,
             engine_pid=None if linked is None else linked.engine_pid,
         ) as front:
-            own = Process(kit=front.kit, settings=self.settings, ticker=front.ticker)
+            own = Process(ctx=front.ctx, settings=self.settings, ticker=front.ticker)
             facts: EngineFacts = own
             if linked is not None:
                 linked.link.own = own
                 facts = linked.link
             parts = parts_of(
-                kit=front.kit,
+                ctx=front.ctx,
                 commands=front.commands,
                 settings=self.settings,
                 facts=facts,
@@ -321,7 +321,7 @@ class _Life:
             entrance.admit(parts)
             if linked is not None:
                 linked.has_word.set()
-            announcer.look = lambda: standing.of_api(front.ticker)
+            announcer.look = lambda: supervisor_status.of_api(front.ticker)
             async with asyncio.TaskGroup() as group:
                 group.create_task(front.ticker.run(), name="ticker")
                 if parts.trusts is not None:
@@ -329,12 +329,12 @@ class _Life:
                     group.create_task(parts.trusts.run(), name="trusts")
 
     async def _engine(
-        self, announcer: Announcer, waiting: Callable[[str], None], entrance: Entrance
+        self, announcer: Announcer, waiting: Callable[[str], None], entrance: StartupApp
     ) -> None:
         async with wiring.service(self.settings, waiting=waiting) as service:
-            entrance.admit_probes(_Told(_facts(service), service.kit.metrics, self.vitals))
+            entrance.admit_probes(_Told(_facts(service), service.ctx.metrics, self.vitals))
             self.vitals.look = _facts(service).vital
-            announcer.look = lambda: standing.of_engine(service.engine, service.ticker)
+            announcer.look = lambda: supervisor_status.of_engine(service.engine, service.ticker)
             await wiring.run(service)
 
     async def _serve(
@@ -350,7 +350,7 @@ class _Life:
             apart.open()
             self.vitals.look = lambda: [*facts.vital(), apart.check()]
             announcer.look = lambda: apart.standing(
-                standing.of_engine(service.engine, service.ticker)
+                supervisor_status.of_engine(service.engine, service.ticker)
             )
             await wiring.run(service)
 
@@ -375,7 +375,7 @@ class _Told:
 
 def _facts(service: wiring.Service) -> Process:
     return Process(
-        kit=service.kit,
+        ctx=service.ctx,
         settings=service.settings,
         engine=service.engine,
         prober=lambda: service.prober.stats,

@@ -27,7 +27,7 @@ from yaffle.core.imports.items import (
 from yaffle.core.imports.planned import Judge, Outcome, Planned, Present
 from yaffle.core.receiver_actions import ACTIONS, faults
 from yaffle.errors import Forbidden, InvalidSpec
-from yaffle.model.rights import DEFAULT_PROJECT
+from yaffle.model.authz import DEFAULT_PROJECT
 
 SETTLED: Final = frozenset({"ACTIVE", "ERROR", "WARNING"})
 CLUSTER_SETTLED: Final = SETTLED | {"CRITICAL"}

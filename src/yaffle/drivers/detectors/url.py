@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 from urllib.parse import quote
 
-from yaffle.clouds.settings import Section
-from yaffle.core.outcomes import OUTCOMES, judge
+from yaffle.core.health.check_codes import OUTCOMES, judge
 from yaffle.errors import ConfigError, InvalidSpec, ProberUnavailable
+from yaffle.integrations.driver_settings import Section
 from yaffle.model.health import Observation
 from yaffle.model.policy import ModeType
 from yaffle.ports.detector import StreamingDetector, UrlResult, UrlTarget

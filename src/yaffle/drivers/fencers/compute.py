@@ -8,8 +8,8 @@ import socket
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from yaffle.clouds.settings import Section
-from yaffle.core.telling import more_telling
+from yaffle.core.recovery.answer_preference import more_telling
+from yaffle.integrations.driver_settings import Section
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import (
     FenceResult,
@@ -26,7 +26,7 @@ from yaffle.ports.context import DriverContext
 from yaffle.ports.profile import Profile
 
 if TYPE_CHECKING:
-    from yaffle.ports.fencer import Discerning, Fencer
+    from yaffle.ports.fencer import Fencer, SupportsFenceExclusion
 
 MOVES: Final = "EVACUATE"
 """The act that needs the old copy's record, which a kill takes away."""
@@ -140,4 +140,4 @@ def _unknown(detail: str, hindrance: Hindrance = Hindrance.NONE) -> FenceResult:
 
 if TYPE_CHECKING:
     _conforms: type[Fencer] = ComputeFencer
-    _discerns: type[Discerning] = ComputeFencer
+    _discerns: type[SupportsFenceExclusion] = ComputeFencer

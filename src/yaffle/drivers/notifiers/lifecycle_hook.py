@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from yaffle.clouds.http import HttpSession, NoAnswer, address_rules, to_json
-from yaffle.clouds.settings import Section
+from yaffle.integrations.driver_settings import Section
+from yaffle.integrations.http import HttpSession, NoAnswer, address_rules, to_json
 from yaffle.model.operations import Delivery
 from yaffle.ports.context import DriverContext
 from yaffle.ports.notifier import Message, Notifier

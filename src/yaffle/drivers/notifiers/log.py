@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import structlog
 
-from yaffle.clouds.settings import Section
+from yaffle.integrations.driver_settings import Section
 from yaffle.model.operations import Delivery
 from yaffle.ports.context import DriverContext
 from yaffle.ports.notifier import Message, Notifier

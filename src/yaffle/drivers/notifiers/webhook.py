@@ -2,7 +2,7 @@
 
 Body: `{"id", "topic", "at", "attempt", "sequence", "data"}`, `at` in ISO 8601 UTC. Every
 attempt carries the same id, also as `Idempotency-Key`; receivers check the signature with
-`yaffle.clouds.signing.verify` and keep two secrets while a secret is being changed.
+`yaffle.integrations.signing.verify` and keep two secrets while a secret is being changed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from yaffle.clouds.http import (
+from yaffle.integrations.driver_settings import Section
+from yaffle.integrations.http import (
     Answer,
     HttpSession,
     NoAnswer,
@@ -23,8 +24,7 @@ from yaffle.clouds.http import (
     read_url,
     to_json,
 )
-from yaffle.clouds.settings import Section
-from yaffle.clouds.signing import is_signable, sign
+from yaffle.integrations.signing import is_signable, sign
 from yaffle.model.operations import Delivery
 from yaffle.ports.context import DriverContext
 from yaffle.ports.notifier import Message, Notifier

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yaffle.engine.commands.actions import Actions
-from yaffle.engine.commands.adoption import Adoption
+from yaffle.engine.commands.adopt import Adoption
 from yaffle.engine.commands.bindings import Bindings
 from yaffle.engine.commands.clusters import Clusters
-from yaffle.engine.commands.desk import Desk
+from yaffle.engine.commands.context import CommandContext
 from yaffle.engine.commands.imports import Import, Imports
 from yaffle.engine.commands.nodes import Nodes
 from yaffle.engine.commands.operators import PAUSE_MAX_S, Operators
@@ -22,7 +22,7 @@ from yaffle.engine.commands.receivers import Receivers
 from yaffle.engine.commands.recoveries import Recoveries
 
 if TYPE_CHECKING:
-    from yaffle.engine.kit import Kit
+    from yaffle.engine.runtime.context import EngineContext
 
 __all__ = ["Commands", "Import", "PAUSE_MAX_S"]
 
@@ -30,14 +30,14 @@ __all__ = ["Commands", "Import", "PAUSE_MAX_S"]
 class Commands:
     """The verbs of users."""
 
-    def __init__(self, kit: Kit) -> None:
-        desk = Desk(kit)
+    def __init__(self, ctx: EngineContext) -> None:
+        desk = CommandContext(ctx)
         self._of_documents(desk)
         self._of_clusters(desk)
         self._of_nodes(desk)
         self._of_operators(desk)
 
-    def _of_documents(self, desk: Desk) -> None:
+    def _of_documents(self, desk: CommandContext) -> None:
         profiles = Profiles(desk)
         self.validated_profile = profiles.validated
         self.create_profile = profiles.create_profile
@@ -60,7 +60,7 @@ class Commands:
         imports = Imports(desk)
         self.import_objects = imports.import_objects
 
-    def _of_clusters(self, desk: Desk) -> None:
+    def _of_clusters(self, desk: CommandContext) -> None:
         clusters = Clusters(desk)
         self.cluster_create = clusters.cluster_create
         self.cluster_update = clusters.cluster_update
@@ -77,7 +77,7 @@ class Commands:
         self.receiver_delete = receivers.receiver_delete
         self.receiver_trigger = receivers.receiver_trigger
 
-    def _of_nodes(self, desk: Desk) -> None:
+    def _of_nodes(self, desk: CommandContext) -> None:
         nodes = Nodes(desk)
         self.node_create = nodes.node_create
         self.node_update = nodes.node_update
@@ -98,7 +98,7 @@ class Commands:
         self.node_adopt = adoption.node_adopt
         self.node_preview = adoption.node_preview
 
-    def _of_operators(self, desk: Desk) -> None:
+    def _of_operators(self, desk: CommandContext) -> None:
         actions = Actions(desk)
         self.action_cancel = actions.action_cancel
 

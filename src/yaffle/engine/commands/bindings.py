@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yaffle.engine.commands.desk import Desk, asker
-from yaffle.engine.jobs.run import begin
+from yaffle.engine.cluster_actions.transitions import begin
+from yaffle.engine.commands.context import CommandContext, asker
 from yaffle.errors import BadRequest, Conflict, NotFound
 from yaffle.store import actions, catalog
 
@@ -14,33 +14,38 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from yaffle.model.rights import Who
+    from yaffle.model.authz import Principal
 
 
 class Bindings:
     """Attaches, switches and detaches policies."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: CommandContext) -> None:
         self._desk = desk
 
     async def attach(
-        self, cluster: str, policy: str, *, by: str | Who, enabled: bool = True
+        self, cluster: str, policy: str, *, by: str | Principal, enabled: bool = True
     ) -> None:
         """Bind a policy to a cluster; the health policy is a singleton, the same policy a no-op."""
         await self._do(cluster, policy, "CLUSTER_ATTACH_POLICY", {"enabled": enabled}, by)
 
     async def set_policy_enabled(
-        self, cluster: str, policy: str, *, enabled: bool, by: str | Who
+        self, cluster: str, policy: str, *, enabled: bool, by: str | Principal
     ) -> None:
         """Switch a binding on or off."""
         await self._do(cluster, policy, "CLUSTER_UPDATE_POLICY", {"enabled": enabled}, by)
 
-    async def detach(self, cluster: str, policy: str, *, by: str | Who) -> None:
+    async def detach(self, cluster: str, policy: str, *, by: str | Principal) -> None:
         """Unbind a policy; recoveries that run go on with the policy they began with."""
         await self._do(cluster, policy, "CLUSTER_DETACH_POLICY", {}, by)
 
     async def _do(
-        self, cluster: str, policy: str, action: str, said: Mapping[str, object], by: str | Who
+        self,
+        cluster: str,
+        policy: str,
+        action: str,
+        said: Mapping[str, object],
+        by: str | Principal,
     ) -> None:
         who = asker(by)
 
@@ -49,12 +54,12 @@ class Bindings:
             found = catalog.find_policy(conn, policy, who.scope)
             inputs = {"policy_id": found.id, **said}
             try:
-                ident = begin(self._desk.kit, conn, who, row, action, inputs)
+                ident = begin(self._desk.ctx, conn, who, row, action, inputs)
             except BadRequest as error:
                 raise NotFound(str(error)) from None
             ended = actions.get(conn, ident)
             if ended is not None and ended.status == actions.FAILED:
                 raise Conflict(ended.status_reason)
 
-        await self._desk.kit.store.write(work)
+        await self._desk.ctx.store.write(work)
         self._desk.changed()

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import func, select
 
-from yaffle.core import names, sizes
-from yaffle.engine.commands.desk import Desk, asker, existing_profile, named
-from yaffle.engine.jobs import asked, attaching, hooks
-from yaffle.engine.jobs.run import begin
-from yaffle.engine.jobs.sizing import accepted
-from yaffle.engine.jobs.table import VERBS
-from yaffle.engine.saving import refresh_cluster
+from yaffle.core.scaling import node_names, sizes
+from yaffle.engine.cluster_actions import lifecycle_hooks, policy_binding, request_validation
+from yaffle.engine.cluster_actions.sizing import accepted
+from yaffle.engine.cluster_actions.table import VERBS
+from yaffle.engine.cluster_actions.transitions import begin
+from yaffle.engine.commands.context import CommandContext, asker, existing_profile, named
+from yaffle.engine.detection.health_persistence import refresh_cluster
 from yaffle.errors import (
     ActionInProgress,
     BadRequest,
@@ -22,19 +22,19 @@ from yaffle.errors import (
     NotFound,
     OverQuota,
 )
+from yaffle.model.authz import need_for_recovery
 from yaffle.model.health import ClusterStatus
 from yaffle.model.ids import ClusterId
-from yaffle.model.rights import need_for_recovery
 from yaffle.store import catalog
 from yaffle.store.tables import clusters
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from yaffle.model.authz import Principal
     from yaffle.model.ids import ActionId
-    from yaffle.model.rights import Who
     from yaffle.ports import Profile
-    from yaffle.store.records import ClusterRow
+    from yaffle.store.rows import ClusterRow
 
 TIMEOUT_S: Final = 3600
 IN_PROGRESS: Final = frozenset(
@@ -51,12 +51,12 @@ IN_PROGRESS: Final = frozenset(
 class Clusters:
     """The verbs of clusters; each is one transaction."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: CommandContext) -> None:
         self._desk = desk
 
     async def cluster_create(  # noqa: PLR0913 - what the API's body may hold
         self,
-        who: Who,
+        who: Principal,
         *,
         name: str,
         profile: str,
@@ -72,8 +72,8 @@ class Clusters:
 
         `timeout` in s. `policy`: attached in the same transaction.
         """
-        ident = ClusterId(self._desk.kit.new_id())
-        quotas = self._desk.kit.quotas
+        ident = ClusterId(self._desk.ctx.new_id())
+        quotas = self._desk.ctx.quotas
         wanted = accepted(sizes.initial(desired_capacity, min_size, max_size, ceiling=quotas.nodes))
         _check_config(config or {})
 
@@ -108,13 +108,13 @@ class Clusters:
                 self._bind(conn, ident, policy, who)
             return self._begin(conn, who, ident, "CLUSTER_CREATE", {})
 
-        action = await self._desk.kit.store.write(work)
+        action = await self._desk.ctx.store.write(work)
         self._desk.changed()
         return ident, action
 
     async def cluster_update(
         self,
-        who: Who,
+        who: Principal,
         ident: str,
         *,
         name: str | None = None,
@@ -151,7 +151,7 @@ class Clusters:
         return await self._asked(work)
 
     def _new_profile(
-        self, conn: Connection, row: ClusterRow, profile: str, who: Who
+        self, conn: Connection, row: ClusterRow, profile: str, who: Principal
     ) -> dict[str, object]:
         new = existing_profile(conn, profile, who)
         old = catalog.profile(conn, row.profile_id)
@@ -163,7 +163,7 @@ class Clusters:
         others = any(n.profile_id != new.id for n in catalog.nodes_of(conn, row.id))
         return {"profile_id": new.id} if new.id != old.id or others else {}
 
-    async def cluster_delete(self, who: Who, ident: str, *, force: bool = False) -> ActionId:
+    async def cluster_delete(self, who: Principal, ident: str, *, force: bool = False) -> ActionId:
         """Delete a cluster with all its nodes; running recoveries stop at their next step."""
 
         def work(conn: Connection) -> ActionId:
@@ -178,7 +178,7 @@ class Clusters:
         return await self._asked(work)
 
     async def cluster_act(
-        self, who: Who, ident: str, verb: str, data: Mapping[str, object]
+        self, who: Principal, ident: str, verb: str, data: Mapping[str, object]
     ) -> ActionId:
         """Do what a key of `POST clusters/ID/actions` says; `data` has passed its schema."""
         if verb != "complete_lifecycle" and verb not in VERBS:
@@ -188,7 +188,7 @@ class Clusters:
             row = catalog.find_cluster(conn, ident, who.scope)
             if verb == "complete_lifecycle":
                 token = str(data.get("lifecycle_action_token", ""))
-                return hooks.complete(conn, row.id, token, self._desk.now())
+                return lifecycle_hooks.complete(conn, row.id, token, self._desk.now())
             action = VERBS[verb]
             inputs = {k: v for k, v in data.items() if v is not None}
             if "policy_id" in inputs:
@@ -196,12 +196,14 @@ class Clusters:
             if action == "CLUSTER_RECOVER":
                 need_for_recovery(who, inputs)
                 driver = self._driver_of(conn, row)
-                inputs = asked.recovery(who, driver, inputs, asked.CLUSTER_WORDS)
+                inputs = request_validation.recovery(
+                    who, driver, inputs, request_validation.CLUSTER_WORDS
+                )
             return self._begin(conn, who, row.id, action, inputs)
 
         return await self._asked(work)
 
-    def _policy_id(self, conn: Connection, who: Who, word: str) -> str:
+    def _policy_id(self, conn: Connection, who: Principal, word: str) -> str:
         """Return the id of a policy that exists; what does not is the job's to refuse."""
         try:
             return catalog.find_policy(conn, word, who.scope).id
@@ -210,7 +212,7 @@ class Clusters:
 
     async def cluster_op(
         self,
-        who: Who,
+        who: Principal,
         ident: str,
         operation: str,
         filters: Mapping[str, object],
@@ -220,33 +222,40 @@ class Clusters:
 
         def work(conn: Connection) -> ActionId:
             row = catalog.find_cluster(conn, ident, who.scope)
-            known = asked.operation(self._driver_of(conn, row), operation, params)
+            known = request_validation.operation(self._driver_of(conn, row), operation, params)
             inputs = {**known, "filters": dict(filters)}
             return self._begin(conn, who, row.id, "CLUSTER_OPERATION", inputs)
 
         return await self._asked(work)
 
     async def _asked(self, work: Callable[[Connection], ActionId]) -> ActionId:
-        action = await self._desk.kit.store.write(work)
+        action = await self._desk.ctx.store.write(work)
         self._desk.changed()
         return action
 
     def _begin(
-        self, conn: Connection, who: Who, ident: str, action: str, inputs: Mapping[str, object]
+        self,
+        conn: Connection,
+        who: Principal,
+        ident: str,
+        action: str,
+        inputs: Mapping[str, object],
     ) -> ActionId:
         row = catalog.find_cluster(conn, ident)
-        return begin(self._desk.kit, conn, who, row, action, inputs)
+        return begin(self._desk.ctx, conn, who, row, action, inputs)
 
     def _driver_of(self, conn: Connection, row: ClusterRow) -> Profile:
         return self._desk.driver(catalog.profile(conn, row.profile_id).type)
 
-    def _bind(self, conn: Connection, ident: ClusterId, policy: str, who: Who) -> None:
+    def _bind(self, conn: Connection, ident: ClusterId, policy: str, who: Principal) -> None:
         row = catalog.find_policy(conn, policy, who.scope)
-        attaching.bind(self._desk.kit, conn, catalog.find_cluster(conn, ident), row, enabled=True)
+        policy_binding.bind(
+            self._desk.ctx, conn, catalog.find_cluster(conn, ident), row, enabled=True
+        )
 
-    def _within_quota(self, conn: Connection, who: Who) -> None:
+    def _within_quota(self, conn: Connection, who: Principal) -> None:
         mine = select(func.count()).select_from(clusters).where(clusters.c.project == who.project)
-        most = self._desk.kit.quotas.clusters
+        most = self._desk.ctx.quotas.clusters
         if conn.execute(mine).scalar_one() >= most:
             raise OverQuota(
                 f"Quota exceeded: a project may have {most} clusters.",
@@ -256,10 +265,10 @@ class Clusters:
     # --- the words of before -----------------------------------------------------------------
 
     async def create_cluster(
-        self, name: str, profile: str, size: int, *, by: str | Who, policy: str | None = None
+        self, name: str, profile: str, size: int, *, by: str | Principal, policy: str | None = None
     ) -> ClusterId:
         """Create a cluster of `size` nodes called NAME-1, NAME-2, …; return its id."""
-        most = self._desk.kit.quotas.nodes
+        most = self._desk.ctx.quotas.nodes
         if not 0 <= size <= most:
             raise InvalidSpec(f"size: {size} is not between 0 and {most}")
         ident, _ = await self.cluster_create(
@@ -267,24 +276,26 @@ class Clusters:
             name=name,
             profile=profile,
             desired_capacity=size,
-            config={names.KEY: f"{name}-$1I"} if names.fault(f"{name}-$1I") is None else {},
+            config={node_names.KEY: f"{name}-$1I"}
+            if node_names.fault(f"{name}-$1I") is None
+            else {},
             policy=policy,
         )
         return ident
 
-    async def delete_cluster(self, cluster: str, *, by: str | Who) -> None:
+    async def delete_cluster(self, cluster: str, *, by: str | Principal) -> None:
         """Delete a cluster with all its nodes, whatever is being done to it."""
         await self.cluster_delete(asker(by), cluster, force=True)
 
     async def refresh(self, cluster_id: ClusterId) -> None:
         """Evaluate a cluster's status again."""
-        await self._desk.kit.store.write(
+        await self._desk.ctx.store.write(
             lambda conn: refresh_cluster(conn, cluster_id, self._desk.now())
         )
 
 
 def _check_config(config: Mapping[str, object]) -> None:
-    fmt = config.get(names.KEY)
-    fault = None if fmt is None else names.fault(str(fmt))
+    fmt = config.get(node_names.KEY)
+    fault = None if fmt is None else node_names.fault(str(fmt))
     if fault is not None:
         raise InvalidSpec(f"config.{fault}")

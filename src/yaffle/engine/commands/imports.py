@@ -25,9 +25,9 @@ from yaffle.core.imports.items import (
 )
 from yaffle.core.imports.plan import Planner
 from yaffle.core.imports.planned import Outcome, Planned, Present
-from yaffle.engine.commands.judging import Installed
+from yaffle.engine.commands.policy_validation import Installed
 from yaffle.errors import BadRequest
-from yaffle.model.rights import Right, Who, need
+from yaffle.model.authz import Principal, Right, need
 from yaffle.store import events, receivers
 from yaffle.store.receivers import masked, stored_id
 from yaffle.store.tables import bindings, clusters, nodes, policies, profiles
@@ -36,7 +36,7 @@ from yaffle.store.tables import receivers as receivers_table
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
 
-    from yaffle.engine.commands.desk import Desk
+    from yaffle.engine.commands.context import CommandContext
 
 OBJECTS_MAX: Final = 2000
 """Of one request: its transaction holds up everybody else's."""
@@ -80,10 +80,12 @@ class Import:
 class Imports:
     """Plans imports, and carries them out."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: CommandContext) -> None:
         self._desk = desk
 
-    async def import_objects(self, who: Who, asked: Import, *, base_url: str) -> list[Planned]:
+    async def import_objects(
+        self, who: Principal, asked: Import, *, base_url: str
+    ) -> list[Planned]:
         """Return what becomes of every object, in order; without `dry_run` it has been done.
 
         `base_url` begins the URLs of imported webhooks. Raises BadRequest for more than is
@@ -110,8 +112,8 @@ class Imports:
             return found
 
         if asked.dry_run:
-            return await self._desk.kit.store.read(work, timeout_s=TIMEOUT_S)
-        found = await self._desk.kit.store.write(work, timeout_s=TIMEOUT_S)
+            return await self._desk.ctx.store.read(work, timeout_s=TIMEOUT_S)
+        found = await self._desk.ctx.store.write(work, timeout_s=TIMEOUT_S)
         self._desk.changed()
         return found
 
@@ -124,13 +126,15 @@ class Imports:
                 await asyncio.to_thread(judge.hear_policy, item)
         return judge
 
-    def _write(self, conn: Connection, who: Who, found: Sequence[Planned], base_url: str) -> None:
+    def _write(
+        self, conn: Connection, who: Principal, found: Sequence[Planned], base_url: str
+    ) -> None:
         new = [p for p in found if p.outcome is Outcome.CREATE]
         for planned in new:
             row = dict(planned.row)
             if planned.kind is Kind.RECEIVER:
                 row["channel"] = {"alarm_url": base_url}
-                receivers.add(conn, self._desk.kit.receivers.keys, row)
+                receivers.add(conn, self._desk.ctx.receivers.keys, row)
             else:
                 conn.execute(insert(TABLES[planned.kind]).values(**row))
             self._event(conn, who, planned)
@@ -138,7 +142,7 @@ class Imports:
         bound = {p.row["cluster_id"] for p in new if p.kind is Kind.BINDING}
         _grace(conn, bound, self._desk.now())
 
-    def _event(self, conn: Connection, who: Who, planned: Planned) -> None:
+    def _event(self, conn: Connection, who: Principal, planned: Planned) -> None:
         row, kind = planned.row, planned.kind
         otype, action = EVENTS[kind]
         oid = str(row["cluster_id"]) if kind is Kind.BINDING else planned.id

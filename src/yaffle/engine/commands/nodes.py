@@ -6,26 +6,31 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from yaffle.core import sizes
-from yaffle.engine.commands.desk import Desk, asker, existing_profile, named
-from yaffle.engine.errands import IN_DOUBT, NEW_PROFILE
-from yaffle.engine.jobs import asked, bound, capacity, conflicts
-from yaffle.engine.jobs.parts import node_name
-from yaffle.engine.jobs.removal import deletion_of, remove
-from yaffle.engine.jobs.rows import queue
+from yaffle.core.scaling import sizes
+from yaffle.engine.cluster_actions import (
+    bound_policies,
+    capacity_compensation,
+    conflicts,
+    request_validation,
+)
+from yaffle.engine.cluster_actions.children import node_name
+from yaffle.engine.cluster_actions.enqueue import queue
+from yaffle.engine.cluster_actions.member_removal import deletion_of, remove
+from yaffle.engine.commands.context import CommandContext, asker, existing_profile, named
+from yaffle.engine.steps.node_action_plan import IN_DOUBT, NEW_PROFILE
 from yaffle.errors import ActionInProgress, BadRequest, NotFound, ResourceIsLocked
+from yaffle.model.authz import Right, need
 from yaffle.model.health import ClusterStatus, NodeStatus
 from yaffle.model.ids import NodeId
-from yaffle.model.rights import Right, need
-from yaffle.store import actions, catalog, events, holders
+from yaffle.store import actions, catalog, events, lock_owners
 from yaffle.store.tables import nodes
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from yaffle.model.authz import Principal
     from yaffle.model.ids import ActionId
-    from yaffle.model.rights import Who
-    from yaffle.store.records import ClusterRow, NodeRow, ProfileRow
+    from yaffle.store.rows import ClusterRow, NodeRow, ProfileRow
 
 IN_PROGRESS: Final = frozenset(
     {
@@ -41,15 +46,15 @@ NOTHING: Final = "No property needs an update."
 class Nodes:
     """What becomes of single nodes, in and out of clusters."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: CommandContext) -> None:
         self._desk = desk
-        self._kit = desk.kit
+        self._ctx = desk.ctx
 
     # --- create ---------------------------------------------------------------------------------
 
     async def node_create(
         self,
-        who: Who,
+        who: Principal,
         *,
         name: str,
         profile: str,
@@ -59,7 +64,7 @@ class Nodes:
     ) -> tuple[NodeId, ActionId]:
         """Create a node, alone or as a member; a member's name is made from its cluster's format."""
         need(who, Right.WRITE)
-        ident = NodeId(self._kit.new_id())
+        ident = NodeId(self._ctx.new_id())
 
         def work(conn: Connection) -> ActionId:
             row = existing_profile(conn, profile, who)
@@ -88,7 +93,9 @@ class Nodes:
 
         return ident, await self._asked(work)
 
-    def _home(self, conn: Connection, cluster: str, who: Who, profile: ProfileRow) -> ClusterRow:
+    def _home(
+        self, conn: Connection, cluster: str, who: Principal, profile: ProfileRow
+    ) -> ClusterRow:
         """Return the cluster that a new node goes to; raise where it cannot."""
         try:
             home = catalog.find_cluster(conn, cluster, who.scope)
@@ -98,7 +105,7 @@ class Nodes:
             ) from None
         if catalog.profile(conn, home.profile_id).type != profile.type:
             raise BadRequest("Node and cluster have different profile type, operation aborted.")
-        holder = holders.lock_holder(conn, NodeId(home.id))
+        holder = lock_owners.lock_holder(conn, NodeId(home.id))
         if home.status == ClusterStatus.DELETING:
             raise BadRequest(f"The specified cluster '{cluster}' is being deleted.")
         if holder is not None and holder.action == "CLUSTER_DELETE":
@@ -119,7 +126,7 @@ class Nodes:
             next_index=home.next_index + 1,
         )
         return {
-            "name": node_name(self._kit, home, home.next_index),
+            "name": node_name(self._ctx, home, home.next_index),
             "cluster_id": home.id,
             "index": home.next_index,
             "project": home.project,
@@ -130,7 +137,7 @@ class Nodes:
 
     async def node_update(
         self,
-        who: Who,
+        who: Principal,
         ident: str,
         *,
         name: str | None = None,
@@ -159,7 +166,7 @@ class Nodes:
             if words:
                 catalog.set_node(conn, row.id, now_us, **words)
             inputs = words if new is None else {**words, NEW_PROFILE: new.id}
-            alone_s = int(self._kit.settings.update_timeout)
+            alone_s = int(self._ctx.settings.update_timeout)
             action = self._queue(conn, who, row, "NODE_UPDATE", inputs, alone_s=alone_s)
             if new is None:
                 _done(conn, action, now_us)
@@ -168,7 +175,7 @@ class Nodes:
         return await self._asked(work)
 
     def _new_profile(
-        self, conn: Connection, row: NodeRow, profile: str, who: Who
+        self, conn: Connection, row: NodeRow, profile: str, who: Principal
     ) -> ProfileRow | None:
         """Return the profile that the node is to get; None where it is certain to have it already."""
         new = existing_profile(conn, profile, who)
@@ -181,7 +188,7 @@ class Nodes:
     # --- check and operations -------------------------------------------------------------------
 
     async def node_check(
-        self, who: Who, ident: str, params: Mapping[str, object] | None = None
+        self, who: Principal, ident: str, params: Mapping[str, object] | None = None
     ) -> ActionId:
         """Have a node looked at once; the answer is its status."""
         need(who, Right.WRITE)
@@ -194,7 +201,7 @@ class Nodes:
         return await self._asked(work)
 
     async def node_op(
-        self, who: Who, ident: str, operation: str, params: Mapping[str, object] | None = None
+        self, who: Principal, ident: str, operation: str, params: Mapping[str, object] | None = None
     ) -> ActionId:
         """Have a node do one operation of its profile, after whatever holds it now."""
         need(who, Right.WRITE)
@@ -202,7 +209,7 @@ class Nodes:
         def work(conn: Connection) -> ActionId:
             row = catalog.find_node(conn, ident, who.scope)
             driver = self._desk.driver(catalog.profile(conn, row.profile_id).type)
-            inputs = asked.operation(driver, operation, dict(params or {}))
+            inputs = request_validation.operation(driver, operation, dict(params or {}))
             conflicts.check(conn, "NODE_OPERATION", "node", row.id)
             return self._queue(conn, who, row, "NODE_OPERATION", inputs)
 
@@ -210,7 +217,7 @@ class Nodes:
 
     # --- delete ---------------------------------------------------------------------------------
 
-    async def node_delete(self, who: Who, ident: str, *, force: bool = False) -> ActionId:
+    async def node_delete(self, who: Principal, ident: str, *, force: bool = False) -> ActionId:
         """Delete a node; its cluster wants one less from now on, unless a deletion policy says no."""
         need(who, Right.WRITE)
 
@@ -219,7 +226,7 @@ class Nodes:
 
         return await self._asked(work)
 
-    def _delete(self, conn: Connection, who: Who, row: NodeRow, *, force: bool) -> ActionId:
+    def _delete(self, conn: Connection, who: Principal, row: NodeRow, *, force: bool) -> ActionId:
         if not force and row.status in IN_PROGRESS:
             raise ActionInProgress(
                 f"The node '{row.id}' is in status {row.status}.",
@@ -231,7 +238,7 @@ class Nodes:
         hook, reduced = None, False
         # Asked for twice, it is one node less, not two.
         if home is not None and present is None:
-            policy = bound.deletion(conn, home.id)
+            policy = bound_policies.deletion(conn, home.id)
             hook = None if policy is None else policy.hook
             if policy is None or policy.reduce_desired_capacity:
                 fewer = max(0, home.desired_capacity - 1)
@@ -240,25 +247,25 @@ class Nodes:
                 reduced = True
         self._event(conn, who, row, "NODE_DELETE")
         return remove(
-            self._kit,
+            self._ctx,
             conn,
             row,
             who=who,
             now_us=now_us,
             timeout_s=None if home is None else home.timeout_s,
-            inputs=capacity.fewer(reduced=reduced),
+            inputs=capacity_compensation.fewer(reduced=reduced),
             hook=hook,
         )
 
     # --- marks ----------------------------------------------------------------------------------
 
-    async def node_mark(self, who: Who, ident: str, *, reason: str) -> None:
+    async def node_mark(self, who: Principal, ident: str, *, reason: str) -> None:
         """Mark a node unhealthy; no check erases the mark. ResourceIsLocked while it is acted upon."""
         need(who, Right.WRITE)
 
         def work(conn: Connection) -> None:
             row = catalog.find_node(conn, ident, who.scope)
-            holder = holders.lock_holder(conn, row.id)
+            holder = lock_owners.lock_holder(conn, row.id)
             if holder is not None and holder.status in actions.ACTIVE:
                 # As Heat answers a mark while the resource is locked (seed 5).
                 raise ResourceIsLocked(
@@ -270,10 +277,10 @@ class Nodes:
             )
             self._event(conn, who, row, "NODE_MARK_UNHEALTHY", reason)
 
-        await self._kit.store.write(work)
+        await self._ctx.store.write(work)
         self._desk.changed()
 
-    async def node_unmark(self, who: Who, ident: str, *, reason: str) -> None:
+    async def node_unmark(self, who: Principal, ident: str, *, reason: str) -> None:
         """Lift a user's mark; what the checks say counts again. Without one nothing happens."""
         need(who, Right.WRITE)
 
@@ -286,20 +293,20 @@ class Nodes:
             )
             self._event(conn, who, row, "NODE_MARK_HEALTHY", reason)
 
-        await self._kit.store.write(work)
+        await self._ctx.store.write(work)
         self._desk.changed()
 
     # --- in the words of before -----------------------------------------------------------------
 
-    async def delete_node(self, node: str, *, by: str | Who) -> None:
+    async def delete_node(self, node: str, *, by: str | Principal) -> None:
         """Delete one node, whatever is being done to it; the cluster shrinks with it."""
         await self.node_delete(asker(by), node, force=True)
 
-    async def mark(self, node: str, *, reason: str, by: str | Who) -> None:
+    async def mark(self, node: str, *, reason: str, by: str | Principal) -> None:
         """Mark a node unhealthy."""
         await self.node_mark(asker(by), node, reason=reason)
 
-    async def unmark(self, node: str, *, reason: str, by: str | Who) -> None:
+    async def unmark(self, node: str, *, reason: str, by: str | Principal) -> None:
         """Lift a user's mark."""
         await self.node_unmark(asker(by), node, reason=reason)
 
@@ -308,7 +315,7 @@ class Nodes:
     def _queue(
         self,
         conn: Connection,
-        who: Who,
+        who: Principal,
         row: NodeRow,
         action: str,
         inputs: Mapping[str, object] | None = None,
@@ -320,10 +327,10 @@ class Nodes:
         It may take as long as the node's cluster says; `alone_s` where it is in none.
         """
         home = catalog.cluster(conn, row.cluster_id) if row.cluster_id else None
-        free = holders.lock_holder(conn, row.id) is None
+        free = lock_owners.lock_holder(conn, row.id) is None
         self._event(conn, who, row, action)
         return queue(
-            self._kit,
+            self._ctx,
             conn,
             action=action,
             who=replace(who, project=row.project, domain=row.domain),
@@ -337,18 +344,18 @@ class Nodes:
         )
 
     def _event(
-        self, conn: Connection, who: Who, row: NodeRow, action: str, reason: str = ""
+        self, conn: Connection, who: Principal, row: NodeRow, action: str, reason: str = ""
     ) -> None:
         tell(conn, who, row, action, self._desk.now(), reason)
 
     async def _asked(self, work: Callable[[Connection], ActionId]) -> ActionId:
-        action = await self._kit.store.write(work)
+        action = await self._ctx.store.write(work)
         self._desk.changed()
         return action
 
 
 def tell(
-    conn: Connection, who: Who, row: NodeRow, action: str, now_us: int, reason: str = ""
+    conn: Connection, who: Principal, row: NodeRow, action: str, now_us: int, reason: str = ""
 ) -> None:
     """Record what was asked of a node, by whom and why."""
     events.append(

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from yaffle.engine import quarantine
-from yaffle.engine.commands.desk import Desk, asker
+from yaffle.engine.commands.context import CommandContext, asker
+from yaffle.engine.steps import host_quarantine
 from yaffle.errors import InvalidSpec, NotFound
+from yaffle.model.authz import Right, need
 from yaffle.model.ids import PauseId
 from yaffle.model.incident import Pause, PauseKind, PauseScope
-from yaffle.model.rights import Right, need
 from yaffle.store import catalog, incidents, outbox, pauses
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from yaffle.model.rights import Who
+    from yaffle.model.authz import Principal
 
 PAUSE_MAX_S = 366 * 86_400.0
 RELEASE_MAX_S = 86_400.0
@@ -25,7 +25,7 @@ RELEASE_MAX_S = 86_400.0
 class Operators:
     """Stops, lifts, releases and acknowledges."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: CommandContext) -> None:
         self._desk = desk
 
     async def pause(
@@ -34,7 +34,7 @@ class Operators:
         scope: PauseScope,
         target: str,
         *,
-        owner: str | Who,
+        owner: str | Principal,
         reason: str,
         for_s: float | None,
     ) -> PauseId:
@@ -49,7 +49,7 @@ class Operators:
             raise InvalidSpec("reason: say why, for whoever finds this at three in the morning")
         if for_s is not None and not 0 < for_s <= PAUSE_MAX_S:
             raise InvalidSpec(f"duration: {for_s:g} s is not between 0 and {PAUSE_MAX_S:g} s")
-        ident = PauseId(self._desk.kit.new_id())
+        ident = PauseId(self._desk.ctx.new_id())
 
         def work(conn: Connection) -> None:
             now_us = self._desk.now()
@@ -71,11 +71,11 @@ class Operators:
                 conn, "PAUSE", ident, kind.value, f"{kind.value.upper()}_BEGIN", who, reason
             )
 
-        await self._desk.kit.store.write(work)
+        await self._desk.ctx.store.write(work)
         self._desk.changed()
         return ident
 
-    async def lift(self, pause: str, *, by: str | Who) -> None:
+    async def lift(self, pause: str, *, by: str | Principal) -> None:
         """End one pause before its time; raise NotFound also for one of another project."""
         who = asker(by)
 
@@ -92,10 +92,10 @@ class Operators:
             pauses.lift(conn, found[0].id, who.user, now_us)
             self._desk.event(conn, "PAUSE", found[0].id, found[0].kind.value, "PAUSE_LIFT", who)
 
-        await self._desk.kit.store.write(work)
+        await self._desk.ctx.store.write(work)
         self._desk.changed()
 
-    async def lift_stop(self, *, by: str | Who) -> int:
+    async def lift_stop(self, *, by: str | Principal) -> int:
         """Lift every global stop; return how many there were."""
         who = asker(by)
         _may_pause(who, PauseKind.STOP, PauseScope.ALL)
@@ -106,11 +106,13 @@ class Operators:
                 self._desk.event(conn, "PAUSE", "", "stop", "STOP_LIFT", who)
             return count
 
-        count = await self._desk.kit.store.write(work)
+        count = await self._desk.ctx.store.write(work)
         self._desk.changed()
         return count
 
-    async def release(self, cluster: str, *, by: str | Who, reason: str, for_s: float) -> None:
+    async def release(
+        self, cluster: str, *, by: str | Principal, reason: str, for_s: float
+    ) -> None:
         """Release a cluster's storm brake for a while."""
         who = asker(by)
         need(who, Right.OVERRIDE)
@@ -122,7 +124,7 @@ class Operators:
             now_us = self._desk.now()
             pauses.add_release(
                 conn,
-                ident=self._desk.kit.new_id(),
+                ident=self._desk.ctx.new_id(),
                 cluster_id=found.id,
                 by=who.user,
                 reason=reason,
@@ -131,10 +133,10 @@ class Operators:
             )
             self._desk.event(conn, "CLUSTER", found.id, found.name, "CLUSTER_RELEASE", who, reason)
 
-        await self._desk.kit.store.write(work)
+        await self._desk.ctx.store.write(work)
         self._desk.changed()
 
-    async def acknowledge(self, incident: str, *, by: str | Who) -> None:
+    async def acknowledge(self, incident: str, *, by: str | Principal) -> None:
         """A person has seen it: the node's retry budget is full again, a host's quarantine over."""
         who = asker(by)
 
@@ -142,7 +144,7 @@ class Operators:
             row = incidents.get(conn, incident, who.scope)
             now_us = self._desk.now()
             incidents.set_values(conn, row.id, acknowledged_us=now_us, acknowledged_by=who.user)
-            quarantine.acknowledged(self._desk.kit, conn, row, who.user, now_us)
+            host_quarantine.acknowledged(self._desk.ctx, conn, row, who.user, now_us)
             node = catalog.node(conn, row.node_id)
             if node is not None:
                 catalog.set_node(
@@ -150,10 +152,12 @@ class Operators:
                 )
             self._desk.event(conn, "INCIDENT", row.id, row.node_name, "INCIDENT_ACKNOWLEDGE", who)
 
-        await self._desk.kit.store.write(work)
+        await self._desk.ctx.store.write(work)
         self._desk.changed()
 
-    async def redeliver(self, seqs: Sequence[int] | None = None, *, by: str | Who = "") -> int:
+    async def redeliver(
+        self, seqs: Sequence[int] | None = None, *, by: str | Principal = ""
+    ) -> int:
         """Send parked messages again, all of them or those named; return how many."""
         who = asker(by)
         need(who, Right.ADMIN)
@@ -164,19 +168,19 @@ class Operators:
                 self._desk.event(conn, "OUTBOX", "", "outbox", "OUTBOX_REDELIVER", who)
             return count
 
-        count = await self._desk.kit.store.write(work)
+        count = await self._desk.ctx.store.write(work)
         self._desk.changed()
         return count
 
 
-def _may_pause(who: Who, kind: PauseKind, scope: PauseScope) -> None:
+def _may_pause(who: Principal, kind: PauseKind, scope: PauseScope) -> None:
     if kind is PauseKind.STOP:
         need(who, Right.OVERRIDE)
     if kind is PauseKind.STOP or scope is PauseScope.ALL:
         need(who, Right.ADMIN)
 
 
-def _concerns(conn: Connection, pause: Pause, who: Who) -> bool:
+def _concerns(conn: Connection, pause: Pause, who: Principal) -> bool:
     """Whether somebody sees a pause: everything's, and what is in their project."""
     if who.scope is None or pause.scope is PauseScope.ALL:
         return True
@@ -186,7 +190,7 @@ def _concerns(conn: Connection, pause: Pause, who: Who) -> bool:
         return False
 
 
-def _pause_target(conn: Connection, scope: PauseScope, target: str, who: Who) -> str:
+def _pause_target(conn: Connection, scope: PauseScope, target: str, who: Principal) -> str:
     match scope:
         case PauseScope.ALL:
             return ""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from sqlalchemy import delete, func, select, update
 
 from yaffle import policy as documents
-from yaffle.engine.commands.desk import Desk, asker, named
-from yaffle.engine.commands.trusted import may_run
-from yaffle.engine.jobs.attaching import fits
+from yaffle.engine.cluster_actions.policy_binding import fits
+from yaffle.engine.commands.admin_guard import may_run
+from yaffle.engine.commands.context import CommandContext, asker, named
 from yaffle.errors import BadRequest, InvalidSpec, ResourceInUse
 from yaffle.store import catalog
 from yaffle.store.tables import bindings, policies
@@ -18,15 +18,15 @@ from yaffle.store.tables import bindings, policies
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from yaffle.model.rights import Who
+    from yaffle.model.authz import Principal
     from yaffle.policy import ParsedPolicy
-    from yaffle.store.records import PolicyRow
+    from yaffle.store.rows import PolicyRow
 
 
 class Policies:
     """Reads, creates, replaces and deletes policies."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: CommandContext) -> None:
         self._desk = desk
 
     def parse_text(self, text: str, *, source: str = "policy.yaml") -> ParsedPolicy:
@@ -44,11 +44,11 @@ class Policies:
         *,
         source: str = "",
         by: str = "",
-        who: Who | None = None,
+        who: Principal | None = None,
         given: Mapping[str, object] | None = None,
     ) -> str:
         """Store a parsed policy document; return its id. `given`: as the user wrote it."""
-        ident = self._desk.kit.new_id()
+        ident = self._desk.ctx.new_id()
         asks = who or asker(by)
         may_run(asks, parsed)
 
@@ -72,10 +72,10 @@ class Policies:
             )
             self._desk.event(conn, "POLICY", ident, name, "POLICY_CREATE", asks)
 
-        await self._desk.kit.store.write(work)
+        await self._desk.ctx.store.write(work)
         return ident
 
-    async def rename_policy(self, who: Who, ident: str, *, name: str) -> str:
+    async def rename_policy(self, who: Principal, ident: str, *, name: str) -> str:
         """Give a policy another name; return its id. Documents are replaced by `update_policy`."""
 
         def work(conn: Connection) -> str:
@@ -88,10 +88,10 @@ class Policies:
             self._desk.event(conn, "POLICY", row.id, name, "POLICY_UPDATE", who)
             return row.id
 
-        return await self._desk.kit.store.write(work)
+        return await self._desk.ctx.store.write(work)
 
     async def update_policy(
-        self, policy: str, parsed: ParsedPolicy, *, source: str, by: str | Who
+        self, policy: str, parsed: ParsedPolicy, *, source: str, by: str | Principal
     ) -> None:
         """Replace a policy's document; running recoveries keep the one they began with."""
         who = asker(by)
@@ -104,7 +104,7 @@ class Policies:
             for cluster_id in conn.execute(
                 select(bindings.c.cluster_id).where(bindings.c.policy_id == row.id)
             ).scalars():
-                fits(self._desk.kit, conn, parsed, catalog.cluster(conn, cluster_id))
+                fits(self._desk.ctx, conn, parsed, catalog.cluster(conn, cluster_id))
             conn.execute(
                 update(policies)
                 .where(policies.c.id == row.id)
@@ -126,10 +126,12 @@ class Policies:
             )
             self._desk.event(conn, "POLICY", row.id, row.name, "POLICY_UPDATE", who)
 
-        await self._desk.kit.store.write(work)
+        await self._desk.ctx.store.write(work)
         self._desk.changed()
 
-    async def delete_policy(self, policy: str, *, by: str = "", who: Who | None = None) -> None:
+    async def delete_policy(
+        self, policy: str, *, by: str = "", who: Principal | None = None
+    ) -> None:
         """Delete a policy that no cluster uses."""
         asks = who or asker(by)
 
@@ -146,7 +148,7 @@ class Policies:
             conn.execute(delete(policies).where(policies.c.id == row.id))
             self._desk.event(conn, "POLICY", row.id, row.name, "POLICY_DELETE", asks)
 
-        await self._desk.kit.store.write(work)
+        await self._desk.ctx.store.write(work)
 
 
 def _same_type(row: PolicyRow, parsed: ParsedPolicy) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, select, update
 
-from yaffle.engine.commands.desk import Desk, asker, named
-from yaffle.engine.commands.trusted import may_build
-from yaffle.engine.errands import is_coming
+from yaffle.engine.commands.admin_guard import may_build
+from yaffle.engine.commands.context import CommandContext, asker, named
+from yaffle.engine.steps.node_action_plan import is_coming
 from yaffle.errors import BadRequest, ResourceInUse
 from yaffle.store import catalog
 from yaffle.store.tables import clusters, nodes, profiles
@@ -17,13 +17,13 @@ from yaffle.store.tables import clusters, nodes, profiles
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from yaffle.model.rights import Who
+    from yaffle.model.authz import Principal
 
 
 class Profiles:
     """Creates, renames and deletes profiles; what they build never changes."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: CommandContext) -> None:
         self._desk = desk
 
     def validated(self, kind: str, spec: Mapping[str, object]) -> dict[str, object]:
@@ -37,7 +37,7 @@ class Profiles:
         spec: Mapping[str, object],
         *,
         by: str = "",
-        who: Who | None = None,
+        who: Principal | None = None,
         given: Mapping[str, object] | None = None,
         metadata: Mapping[str, object] | None = None,
     ) -> str:
@@ -48,7 +48,7 @@ class Profiles:
         asks = who or asker(by)
         may_build(asks, kind)
         validated = self.validated(kind, spec)
-        ident = self._desk.kit.new_id()
+        ident = self._desk.ctx.new_id()
 
         def work(conn: Connection) -> None:
             catalog.add(
@@ -69,12 +69,12 @@ class Profiles:
             )
             self._desk.event(conn, "PROFILE", ident, name, "PROFILE_CREATE", asks)
 
-        await self._desk.kit.store.write(work)
+        await self._desk.ctx.store.write(work)
         return ident
 
     async def update_profile(
         self,
-        who: Who,
+        who: Principal,
         ident: str,
         *,
         name: str | None = None,
@@ -95,9 +95,11 @@ class Profiles:
             self._desk.event(conn, "PROFILE", row.id, row.name, "PROFILE_UPDATE", who)
             return row.id
 
-        return await self._desk.kit.store.write(work)
+        return await self._desk.ctx.store.write(work)
 
-    async def delete_profile(self, profile: str, *, by: str = "", who: Who | None = None) -> None:
+    async def delete_profile(
+        self, profile: str, *, by: str = "", who: Principal | None = None
+    ) -> None:
         """Delete a profile that no node or cluster uses."""
         asks = who or asker(by)
 
@@ -121,4 +123,4 @@ class Profiles:
             conn.execute(delete(profiles).where(profiles.c.id == row.id))
             self._desk.event(conn, "PROFILE", row.id, row.name, "PROFILE_DELETE", asks)
 
-        await self._desk.kit.store.write(work)
+        await self._desk.ctx.store.write(work)

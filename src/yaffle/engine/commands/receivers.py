@@ -14,8 +14,8 @@ from urllib.parse import urlencode
 import structlog
 
 from yaffle.core.receiver_actions import ACTIONS, Route, called, faults
-from yaffle.engine.commands.desk import named
-from yaffle.engine.guesses import Guesses
+from yaffle.engine.commands.context import named
+from yaffle.engine.commands.webhook_rate_limit import WebhookRateLimit
 from yaffle.errors import (
     BadRequest,
     Forbidden,
@@ -24,7 +24,7 @@ from yaffle.errors import (
     StoreUnavailable,
     TooManyRequests,
 )
-from yaffle.model.rights import RIGHTS, Right, Role, Who, need
+from yaffle.model.authz import RIGHTS, Principal, Right, Role, need
 from yaffle.store import catalog, receivers
 from yaffle.store.receivers import masked
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from yaffle.engine.commands.desk import Desk
-    from yaffle.engine.tenancy import Tenancy
+    from yaffle.engine.commands.context import CommandContext
+    from yaffle.engine.commands.tenancy import Tenancy
     from yaffle.model.ids import ActionId
-    from yaffle.store.records import ClusterRow, ReceiverRow
+    from yaffle.store.rows import ClusterRow, ReceiverRow
 
 log = structlog.get_logger()
 
@@ -48,14 +48,14 @@ class Verbs(Protocol):
     """The verbs that a receiver may start."""
 
     async def cluster_act(
-        self, who: Who, ident: str, verb: str, data: Mapping[str, object]
+        self, who: Principal, ident: str, verb: str, data: Mapping[str, object]
     ) -> ActionId:
         """Do what `/clusters/ID/actions` does."""
         ...
 
     async def cluster_op(
         self,
-        who: Who,
+        who: Principal,
         ident: str,
         operation: str,
         filters: Mapping[str, object],
@@ -66,7 +66,7 @@ class Verbs(Protocol):
 
     async def cluster_update(
         self,
-        who: Who,
+        who: Principal,
         ident: str,
         *,
         name: str | None,
@@ -79,7 +79,7 @@ class Verbs(Protocol):
         """Change the cluster."""
         ...
 
-    async def cluster_delete(self, who: Who, ident: str, *, force: bool = False) -> ActionId:
+    async def cluster_delete(self, who: Principal, ident: str, *, force: bool = False) -> ActionId:
         """Delete the cluster."""
         ...
 
@@ -87,15 +87,15 @@ class Verbs(Protocol):
 class Receivers:
     """Creates, changes, deletes and triggers receivers."""
 
-    def __init__(self, desk: Desk, verbs: Verbs) -> None:
+    def __init__(self, desk: CommandContext, verbs: Verbs) -> None:
         self._desk = desk
         self._verbs = verbs
-        self._terms = desk.kit.receivers
-        self._guesses = Guesses(self._terms.rate)
+        self._terms = desk.ctx.receivers
+        self._guesses = WebhookRateLimit(self._terms.rate)
 
     async def receiver_create(  # noqa: PLR0913 - a receiver has that many parts
         self,
-        who: Who,
+        who: Principal,
         *,
         name: str,
         kind: str,
@@ -116,7 +116,7 @@ class Receivers:
             raise BadRequest("Action name is required for creating webhook receiver.")
         given = dict(params or {})
         _refuse_inputs(action, given)
-        ident = self._desk.kit.new_id()
+        ident = self._desk.ctx.new_id()
 
         def work(conn: Connection) -> None:
             found = _own_cluster(conn, who, cluster)
@@ -149,12 +149,12 @@ class Receivers:
                 replace(who, project=found.project),
             )
 
-        await self._desk.kit.store.write(work)
+        await self._desk.ctx.store.write(work)
         return ident
 
     async def receiver_update(
         self,
-        who: Who,
+        who: Principal,
         ident: str,
         *,
         name: str | None = None,
@@ -195,9 +195,9 @@ class Receivers:
                 replace(who, project=row.project),
             )
 
-        await self._desk.kit.store.write(work)
+        await self._desk.ctx.store.write(work)
 
-    async def receiver_delete(self, who: Who, ident: str) -> None:
+    async def receiver_delete(self, who: Principal, ident: str) -> None:
         """Delete a receiver: from now on its URL opens nothing."""
         need(who, Right.WRITE)
 
@@ -213,7 +213,7 @@ class Receivers:
                 replace(who, project=row.project),
             )
 
-        await self._desk.kit.store.write(work)
+        await self._desk.ctx.store.write(work)
 
     def _refuse_past(self, end_us: int | None) -> None:
         if end_us is not None and end_us <= self._desk.now():
@@ -226,7 +226,7 @@ class Receivers:
         *,
         source: str = "",
         tenancy: Tenancy | None = None,
-        gone: Callable[[Who], Awaitable[str]] | None = None,
+        gone: Callable[[Principal], Awaitable[str]] | None = None,
     ) -> ActionId:
         """Start the receiver's action and return the action's id; of `sent` counts what callers may say.
 
@@ -254,7 +254,7 @@ class Receivers:
             action=found,
         )
         try:
-            await self._desk.kit.store.write(lambda conn: self._triggered(conn, row, found))
+            await self._desk.ctx.store.write(lambda conn: self._triggered(conn, row, found))
         except StoreUnavailable as error:
             # The action is queued: a refusal now would have the caller ask for it twice.
             log.warning("webhook event lost", receiver=masked(row.id), error=str(error))
@@ -282,11 +282,11 @@ class Receivers:
             return row, receivers.spend(conn, row.id, self._terms.rate, self._desk.now())
 
         async def look() -> bool:
-            return await self._desk.kit.store.read(lambda conn: row_of(conn) is not None)
+            return await self._desk.ctx.store.read(lambda conn: row_of(conn) is not None)
 
         row, wait_s = None, None
         if await self._guesses.is_one(ident, look):
-            row, wait_s = await self._desk.kit.store.write(work)
+            row, wait_s = await self._desk.ctx.store.write(work)
         if row is None:
             self._guesses.missed(ident, source, self._desk.now())
             raise NotFound("The receiver could not be found.")
@@ -330,9 +330,11 @@ class Receivers:
                 )
 
 
-def acting(row: ReceiverRow) -> Who:
+def acting(row: ReceiverRow) -> Principal:
     """Return who acts when a receiver is triggered: a member of its project, never more than that."""
-    return Who(user=row.user, project=row.project, domain=row.domain, rights=RIGHTS[Role.MEMBER])
+    return Principal(
+        user=row.user, project=row.project, domain=row.domain, rights=RIGHTS[Role.MEMBER]
+    )
 
 
 def channel_of(base_url: str, ident: str, params: Mapping[str, object]) -> dict[str, object]:
@@ -362,7 +364,7 @@ def _refuse_inputs(action: str, params: Mapping[str, object]) -> None:
         raise InvalidSpec(problems)
 
 
-def _own_cluster(conn: Connection, who: Who, ident: str) -> ClusterRow:
+def _own_cluster(conn: Connection, who: Principal, ident: str) -> ClusterRow:
     """Return the cluster to act on; another project's is not there, even for who knows its id.
 
     (Senlin answers 403 to that, which tells that there is such a cluster.)

@@ -11,27 +11,28 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from yaffle.core import retry
-from yaffle.engine import spending, targets
-from yaffle.engine.commands.desk import Desk, asker
+from yaffle.core.planning import retry
+from yaffle.engine.action_inputs import target_mapping
+from yaffle.engine.action_inputs.default_policy import without_policy
+from yaffle.engine.action_inputs.policy_snapshot import PolicySnapshot, pack
+from yaffle.engine.action_inputs.template_context import names_of, recover_action
+from yaffle.engine.cluster_actions import conflicts, request_validation
+from yaffle.engine.cluster_actions.enqueue import queue
+from yaffle.engine.commands.context import CommandContext, asker
 from yaffle.engine.commands.nodes import tell
-from yaffle.engine.defaults import without_policy
-from yaffle.engine.halts import halted
-from yaffle.engine.jobs import asked, conflicts
-from yaffle.engine.jobs.rows import queue
-from yaffle.engine.naming import names_of, recover_action
-from yaffle.engine.scene import in_place_names, policy_of
-from yaffle.engine.snapshot import Snapshot, pack
+from yaffle.engine.detection.cluster_snapshot import in_place_names, policy_of
+from yaffle.engine.runtime import budget_ledger
+from yaffle.engine.runtime.pauses import halted
 from yaffle.errors import Conflict
-from yaffle.model.rights import Right, need
+from yaffle.model.authz import Right, need
 from yaffle.store import actions, catalog
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from yaffle.model.authz import Principal
     from yaffle.model.ids import ActionId
-    from yaffle.model.rights import Who
-    from yaffle.store.records import NodeRow
+    from yaffle.store.rows import NodeRow
 
 BESIDES_S = 600
 """What a recovery may take beyond its rungs: looking, fencing, deleting."""
@@ -40,12 +41,12 @@ BESIDES_S = 600
 class Recoveries:
     """Has nodes recovered because somebody asked."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: CommandContext) -> None:
         self._desk = desk
-        self._kit = desk.kit
+        self._ctx = desk.ctx
 
     async def node_recover(
-        self, who: Who, ident: str, params: Mapping[str, object] | None = None
+        self, who: Principal, ident: str, params: Mapping[str, object] | None = None
     ) -> ActionId:
         """Ask for a recovery; the request's words go before the policy's, the policy's before ours.
 
@@ -57,15 +58,18 @@ class Recoveries:
         def work(conn: Connection) -> ActionId:
             row = catalog.find_node(conn, ident, who.scope)
             driver = self._desk.driver(catalog.profile(conn, row.profile_id).type)
-            known = asked.NODE_WORDS | asked.HINTS
-            inputs = {"by": who.user, **asked.recovery(who, driver, dict(params or {}), known)}
+            known = request_validation.NODE_WORDS | request_validation.HINTS
+            inputs = {
+                "by": who.user,
+                **request_validation.recovery(who, driver, dict(params or {}), known),
+            }
             conflicts.check(conn, "NODE_RECOVER", "node", row.id)
             tell(conn, who, row, "NODE_RECOVER", self._desk.now())
             if row.cluster_id is None:
                 return self._alone(conn, who, row, inputs)
             return self._member(conn, who, row, inputs)
 
-        action = await self._kit.store.write(work)
+        action = await self._ctx.store.write(work)
         self._desk.changed()
         return action
 
@@ -73,7 +77,7 @@ class Recoveries:
         self,
         node: str,
         *,
-        by: str | Who,
+        by: str | Principal,
         operation: str | None = None,
         params: Mapping[str, object] | None = None,
         check: bool = False,
@@ -87,14 +91,14 @@ class Recoveries:
     # --- rows -----------------------------------------------------------------------------------
 
     def _member(
-        self, conn: Connection, who: Who, row: NodeRow, inputs: Mapping[str, object]
+        self, conn: Connection, who: Principal, row: NodeRow, inputs: Mapping[str, object]
     ) -> ActionId:
         """Hold the node until its cluster's planner has admitted the request."""
         assert row.cluster_id is not None  # noqa: S101 - asked by the caller
-        policy, _ = policy_of(self._kit, conn, row.cluster_id)
-        snapshot = Snapshot.of(policy, inputs, in_place=in_place_names(self._kit))
+        policy, _ = policy_of(self._ctx, conn, row.cluster_id)
+        snapshot = PolicySnapshot.of(policy, inputs, in_place=in_place_names(self._ctx))
         return queue(
-            self._kit,
+            self._ctx,
             conn,
             action="NODE_RECOVER",
             who=replace(who, project=row.project, domain=row.domain),
@@ -108,23 +112,25 @@ class Recoveries:
         )
 
     def _alone(
-        self, conn: Connection, who: Who, row: NodeRow, inputs: Mapping[str, object]
+        self, conn: Connection, who: Principal, row: NodeRow, inputs: Mapping[str, object]
     ) -> ActionId:
         """Admit the recovery of a node that no watch looks after, or refuse it now."""
         now_us = self._desk.now()
         why = halted(conn, row.id, None, now_us)
         if why:
             raise Conflict(f"Node {row.id} cannot be recovered now: {why}", hint="lift it first")
-        policy = without_policy(self._kit.settings.default_interval)
-        snapshot = Snapshot.of(policy, inputs, in_place=in_place_names(self._kit))
-        refusal = spending.Purse(self._kit, conn, now_us).ask(row, None, take=True).refusal
+        policy = without_policy(self._ctx.settings.default_interval)
+        snapshot = PolicySnapshot.of(policy, inputs, in_place=in_place_names(self._ctx))
+        refusal = (
+            budget_ledger.BudgetLedger(self._ctx, conn, now_us).ask(row, None, take=True).refusal
+        )
         if refusal is not None:
             numbers = ", ".join(f"{k} {v}" for k, v in refusal.numbers.items())
             raise Conflict(
                 f"Node {row.id} cannot be recovered now: {refusal.reason.value} ({numbers})",
                 hint="ask again later, or raise the budget",
             )
-        state = retry.started(targets.retry_of(row), policy.recovery.retry, now_us)
+        state = retry.started(target_mapping.retry_of(row), policy.recovery.retry, now_us)
         catalog.set_node(
             conn,
             row.id,
@@ -135,7 +141,7 @@ class Recoveries:
         )
         ladder = snapshot.recovery.actions
         return queue(
-            self._kit,
+            self._ctx,
             conn,
             action="NODE_RECOVER",
             who=replace(who, project=row.project, domain=row.domain),
@@ -147,9 +153,11 @@ class Recoveries:
             lock_key=row.id,
         )
 
-    def _shown(self, conn: Connection, row: NodeRow, snapshot: Snapshot) -> dict[str, object]:
+    def _shown(self, conn: Connection, row: NodeRow, snapshot: PolicySnapshot) -> dict[str, object]:
         """Return `data.health.recover_action`: what will be tried, all words merged."""
         cluster = None if row.cluster_id is None else catalog.cluster(conn, row.cluster_id)
         profile = catalog.profile(conn, row.profile_id)
-        names = names_of(targets.target_of(row, profile, cluster.name if cluster else ""), "")
+        names = names_of(
+            target_mapping.target_of(row, profile, cluster.name if cluster else ""), ""
+        )
         return {"health": {"recover_action": recover_action(snapshot.recovery.actions, names)}}

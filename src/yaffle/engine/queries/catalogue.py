@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from yaffle.engine.queries import shown
-from yaffle.engine.queries.shown import Shown
+from yaffle.engine.queries import presentation
+from yaffle.engine.queries.presentation import Shown
 from yaffle.errors import InvalidSpec
 from yaffle.policy import UnknownPolicyType, parse_document
 from yaffle.store import catalog
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from yaffle.engine.kit import Kit
-    from yaffle.model.rights import Who
-    from yaffle.store.records import PolicyRow
+    from yaffle.engine.runtime.context import EngineContext
+    from yaffle.model.authz import Principal
+    from yaffle.store.rows import PolicyRow
 
 
 class Catalogue:
     """Reads what users have described."""
 
-    def __init__(self, kit: Kit) -> None:
-        self._store = kit.store
+    def __init__(self, ctx: EngineContext) -> None:
+        self._store = ctx.store
 
-    async def policies(self, who: Who) -> Sequence[Shown]:
+    async def policies(self, who: Principal) -> Sequence[Shown]:
         """Return every policy, the oldest first."""
         return await self._store.read(
             lambda conn: [_policy(conn, row) for row in catalog.all_policies(conn, who.scope)]
         )
 
-    async def policy(self, who: Who, ident: str) -> Shown:
+    async def policy(self, who: Principal, ident: str) -> Shown:
         """Return one policy; raise NotFound or MultipleChoices."""
         return await self._store.read(
             lambda conn: _policy(conn, catalog.find_policy(conn, ident, who.scope))
@@ -49,7 +49,7 @@ def _policy(conn: Connection, row: PolicyRow) -> Shown:
         .where(bindings.c.policy_id == row.id, clusters.c.project == row.project)
         .order_by(clusters.c.name)
     ).scalars()
-    return {**shown.policy(row), "arithmetic": worst_case(row), "clusters": list(names)}
+    return {**presentation.policy(row), "arithmetic": worst_case(row), "clusters": list(names)}
 
 
 def worst_case(row: PolicyRow) -> Shown | None:

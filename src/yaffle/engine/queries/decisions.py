@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import or_, select
 
-from yaffle.core.recheck import Agreement, Disagreement, NotRecheckable, recheck
-from yaffle.core.record import Stored
-from yaffle.engine.queries import shown
+from yaffle.core.decision_audit.replay import Agreement, Disagreement, NotRecheckable, recheck
+from yaffle.core.decision_audit.schema import Stored
+from yaffle.engine.queries import presentation
 from yaffle.store import catalog
 from yaffle.store.tables import clusters, decisions, nodes
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, RowMapping, Select
 
-    from yaffle.core.recheck import Verdict
-    from yaffle.engine.kit import Kit
-    from yaffle.engine.queries.shown import Shown
-    from yaffle.model.rights import Who
+    from yaffle.core.decision_audit.replay import Verdict
+    from yaffle.engine.queries.presentation import Shown
+    from yaffle.engine.runtime.context import EngineContext
+    from yaffle.model.authz import Principal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,15 +37,15 @@ class Which:
 class Decisions:
     """Reads what was decided, in its order."""
 
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+    def __init__(self, ctx: EngineContext) -> None:
+        self._ctx = ctx
 
-    async def decisions(self, who: Who, which: Which) -> Sequence[Shown]:
+    async def decisions(self, who: Principal, which: Which) -> Sequence[Shown]:
         """Return decisions whole, each with whether it comes to the same once more."""
         rows = await self._rows(who, which)
         return [decision(row) for row in rows]
 
-    async def check(self, who: Who, which: Which) -> Shown:
+    async def check(self, who: Principal, which: Which) -> Shown:
         """Decide so many once more; name those that do not come to the same."""
         rows = await self._rows(who, which)
         found = [(row, rechecked(recheck(stored(row)))) for row in rows]
@@ -57,17 +57,19 @@ class Decisions:
             "last": found[-1][0]["seq"] if found else which.after,
         }
 
-    async def _rows(self, who: Who, which: Which) -> Sequence[RowMapping]:
-        now_us = self._kit.clock.now_us()
+    async def _rows(self, who: Principal, which: Which) -> Sequence[RowMapping]:
+        now_us = self._ctx.clock.now_us()
 
         def work(conn: Connection) -> Sequence[RowMapping]:
             query = _query(conn, who, which, now_us)
             return conn.execute(query).mappings().all()
 
-        return await self._kit.store.read(work)
+        return await self._ctx.store.read(work)
 
 
-def _query(conn: Connection, who: Who, which: Which, now_us: int) -> Select[tuple[object, ...]]:
+def _query(
+    conn: Connection, who: Principal, which: Which, now_us: int
+) -> Select[tuple[object, ...]]:
     query = (
         select(decisions, nodes.c.name.label("node_name"))
         .outerjoin(nodes, nodes.c.id == decisions.c.node_id)
@@ -93,7 +95,7 @@ def _brief(row: RowMapping, found: Shown) -> Shown:
         "node": row["node_name"] or "",
         "kind": row["kind"],
         "reason": row["reason"],
-        **shown.times(at=row["at_us"]),
+        **presentation.times(at=row["at_us"]),
         **found,
     }
 
@@ -129,7 +131,7 @@ def decision(row: RowMapping) -> Shown:
         "policy_id": row["policy_id"],
         "policy_version": row["policy_version"],
         "incident_id": row["incident_id"],
-        **shown.times(at=row["at_us"], until=row["until_us"]),
+        **presentation.times(at=row["at_us"], until=row["until_us"]),
         "recheck": rechecked(recheck(stored(row))),
     }
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import func, select
 
-from yaffle.engine.queries import shown
+from yaffle.engine.queries import presentation
 from yaffle.store import coverage, leases
 from yaffle.store.tables import blindness, clusters, engines, nodes, watches
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, RowMapping
 
-    from yaffle.engine.kit import Kit
-    from yaffle.engine.queries.shown import Shown
+    from yaffle.engine.queries.presentation import Shown
+    from yaffle.engine.runtime.context import EngineContext
 
 FORGOTTEN_US: Final = 86_400_000_000
 """An engine that was heard of last so long ago is history."""
@@ -25,15 +25,15 @@ LISTED_MAX: Final = 1000
 class Fleet:
     """Questions about engines."""
 
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+    def __init__(self, ctx: EngineContext) -> None:
+        self._ctx = ctx
 
     async def engines(self, *, stopped: bool = False) -> Shown:
         """Return the engines of the last day, the oldest first, and how much is watched by all.
 
         With `stopped` also those that ended; all by the database's clock.
         """
-        return await self._kit.store.read(lambda conn: self._engines(conn, stopped=stopped))
+        return await self._ctx.store.read(lambda conn: self._engines(conn, stopped=stopped))
 
     def _engines(self, conn: Connection, *, stopped: bool) -> Shown:
         now_us = leases.now(conn)
@@ -47,7 +47,7 @@ class Fleet:
             query = query.where(engines.c.stopped_us.is_(None))
         held = _held(conn, now_us)
         blind = _blind(conn, now_us)
-        lease_us = int(self._kit.settings.lease * 1_000_000)
+        lease_us = int(self._ctx.settings.lease * 1_000_000)
         found = coverage.measure(conn)
         return {
             "engines": [
@@ -98,7 +98,7 @@ def _blind(conn: Connection, now_us: int) -> Mapping[str, Sequence[Shown]]:
             {
                 "cluster_id": row.cluster_id,
                 "cluster": row.name,
-                **shown.times(since=row.since_us, until=row.until_us),
+                **presentation.times(since=row.since_us, until=row.until_us),
             }
         )
     return found
@@ -118,7 +118,9 @@ def _engine(
         "watches": held[0],
         "nodes": held[1],
         "blind_for": list(blind),
-        **shown.times(started=row["started_us"], seen=row["seen_us"], stopped=row["stopped_us"]),
+        **presentation.times(
+            started=row["started_us"], seen=row["seen_us"], stopped=row["stopped_us"]
+        ),
     }
 
 

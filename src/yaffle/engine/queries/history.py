@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import or_, select, true
 
-from yaffle.core.pauses import in_force
-from yaffle.engine import requests
-from yaffle.engine.queries import shown
-from yaffle.engine.queries.shown import Shown
+from yaffle.core.planning.pauses import in_force
+from yaffle.engine.action_inputs import recover_requests
+from yaffle.engine.queries import presentation
+from yaffle.engine.queries.presentation import Shown
 from yaffle.errors import NotFound
 from yaffle.model.incident import Pause, PauseKind, PauseScope
 from yaffle.store import catalog
 from yaffle.store.actions import get as get_action
 from yaffle.store.outbox import OutboxState
-from yaffle.store.records import ActionRow, load
+from yaffle.store.rows import ActionRow, load
 from yaffle.store.tables import actions, clusters, events, nodes, outbox, pauses
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, RowMapping
 
-    from yaffle.engine.kit import Kit
+    from yaffle.engine.runtime.context import EngineContext
+    from yaffle.model.authz import Principal
     from yaffle.model.ids import ActionId
-    from yaffle.model.rights import Who
 
 PAUSES_MAX = 1000
 
@@ -33,11 +33,11 @@ PAUSES_MAX = 1000
 class History:
     """Reads what is only ever added to."""
 
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+    def __init__(self, ctx: EngineContext) -> None:
+        self._ctx = ctx
 
     async def events(
-        self, who: Who, *, after: int = 0, node: str | None = None, limit: int = 100
+        self, who: Principal, *, after: int = 0, node: str | None = None, limit: int = 100
     ) -> Sequence[Shown]:
         """Return events later than number `after`, in their order."""
 
@@ -49,17 +49,17 @@ class History:
                 query = query.where(events.c.node_id == catalog.find_node(conn, node, who.scope).id)
             return [_event(row) for row in conn.execute(query).mappings()]
 
-        return await self._kit.store.read(work)
+        return await self._ctx.store.read(work)
 
     async def actions(
-        self, who: Who, *, node: str | None = None, waiting: bool = False, limit: int = 100
+        self, who: Principal, *, node: str | None = None, waiting: bool = False, limit: int = 100
     ) -> Sequence[Shown]:
         """Return actions, the latest first; `waiting`: only requests that something holds."""
 
         def work(conn: Connection) -> Sequence[Shown]:
             query = select(actions).order_by(actions.c.created_us.desc(), actions.c.id).limit(limit)
             if waiting:
-                query = query.where(requests.waiting())
+                query = query.where(recover_requests.waiting())
             if who.scope is not None:
                 query = query.where(actions.c.project == who.scope)
             if node is not None:
@@ -67,9 +67,9 @@ class History:
                 query = query.where(actions.c.node_id == found.id)
             return _named(conn, [load(ActionRow, row) for row in conn.execute(query)])
 
-        return await self._kit.store.read(work)
+        return await self._ctx.store.read(work)
 
-    async def action(self, who: Who, ident: ActionId) -> Shown:
+    async def action(self, who: Principal, ident: ActionId) -> Shown:
         """Return one action; raise NotFound once it was pruned."""
 
         def work(conn: Connection) -> Shown:
@@ -78,11 +78,13 @@ class History:
                 raise NotFound(f"action {ident!r}: there is none")
             return _named(conn, [row])[0]
 
-        return await self._kit.store.read(work)
+        return await self._ctx.store.read(work)
 
-    async def pauses(self, who: Who, kind: PauseKind, *, history: bool = False) -> Sequence[Shown]:
+    async def pauses(
+        self, who: Principal, kind: PauseKind, *, history: bool = False
+    ) -> Sequence[Shown]:
         """Return pauses of a kind: those that hold or will, or all that ever were."""
-        now_us = self._kit.clock.now_us()
+        now_us = self._ctx.clock.now_us()
 
         def work(conn: Connection) -> Sequence[Shown]:
             query = select(pauses).where(pauses.c.kind == kind.value, _seen_by(who))
@@ -92,11 +94,11 @@ class History:
             ordered = query.order_by(pauses.c.starts_us.desc(), pauses.c.id).limit(PAUSES_MAX)
             return [_pause(conn, row, now_us) for row in conn.execute(ordered).mappings()]
 
-        return await self._kit.store.read(work)
+        return await self._ctx.store.read(work)
 
-    async def pause(self, who: Who, ident: str) -> Shown:
+    async def pause(self, who: Principal, ident: str) -> Shown:
         """Return one pause; raise NotFound."""
-        now_us = self._kit.clock.now_us()
+        now_us = self._ctx.clock.now_us()
 
         def work(conn: Connection) -> Shown:
             query = select(pauses).where(pauses.c.id == ident, _seen_by(who))
@@ -105,10 +107,10 @@ class History:
                 raise NotFound(f"pause {ident!r}: there is none")
             return _pause(conn, row, now_us)
 
-        return await self._kit.store.read(work)
+        return await self._ctx.store.read(work)
 
     async def outbox(
-        self, who: Who, *, state: str | None = None, limit: int = 100
+        self, who: Principal, *, state: str | None = None, limit: int = 100
     ) -> Sequence[Shown]:
         """Return messages, all or those in `state`: what was not accepted first, then the oldest."""
 
@@ -122,10 +124,10 @@ class History:
                 query = query.where(outbox.c.state == state)
             return [_message(row) for row in conn.execute(query).mappings()]
 
-        return await self._kit.store.read(work)
+        return await self._ctx.store.read(work)
 
 
-def _seen_by(who: Who) -> ColumnElement[bool]:
+def _seen_by(who: Principal) -> ColumnElement[bool]:
     """Return which pauses concern somebody: those of everything, and those of their own."""
     if who.scope is None:
         return true()
@@ -143,7 +145,7 @@ def _named(conn: Connection, found: Sequence[ActionRow]) -> Sequence[Shown]:
     wanted = {row.node_id for row in found if row.node_id}
     named = conn.execute(select(nodes.c.id, nodes.c.name).where(nodes.c.id.in_(wanted)))
     names = {str(row.id): str(row.name) for row in named}
-    return [{**shown.action(row), "node": names.get(row.node_id or "", "")} for row in found]
+    return [{**presentation.action(row), "node": names.get(row.node_id or "", "")} for row in found]
 
 
 def _event(row: RowMapping) -> Shown:
@@ -160,7 +162,7 @@ def _event(row: RowMapping) -> Shown:
         "reason": row["reason"],
         "user": row["user"],
         "data": row["data"],
-        **shown.times(at=row["at_us"]),
+        **presentation.times(at=row["at_us"]),
     }
 
 
@@ -184,7 +186,9 @@ def _pause(conn: Connection, row: RowMapping, now_us: int) -> Shown:
         "owner": row["owner"],
         "reason": row["reason"],
         "in_force": row["lifted_us"] is None and in_force(as_value, now_us),
-        **shown.times(starts=row["starts_us"], expires=row["expires_us"], lifted=row["lifted_us"]),
+        **presentation.times(
+            starts=row["starts_us"], expires=row["expires_us"], lifted=row["lifted_us"]
+        ),
         "lifted_by": row["lifted_by"],
     }
 
@@ -210,5 +214,5 @@ def _message(row: RowMapping) -> Shown:
         "last_error": row["last_error"],
         "event_seq": row["event_seq"],
         "body": row["body"],
-        **shown.times(next=row["next_us"], created=row["created_us"]),
+        **presentation.times(next=row["next_us"], created=row["created_us"]),
     }

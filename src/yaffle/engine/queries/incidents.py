@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from yaffle.engine.queries import shown
-from yaffle.engine.queries.shown import Shown
+from yaffle.engine.queries import presentation
+from yaffle.engine.queries.presentation import Shown
 from yaffle.store import catalog, incidents, journal
 
 if TYPE_CHECKING:
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from yaffle.engine.kit import Kit
-    from yaffle.model.rights import Who
-    from yaffle.store.records import IncidentRow
+    from yaffle.engine.runtime.context import EngineContext
+    from yaffle.model.authz import Principal
+    from yaffle.store.rows import IncidentRow
 
 STEPS_MAX: Final = 500
 """The newest steps of one incident that are shown: one that nobody closes is tried for years."""
@@ -24,11 +24,11 @@ STEPS_MAX: Final = 500
 class Incidents:
     """Reads incidents."""
 
-    def __init__(self, kit: Kit) -> None:
-        self._store = kit.store
+    def __init__(self, ctx: EngineContext) -> None:
+        self._store = ctx.store
 
     async def incidents(
-        self, who: Who, *, open_only: bool = False, node: str | None = None, limit: int = 100
+        self, who: Principal, *, open_only: bool = False, node: str | None = None, limit: int = 100
     ) -> Sequence[Shown]:
         """Return incidents in short, the latest first; raise NotFound for an unknown node."""
 
@@ -38,11 +38,11 @@ class Incidents:
             rows = incidents.listed(
                 conn, open_only=open_only, node_id=node_id, limit=limit, project=scope
             )
-            return [shown.incident(row) for row in rows]
+            return [presentation.incident(row) for row in rows]
 
         return await self._store.read(work)
 
-    async def incident(self, who: Who, ident: str) -> Shown:
+    async def incident(self, who: Principal, ident: str) -> Shown:
         """Return one incident in full; raise NotFound."""
         return await self._store.read(
             lambda conn: full(conn, incidents.get(conn, ident, who.scope))
@@ -53,15 +53,15 @@ def full(conn: Connection, row: IncidentRow) -> Shown:
     """Return an incident with the steps of every try, the oldest first, its proofs and evidence."""
     steps = journal.of_incident(conn, row.id)[-STEPS_MAX:]
     return {
-        **shown.incident(row),
-        "steps": [shown.step(s, row) for s in steps],
+        **presentation.incident(row),
+        "steps": [presentation.step(s, row) for s in steps],
         "proofs": [
             {
                 "method": p["method"],
                 "evidence": p["evidence"],
                 "by": p["by"],
                 "waived": p["waived"],
-                **shown.times(at=p["at_us"]),
+                **presentation.times(at=p["at_us"]),
             }
             for p in incidents.proofs_of(conn, row.id)
         ],

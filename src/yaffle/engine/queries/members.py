@@ -9,51 +9,51 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import func, or_, select
 
-from yaffle.core.retry import allowed_once_spent
-from yaffle.engine.queries import shown
-from yaffle.engine.queries.shown import Shown
-from yaffle.engine.scene import policy_of
+from yaffle.core.planning.retry import allowed_once_spent
+from yaffle.engine.detection.cluster_snapshot import policy_of
+from yaffle.engine.queries import presentation
+from yaffle.engine.queries.presentation import Shown
 from yaffle.model.health import Health, NodeStatus
 from yaffle.model.incident import HoldReason
 from yaffle.store import actions, catalog, pauses
 from yaffle.store import incidents as incident_rows
-from yaffle.store.records import NodeRow, load
+from yaffle.store.rows import NodeRow, load
 from yaffle.store.tables import actions as action_rows
 from yaffle.store.tables import bindings, incidents, nodes, policies, profiles
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
 
-    from yaffle.engine.kit import Kit
+    from yaffle.engine.runtime.context import EngineContext
+    from yaffle.model.authz import Principal
     from yaffle.model.ids import IncidentId, NodeId
-    from yaffle.model.rights import Who
-    from yaffle.store.records import ClusterRow
+    from yaffle.store.rows import ClusterRow
 
 
 class Members:
     """Reads clusters and nodes."""
 
-    def __init__(self, kit: Kit) -> None:
-        self._kit = kit
+    def __init__(self, ctx: EngineContext) -> None:
+        self._ctx = ctx
 
-    async def clusters(self, who: Who) -> Sequence[Shown]:
+    async def clusters(self, who: Principal) -> Sequence[Shown]:
         """Return every cluster without its nodes, the oldest first."""
-        return await self._kit.store.read(lambda conn: _clusters(conn, who.scope))
+        return await self._ctx.store.read(lambda conn: _clusters(conn, who.scope))
 
-    async def cluster(self, who: Who, ident: str) -> Shown:
+    async def cluster(self, who: Principal, ident: str) -> Shown:
         """Return one cluster with its nodes; raise NotFound or MultipleChoices."""
 
         def work(conn: Connection) -> Shown:
             row = catalog.find_cluster(conn, ident, who.scope)
             members = catalog.nodes_of(conn, row.id)
-            listed = _nodes(self._kit, conn, members, {row.id: row})
+            listed = _nodes(self._ctx, conn, members, {row.id: row})
             shown = _cluster(conn, row, _counts(conn, nodes.c.cluster_id == row.id).get(row.id))
             return {**shown, "nodes": listed}
 
-        return await self._kit.store.read(work)
+        return await self._ctx.store.read(work)
 
     async def nodes(
-        self, who: Who, cluster: str | None = None, *, unwell: bool = False
+        self, who: Principal, cluster: str | None = None, *, unwell: bool = False
     ) -> Sequence[Shown]:
         """Return nodes, all or those of a cluster; raise NotFound or MultipleChoices.
 
@@ -72,28 +72,28 @@ class Members:
             query = select(nodes).where(*where, *([_unwell()] if unwell else []))
             query = query.order_by(nodes.c.created_us, nodes.c.index, nodes.c.id)
             found = [load(NodeRow, r) for r in conn.execute(query)]
-            return _nodes(self._kit, conn, found, rows)
+            return _nodes(self._ctx, conn, found, rows)
 
-        return await self._kit.store.read(work)
+        return await self._ctx.store.read(work)
 
-    async def count(self, who: Who) -> int:
+    async def count(self, who: Principal) -> int:
         """Return how many nodes there are."""
         scope = who.scope
         query = select(func.count()).select_from(nodes)
         query = query.where(*([] if scope is None else [nodes.c.project == scope]))
-        return await self._kit.store.read(lambda conn: int(conn.execute(query).scalar_one()))
+        return await self._ctx.store.read(lambda conn: int(conn.execute(query).scalar_one()))
 
-    async def node(self, who: Who, ident: str) -> Shown:
+    async def node(self, who: Principal, ident: str) -> Shown:
         """Return one node; raise NotFound or MultipleChoices."""
-        return await self._kit.store.read(
-            lambda conn: node(self._kit, conn, catalog.find_node(conn, ident, who.scope))
+        return await self._ctx.store.read(
+            lambda conn: node(self._ctx, conn, catalog.find_node(conn, ident, who.scope))
         )
 
 
-def node(kit: Kit, conn: Connection, row: NodeRow) -> Shown:
+def node(ctx: EngineContext, conn: Connection, row: NodeRow) -> Shown:
     """Return one node."""
     cluster = catalog.cluster(conn, row.cluster_id) if row.cluster_id else None
-    return _nodes(kit, conn, [row], {cluster.id: cluster} if cluster else {})[0]
+    return _nodes(ctx, conn, [row], {cluster.id: cluster} if cluster else {})[0]
 
 
 def _unwell() -> ColumnElement[bool]:
@@ -159,7 +159,9 @@ def _cluster(conn: Connection, row: ClusterRow, counts: _Counts | None) -> Shown
         "status_reason": row.status_reason,
         "health": {h.value: known.health[h.value] for h in Health},
         "holds": _hold_counts(conn, row.id, known.exhausted),
-        **shown.times(released_until=pauses.released_until(conn, row.id), created=row.created_us),
+        **presentation.times(
+            released_until=pauses.released_until(conn, row.id), created=row.created_us
+        ),
     }
 
 
@@ -195,7 +197,10 @@ class _Around:
 
 
 def _nodes(
-    kit: Kit, conn: Connection, rows: Sequence[NodeRow], clusters: Mapping[str, ClusterRow]
+    ctx: EngineContext,
+    conn: Connection,
+    rows: Sequence[NodeRow],
+    clusters: Mapping[str, ClusterRow],
 ) -> list[Shown]:
     around = _Around(
         clusters=clusters,
@@ -203,7 +208,7 @@ def _nodes(
         holds=_holds(conn, rows),
         busy=_busy(conn, rows),
         allowed={
-            c.id: policy_of(kit, conn, c.id)[0].recovery.retry.attempts for c in clusters.values()
+            c.id: policy_of(ctx, conn, c.id)[0].recovery.retry.attempts for c in clusters.values()
         },
         given_up=incident_rows.exhausted_of(
             conn, [row.id for row in rows if row.exhausted_us is not None]
@@ -224,7 +229,7 @@ def _holds(conn: Connection, rows: Sequence[NodeRow]) -> Mapping[str, Shown | No
     only = _one(rows)
     if only is not None:
         query = query.where(incidents.c.open_key == only)
-    return {key: shown.hold(reason, numbers) for key, reason, numbers in conn.execute(query)}
+    return {key: presentation.hold(reason, numbers) for key, reason, numbers in conn.execute(query)}
 
 
 def _busy(conn: Connection, rows: Sequence[NodeRow]) -> Mapping[str, Shown]:
@@ -263,9 +268,9 @@ def _node(row: NodeRow, around: _Around) -> Shown:
             "allowed": around.allowed.get(row.cluster_id or ""),
             "exhausted": row.exhausted_us is not None,
             "incident_id": around.given_up.get(row.id),
-            **shown.times(next=row.next_attempt_us),
+            **presentation.times(next=row.next_attempt_us),
         },
-        **shown.times(
+        **presentation.times(
             since=row.health_us or row.created_us, seen=row.seen_us, created=row.created_us
         ),
     }
@@ -279,10 +284,10 @@ def _hold(row: NodeRow, around: _Around) -> Shown | None:
         "attempts": row.attempts,
         "allowed": allowed and allowed_once_spent(row.attempts, allowed),
     }
-    return shown.hold(HoldReason.NEEDS_HUMAN.value, numbers)
+    return presentation.hold(HoldReason.NEEDS_HUMAN.value, numbers)
 
 
 def _mark(row: NodeRow) -> Shown | None:
     if row.mark_reason is None:
         return None
-    return {"reason": row.mark_reason, "by": row.mark_by, **shown.times(at=row.mark_us)}
+    return {"reason": row.mark_reason, "by": row.mark_by, **presentation.times(at=row.mark_us)}

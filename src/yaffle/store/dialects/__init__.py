@@ -15,9 +15,9 @@ from yaffle.store.dialects.clock import now_us
 from yaffle.store.dialects.encoding import dump_json
 from yaffle.store.dialects.kind import WRITE, Advice, Fault, Kind, Opening
 from yaffle.store.dialects.mariadb import MariaDB
-from yaffle.store.dialects.place import Place, place_of
 from yaffle.store.dialects.postgresql import PostgreSQL
 from yaffle.store.dialects.sqlite import SQLite, copy_database
+from yaffle.store.dialects.url import DatabaseUrl, place_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -27,7 +27,7 @@ __all__ = [
     "WRITE",
     "Fault",
     "Opening",
-    "Place",
+    "DatabaseUrl",
     "again",
     "copy_database",
     "dump_json",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from yaffle.ports.clock import Clock
-    from yaffle.store.dialects.place import Place
+    from yaffle.store.dialects.url import DatabaseUrl
 
 WRITE: Final = "yaffle_write"
 """Execution option of a connection that may write; without it the database refuses to."""
@@ -41,7 +41,7 @@ class Advice:
 class Opening:
     """How connections are opened."""
 
-    place: Place
+    place: DatabaseUrl
     clock: Clock
     connections: int
     """At most so many at once; with one, that one is kept and shared."""
@@ -97,6 +97,6 @@ class Kind(Protocol):
         """Return what the database finds wrong with itself; empty is good."""
         ...
 
-    def size_bytes(self, conn: Connection, place: Place) -> int:
+    def size_bytes(self, conn: Connection, place: DatabaseUrl) -> int:
         """Return how much room it takes."""
         ...

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from yaffle.store.dialects.kind import Opening
-    from yaffle.store.dialects.place import Place
+    from yaffle.store.dialects.url import DatabaseUrl
 
 CONNECT_S: Final = 5
 STATEMENT_S: Final = 15
@@ -142,7 +142,7 @@ class PostgreSQL:
         """The server checks its own pages."""
         return ()
 
-    def size_bytes(self, conn: Connection, place: Place) -> int:
+    def size_bytes(self, conn: Connection, place: DatabaseUrl) -> int:
         """As `Kind.size_bytes`."""
         return int(conn.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one())
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from yaffle.ports.clock import Clock
     from yaffle.store.dialects.kind import Opening
-    from yaffle.store.dialects.place import Place
+    from yaffle.store.dialects.url import DatabaseUrl
 
 _BROKEN: Final = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
@@ -114,7 +114,7 @@ class SQLite:
         rows = conn.exec_driver_sql("PRAGMA quick_check(20)").scalars()
         return tuple(str(row) for row in rows if row != "ok")
 
-    def size_bytes(self, conn: Connection, place: Place) -> int:
+    def size_bytes(self, conn: Connection, place: DatabaseUrl) -> int:
         """Return the size of the file and its write-ahead log."""
         path = place.path
         if path is None:

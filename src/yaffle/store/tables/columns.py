@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.mysql import DOUBLE, MEDIUMTEXT
 
-from yaffle.model.rights import DEFAULT_PROJECT
+from yaffle.model.authz import DEFAULT_PROJECT
 
 if TYPE_CHECKING:
     from sqlalchemy import Dialect

@@ -17,7 +17,7 @@ from yaffle.model.operations import (
     Promise,
     on_the_wire,
 )
-from yaffle.ports import Adopting, Describing
+from yaffle.ports import SupportsAdoption, SupportsDescription
 from yaffle.testing.checks.timing import DEADLINE_S, bounded, followed, new_id
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def check_schema(profile: Profile, valid: Mapping[str, object]) -> None:
 
 async def check_describing(profile: Profile, target: Target, *, clock: Clock) -> None:
     """Facts about a node that runs can be shown as JSON."""
-    assert isinstance(profile, Describing), f"{profile.type} describes nothing"
+    assert isinstance(profile, SupportsDescription), f"{profile.type} describes nothing"
     facts = await bounded(clock, "describe", lambda s: profile.describe(target, deadline_s=s))
     assert facts, "a node that runs has facts"
     json.dumps(dict(facts))
@@ -80,7 +80,7 @@ async def check_adopting(
     any other copy.
     """
     profile = make()
-    assert isinstance(profile, Adopting), f"{profile.type} adopts nothing"
+    assert isinstance(profile, SupportsAdoption), f"{profile.type} adopts nothing"
     nothing = await bounded(
         clock,
         "inspect",
@@ -109,7 +109,7 @@ async def check_adopting(
     assert (await make().read([known], deadline_s=DEADLINE_S))[0].up is not True
 
 
-async def _inspected(profile: Adopting, identity: str, clock: Clock) -> Inspection:
+async def _inspected(profile: SupportsAdoption, identity: str, clock: Clock) -> Inspection:
     seen = await bounded(
         clock,
         "inspect",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from yaffle.core.outcomes import OUTCOMES, judge
+from yaffle.core.health.check_codes import OUTCOMES, judge
 from yaffle.model.health import Observation, Outcome
 from yaffle.testing.checks.timing import SHORT_S, bounded
 

@@ -16,7 +16,7 @@ from yaffle.model.operations import (
     Reading,
     Target,
 )
-from yaffle.ports import Describing
+from yaffle.ports import SupportsDescription
 from yaffle.testing.checks.abilities import check_describing, check_schema
 from yaffle.testing.checks.timing import SHORT_S, bounded, followed, new_id
 
@@ -46,7 +46,7 @@ async def check_profile(
     try:
         await _check_nothing(bench, target)
         target = await _check_create(bench, target)
-        if isinstance(make(), Describing):
+        if isinstance(make(), SupportsDescription):
             await check_describing(make(), target, clock=clock)
         await _check_older(bench, target)
         if hang is not None:

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from yaffle.clouds.openstack import CloudUnavailable
-from yaffle.clouds.openstack.servers.documents import Action, Listed
-from yaffle.drivers.profiles.heat_stack.causing import ASKED_MAX, cause
-from yaffle.drivers.profiles.heat_stack.documents import Event, Resource, Stack
-from yaffle.drivers.profiles.heat_stack.members import Member, Seen, judge, seen_of
+from yaffle.drivers.profiles.heat_stack.action_attribution import ASKED_MAX, cause
+from yaffle.drivers.profiles.heat_stack.api.documents import Event, Resource, Stack
+from yaffle.drivers.profiles.heat_stack.status.members import Member, Seen, judge, seen_of
 from yaffle.errors import DependencyError, Forbidden, NotFound
+from yaffle.integrations.openstack import CloudUnavailable
+from yaffle.integrations.openstack.servers.documents import Action, Listed
 from yaffle.model.ids import NodeId
 from yaffle.model.operations import Actor, Cause, Target
 

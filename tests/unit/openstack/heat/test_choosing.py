@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from yaffle.drivers.profiles.heat_stack.choosing import Refusal, chosen, lost, to_mark
-from yaffle.drivers.profiles.heat_stack.documents import Link, Resource
-from yaffle.drivers.profiles.heat_stack.members import Member, Seen, judge
+from yaffle.drivers.profiles.heat_stack.api.documents import Link, Resource
+from yaffle.drivers.profiles.heat_stack.operations.replacement_choice import (
+    Refusal,
+    chosen,
+    lost,
+    to_mark,
+)
+from yaffle.drivers.profiles.heat_stack.status.members import Member, Seen, judge
 
 SERVER = "OS::Nova::Server"
 OFF = Seen(up=False, words="status SHUTOFF")

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from yaffle.clouds.openstack.memory import Memory
-from yaffle.drivers.profiles.heat_stack.creating import poll, submit
-from yaffle.drivers.profiles.heat_stack.documents import Stack
-from yaffle.drivers.profiles.heat_stack.job import Job
-from yaffle.drivers.profiles.heat_stack.proofs import Proofs
-from yaffle.engine.clock import SystemClock
+from yaffle.drivers.profiles.heat_stack.api.documents import Stack
+from yaffle.drivers.profiles.heat_stack.operations.create import poll, submit
+from yaffle.drivers.profiles.heat_stack.operations.operation import StackOperation
+from yaffle.drivers.profiles.heat_stack.operations.termination_proofs import Proofs
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.integrations.openstack.sent_requests import SentRequests
 from yaffle.model.ids import NodeId, OperationId
 from yaffle.model.operations import Operation, Progress, ProgressState, Target
 
@@ -50,12 +50,12 @@ class Heat:
         return made.id
 
 
-def asked(heat: Heat, *waived: str) -> tuple[Job, Progress]:
+def asked(heat: Heat, *waived: str) -> tuple[StackOperation, Progress]:
     nothing: Any = SimpleNamespace()
-    job = Job(
+    job = StackOperation(
         op=Operation(kind="CREATE", target=TARGET, waived=frozenset(waived)),
         operation_id=OperationId("11111111-2222"), heat=heat,  # type: ignore[arg-type]
-        servers=nothing, reader=nothing, memory=Memory(), proofs=Proofs(), clock=SystemClock(),
+        servers=nothing, reader=nothing, memory=SentRequests(), proofs=Proofs(), clock=SystemClock(),
         facts={},
     )  # fmt: skip
     return job, submit(job)

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from yaffle.clouds.openstack.memory import Memory, Sent
-from yaffle.drivers.profiles.heat_stack.documents import Stack
-from yaffle.drivers.profiles.heat_stack.job import SETTLE_S, Job
-from yaffle.drivers.profiles.heat_stack.marks import Mark, tags_for
-from yaffle.drivers.profiles.heat_stack.proofs import Proofs
-from yaffle.drivers.profiles.heat_stack.updating import follow
-from yaffle.engine.clock import SystemClock
+from yaffle.drivers.profiles.heat_stack.api.documents import Stack
+from yaffle.drivers.profiles.heat_stack.operations.operation import SETTLE_S, StackOperation
+from yaffle.drivers.profiles.heat_stack.operations.termination_proofs import Proofs
+from yaffle.drivers.profiles.heat_stack.operations.update import follow
+from yaffle.drivers.profiles.heat_stack.status.ownership_tags import Mark, tags_for
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.integrations.openstack.sent_requests import Sent, SentRequests
 from yaffle.model.ids import NodeId, OperationId
 from yaffle.model.operations import Operation, ProgressState, Target
 
@@ -29,11 +29,11 @@ RUNNING, DONE = ProgressState.RUNNING, ProgressState.DONE
 FAILED, ABSENT = ProgressState.FAILED, ProgressState.ABSENT
 
 
-def job(sent: Sent | None = None) -> Job:
-    memory = Memory()
+def job(sent: Sent | None = None) -> StackOperation:
+    memory = SentRequests()
     if sent is not None:
         memory.note(OURS, sent)
-    return Job(
+    return StackOperation(
         op=Operation(kind="STACK_UPDATE", target=TARGET),
         operation_id=OURS,
         heat=HEAT,  # type: ignore[arg-type]

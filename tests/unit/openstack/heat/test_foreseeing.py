@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from yaffle.clouds.openstack.client import Answer
-from yaffle.clouds.openstack.faults import CloudUnavailable, fault_of
-from yaffle.drivers.profiles.heat_stack.foreseeing import foresee
-from yaffle.drivers.profiles.heat_stack.heat import Heat
+from yaffle.drivers.profiles.heat_stack.api.heat import Heat
+from yaffle.drivers.profiles.heat_stack.operations.preflight import foresee
+from yaffle.integrations.openstack.client import Answer
+from yaffle.integrations.openstack.faults import CloudUnavailable, fault_of
 from yaffle.model.ids import NodeId
 from yaffle.model.operations import Outlook, Target
 

@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from yaffle.clouds.openstack.memory import Memory
-from yaffle.clouds.openstack.servers.documents import Action, Event, Listed, Service
-from yaffle.core.readings import classify
-from yaffle.drivers.profiles.heat_stack import deleting, updating
-from yaffle.drivers.profiles.heat_stack.documents import Event as Happened
-from yaffle.drivers.profiles.heat_stack.documents import Link, Resource, Stack
-from yaffle.drivers.profiles.heat_stack.job import Job, of_error
-from yaffle.drivers.profiles.heat_stack.judging import reading_of
-from yaffle.drivers.profiles.heat_stack.proofs import Proofs
-from yaffle.drivers.profiles.heat_stack.reading import Reader
-from yaffle.drivers.profiles.heat_stack.roster import Roster
-from yaffle.engine.clock import SystemClock
+from yaffle.core.health.backend_status_codes import classify
+from yaffle.drivers.profiles.heat_stack.api.documents import Event as Happened
+from yaffle.drivers.profiles.heat_stack.api.documents import Link, Resource, Stack
+from yaffle.drivers.profiles.heat_stack.operations import delete, update
+from yaffle.drivers.profiles.heat_stack.operations.operation import StackOperation, of_error
+from yaffle.drivers.profiles.heat_stack.operations.termination_proofs import Proofs
+from yaffle.drivers.profiles.heat_stack.status.member_cache import Roster
+from yaffle.drivers.profiles.heat_stack.status.member_status import reading_of
+from yaffle.drivers.profiles.heat_stack.status.reading import Reader
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import Forbidden, NotFound, YaffleError
+from yaffle.integrations.openstack.sent_requests import SentRequests
+from yaffle.integrations.openstack.servers.documents import Action, Event, Listed, Service
 from yaffle.model.ids import NodeId, OperationId
 from yaffle.model.operations import Hindrance, Operation, Progress, ProgressState, Target
 
@@ -92,15 +92,15 @@ class Cloud:
     def show(self, ident: str) -> Any:
         return self.stack if ident == "k" else self.server
 
-    def do(self, step: Callable[[Job], Progress], kind: str) -> Progress:
+    def do(self, step: Callable[[StackOperation], Progress], kind: str) -> Progress:
         this, clock = self, SystemClock()
         reader = Reader(
             this, this, this, Roster(), now_s=clock.monotonic_s, again_s=60.0  # type: ignore[arg-type]
         )  # fmt: skip
-        job = Job(
+        job = StackOperation(
             op=Operation(kind=kind, target=TARGET), operation_id=OperationId("o"),
             heat=this, servers=this, reader=reader,  # type: ignore[arg-type]
-            memory=Memory(), proofs=Proofs(), clock=clock, facts={},
+            memory=SentRequests(), proofs=Proofs(), clock=clock, facts={},
         )  # fmt: skip
         try:
             return step(job)
@@ -136,7 +136,7 @@ def test_what_proves_the_end_of_a_deleted_stack(
     record: list[Action] | YaffleError, server: Listed | None, state: ProgressState
 ) -> None:
     cloud = Cloud(status="DELETE_COMPLETE", server=server, record=record)
-    done = cloud.do(deleting.poll, "DELETE")
+    done = cloud.do(delete.poll, "DELETE")
     assert done.state is state, done
 
 
@@ -144,10 +144,10 @@ LOCKED = replace(OFF, locked=True, locked_reason="audit")
 
 
 @pytest.mark.parametrize(
-    ("step", "kind"), [(deleting.submit, "DELETE"), (updating.submit, "STACK_UPDATE")]
+    ("step", "kind"), [(delete.submit, "DELETE"), (update.submit, "STACK_UPDATE")]
 )
 def test_a_locked_server_of_a_stack_is_neither_deleted_nor_replaced(
-    step: Callable[[Job], Progress], kind: str
+    step: Callable[[StackOperation], Progress], kind: str
 ) -> None:
     cloud = Cloud(server=LOCKED)
     done = cloud.do(step, kind)
@@ -172,7 +172,7 @@ def test_its_failure_is_told_with_the_lock_and_counts_as_none() -> None:
 
 def test_no_stack_is_deleted_while_a_lock_in_it_is_not_told() -> None:
     cloud = Cloud(server=replace(SERVER, status="UNKNOWN"))
-    done = cloud.do(deleting.submit, "DELETE")
+    done = cloud.do(delete.submit, "DELETE")
     assert (done.state, done.hindrance) == (RUNNING, Hindrance.UNASKED), done
     assert cloud.asked == []
 
@@ -196,5 +196,5 @@ def test_a_server_on_a_host_that_may_be_dead_is_not_replaced(
 ) -> None:
     hosts = None if service is None else {"h1": service}
     cloud = Cloud(server=replace(OFF, host="h1", host_status=word), hosts=hosts)
-    done = cloud.do(updating.submit, "STACK_UPDATE")
+    done = cloud.do(update.submit, "STACK_UPDATE")
     assert (cloud.asked == ["mark", "update"]) is replaced, done

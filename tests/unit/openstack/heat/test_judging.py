@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from yaffle.drivers.profiles.heat_stack.documents import Link, Resource, Stack
-from yaffle.drivers.profiles.heat_stack.judging import newest_copy, reading_of
-from yaffle.drivers.profiles.heat_stack.mapping import ROWS, UNKNOWN, Means, row_of
-from yaffle.drivers.profiles.heat_stack.members import GONE, Member, Seen, State, judge, named
+from yaffle.drivers.profiles.heat_stack.api.documents import Link, Resource, Stack
+from yaffle.drivers.profiles.heat_stack.status.member_status import newest_copy, reading_of
+from yaffle.drivers.profiles.heat_stack.status.members import (
+    GONE,
+    Member,
+    Seen,
+    State,
+    judge,
+    named,
+)
+from yaffle.drivers.profiles.heat_stack.status.status_mapping import ROWS, UNKNOWN, Means, row_of
 from yaffle.model.ids import NodeId
 from yaffle.model.operations import Target
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from yaffle.drivers.profiles.heat_stack.adopting import hidden_in
-from yaffle.drivers.profiles.heat_stack.creating import made_of
+from yaffle.drivers.profiles.heat_stack.adoption import hidden_in
+from yaffle.drivers.profiles.heat_stack.operations.create import made_of
 from yaffle.drivers.profiles.heat_stack.schema import SCHEMA
 from yaffle.drivers.profiles.heat_stack.spec import DEFAULTS, PARSERS, validate
 from yaffle.errors import InvalidSpec

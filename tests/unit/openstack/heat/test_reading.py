@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
-from yaffle.clouds.openstack import Answer, CloudUnavailable
-from yaffle.clouds.openstack.servers.asking import Servers
-from yaffle.clouds.openstack.servers.census import Census
-from yaffle.drivers.profiles.heat_stack.heat import Heat
-from yaffle.drivers.profiles.heat_stack.reading import Reader
-from yaffle.drivers.profiles.heat_stack.roster import Roster
-from yaffle.engine.clock import SystemClock
+from yaffle.drivers.profiles.heat_stack.api.heat import Heat
+from yaffle.drivers.profiles.heat_stack.status.member_cache import Roster
+from yaffle.drivers.profiles.heat_stack.status.reading import Reader
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import NotFound
+from yaffle.integrations.openstack import Answer, CloudUnavailable
+from yaffle.integrations.openstack.servers.queries import Servers
+from yaffle.integrations.openstack.servers.server_cache import ServerCache
 from yaffle.model.ids import NodeId
 from yaffle.model.operations import Reading, Target
 
@@ -113,7 +113,7 @@ class World:
         reader = Reader(
             Heat(self.cloud),  # type: ignore[arg-type]
             Servers(self.cloud),  # type: ignore[arg-type]
-            Census(CLOCK, full_s=0.0),
+            ServerCache(CLOCK, full_s=0.0),
             self.roster,
             now_s=CLOCK.monotonic_s,
             again_s=self.again_s,
@@ -237,7 +237,7 @@ def test_a_node_of_another_project_is_not_judged() -> None:
     reader = Reader(
         Heat(one.cloud),  # type: ignore[arg-type]
         Servers(one.cloud),  # type: ignore[arg-type]
-        Census(CLOCK),
+        ServerCache(CLOCK),
         one.roster,
         now_s=CLOCK.monotonic_s,
         again_s=60.0,

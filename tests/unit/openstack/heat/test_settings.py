@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from yaffle.config import Settings
-from yaffle.engine.clock import SystemClock
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import ConfigError
 from yaffle.prober.client import ProberClient
 from yaffle.wiring import address_rules, load_drivers

@@ -6,8 +6,8 @@ import uuid
 
 import pytest
 
-from yaffle.drivers.profiles.heat_stack.documents import Stack
-from yaffle.drivers.profiles.heat_stack.marks import (
+from yaffle.drivers.profiles.heat_stack.api.documents import Stack
+from yaffle.drivers.profiles.heat_stack.status.ownership_tags import (
     Mark,
     mark_of,
     name_of,

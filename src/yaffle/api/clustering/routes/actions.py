@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from yaffle.api.clustering import faults, lists, objects, schemas, shapes
-from yaffle.api.clustering.bodies import Body, changed
-from yaffle.api.clustering.call import Call
+from yaffle.api.clustering import errors, lists, request_schemas, response_schemas, serializers
 from yaffle.api.clustering.lists import Filter, Noun
 from yaffle.api.clustering.microversion import V1_12
+from yaffle.api.clustering.request import ApiRequest
 from yaffle.api.clustering.table import Good, Param, Route
-from yaffle.api.reply import Reply
+from yaffle.api.clustering.validation import Body, changed
+from yaffle.api.http.reply import Reply
 from yaffle.errors import BadRequest, Forbidden
 from yaffle.store.tables import actions
 
@@ -72,7 +72,7 @@ NOUN: Final = Noun(
     word="action",
     plural="actions",
     table=actions,
-    fetch=shapes.actions_by_id,
+    fetch=serializers.actions_by_id,
     filters={
         "name": Filter(column=actions.c.name),
         "cluster_id": Filter(column=actions.c.cluster_id),
@@ -100,12 +100,12 @@ FORCE: Final = Param(
 )
 
 
-async def list_actions(call: Call) -> Response:
+async def list_actions(call: ApiRequest) -> Response:
     """List actions, the oldest first."""
     return await lists.listed(call, NOUN)
 
 
-async def create_action(call: Call) -> Response:
+async def create_action(call: ApiRequest) -> Response:
     """Refuse: actions are made by what asks for them, such as `POST /v1/clusters`."""
     raise Forbidden("You are not authorized to complete this operation.")
 
@@ -114,19 +114,19 @@ ITSELF: Final = replace(NOUN, named_by=None)
 """What is cancelled is named by its own id."""
 
 
-async def show_action(call: Call) -> Response:
+async def show_action(call: ApiRequest) -> Response:
     """Show one action with what it waits for; a target's id stands for its newest action."""
     return Reply({"action": await lists.one(call, NOUN, call.path["action"])})
 
 
-async def cancel_action(call: Call) -> Response:
+async def cancel_action(call: ApiRequest) -> Response:
     """Ask an action and its parts to stop at the next safe place."""
     force = call.switch("force")
     ident = str((await lists.one(call, ITSELF, call.path["action"]))["id"])
     if call.body["status"] != CANCELLED:
         raise BadRequest(f"Unknown status {str(call.body['status'])[:100]} for action {ident}.")
     await call.parts.commands.action_cancel(call.who, ident, force=force)
-    return faults.page(202, explanation="The request is accepted for processing.")
+    return errors.page(202, explanation="The request is accepted for processing.")
 
 
 ROUTES: Final = (
@@ -136,7 +136,7 @@ ROUTES: Final = (
         handler=list_actions,
         tag="actions",
         params=NOUN.params,
-        good=Good(schema=objects.listed("actions", objects.ACTION)),
+        good=Good(schema=response_schemas.listed("actions", response_schemas.ACTION)),
     ),
     Route(
         method="POST",
@@ -151,7 +151,7 @@ ROUTES: Final = (
         path="/actions/{action}",
         handler=show_action,
         tag="actions",
-        good=Good(schema=objects.single("action", objects.ACTION)),
+        good=Good(schema=response_schemas.single("action", response_schemas.ACTION)),
     ),
     Route(
         method="PATCH",
@@ -160,7 +160,7 @@ ROUTES: Final = (
         tag="actions",
         since=V1_12,
         params=(FORCE,),
-        body=changed("action", schemas.ACTION_UPDATE, {"status": CANCELLED}),
+        body=changed("action", request_schemas.ACTION_UPDATE, {"status": CANCELLED}),
         good=Good(
             status=202, text="It was asked to stop.", schema={"type": "string"}, media="text/html"
         ),

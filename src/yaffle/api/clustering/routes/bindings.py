@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import select
 
-from yaffle.api.clustering import attributes, lists, objects, shapes
-from yaffle.api.clustering.call import Call
+from yaffle.api.clustering import attributes, lists, response_schemas, serializers
 from yaffle.api.clustering.lists import Filter, Noun
 from yaffle.api.clustering.microversion import V1_2
+from yaffle.api.clustering.request import ApiRequest
 from yaffle.api.clustering.routes import clusters, policies
 from yaffle.api.clustering.table import Good, Route
-from yaffle.api.reply import Reply
+from yaffle.api.http.reply import Reply
 from yaffle.errors import PolicyBindingNotFound
 from yaffle.store.tables import bindings
 from yaffle.store.tables import policies as policy_rows
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 
-async def list_bindings(call: Call) -> Response:
+async def list_bindings(call: ApiRequest) -> Response:
     """List the policies that are attached to a cluster, those first that act first."""
     lists.understand(call, NOUN)
     ident = await clusters.id_of(call)
     return await lists.listed(call, NOUN, bindings.c.cluster_id == ident)
 
 
-async def show_binding(call: Call) -> Response:
+async def show_binding(call: ApiRequest) -> Response:
     """Show how one policy is attached to a cluster."""
 
     def work(conn: Connection) -> lists.Shown:
@@ -45,12 +45,12 @@ async def show_binding(call: Call) -> Response:
                 f"The policy '{call.path['policy']}' is not found attached to the specified"
                 f" cluster '{call.path['cluster']}'."
             )
-        return shapes.bindings_by_id(conn, [ident], call.version)[ident]
+        return serializers.bindings_by_id(conn, [ident], call.version)[ident]
 
     return Reply({"cluster_policy": await call.read(work)})
 
 
-async def show_attributes(call: Call) -> Response:
+async def show_attributes(call: ApiRequest) -> Response:
     """Show one attribute of every node of a cluster, by JSONPath; `details…` asks the backend."""
     path = attributes.parsed(call.path["path"])
     ident = await clusters.id_of(call)
@@ -61,7 +61,7 @@ NOUN: Final = Noun(
     word="cluster_policy",
     plural="cluster_policies",
     table=bindings,
-    fetch=shapes.bindings_by_id,
+    fetch=serializers.bindings_by_id,
     filters={
         "enabled": Filter(column=bindings.c.enabled, convert=lists.boolean("enabled")),
         "policy_name": Filter(
@@ -82,14 +82,14 @@ ROUTES: Final = (
         handler=list_bindings,
         tag="clusters",
         params=NOUN.params,
-        good=Good(schema=objects.listed("cluster_policies", objects.BINDING)),
+        good=Good(schema=response_schemas.listed("cluster_policies", response_schemas.BINDING)),
     ),
     Route(
         method="GET",
         path="/clusters/{cluster}/policies/{policy}",
         handler=show_binding,
         tag="clusters",
-        good=Good(schema=objects.single("cluster_policy", objects.BINDING)),
+        good=Good(schema=response_schemas.single("cluster_policy", response_schemas.BINDING)),
     ),
     Route(
         method="GET",
@@ -97,6 +97,6 @@ ROUTES: Final = (
         handler=show_attributes,
         tag="clusters",
         since=V1_2,
-        good=Good(schema=objects.listed("cluster_attributes", objects.ATTRIBUTE)),
+        good=Good(schema=response_schemas.listed("cluster_attributes", response_schemas.ATTRIBUTE)),
     ),
 )

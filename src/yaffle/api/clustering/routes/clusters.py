@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from yaffle.api.clustering import lists, objects, resizing, schemas, shapes, verbs
-from yaffle.api.clustering.bodies import Body, changed, check, created
-from yaffle.api.clustering.call import Call
+from yaffle.api.clustering import (
+    action_requests,
+    lists,
+    request_schemas,
+    resize_requests,
+    response_schemas,
+    serializers,
+)
 from yaffle.api.clustering.lists import Filter, Noun
 from yaffle.api.clustering.microversion import V1_4, V1_6
+from yaffle.api.clustering.request import ApiRequest
 from yaffle.api.clustering.table import Good, Param, Route
-from yaffle.api.reply import Reply
+from yaffle.api.clustering.validation import Body, changed, check, created
+from yaffle.api.http.reply import Reply
 from yaffle.errors import BadRequest
 from yaffle.store.tables import clusters
 
@@ -37,7 +44,7 @@ NOUN: Final = Noun(
     word="cluster",
     plural="clusters",
     table=clusters,
-    fetch=shapes.clusters_by_id,
+    fetch=serializers.clusters_by_id,
     filters={
         "name": Filter(column=clusters.c.name),
         "status": Filter(column=clusters.c.status, words=STATUSES),
@@ -67,15 +74,15 @@ BORN: Final[lists.Shown] = {
 }
 """How a cluster was before the action that makes it began."""
 FILTERS: Final = frozenset({"name", "profile_id", "status", "role"})
-OPERATION: Final = schemas.shape(filters=schemas.MAP, params=schemas.MAP)
+OPERATION: Final = request_schemas.shape(filters=request_schemas.MAP, params=request_schemas.MAP)
 
 
-async def list_clusters(call: Call) -> Response:
+async def list_clusters(call: ApiRequest) -> Response:
     """List clusters, the oldest first, with the ids of their nodes and policies."""
     return await lists.listed(call, NOUN)
 
 
-async def create_cluster(call: Call) -> Response:
+async def create_cluster(call: ApiRequest) -> Response:
     """Create a cluster; its nodes are being built when this is answered."""
     ident, action = await call.parts.commands.cluster_create(
         call.who,
@@ -92,12 +99,12 @@ async def create_cluster(call: Call) -> Response:
     return call.accepted(action, {"cluster": {**shown, **BORN}})
 
 
-async def show_cluster(call: Call) -> Response:
+async def show_cluster(call: ApiRequest) -> Response:
     """Show one cluster with the ids of its nodes and policies."""
     return Reply({"cluster": await lists.one(call, NOUN, call.path["cluster"])})
 
 
-async def update_cluster(call: Call) -> Response:
+async def update_cluster(call: ApiRequest) -> Response:
     """Change a cluster; the answer shows it as it was before."""
     before = await lists.one(call, NOUN, call.path["cluster"])
     action = await call.parts.commands.cluster_update(
@@ -114,35 +121,35 @@ async def update_cluster(call: Call) -> Response:
     return call.accepted(action, {"cluster": before})
 
 
-async def delete_cluster(call: Call) -> Response:
+async def delete_cluster(call: ApiRequest) -> Response:
     """Delete a cluster with its nodes."""
     force = call.flag("force") or call.switch("force")
     action = await call.parts.commands.cluster_delete(call.who, await id_of(call), force=force)
     return call.accepted(action, None)
 
 
-async def act_on_cluster(call: Call) -> Response:
+async def act_on_cluster(call: ApiRequest) -> Response:
     """Scale, resize, check, recover, take in and let go, attach policies: the one key says what."""
-    verb, data = verbs.chosen(
-        verbs.CLUSTER_VERBS,
+    verb, data = action_requests.chosen(
+        action_requests.CLUSTER_VERBS,
         call.body,
         call.version,
         not_a_map="The data provided is not a map",
         end="",
     )
     if verb == "resize":
-        resizing.check(data)
+        resize_requests.check(data)
     ident = await id_of(call)
-    verbs.recognize(verbs.CLUSTER_VERBS, verb, call.body[verb])
+    action_requests.recognize(action_requests.CLUSTER_VERBS, verb, call.body[verb])
     if verb in {"scale_in", "scale_out"} and data.get("count") == 0:
         raise BadRequest(f"Count for {verb.replace('_', '-')} request cannot be 0.")
     action = await call.parts.commands.cluster_act(call.who, ident, verb, data)
     return call.accepted(action, {"action": action})
 
 
-async def operate_on_cluster(call: Call) -> Response:
+async def operate_on_cluster(call: ApiRequest) -> Response:
     """Do one operation of the profile on every member that the filters choose."""
-    operation, given = verbs.one_operation(call.body)
+    operation, given = action_requests.one_operation(call.body)
     if given and not given.keys() & OPERATION["properties"].keys():
         # openstacksdk, and with it `openstack cluster op`, has no word for filters or params.
         given = {"params": given}
@@ -160,12 +167,12 @@ async def operate_on_cluster(call: Call) -> Response:
     return call.accepted(action, {"action": action})
 
 
-async def id_of(call: Call) -> str:
+async def id_of(call: ApiRequest) -> str:
     """Return the id of the cluster in the path; raise NotFound or MultipleChoices."""
     return await call.read(lambda conn: lists.found(call, NOUN, conn, call.path["cluster"]))
 
 
-ONE: Final = objects.single("cluster", objects.CLUSTER)
+ONE: Final = response_schemas.single("cluster", response_schemas.CLUSTER)
 EXAMPLE: Final = {"name": "web", "profile_id": "web", "desired_capacity": 3, "max_size": 10}
 ROUTES: Final = (
     Route(
@@ -174,14 +181,14 @@ ROUTES: Final = (
         handler=list_clusters,
         tag="clusters",
         params=NOUN.params,
-        good=Good(schema=objects.listed("clusters", objects.CLUSTER)),
+        good=Good(schema=response_schemas.listed("clusters", response_schemas.CLUSTER)),
     ),
     Route(
         method="POST",
         path="/clusters",
         handler=create_cluster,
         tag="clusters",
-        body=created("cluster", schemas.CLUSTER_CREATE, EXAMPLE),
+        body=created("cluster", request_schemas.CLUSTER_CREATE, EXAMPLE),
         good=Good(status=202, schema=ONE),
     ),
     Route(
@@ -196,7 +203,7 @@ ROUTES: Final = (
         path="/clusters/{cluster}",
         handler=update_cluster,
         tag="clusters",
-        body=changed("cluster", schemas.CLUSTER_UPDATE, {"metadata": {"team": "web"}}),
+        body=changed("cluster", request_schemas.CLUSTER_UPDATE, {"metadata": {"team": "web"}}),
         good=Good(status=202, schema=ONE),
     ),
     Route(
@@ -205,8 +212,8 @@ ROUTES: Final = (
         handler=delete_cluster,
         tag="clusters",
         params=(FORCE,),
-        body=Body(schema=schemas.FORCE, optional=True),
-        good=Good(status=202, schema=objects.NULL),
+        body=Body(schema=request_schemas.FORCE, optional=True),
+        good=Good(status=202, schema=response_schemas.NULL),
     ),
     Route(
         method="POST",
@@ -214,11 +221,11 @@ ROUTES: Final = (
         handler=act_on_cluster,
         tag="clusters",
         body=Body(
-            schema=verbs.whole(verbs.CLUSTER_VERBS),
+            schema=action_requests.whole(action_requests.CLUSTER_VERBS),
             by_handler=True,
             examples=[{"scale_out": {"count": 1}}, {"check": {}}],
         ),
-        good=Good(status=202, schema=objects.STARTED),
+        good=Good(status=202, schema=response_schemas.STARTED),
     ),
     Route(
         method="POST",
@@ -232,13 +239,13 @@ ROUTES: Final = (
                 "minProperties": 1,
                 "maxProperties": 1,
                 "additionalProperties": {
-                    "anyOf": [OPERATION, schemas.MAP],
+                    "anyOf": [OPERATION, request_schemas.MAP],
                     "description": "Without `filters` and `params`, all of it is the parameters.",
                 },
             },
             by_handler=True,
             examples=[{"reboot": {"filters": {"role": "web"}, "params": {"type": "SOFT"}}}],
         ),
-        good=Good(status=202, schema=objects.STARTED),
+        good=Good(status=202, schema=response_schemas.STARTED),
     ),
 )

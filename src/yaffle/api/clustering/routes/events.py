@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from yaffle.api.clustering import lists, objects, shapes
-from yaffle.api.clustering.call import Call
+from yaffle.api.clustering import lists, response_schemas, serializers
 from yaffle.api.clustering.lists import Filter, Noun
+from yaffle.api.clustering.request import ApiRequest
 from yaffle.api.clustering.table import Good, Route
-from yaffle.api.reply import Reply
+from yaffle.api.http.reply import Reply
 from yaffle.store.tables import events
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-LEVELS: Final = {**shapes.LEVELS, "WARN": shapes.LEVELS["WARNING"]}
+LEVELS: Final = {**serializers.LEVELS, "WARN": serializers.LEVELS["WARNING"]}
 
 
 def _level(word: str) -> object:
@@ -25,7 +25,7 @@ NOUN: Final = Noun(
     word="event",
     plural="events",
     table=events,
-    fetch=shapes.events_by_id,
+    fetch=serializers.events_by_id,
     filters={
         "oid": Filter(column=events.c.oid),
         "oname": Filter(column=events.c.oname),
@@ -51,12 +51,12 @@ NOUN: Final = Noun(
 )
 
 
-async def list_events(call: Call) -> Response:
+async def list_events(call: ApiRequest) -> Response:
     """List what happened to clusters and nodes, in order."""
     return await lists.listed(call, NOUN)
 
 
-async def show_event(call: Call) -> Response:
+async def show_event(call: ApiRequest) -> Response:
     """Show one event."""
     return Reply({"event": await lists.one(call, NOUN, call.path["event"])})
 
@@ -68,13 +68,13 @@ ROUTES: Final = (
         handler=list_events,
         tag="events",
         params=NOUN.params,
-        good=Good(schema=objects.listed("events", objects.EVENT)),
+        good=Good(schema=response_schemas.listed("events", response_schemas.EVENT)),
     ),
     Route(
         method="GET",
         path="/events/{event}",
         handler=show_event,
         tag="events",
-        good=Good(schema=objects.single("event", objects.EVENT)),
+        good=Good(schema=response_schemas.single("event", response_schemas.EVENT)),
     ),
 )

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from yaffle.api.clustering import lists, objects, schemas, shapes, verbs
-from yaffle.api.clustering.bodies import Body, changed, created
-from yaffle.api.clustering.call import Call
+from yaffle.api.clustering import (
+    action_requests,
+    lists,
+    request_schemas,
+    response_schemas,
+    serializers,
+)
 from yaffle.api.clustering.lists import Filter, Noun, Shown
 from yaffle.api.clustering.microversion import V1_4, V1_7
+from yaffle.api.clustering.request import ApiRequest
 from yaffle.api.clustering.routes import clusters
 from yaffle.api.clustering.table import Good, Param, Route
-from yaffle.api.reply import Reply
+from yaffle.api.clustering.validation import Body, changed, created
+from yaffle.api.http.reply import Reply
 from yaffle.errors import BadRequest, NotFound
 from yaffle.model.health import NodeStatus
 from yaffle.model.ids import NodeId
@@ -25,7 +31,7 @@ NOUN: Final = Noun(
     word="node",
     plural="nodes",
     table=nodes,
-    fetch=shapes.nodes_by_id,
+    fetch=serializers.nodes_by_id,
     filters={
         "name": Filter(column=nodes.c.name),
         "status": Filter(column=nodes.c.status, words=frozenset(NodeStatus)),
@@ -63,7 +69,7 @@ BORN: Final = {
 """How a node was before the action that makes it began."""
 
 
-async def list_nodes(call: Call) -> Response:
+async def list_nodes(call: ApiRequest) -> Response:
     """List nodes, the oldest first."""
     cluster = call.one("cluster_id")
     more: list[ColumnElement[bool]] = []
@@ -76,7 +82,7 @@ async def list_nodes(call: Call) -> Response:
     return await lists.listed(call, NOUN, *more)
 
 
-async def create_node(call: Call) -> Response:
+async def create_node(call: ApiRequest) -> Response:
     """Create a node, alone or as a member of a cluster; it is being built when this is answered."""
     ident, action = await call.parts.commands.node_create(
         call.who,
@@ -90,7 +96,7 @@ async def create_node(call: Call) -> Response:
     return call.accepted(action, {"node": {**shown, **BORN}})
 
 
-async def show_node(call: Call) -> Response:
+async def show_node(call: ApiRequest) -> Response:
     """Show one node."""
     wanted = call.switch("show_details")
     shown = await lists.one(call, NOUN, call.path["node"])
@@ -99,7 +105,7 @@ async def show_node(call: Call) -> Response:
     return Reply({"node": shown})
 
 
-async def update_node(call: Call) -> Response:
+async def update_node(call: ApiRequest) -> Response:
     """Change a node; the answer shows it as it was before."""
     before = await lists.one(call, NOUN, call.path["node"])
     action = await call.parts.commands.node_update(
@@ -114,7 +120,7 @@ async def update_node(call: Call) -> Response:
     return call.accepted(action, {"node": before})
 
 
-async def delete_node(call: Call) -> Response:
+async def delete_node(call: ApiRequest) -> Response:
     """Delete a node, proved gone before it is forgotten."""
     action = await call.parts.commands.node_delete(
         call.who, await _id(call), force=call.flag("force") or call.switch("force")
@@ -122,13 +128,13 @@ async def delete_node(call: Call) -> Response:
     return call.accepted(action, None)
 
 
-async def act_on_node(call: Call) -> Response:
+async def act_on_node(call: ApiRequest) -> Response:
     """Check or recover one node: the body has one key, the verb."""
-    verb, data = verbs.chosen(
-        verbs.NODE_VERBS, call.body, call.version, not_a_map=NOT_A_MAP, end="."
+    verb, data = action_requests.chosen(
+        action_requests.NODE_VERBS, call.body, call.version, not_a_map=NOT_A_MAP, end="."
     )
     ident = await _id(call)
-    verbs.recognize(verbs.NODE_VERBS, verb, call.body[verb])
+    action_requests.recognize(action_requests.NODE_VERBS, verb, call.body[verb])
     commands = call.parts.commands
     if verb == "check":
         action = await commands.node_check(call.who, ident, data)
@@ -137,14 +143,14 @@ async def act_on_node(call: Call) -> Response:
     return call.accepted(action, {"action": action})
 
 
-async def operate_on_node(call: Call) -> Response:
+async def operate_on_node(call: ApiRequest) -> Response:
     """Do one operation of the profile: the body has one key, its name, with the parameters."""
-    operation, params = verbs.one_operation(call.body, end=".")
+    operation, params = action_requests.one_operation(call.body, end=".")
     action = await call.parts.commands.node_op(call.who, await _id(call), operation, params)
     return call.accepted(action, {"action": action})
 
 
-async def adopt_node(call: Call) -> Response:
+async def adopt_node(call: ApiRequest) -> Response:
     """Make a node of something that runs already, with a profile that says how it is built."""
     ident = await call.parts.commands.node_adopt(
         call.who,
@@ -159,7 +165,7 @@ async def adopt_node(call: Call) -> Response:
     return Reply({"node": await lists.one(call, NOUN, ident)})
 
 
-async def preview_adoption(call: Call) -> Response:
+async def preview_adoption(call: ApiRequest) -> Response:
     """Show the profile that adopting would make, changing nothing."""
     found = await call.parts.commands.node_preview(
         call.who,
@@ -171,18 +177,24 @@ async def preview_adoption(call: Call) -> Response:
     return Reply({"node_profile": {"node_preview": found}})
 
 
-async def _id(call: Call) -> str:
+async def _id(call: ApiRequest) -> str:
     return await call.read(lambda conn: lists.found(call, NOUN, conn, call.path["node"]))
 
 
 def _preview() -> Shown:
-    inner = objects.thing(
-        {"type": objects.STRING, "version": objects.STRING, "properties": objects.MAP}
+    inner = response_schemas.thing(
+        {
+            "type": response_schemas.STRING,
+            "version": response_schemas.STRING,
+            "properties": response_schemas.MAP,
+        }
     )
-    return dict(objects.single("node_profile", objects.single("node_preview", inner)))
+    return dict(
+        response_schemas.single("node_profile", response_schemas.single("node_preview", inner))
+    )
 
 
-ONE: Final = objects.single("node", objects.NODE)
+ONE: Final = response_schemas.single("node", response_schemas.NODE)
 ROUTES: Final = (
     Route(
         method="GET",
@@ -190,14 +202,14 @@ ROUTES: Final = (
         handler=list_nodes,
         tag="nodes",
         params=NOUN.params,
-        good=Good(schema=objects.listed("nodes", objects.NODE)),
+        good=Good(schema=response_schemas.listed("nodes", response_schemas.NODE)),
     ),
     Route(
         method="POST",
         path="/nodes",
         handler=create_node,
         tag="nodes",
-        body=created("node", schemas.NODE_CREATE, {"name": "one", "profile_id": "web"}),
+        body=created("node", request_schemas.NODE_CREATE, {"name": "one", "profile_id": "web"}),
         good=Good(status=202, schema=ONE),
     ),
     Route(
@@ -206,7 +218,7 @@ ROUTES: Final = (
         handler=adopt_node,
         tag="nodes",
         since=V1_7,
-        body=Body(schema=schemas.NODE_ADOPT),
+        body=Body(schema=request_schemas.NODE_ADOPT),
         good=Good(schema=ONE),
     ),
     Route(
@@ -215,7 +227,7 @@ ROUTES: Final = (
         handler=preview_adoption,
         tag="nodes",
         since=V1_7,
-        body=Body(schema=schemas.NODE_PREVIEW),
+        body=Body(schema=request_schemas.NODE_PREVIEW),
         good=Good(schema=_preview()),
     ),
     Route(
@@ -231,7 +243,7 @@ ROUTES: Final = (
         path="/nodes/{node}",
         handler=update_node,
         tag="nodes",
-        body=changed("node", schemas.NODE_UPDATE, {"role": "primary"}),
+        body=changed("node", request_schemas.NODE_UPDATE, {"role": "primary"}),
         good=Good(status=202, schema=ONE),
     ),
     Route(
@@ -240,16 +252,20 @@ ROUTES: Final = (
         handler=delete_node,
         tag="nodes",
         params=(clusters.FORCE,),
-        body=Body(schema=schemas.FORCE, optional=True),
-        good=Good(status=202, schema=objects.NULL),
+        body=Body(schema=request_schemas.FORCE, optional=True),
+        good=Good(status=202, schema=response_schemas.NULL),
     ),
     Route(
         method="POST",
         path="/nodes/{node}/actions",
         handler=act_on_node,
         tag="nodes",
-        body=Body(schema=verbs.whole(verbs.NODE_VERBS), by_handler=True, examples=[{"check": {}}]),
-        good=Good(status=202, schema=objects.STARTED),
+        body=Body(
+            schema=action_requests.whole(action_requests.NODE_VERBS),
+            by_handler=True,
+            examples=[{"check": {}}],
+        ),
+        good=Good(status=202, schema=response_schemas.STARTED),
     ),
     Route(
         method="POST",
@@ -267,6 +283,6 @@ ROUTES: Final = (
             by_handler=True,
             examples=[{"reboot": {"type": "SOFT"}}],
         ),
-        good=Good(status=202, schema=objects.STARTED),
+        good=Good(status=202, schema=response_schemas.STARTED),
     ),
 )

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from yaffle.api.clustering import lists, objects, schemas, shapes
-from yaffle.api.clustering.bodies import changed, created
-from yaffle.api.clustering.call import Call
+from yaffle.api.clustering import lists, request_schemas, response_schemas, serializers
 from yaffle.api.clustering.lists import Filter, Noun
 from yaffle.api.clustering.microversion import V1_2
+from yaffle.api.clustering.request import ApiRequest
 from yaffle.api.clustering.table import Good, Route
-from yaffle.api.reply import Reply
+from yaffle.api.clustering.validation import changed, created
+from yaffle.api.http.reply import Reply
 from yaffle.store.tables import policies
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ NOUN: Final = Noun(
     word="policy",
     plural="policies",
     table=policies,
-    fetch=shapes.policies_by_id,
+    fetch=serializers.policies_by_id,
     filters={"name": Filter(column=policies.c.name), "type": Filter(column=policies.c.type)},
     sorts={
         "type": policies.c.type,
@@ -51,12 +51,12 @@ EXAMPLE: Final = {
 }
 
 
-async def list_policies(call: Call) -> Response:
+async def list_policies(call: ApiRequest) -> Response:
     """List policies, the oldest first."""
     return await lists.listed(call, NOUN)
 
 
-async def create_policy(call: Call) -> Response:
+async def create_policy(call: ApiRequest) -> Response:
     """Create a policy; a refused document is answered with every fault and its place."""
     spec = _spec(call)
     ident = await call.parts.commands.create_policy(
@@ -65,7 +65,7 @@ async def create_policy(call: Call) -> Response:
     return Reply({"policy": await _fresh(call, ident)}, 201)
 
 
-async def validate_policy(call: Call) -> Response:
+async def validate_policy(call: ApiRequest) -> Response:
     """Say whether a document would be accepted, without storing anything."""
     spec = _spec(call)
     parsed = await _parsed(call, spec)
@@ -80,15 +80,15 @@ async def validate_policy(call: Call) -> Response:
         "created_us": None,
         "updated_us": None,
     }
-    return Reply({"policy": shapes.policy(row)})
+    return Reply({"policy": serializers.policy(row)})
 
 
-async def show_policy(call: Call) -> Response:
+async def show_policy(call: ApiRequest) -> Response:
     """Show one policy."""
     return Reply({"policy": await lists.one(call, NOUN, call.path["policy"])})
 
 
-async def update_policy(call: Call) -> Response:
+async def update_policy(call: ApiRequest) -> Response:
     """Change the name; the document of a policy never changes here."""
     ident = await call.parts.commands.rename_policy(
         call.who, call.path["policy"], name=str(call.body["name"])
@@ -96,19 +96,19 @@ async def update_policy(call: Call) -> Response:
     return Reply({"policy": await _fresh(call, ident)})
 
 
-async def delete_policy(call: Call) -> Response:
+async def delete_policy(call: ApiRequest) -> Response:
     """Delete a policy that is attached to no cluster."""
     await call.parts.commands.delete_policy(call.path["policy"], who=call.who)
     return call.gone()
 
 
-def _spec(call: Call) -> Mapping[str, object]:
+def _spec(call: ApiRequest) -> Mapping[str, object]:
     spec = call.mapping("spec")
     assert spec is not None  # noqa: S101 - the schema requires it
     return spec
 
 
-async def _parsed(call: Call, spec: Mapping[str, object]) -> ParsedPolicy:
+async def _parsed(call: ApiRequest, spec: Mapping[str, object]) -> ParsedPolicy:
     version = spec["version"]
     # YAML without quotes makes a number of a version.
     spelt = version if isinstance(version, str) else str(version)
@@ -116,14 +116,14 @@ async def _parsed(call: Call, spec: Mapping[str, object]) -> ParsedPolicy:
     return await asyncio.to_thread(call.parts.commands.parse_document, {**spec, "version": spelt})
 
 
-async def _fresh(call: Call, ident: str) -> lists.Shown:
+async def _fresh(call: ApiRequest, ident: str) -> lists.Shown:
     def work(conn: Connection) -> lists.Shown:
-        return shapes.policy(shapes.row_of(conn, policies, ident), fresh=True)
+        return serializers.policy(serializers.row_of(conn, policies, ident), fresh=True)
 
     return await call.read(work)
 
 
-ONE: Final = objects.single("policy", objects.POLICY)
+ONE: Final = response_schemas.single("policy", response_schemas.POLICY)
 ROUTES: Final = (
     Route(
         method="GET",
@@ -131,14 +131,14 @@ ROUTES: Final = (
         handler=list_policies,
         tag="policies",
         params=NOUN.params,
-        good=Good(schema=objects.listed("policies", objects.POLICY)),
+        good=Good(schema=response_schemas.listed("policies", response_schemas.POLICY)),
     ),
     Route(
         method="POST",
         path="/policies",
         handler=create_policy,
         tag="policies",
-        body=created("policy", schemas.POLICY_CREATE, EXAMPLE),
+        body=created("policy", request_schemas.POLICY_CREATE, EXAMPLE),
         good=Good(status=201, schema=ONE),
     ),
     Route(
@@ -147,7 +147,7 @@ ROUTES: Final = (
         handler=validate_policy,
         tag="policies",
         since=V1_2,
-        body=created("policy", schemas.VALIDATE, {"spec": EXAMPLE["spec"]}),
+        body=created("policy", request_schemas.VALIDATE, {"spec": EXAMPLE["spec"]}),
         good=Good(schema=ONE),
     ),
     Route(
@@ -162,7 +162,7 @@ ROUTES: Final = (
         path="/policies/{policy}",
         handler=update_policy,
         tag="policies",
-        body=changed("policy", schemas.POLICY_UPDATE, {"name": "web-health-2"}),
+        body=changed("policy", request_schemas.POLICY_UPDATE, {"name": "web-health-2"}),
         good=Good(schema=ONE),
     ),
     Route(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from yaffle.api.clustering import lists, objects, schemas, shapes
-from yaffle.api.clustering.bodies import changed, created
-from yaffle.api.clustering.call import Call
+from yaffle.api.clustering import lists, request_schemas, response_schemas, serializers
 from yaffle.api.clustering.lists import Filter, Noun
 from yaffle.api.clustering.microversion import V1_2
+from yaffle.api.clustering.request import ApiRequest
 from yaffle.api.clustering.table import Good, Route
-from yaffle.api.reply import Reply
-from yaffle.engine.kit import LOCAL_PROCESS
+from yaffle.api.clustering.validation import changed, created
+from yaffle.api.http.reply import Reply
+from yaffle.engine.runtime.context import LOCAL_PROCESS
 from yaffle.errors import NotFound
 from yaffle.store.tables import profiles
 
@@ -23,7 +23,7 @@ NOUN: Final = Noun(
     word="profile",
     plural="profiles",
     table=profiles,
-    fetch=shapes.profiles_by_id,
+    fetch=serializers.profiles_by_id,
     filters={"name": Filter(column=profiles.c.name), "type": Filter(column=profiles.c.type)},
     sorts={
         "type": profiles.c.type,
@@ -43,12 +43,12 @@ EXAMPLE: Final = {
 }
 
 
-async def list_profiles(call: Call) -> Response:
+async def list_profiles(call: ApiRequest) -> Response:
     """List profiles, the oldest first."""
     return await lists.listed(call, NOUN)
 
 
-async def create_profile(call: Call) -> Response:
+async def create_profile(call: ApiRequest) -> Response:
     """Create a profile after its driver has validated the properties."""
     spec = _spec(call)
     ident = await call.parts.commands.create_profile(
@@ -62,20 +62,20 @@ async def create_profile(call: Call) -> Response:
     return Reply({"profile": await lists.one(call, NOUN, ident)}, 201)
 
 
-async def validate_profile(call: Call) -> Response:
+async def validate_profile(call: ApiRequest) -> Response:
     """Say whether a spec would be accepted, without storing anything."""
     spec = _spec(call)
     kind = _kind(call, spec)
     call.parts.commands.validated_profile(kind, _properties(spec))
-    return Reply({"profile": shapes.profile(_validated(call, kind, spec))})
+    return Reply({"profile": serializers.profile(_validated(call, kind, spec))})
 
 
-async def show_profile(call: Call) -> Response:
+async def show_profile(call: ApiRequest) -> Response:
     """Show one profile."""
     return Reply({"profile": await lists.one(call, NOUN, call.path["profile"])})
 
 
-async def update_profile(call: Call) -> Response:
+async def update_profile(call: ApiRequest) -> Response:
     """Change name or metadata; the spec of a profile never changes."""
     ident = await call.parts.commands.update_profile(
         call.who,
@@ -86,19 +86,19 @@ async def update_profile(call: Call) -> Response:
     return Reply({"profile": await lists.one(call, NOUN, ident)})
 
 
-async def delete_profile(call: Call) -> Response:
+async def delete_profile(call: ApiRequest) -> Response:
     """Delete a profile that no cluster and no node uses."""
     await call.parts.commands.delete_profile(call.path["profile"], who=call.who)
     return call.gone()
 
 
-def _spec(call: Call) -> Mapping[str, object]:
+def _spec(call: ApiRequest) -> Mapping[str, object]:
     spec = call.mapping("spec")
     assert spec is not None  # noqa: S101 - the schema requires it
     return spec
 
 
-def _kind(call: Call, spec: Mapping[str, object]) -> str:
+def _kind(call: ApiRequest, spec: Mapping[str, object]) -> str:
     kind = f"{spec['type']}-{spec['version']}"
     known = call.parts.queries.drivers.profiles
     # What is only switched off is not unknown: the verb says what would switch it on.
@@ -115,7 +115,7 @@ def _properties(spec: Mapping[str, object]) -> Mapping[str, object]:
     return given if isinstance(given, Mapping) else {}
 
 
-def _validated(call: Call, kind: str, spec: Mapping[str, object]) -> Mapping[str, object]:
+def _validated(call: ApiRequest, kind: str, spec: Mapping[str, object]) -> Mapping[str, object]:
     return {
         "id": None,
         "name": "validated_profile",
@@ -130,7 +130,7 @@ def _validated(call: Call, kind: str, spec: Mapping[str, object]) -> Mapping[str
     }
 
 
-ONE: Final = objects.single("profile", objects.PROFILE)
+ONE: Final = response_schemas.single("profile", response_schemas.PROFILE)
 ROUTES: Final = (
     Route(
         method="GET",
@@ -138,14 +138,14 @@ ROUTES: Final = (
         handler=list_profiles,
         tag="profiles",
         params=NOUN.params,
-        good=Good(schema=objects.listed("profiles", objects.PROFILE)),
+        good=Good(schema=response_schemas.listed("profiles", response_schemas.PROFILE)),
     ),
     Route(
         method="POST",
         path="/profiles",
         handler=create_profile,
         tag="profiles",
-        body=created("profile", schemas.PROFILE_CREATE, EXAMPLE),
+        body=created("profile", request_schemas.PROFILE_CREATE, EXAMPLE),
         good=Good(status=201, schema=ONE),
     ),
     Route(
@@ -154,7 +154,7 @@ ROUTES: Final = (
         handler=validate_profile,
         tag="profiles",
         since=V1_2,
-        body=created("profile", schemas.VALIDATE, {"spec": EXAMPLE["spec"]}),
+        body=created("profile", request_schemas.VALIDATE, {"spec": EXAMPLE["spec"]}),
         good=Good(schema=ONE),
     ),
     Route(
@@ -169,7 +169,7 @@ ROUTES: Final = (
         path="/profiles/{profile}",
         handler=update_profile,
         tag="profiles",
-        body=changed("profile", schemas.PROFILE_UPDATE, {"name": "web-2"}),
+        body=changed("profile", request_schemas.PROFILE_UPDATE, {"name": "web-2"}),
         good=Good(schema=ONE),
     ),
     Route(

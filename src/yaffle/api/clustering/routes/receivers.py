@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import select
 from starlette.responses import Response
 
-from yaffle.api.clustering import lists, objects
-from yaffle.api.clustering.bodies import Body, changed, created
-from yaffle.api.clustering.call import Call
-from yaffle.api.clustering.faults import PageFault
+from yaffle.api.clustering import lists, response_schemas
+from yaffle.api.clustering.errors import PageFault
 from yaffle.api.clustering.lists import Filter, Noun, Shown
-from yaffle.api.clustering.schemas import IDENTITY, MAP, NAME, TEXT, maybe, shape
-from yaffle.api.clustering.shapes import owner
+from yaffle.api.clustering.request import ApiRequest
+from yaffle.api.clustering.request_schemas import IDENTITY, MAP, NAME, TEXT, maybe, shape
+from yaffle.api.clustering.serializers import owner
 from yaffle.api.clustering.table import Good, Param, Route
 from yaffle.api.clustering.times import us_of, zulu
-from yaffle.api.reply import Reply
+from yaffle.api.clustering.validation import Body, changed, created
+from yaffle.api.http.reply import Reply
 from yaffle.core.receiver_actions import ACTIONS, inputs_of
 from yaffle.engine.commands.receivers import channel_of
 from yaffle.errors import BadRequest
@@ -31,26 +31,29 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, RowMapping
 
     from yaffle.api.clustering.microversion import Microversion
-    from yaffle.engine.kit import ReceiverTerms
+    from yaffle.engine.runtime.context import ReceiverTerms
 
-STRING: Final = objects.STRING
-RECEIVER: Final = objects.thing(
+STRING: Final = response_schemas.STRING
+RECEIVER: Final = response_schemas.thing(
     {
         "id": {**STRING, "description": "A secret: it opens the webhook."},
         "name": STRING,
         "type": STRING,
-        **objects.OWNER,
-        **objects.TIMES,
+        **response_schemas.OWNER,
+        **response_schemas.TIMES,
         "cluster_id": STRING,
-        "actor": objects.MAP,
+        "actor": response_schemas.MAP,
         "action": STRING,
-        "params": objects.MAP,
-        "channel": {**objects.MAP, "description": "`alarm_url`: a POST to it starts the action."},
+        "params": response_schemas.MAP,
+        "channel": {
+            **response_schemas.MAP,
+            "description": "`alarm_url`: a POST to it starts the action.",
+        },
         "expires_at": {**STRING, "description": "Of those that end: when. A call is 404 then."},
     },
     "expires_at",
 )
-ONE: Final = objects.single("receiver", RECEIVER)
+ONE: Final = response_schemas.single("receiver", RECEIVER)
 ACTION: Final = {
     **TEXT,
     "description": f"What it starts: {', '.join(f'`{name}`' for name in ACTIONS)}.",
@@ -107,7 +110,7 @@ def shown(row: RowMapping | Mapping[str, Any], terms: ReceiverTerms) -> Shown:
     }
 
 
-def _noun(call: Call) -> Noun:
+def _noun(call: ApiRequest) -> Noun:
     """Return receivers as this server can show them: with its key to their ids."""
     terms = call.parts.receivers
 
@@ -121,7 +124,7 @@ def _noun(call: Call) -> Noun:
     return replace(NOUN, fetch=by_id, place_of=place_of)
 
 
-def _end_us(call: Call) -> int | None:
+def _end_us(call: ApiRequest) -> int | None:
     text = call.text("expires_at")
     if text is None:
         return None
@@ -157,12 +160,12 @@ NOUN: Final = Noun(
 )
 
 
-async def list_receivers(call: Call) -> Response:
+async def list_receivers(call: ApiRequest) -> Response:
     """List receivers; their URLs are secrets, so this asks for the right to change things."""
     return await lists.listed(call, _noun(call))
 
 
-async def create_receiver(call: Call) -> Response:
+async def create_receiver(call: ApiRequest) -> Response:
     """Create a webhook. Whoever has its URL may start the action, and needs nothing else."""
     ident = await call.parts.commands.receiver_create(
         call.who,
@@ -178,12 +181,12 @@ async def create_receiver(call: Call) -> Response:
     return Reply({"receiver": await lists.one(call, _noun(call), ident)}, 201)
 
 
-async def show_receiver(call: Call) -> Response:
+async def show_receiver(call: ApiRequest) -> Response:
     """Show one receiver with its URL."""
     return Reply({"receiver": await lists.one(call, _noun(call), call.path["receiver"])})
 
 
-async def update_receiver(call: Call) -> Response:
+async def update_receiver(call: ApiRequest) -> Response:
     """Change a receiver; its URL goes on working."""
     ident = str((await lists.one(call, _noun(call), call.path["receiver"]))["id"])
     await call.parts.commands.receiver_update(
@@ -197,19 +200,19 @@ async def update_receiver(call: Call) -> Response:
     return Reply({"receiver": await lists.one(call, _noun(call), ident)})
 
 
-async def delete_receiver(call: Call) -> Response:
+async def delete_receiver(call: ApiRequest) -> Response:
     """Delete a receiver; its URL opens nothing any more."""
     await call.parts.commands.receiver_delete(call.who, call.path["receiver"])
     return Response(status_code=204)
 
 
-async def notify_receiver(call: Call) -> Response:
+async def notify_receiver(call: ApiRequest) -> Response:
     """Refuse, with the reason: only receivers of type `message` are told of messages."""
     await lists.one(call, _noun(call), call.path["receiver"])
     raise BadRequest("Notifying non-message receiver is not allowed.")
 
 
-async def trigger(call: Call) -> Response:
+async def trigger(call: ApiRequest) -> Response:
     """Start a receiver's action; the URL is the credential, and the body may hold a `count`.
 
     With `V=1` inputs are below `params`, with a higher one they are the body itself. `count`, of scaling
@@ -237,7 +240,7 @@ ROUTES: Final = (
         handler=list_receivers,
         tag="receivers",
         params=NOUN.params,
-        good=Good(schema=objects.listed("receivers", RECEIVER)),
+        good=Good(schema=response_schemas.listed("receivers", RECEIVER)),
     ),
     Route(
         method="POST",
@@ -290,7 +293,7 @@ ROUTES: Final = (
             ),
         ),
         body=Body(schema={"type": "object"}, optional=True, by_handler=True),
-        good=Good(status=202, text="The action is queued.", schema=objects.STARTED),
+        good=Good(status=202, text="The action is queued.", schema=response_schemas.STARTED),
         errors={429: "Too often: `Retry-After` says when to ask again."},
     ),
 )

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import select
 
-from yaffle.api.clustering import objects
-from yaffle.api.clustering.call import Call
+from yaffle.api.clustering import response_schemas
+from yaffle.api.clustering.request import ApiRequest
 from yaffle.api.clustering.table import Good, Route
 from yaffle.api.clustering.times import bare
-from yaffle.api.reply import Reply
+from yaffle.api.http.reply import Reply
 from yaffle.store.dialects import now_us
 from yaffle.store.tables import engines
 
@@ -28,13 +28,13 @@ FORGOTTEN_US: Final = 86_400_000_000
 TOPIC: Final = "senlin-engine"
 
 
-async def build_info(call: Call) -> Response:
+async def build_info(call: ApiRequest) -> Response:
     """Show the revisions of API and engine."""
     revision = {"revision": REVISION}
     return Reply({"build_info": {"api": revision, "engine": revision}})
 
 
-async def list_services(call: Call) -> Response:
+async def list_services(call: ApiRequest) -> Response:
     """List the engines that live, or died less than a day ago; for administrators."""
     return Reply({"services": await call.read(_services)})
 
@@ -67,13 +67,13 @@ ROUTES: Final = (
         path="/build-info",
         handler=build_info,
         tag="service",
-        good=Good(schema=objects.BUILD_INFO),
+        good=Good(schema=response_schemas.BUILD_INFO),
     ),
     Route(
         method="GET",
         path="/services",
         handler=list_services,
         tag="service",
-        good=Good(schema=objects.listed("services", objects.SERVICE)),
+        good=Good(schema=response_schemas.listed("services", response_schemas.SERVICE)),
     ),
 )

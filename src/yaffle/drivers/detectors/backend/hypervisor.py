@@ -10,34 +10,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from yaffle.clouds.asking import Asker, Question
-from yaffle.clouds.settings import Section
-from yaffle.core.readings import Seen
+from yaffle.core.health.backend_status_codes import Seen
+from yaffle.integrations.batch_read import BatchReader, Question
+from yaffle.integrations.driver_settings import Section
 from yaffle.model.health import Observation
 from yaffle.model.operations import HostReading, Target
 from yaffle.model.policy import DetectionMode
 from yaffle.ports.context import DriverContext
-from yaffle.ports.profile import Hosted
+from yaffle.ports.profile import SupportsHostStatus
 
 if TYPE_CHECKING:
     from yaffle.ports.detector import Detector
 
 
 class HypervisorDetector:
-    """One `Hosted.hosts` for all nodes of a kind; what cannot be asked is unknown."""
+    """One `SupportsHostStatus.hosts` for all nodes of a kind; what cannot be asked is unknown."""
 
     type: ClassVar[str] = "HYPERVISOR_STATUS_POLLING"
 
     def __init__(self, context: DriverContext) -> None:
         Section(f"drivers.{self.type}", context.settings).finish()
         question = Question(
-            read_of=lambda profile: profile.hosts if isinstance(profile, Hosted) else None,
+            read_of=lambda profile: (
+                profile.hosts if isinstance(profile, SupportsHostStatus) else None
+            ),
             classify=classify,
             cannot="has no hosts that could be asked for",
             error="HV-ERROR",
             timeout="HV-TIMEOUT",
         )
-        self._asker = Asker(context, question)
+        self._asker = BatchReader(context, question)
 
     async def check(
         self, targets: Sequence[Target], mode: DetectionMode, *, deadline_s: float

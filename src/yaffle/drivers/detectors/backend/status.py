@@ -16,16 +16,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final, cast
 
-from yaffle.clouds.asking import Asked, Asker, Question, observation
-from yaffle.clouds.settings import Section
-from yaffle.clouds.tracing import Memo, Tracer, unfound, wished
-from yaffle.core.outcomes import judge
-from yaffle.core.readings import Seen, classify, copy_of
+from yaffle.core.health.backend_status_codes import Seen, classify, copy_of
+from yaffle.core.health.check_codes import judge
+from yaffle.integrations.batch_read import Asked, BatchReader, Question, observation
+from yaffle.integrations.driver_settings import Section
+from yaffle.integrations.tracing import Memo, Tracer, unfound, wished
 from yaffle.model.health import Hint, Observation, Outcome
 from yaffle.model.operations import Actor, Cause, Reading, Target
 from yaffle.model.policy import DetectionMode
 from yaffle.ports.context import DriverContext
-from yaffle.ports.profile import Curing, Profile, Tracing
+from yaffle.ports.profile import Profile, SupportsCauseLookup, SupportsUndo
 
 if TYPE_CHECKING:
     from yaffle.model.ids import NodeId
@@ -53,7 +53,7 @@ class StatusDetector:
             timeout="ST-TIMEOUT",
             age_us_of=lambda reading: reading.age_us,
         )
-        self._asker: Asker[Reading] = Asker(context, question)
+        self._asker: BatchReader[Reading] = BatchReader(context, question)
         self._clock = context.clock
         self._profiles = context.profiles
         self._tracer = Tracer(context)
@@ -65,7 +65,7 @@ class StatusDetector:
         """Return one observation per target, in order; who asks about one is about to act upon it."""
         until_s = self._clock.monotonic_s() + deadline_s
         kinds = {target.profile_type for target in targets}
-        traces = any(isinstance(self._profiles.get(kind), Tracing) for kind in kinds)
+        traces = any(isinstance(self._profiles.get(kind), SupportsCauseLookup) for kind in kinds)
         read_s = deadline_s * (READ_SHARE if traces else 1.0)
         asked = await self._asker.ask(targets, deadline_s=read_s)
         fresh = len(targets) == 1
@@ -99,20 +99,26 @@ class StatusDetector:
     def _curable(self, target: Target, one: Asked[Reading]) -> bool:
         """Whether the state that was read says what helps."""
         profile: object = self._profiles.get(target.profile_type)
-        if not isinstance(profile, Curing) or one.answer is None:
+        if not isinstance(profile, SupportsUndo) or one.answer is None:
             return False
         return one.answer.event in profile.cures
 
-    def _tracing(self, target: Target, one: Asked[Reading]) -> Tracing | None:
+    def _tracing(self, target: Target, one: Asked[Reading]) -> SupportsCauseLookup | None:
         """Return whom to ask for the cause; None where there is nobody, or nothing to ask."""
         if judge(one.seen[0]) is not Outcome.FAIL or not self._curable(target, one):
             self._memos.pop(target.node_id, None)
             return None
         profile: object = self._profiles.get(target.profile_type)
-        return profile if isinstance(profile, Tracing) else None
+        return profile if isinstance(profile, SupportsCauseLookup) else None
 
     async def _caused(
-        self, profile: Tracing, target: Target, one: Asked[Reading], until_s: float, *, fresh: bool
+        self,
+        profile: SupportsCauseLookup,
+        target: Target,
+        one: Asked[Reading],
+        until_s: float,
+        *,
+        fresh: bool,
     ) -> Seen:
         """Return what a failure is, by who wanted it; what was told lately is believed of many."""
         began_s = self._clock.monotonic_s()

@@ -16,23 +16,29 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import structlog
 
-from yaffle.clouds.settings import Section
-from yaffle.drivers.detectors.lifecycle.ears import Ears
+from yaffle.drivers.detectors.lifecycle.channel_health import Ears
+from yaffle.drivers.detectors.lifecycle.node_index import Roster
+from yaffle.drivers.detectors.lifecycle.read_scheduler import Waker
 from yaffle.drivers.detectors.lifecycle.reading import Reader
-from yaffle.drivers.detectors.lifecycle.roster import Roster
 from yaffle.drivers.detectors.lifecycle.settings import LifecycleSettings
-from yaffle.drivers.detectors.lifecycle.waker import Waker
 from yaffle.drivers.detectors.lifecycle.watch import Watch
+from yaffle.integrations.driver_settings import Section
 from yaffle.model.health import Observation
 from yaffle.model.operations import Target
 from yaffle.model.policy import DetectionMode, ModeType
-from yaffle.ports.detector import Ear
+from yaffle.ports.detector import ListenerStatus
 
 if TYPE_CHECKING:
     from yaffle.drivers.detectors.lifecycle.messages import Heard
     from yaffle.drivers.detectors.lifecycle.source import Source
     from yaffle.ports.context import DriverContext
-    from yaffle.ports.detector import Choosing, Eared, Remembering, Sink, StreamingDetector
+    from yaffle.ports.detector import (
+        Sink,
+        StreamingDetector,
+        SupportsListenerStatus,
+        SupportsModeValidation,
+        SupportsReset,
+    )
 
 log = structlog.get_logger(__name__)
 
@@ -68,7 +74,7 @@ class LifecycleDetector:
         return f"no broker to listen to is configured (drivers.{self.type}.sources)"
 
     def misfit(self, mode: DetectionMode) -> str:
-        """See `ports.Choosing`: without a source no watch would work, hence none is bound."""
+        """See `ports.SupportsModeValidation`: without a source no watch would work, so none is bound."""
         return self.lacking
 
     @property
@@ -81,12 +87,12 @@ class LifecycleDetector:
         """How many messages came to what, since the start."""
         return self._counts
 
-    def ears(self) -> Sequence[Ear]:
-        """See `ports.Eared`: every source."""
+    def ears(self) -> Sequence[ListenerStatus]:
+        """See `ports.SupportsListenerStatus`: every source."""
         if self._owner is not None:
             return self._ears.told()
         idle = "not connected: nothing is watched by events here"
-        return [Ear(name=source.name, detail=idle) for source in self._settings.sources]
+        return [ListenerStatus(name=source.name, detail=idle) for source in self._settings.sources]
 
     @property
     def vouched(self) -> int:
@@ -144,7 +150,7 @@ class LifecycleDetector:
             self._owner = self._group = None
 
     def forget(self, watch_id: str) -> None:
-        """See `ports.Remembering`."""
+        """See `ports.SupportsReset`."""
         watch = self._watches.get(watch_id)
         if watch is not None:
             watch.forget()
@@ -219,6 +225,6 @@ class LifecycleDetector:
 
 if TYPE_CHECKING:
     _conforms: type[StreamingDetector] = LifecycleDetector
-    _forgets: type[Remembering] = LifecycleDetector
-    _chooses: type[Choosing] = LifecycleDetector
-    _tells: type[Eared] = LifecycleDetector
+    _forgets: type[SupportsReset] = LifecycleDetector
+    _chooses: type[SupportsModeValidation] = LifecycleDetector
+    _tells: type[SupportsListenerStatus] = LifecycleDetector

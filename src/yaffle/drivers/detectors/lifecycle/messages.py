@@ -12,7 +12,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from yaffle.drivers.detectors.lifecycle.events import EVENTS, Row, Subject
-from yaffle.model.shapes import UNREADABLE
+from yaffle.model.msgspec_init import UNREADABLE
 
 BODY_MAX: Final = 4_194_304
 """Larger ones are not read; a real one has some kilobytes."""

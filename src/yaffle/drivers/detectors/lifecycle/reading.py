@@ -13,16 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
-from yaffle.clouds.asking import Asked, Asker, Question, observation
-from yaffle.clouds.tracing import Memo, Tracer, unfound, wished
-from yaffle.core.outcomes import judge
-from yaffle.core.readings import Seen, classify, copy_of
+from yaffle.core.health.backend_status_codes import Seen, classify, copy_of
+from yaffle.core.health.check_codes import judge
 from yaffle.drivers.detectors.lifecycle.messages import Heard
+from yaffle.integrations.batch_read import Asked, BatchReader, Question, observation
+from yaffle.integrations.tracing import Memo, Tracer, unfound, wished
 from yaffle.model.health import Hint, Observation, Outcome
 from yaffle.model.operations import Cause, Reading, Target
 from yaffle.model.policy import DetectionMode
 from yaffle.ports.context import DriverContext
-from yaffle.ports.profile import Profile, Tracing
+from yaffle.ports.profile import Profile, SupportsCauseLookup
 
 READ_SHARE: Final = 0.7
 """Of the time there is for the reading; the rest is for the causes."""
@@ -90,7 +90,7 @@ class Reader:
             timeout="ST-TIMEOUT",
             age_us_of=lambda reading: reading.age_us,
         )
-        self._asker: Asker[Reading] = Asker(context, question)
+        self._asker: BatchReader[Reading] = BatchReader(context, question)
 
     async def read(
         self,
@@ -115,16 +115,16 @@ class Reader:
             for one, task in zip(asked, tasks, strict=True)
         ]
 
-    def _tracing(self, target: Target, one: Asked[Reading]) -> Tracing | None:
+    def _tracing(self, target: Target, one: Asked[Reading]) -> SupportsCauseLookup | None:
         """Return whom to ask for the cause of a failure; None where there is none, or nobody knows."""
         if one.answer is None or judge(one.seen[0]) is not Outcome.FAIL:
             return None
         profile: object = self._profiles.get(target.profile_type)
-        return profile if isinstance(profile, Tracing) else None
+        return profile if isinstance(profile, SupportsCauseLookup) else None
 
     async def _caused(
         self,
-        profile: Tracing,
+        profile: SupportsCauseLookup,
         target: Target,
         one: Asked[Reading],
         memo: Memo | None,

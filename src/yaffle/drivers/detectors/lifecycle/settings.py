@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from yaffle.clouds.settings import Section, read_secret
 from yaffle.config.faults import Faults
 from yaffle.errors import ConfigError
+from yaffle.integrations.driver_settings import Section, read_secret
 
 TOPICS: Final = ("notifications", "versioned_notifications")
 PRIORITIES: Final = ("info", "error")

@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from pamqp import commands
 
-from yaffle.clouds.http import one_line
-from yaffle.drivers.detectors.lifecycle.link import Link, Refused, connected
+from yaffle.drivers.detectors.lifecycle.amqp import Link, Refused, connected
 from yaffle.drivers.detectors.lifecycle.messages import Heard, Ignored, read
 from yaffle.drivers.detectors.lifecycle.settings import PRIORITIES
+from yaffle.integrations.http import one_line
 
 if TYPE_CHECKING:
     from pamqp.common import FieldValue
 
-    from yaffle.drivers.detectors.lifecycle.ears import Ears
+    from yaffle.drivers.detectors.lifecycle.channel_health import Ears
     from yaffle.drivers.detectors.lifecycle.settings import Broker, SourceSettings
     from yaffle.ports.clock import Clock
 

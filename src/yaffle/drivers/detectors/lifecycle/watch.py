@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from yaffle.clouds.asking import observation
-from yaffle.clouds.tracing import Memo
-from yaffle.drivers.detectors.lifecycle.ears import Ears
+from yaffle.drivers.detectors.lifecycle.channel_health import Ears
 from yaffle.drivers.detectors.lifecycle.messages import Heard
 from yaffle.drivers.detectors.lifecycle.reading import Found, Reader
-from yaffle.model.bounds import JITTER, status_check_s
+from yaffle.integrations.batch_read import observation
+from yaffle.integrations.tracing import Memo
 from yaffle.model.health import Observation, Outcome
 from yaffle.model.operations import Actor, Target
 from yaffle.model.policy import DetectionMode
+from yaffle.model.timing import JITTER, status_check_s
 
 if TYPE_CHECKING:
     from yaffle.model.ids import NodeId

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from yaffle.clouds.http import one_line
-from yaffle.core.members import combined
-from yaffle.core.outcomes import OUTCOMES, judge
-from yaffle.drivers.detectors.load_balancer.matching import match
+from yaffle.core.health.check_codes import OUTCOMES, judge
+from yaffle.core.health.lb_member_status import combined
+from yaffle.drivers.detectors.load_balancer.member_matching import match
 from yaffle.drivers.detectors.load_balancer.pool import Failed, Member, Pool
+from yaffle.integrations.http import one_line
 from yaffle.model.health import Observation
 from yaffle.model.operations import Target
 from yaffle.model.policy import DetectionMode

@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from yaffle.clouds.settings import Section
 from yaffle.drivers.detectors.load_balancer.answers import Said, observed, said
-from yaffle.drivers.detectors.load_balancer.asking import Balancers
-from yaffle.drivers.detectors.load_balancer.hearing import Hearing
+from yaffle.drivers.detectors.load_balancer.balancers import Balancers
+from yaffle.drivers.detectors.load_balancer.event_checks import EventChecks
 from yaffle.drivers.detectors.load_balancer.pool import Failed
 from yaffle.drivers.detectors.load_balancer.settings import BalancerSettings
+from yaffle.integrations.driver_settings import Section
 from yaffle.model.health import Observation
 from yaffle.model.operations import Target
 from yaffle.model.policy import DetectionMode
@@ -55,10 +55,10 @@ class LoadBalancerDetector:
         self._clock = context.clock
         balancers = BalancerSettings.read(section).balancers
         self._balancers = Balancers(balancers, context)
-        self._hearing = Hearing(balancers, self._balancers, context.clock)
+        self._hearing = EventChecks(balancers, self._balancers, context.clock)
 
     def misfit(self, mode: DetectionMode) -> str:
-        """Say what is missing of the policy or the settings; see `ports.Choosing`."""
+        """Say what is missing of the policy or the settings; see `ports.SupportsModeValidation`."""
         found = self._balancers.named(mode.options)
         return found if isinstance(found, str) else ""
 
@@ -80,7 +80,7 @@ class LoadBalancerDetector:
         whole: ports.Whole,
         deadline_s: float,
     ) -> Sequence[Observation]:
-        """See `ports.Surveying`; which pool it is rests on all nodes."""
+        """See `ports.SupportsClusterCheck`; which pool it is rests on all nodes."""
         if not targets:
             return []
         self._balancers.notice(targets)
@@ -139,27 +139,27 @@ class LoadBalancerDetector:
         interval_s: float,
         sink: ports.Sink,
     ) -> None:
-        """See `ports.Hearing`."""
+        """See `ports.SupportsEventHints`."""
         self._balancers.notice(targets)
         named, pool = self._balancers.named(mode.options), _pool(mode.options)
         place = (named.name, pool) if pool and not isinstance(named, str) else None
         self._hearing.listen(watch_id, targets, mode, interval_s, sink, place)
 
     def ignore(self, watch_id: str) -> None:
-        """See `ports.Hearing`."""
+        """See `ports.SupportsEventHints`."""
         self._hearing.ignore(watch_id)
 
     def forget(self, watch_id: str) -> None:
-        """See `ports.Remembering`."""
+        """See `ports.SupportsReset`."""
         self._hearing.forget(watch_id)
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """See `ports.Eared`."""
+        """See `ports.SupportsListenerStatus`."""
         return self._hearing.counts
 
-    def ears(self) -> Sequence[ports.Ear]:
-        """See `ports.Eared`."""
+    def ears(self) -> Sequence[ports.ListenerStatus]:
+        """See `ports.SupportsListenerStatus`."""
         return self._hearing.ears()
 
 
@@ -171,8 +171,8 @@ def _pool(options: Mapping[str, object]) -> str:
 
 if TYPE_CHECKING:
     _conforms: type[ports.Detector] = LoadBalancerDetector
-    _surveys: type[ports.Surveying] = LoadBalancerDetector
-    _chooses: type[ports.Choosing] = LoadBalancerDetector
-    _hears: type[ports.Hearing] = LoadBalancerDetector
-    _forgets: type[ports.Remembering] = LoadBalancerDetector
-    _tells: type[ports.Eared] = LoadBalancerDetector
+    _surveys: type[ports.SupportsClusterCheck] = LoadBalancerDetector
+    _chooses: type[ports.SupportsModeValidation] = LoadBalancerDetector
+    _hears: type[ports.SupportsEventHints] = LoadBalancerDetector
+    _forgets: type[ports.SupportsReset] = LoadBalancerDetector
+    _tells: type[ports.SupportsListenerStatus] = LoadBalancerDetector

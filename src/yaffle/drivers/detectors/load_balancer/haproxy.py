@@ -15,10 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
-from yaffle.clouds.http import Answer, HttpSession, one_line
-from yaffle.core import members
+from yaffle.core.health import lb_member_status
 from yaffle.drivers.detectors.load_balancer.pool import Failed, Listed, Member, Pool, Pools
 from yaffle.drivers.detectors.load_balancer.settings import Balancer, Page, Socket
+from yaffle.integrations.http import Answer, HttpSession, one_line
 
 ANSWER_MAX: Final = 16_777_216
 """Bytes: some 30,000 servers."""
@@ -184,6 +184,6 @@ def _member(row: Row) -> Member:
     return Member(
         name=row["svname"],
         address=row.get("addr", ""),
-        code=members.haproxy(row["status"], check, detail),
+        code=lb_member_status.haproxy(row["status"], check, detail),
         words=one_line(", ".join(part for part in said if part)),
     )

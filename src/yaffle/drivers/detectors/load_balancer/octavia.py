@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from yaffle.clouds.http import one_line
-from yaffle.clouds.openstack import Client, Cloud, CloudsYaml, CloudUnavailable
-from yaffle.clouds.openstack.memory import Names
-from yaffle.core import members
+from yaffle.core.health import lb_member_status
 from yaffle.drivers.detectors.load_balancer.pool import Failed, Listed, Member, Pool, Pools
 from yaffle.errors import NotFound, YaffleError
+from yaffle.integrations.http import one_line
+from yaffle.integrations.openstack import Client, Cloud, CloudsYaml, CloudUnavailable
+from yaffle.integrations.openstack.sent_requests import Names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -152,7 +152,7 @@ def _member(one: _Listed) -> Member:
     return Member(
         name=one.name or one.id,
         address=f"{host}:{one.protocol_port}" if host else "",
-        code=members.octavia(
+        code=lb_member_status.octavia(
             one.operating_status, one.provisioning_status, admin_up=one.admin_state_up
         ),
         words=one_line(f"{one.operating_status}, {one.provisioning_status}{aside}"),

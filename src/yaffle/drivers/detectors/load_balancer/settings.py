@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from yaffle.clouds.http import check_url, read_ca_file
-from yaffle.clouds.openstack import CloudsYaml, read_credentials
-from yaffle.clouds.settings import Section, read_secret
 from yaffle.errors import ConfigError
+from yaffle.integrations.driver_settings import Section, read_secret
+from yaffle.integrations.http import check_url, read_ca_file
+from yaffle.integrations.openstack import CloudsYaml, read_credentials
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 TYPES: Final = ("haproxy", "octavia")

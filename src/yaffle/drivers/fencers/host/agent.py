@@ -18,8 +18,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from yaffle.clouds.masking import masked
-from yaffle.clouds.offspring import end_below, started
+from yaffle.integrations.masking import masked
+from yaffle.integrations.process_tree import end_below, started
 
 OUTPUT_MAX: Final = 8_192
 """Bytes kept of each of the agent's streams."""

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import structlog
 
-from yaffle.clouds.settings import Section
 from yaffle.drivers.fencers.host.agent import (
     Power,
     Ran,
@@ -35,6 +34,7 @@ from yaffle.drivers.fencers.host.agent import (
 )
 from yaffle.drivers.fencers.host.settings import Device, HostSettings
 from yaffle.errors import ConfigError, DependencyError
+from yaffle.integrations.driver_settings import Section
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import (
     FenceResult,
@@ -46,7 +46,7 @@ from yaffle.model.operations import (
     Target,
 )
 from yaffle.ports.context import DriverContext
-from yaffle.ports.profile import Hosted
+from yaffle.ports.profile import SupportsHostStatus
 
 if TYPE_CHECKING:
     from yaffle.ports.fencer import Fencer, NeedsSettings
@@ -110,7 +110,7 @@ class HostFencer:
 
     def supports(self, target: Target) -> bool:
         """Whether there are devices, and a way to tell on which host the node is."""
-        if isinstance(self._profiles.get(target.profile_type), Hosted):
+        if isinstance(self._profiles.get(target.profile_type), SupportsHostStatus):
             return bool(self._by_host)
         return target.attributes.get("host") in self._by_host
 
@@ -139,7 +139,7 @@ class HostFencer:
 
     async def _place(self, target: Target, until_s: float) -> Place | FenceResult:
         profile: object = self._profiles.get(target.profile_type)
-        if not isinstance(profile, Hosted):
+        if not isinstance(profile, SupportsHostStatus):
             # Nobody moves such a node behind our back: what was noted of it holds.
             return self._place_of_noted(target.attributes.get("host"))
         try:

@@ -13,9 +13,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from yaffle.clouds.settings import Section, read_secret
 from yaffle.config.faults import Faults, quoted
 from yaffle.errors import ConfigError
+from yaffle.integrations.driver_settings import Section, read_secret
 
 AGENTS: Final = Path("/usr/sbin")
 """Where Debian's fence-agents are."""

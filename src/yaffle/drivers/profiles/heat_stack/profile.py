@@ -6,37 +6,35 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
-from yaffle.clouds.openstack import (
+from yaffle.drivers.profiles.heat_stack import action_attribution, adoption, diagnostics
+from yaffle.drivers.profiles.heat_stack import spec as specs
+from yaffle.drivers.profiles.heat_stack.api.heat import Heat
+from yaffle.drivers.profiles.heat_stack.operations import create, delete, preflight, update, verbs
+from yaffle.drivers.profiles.heat_stack.operations.operation import (
+    StackOperation,
+    failed,
+    of_error,
+    running,
+    unasked,
+)
+from yaffle.drivers.profiles.heat_stack.operations.termination_proofs import Proofs
+from yaffle.drivers.profiles.heat_stack.schema import SCHEMA
+from yaffle.drivers.profiles.heat_stack.settings import HeatSettings
+from yaffle.drivers.profiles.heat_stack.status.member_cache import Roster
+from yaffle.drivers.profiles.heat_stack.status.member_status import unclear
+from yaffle.drivers.profiles.heat_stack.status.reading import Reader, foreign
+from yaffle.errors import YaffleError
+from yaffle.integrations.driver_settings import Section
+from yaffle.integrations.openstack import (
     Client,
     Cloud,
     CredentialMissing,
     CredentialRefused,
     Projects,
 )
-from yaffle.clouds.openstack.memory import Memory
-from yaffle.clouds.openstack.servers.asking import Servers
-from yaffle.clouds.openstack.servers.census import Census
-from yaffle.clouds.settings import Section
-from yaffle.drivers.profiles.heat_stack import (
-    adopting,
-    causing,
-    creating,
-    deleting,
-    foreseeing,
-    telling,
-    updating,
-    verbs,
-)
-from yaffle.drivers.profiles.heat_stack import spec as specs
-from yaffle.drivers.profiles.heat_stack.heat import Heat
-from yaffle.drivers.profiles.heat_stack.job import Job, failed, of_error, running, unasked
-from yaffle.drivers.profiles.heat_stack.judging import unclear
-from yaffle.drivers.profiles.heat_stack.proofs import Proofs
-from yaffle.drivers.profiles.heat_stack.reading import Reader, foreign
-from yaffle.drivers.profiles.heat_stack.roster import Roster
-from yaffle.drivers.profiles.heat_stack.schema import SCHEMA
-from yaffle.drivers.profiles.heat_stack.settings import HeatSettings
-from yaffle.errors import YaffleError
+from yaffle.integrations.openstack.sent_requests import SentRequests
+from yaffle.integrations.openstack.servers.queries import Servers
+from yaffle.integrations.openstack.servers.server_cache import ServerCache
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import (
     ActsIn,
@@ -57,23 +55,23 @@ from yaffle.ports.context import DriverContext
 
 if TYPE_CHECKING:
     from yaffle.ports.profile import (
-        Adopting,
-        Describing,
-        Foreseeing,
-        Pooling,
         Profile,
-        Sharing,
-        Tracing,
+        SupportsAdoption,
+        SupportsCauseLookup,
+        SupportsDescription,
+        SupportsPooledReads,
+        SupportsPreflight,
+        SupportsProjects,
     )
 
 T = TypeVar("T")
-Step = Callable[[Job], Progress]
+Step = Callable[[StackOperation], Progress]
 
 _STEPS: Final[Mapping[str, tuple[Step, Step]]] = {
-    verbs.CREATE: (creating.submit, creating.poll),
-    verbs.DELETE: (deleting.submit, deleting.poll),
-    verbs.UPDATE: (updating.submit, updating.poll),
-    verbs.STACK_UPDATE: (updating.submit, updating.poll),
+    verbs.CREATE: (create.submit, create.poll),
+    verbs.DELETE: (delete.submit, delete.poll),
+    verbs.UPDATE: (update.submit, update.poll),
+    verbs.STACK_UPDATE: (update.submit, update.poll),
 }
 _ADOPTED_POLL_S: Final = 0.5
 _CALL_MIN_S: Final = 1.0
@@ -83,7 +81,7 @@ _CALL_MIN_S: Final = 1.0
 class Known:
     """What is remembered of the cloud as one session shows it."""
 
-    census: Census
+    census: ServerCache
     roster: Roster
 
 
@@ -105,11 +103,11 @@ class HeatStack:
         self._projects = Projects(
             self._settings.choice,
             context.clock,
-            lambda: Known(census=Census(context.clock, full_s=full_s), roster=Roster()),
+            lambda: Known(census=ServerCache(context.clock, full_s=full_s), roster=Roster()),
             credentials=context.credentials,
             cloud=cloud,
         )
-        self._memory = Memory()
+        self._memory = SentRequests()
         self._proofs = Proofs()
 
     def validate(self, spec: Mapping[str, object]) -> Mapping[str, object]:
@@ -133,11 +131,13 @@ class HeatStack:
         try:
             return await self._projects.call(
                 target.project,
-                lambda c, known: causing.cause(Heat(c), Servers(c), self._reader(c, known), target),
+                lambda c, known: action_attribution.cause(
+                    Heat(c), Servers(c), self._reader(c, known), target
+                ),
                 deadline_s,
             )
         except (TimeoutError, YaffleError) as error:
-            return causing.unasked(_why(error, deadline_s))
+            return action_attribution.unasked(_why(error, deadline_s))
 
     async def submit(
         self, op: Operation, *, operation_id: OperationId, deadline_s: float
@@ -159,7 +159,7 @@ class HeatStack:
         def work(client: Client, _: Known) -> Prospect:
             if why := foreign(op.target.attributes, client.project_id):
                 return Prospect(outlook=Outlook.IMPOSSIBLE, detail=why)
-            return foreseeing.foresee(Heat(client), op.target)
+            return preflight.foresee(Heat(client), op.target)
 
         try:
             return await self._projects.call(op.target.project, work, deadline_s)
@@ -170,7 +170,7 @@ class HeatStack:
         """Return state, members and events."""
 
         def work(client: Client, known: Known) -> str:
-            return telling.capture(Heat(client), self._reader(client, known), target)
+            return diagnostics.capture(Heat(client), self._reader(client, known), target)
 
         try:
             return await self._projects.call(target.project, work, deadline_s)
@@ -182,7 +182,7 @@ class HeatStack:
         try:
             return await self._projects.call(
                 target.project,
-                lambda client, _: telling.describe(Heat(client), target, self._where()),
+                lambda client, _: diagnostics.describe(Heat(client), target, self._where()),
                 deadline_s,
             )
         except (TimeoutError, YaffleError) as error:
@@ -199,7 +199,7 @@ class HeatStack:
     ) -> Inspection:
         """Say what a stack is that a node may be made of."""
         return await self._inspection(
-            lambda heat: adopting.inspect(
+            lambda heat: adoption.inspect(
                 heat, identity, overrides=overrides, snapshot=snapshot, where=self._where()
             ),
             deadline_s,
@@ -212,7 +212,7 @@ class HeatStack:
         while True:
             left_s = until_s - self._clock.monotonic_s()
             found = await self._inspection(
-                lambda heat: adopting.adopt(heat, target, where=self._where()),
+                lambda heat: adoption.adopt(heat, target, where=self._where()),
                 left_s,
                 target.project,
             )
@@ -262,8 +262,10 @@ class HeatStack:
         except (TimeoutError, YaffleError) as error:
             return unasked(_why(error, deadline_s))
 
-    def _job(self, op: Operation, operation_id: OperationId, client: Client, known: Known) -> Job:
-        return Job(
+    def _job(
+        self, op: Operation, operation_id: OperationId, client: Client, known: Known
+    ) -> StackOperation:
+        return StackOperation(
             op=op,
             operation_id=operation_id,
             heat=Heat(client),
@@ -298,9 +300,9 @@ def _why(error: TimeoutError | YaffleError, deadline_s: float) -> str:
 
 if TYPE_CHECKING:
     _conforms: type[Profile] = HeatStack
-    _describes: type[Describing] = HeatStack
-    _adopts: type[Adopting] = HeatStack
-    _foresees: type[Foreseeing] = HeatStack
-    _pools: type[Pooling] = HeatStack
-    _shares: type[Sharing] = HeatStack
-    _traces: type[Tracing] = HeatStack
+    _describes: type[SupportsDescription] = HeatStack
+    _adopts: type[SupportsAdoption] = HeatStack
+    _foresees: type[SupportsPreflight] = HeatStack
+    _pools: type[SupportsPooledReads] = HeatStack
+    _shares: type[SupportsProjects] = HeatStack
+    _traces: type[SupportsCauseLookup] = HeatStack

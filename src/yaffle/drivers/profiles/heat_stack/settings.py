@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from yaffle.clouds.openstack import Choice, read_choice
-from yaffle.clouds.openstack.servers.census import FULL_S
-from yaffle.clouds.settings import Section
-from yaffle.drivers.profiles.heat_stack.roster import AGAIN_S
+from yaffle.drivers.profiles.heat_stack.status.member_cache import AGAIN_S
+from yaffle.integrations.driver_settings import Section
+from yaffle.integrations.openstack import Choice, read_choice
+from yaffle.integrations.openstack.servers.server_cache import FULL_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from yaffle.drivers.profiles.local_process import census
+from yaffle.drivers.profiles.local_process import process_table
 from yaffle.drivers.profiles.local_process.folder import Folder
 from yaffle.drivers.profiles.local_process.procfs import Procfs, ProcUnreadable
 from yaffle.drivers.profiles.local_process.record import RecordUnreadable
@@ -42,9 +42,9 @@ def _processes(folder: Folder, procfs: Procfs) -> str:
     try:
         launch = folder.load_launch()
         started = None if launch is None or launch.error else launch.identity
-        found = census.of_node(
+        found = process_table.of_node(
             procfs,
-            census.take(procfs),
+            process_table.take(procfs),
             folder.node_id,
             started=started,
             folder=folder.path,

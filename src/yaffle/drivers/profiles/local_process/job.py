@@ -6,11 +6,11 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import Final
 
-from yaffle.drivers.profiles.local_process import census
-from yaffle.drivers.profiles.local_process.census import Census
+from yaffle.drivers.profiles.local_process import process_table
 from yaffle.drivers.profiles.local_process.folder import Folder
 from yaffle.drivers.profiles.local_process.plans import KILL, Phase
 from yaffle.drivers.profiles.local_process.ports import Ports
+from yaffle.drivers.profiles.local_process.process_table import ProcessTable
 from yaffle.drivers.profiles.local_process.procfs import Identity, Procfs, Stat
 from yaffle.drivers.profiles.local_process.record import Current, Record
 from yaffle.drivers.profiles.local_process.spec import Spec
@@ -61,7 +61,7 @@ class Job:
     spec: Spec
     lock: int
     procfs: Procfs
-    passes: census.Passes
+    passes: process_table.Passes
     ports: Ports
     clock: Clock
     until_s: float
@@ -118,7 +118,7 @@ class Job:
         started = self.started()
         return None if started is None else self.procfs.find(started)
 
-    def look(self) -> Census:
+    def look(self) -> ProcessTable:
         """Return what lives of the node; "nothing" is said after two passes agree.
 
         One pass could miss a process that forks and ends while the list is read.
@@ -126,8 +126,8 @@ class Job:
         found = self._look_once()
         return self._look_once() if found.empty else found
 
-    def _look_once(self) -> Census:
-        return census.of_node(
+    def _look_once(self) -> ProcessTable:
+        return process_table.of_node(
             self.procfs,
             self.passes.take(),
             self.folder.node_id,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from yaffle.drivers.profiles.local_process.census import NODE, OPERATION, PHYSICAL
 from yaffle.drivers.profiles.local_process.folder import Folder
+from yaffle.drivers.profiles.local_process.process_table import NODE, OPERATION, PHYSICAL
 from yaffle.drivers.profiles.local_process.record import Record
 from yaffle.drivers.profiles.local_process.spec import Spec, expand
 from yaffle.model.operations import Target

@@ -11,7 +11,6 @@ from typing import Final
 
 from yaffle.drivers.profiles.local_process import launch, signals
 from yaffle.drivers.profiles.local_process.capture import last_words
-from yaffle.drivers.profiles.local_process.census import Census
 from yaffle.drivers.profiles.local_process.folder import Busy
 from yaffle.drivers.profiles.local_process.job import (
     Fail,
@@ -24,6 +23,7 @@ from yaffle.drivers.profiles.local_process.job import (
 )
 from yaffle.drivers.profiles.local_process.plans import Phase
 from yaffle.drivers.profiles.local_process.ports import PortTaken
+from yaffle.drivers.profiles.local_process.process_table import ProcessTable
 from yaffle.drivers.profiles.local_process.procfs import STOPPED
 from yaffle.drivers.profiles.local_process.record import Record
 from yaffle.drivers.profiles.local_process.removal import remove_tree
@@ -44,7 +44,7 @@ def vacant(job: Job) -> Outcome:
     return Next()
 
 
-def _living(job: Job) -> Census:
+def _living(job: Job) -> ProcessTable:
     """Return what lives of the node, and remember in the job where nothing does."""
     found = job.look()
     job.vacated = found.empty

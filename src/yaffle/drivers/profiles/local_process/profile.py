@@ -10,21 +10,21 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
-from yaffle.clouds.settings import Section
 from yaffle.config.faults import quoted
 from yaffle.drivers.profiles.local_process import spec as specs
 from yaffle.drivers.profiles.local_process.capture import capture
-from yaffle.drivers.profiles.local_process.census import Passes
 from yaffle.drivers.profiles.local_process.describing import describe
 from yaffle.drivers.profiles.local_process.folder import Busy, Folder
-from yaffle.drivers.profiles.local_process.foreseeing import foresee
 from yaffle.drivers.profiles.local_process.launch import cut
 from yaffle.drivers.profiles.local_process.plans import OPERATIONS
+from yaffle.drivers.profiles.local_process.preflight import foresee
+from yaffle.drivers.profiles.local_process.process_table import Passes
 from yaffle.drivers.profiles.local_process.procfs import Procfs, ProcUnreadable
 from yaffle.drivers.profiles.local_process.reading import Reader
 from yaffle.drivers.profiles.local_process.schema import SCHEMA
 from yaffle.drivers.profiles.local_process.worker import Worker
 from yaffle.errors import DependencyError
+from yaffle.integrations.driver_settings import Section
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import (
     Inspection,
@@ -43,7 +43,13 @@ from yaffle.model.properties import Schema
 from yaffle.ports.context import DriverContext
 
 if TYPE_CHECKING:
-    from yaffle.ports.profile import Adopting, Describing, Foreseeing, Profile, Straying
+    from yaffle.ports.profile import (
+        Profile,
+        SupportsAdoption,
+        SupportsDescription,
+        SupportsOrphanLookup,
+        SupportsPreflight,
+    )
 
 T = TypeVar("T")
 
@@ -264,7 +270,7 @@ def _unseen(status: str, detail: str) -> Reading:
 
 if TYPE_CHECKING:
     _conforms: type[Profile] = LocalProcess
-    _describes: type[Describing] = LocalProcess
-    _foresees: type[Foreseeing] = LocalProcess
-    _finds: type[Straying] = LocalProcess
-    _adopts: type[Adopting] = LocalProcess
+    _describes: type[SupportsDescription] = LocalProcess
+    _foresees: type[SupportsPreflight] = LocalProcess
+    _finds: type[SupportsOrphanLookup] = LocalProcess
+    _adopts: type[SupportsAdoption] = LocalProcess

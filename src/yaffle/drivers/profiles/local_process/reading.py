@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from yaffle.drivers.profiles.local_process import census
+from yaffle.drivers.profiles.local_process import process_table
 from yaffle.drivers.profiles.local_process.folder import Folder
 from yaffle.drivers.profiles.local_process.procfs import STOPPED, Procfs, ProcUnreadable, Stat
 from yaffle.drivers.profiles.local_process.record import Launch, Record, RecordUnreadable
@@ -19,12 +19,12 @@ class Reader:
     """One pass: the list of processes is read once, and only when some node needs it."""
 
     def __init__(
-        self, state_dir: Path, procfs: Procfs, passes: census.Passes | None = None
+        self, state_dir: Path, procfs: Procfs, passes: process_table.Passes | None = None
     ) -> None:
         self._state_dir = state_dir
         self._procfs = procfs
-        self._source = passes or census.Passes(procfs)
-        self._passes: list[census.Snapshot] = []
+        self._source = passes or process_table.Passes(procfs)
+        self._passes: list[process_table.Snapshot] = []
 
     def read(self, targets: Sequence[Target]) -> list[Reading]:
         """Return one reading per target, in order; never raises what it expects."""
@@ -92,14 +92,14 @@ class Reader:
             return "gone", f"pid {launch.pid} has ended; its number belongs to another process now"
         return "exited", f"pid {launch.pid} has ended"
 
-    def _rest(self, folder: Folder, launch: Launch | None) -> census.Census:
+    def _rest(self, folder: Folder, launch: Launch | None) -> process_table.ProcessTable:
         """Return what lives of the node; two passes before "nothing"."""
         started = None if launch is None or launch.error else launch.identity
-        found = census.Census(members=(), doubtful=())
+        found = process_table.ProcessTable(members=(), doubtful=())
         for number in range(2):
             if len(self._passes) == number:
                 self._passes.append(self._source.take())
-            found = census.of_node(
+            found = process_table.of_node(
                 self._procfs,
                 self._passes[number],
                 folder.node_id,

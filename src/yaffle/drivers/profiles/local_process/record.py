@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from yaffle.drivers.profiles.local_process.procfs import Identity
+from yaffle.model.msgspec_init import UNREADABLE, prepared
 from yaffle.model.operations import Progress, ProgressState
-from yaffle.model.shapes import UNREADABLE, prepared
 
 FINISHED_MAX: Final = 16
 _DETAIL_MAX: Final = 2000

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, assert_never
 
-from yaffle.drivers.profiles.local_process import census
+from yaffle.drivers.profiles.local_process import process_table
 from yaffle.drivers.profiles.local_process.folder import Folder
 from yaffle.drivers.profiles.local_process.job import Fail, Finish, Job, Next, Wait
 from yaffle.drivers.profiles.local_process.phases import PHASES, vacant
@@ -44,11 +44,15 @@ class Worker:
     """`submit` and `poll` for one state directory; raises Busy where the lock is taken."""
 
     def __init__(
-        self, state_dir: Path, procfs: Procfs, clock: Clock, passes: census.Passes | None = None
+        self,
+        state_dir: Path,
+        procfs: Procfs,
+        clock: Clock,
+        passes: process_table.Passes | None = None,
     ) -> None:
         self._state_dir = state_dir
         self._procfs = procfs
-        self._passes = passes or census.Passes(procfs)
+        self._passes = passes or process_table.Passes(procfs)
         self._clock = clock
         self._ports = Ports(state_dir)
 

@@ -7,43 +7,50 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 import structlog
 
-from yaffle.clouds.openstack import (
+from yaffle.drivers.profiles.nova_server import diagnostics
+from yaffle.drivers.profiles.nova_server import spec as specs
+from yaffle.drivers.profiles.nova_server.api.nova import Nova
+from yaffle.drivers.profiles.nova_server.inventory import adoption, listing
+from yaffle.drivers.profiles.nova_server.operations import (
+    create,
+    delete,
+    discard_image,
+    disk_image,
+    evacuate,
+    inplace,
+    preflight,
+    rebuild,
+    update,
+)
+from yaffle.drivers.profiles.nova_server.schema import SCHEMA
+from yaffle.drivers.profiles.nova_server.settings import NovaSettings
+from yaffle.drivers.profiles.nova_server.status import (
+    action_attribution,
+    evacuation_cleanup,
+    hypervisors,
+    reading,
+)
+from yaffle.drivers.profiles.nova_server.tracking import verbs
+from yaffle.drivers.profiles.nova_server.tracking.operation import (
+    ServerOperation,
+    failed,
+    of_error,
+    running,
+    unasked,
+)
+from yaffle.drivers.profiles.nova_server.tracking.verbs import CURES
+from yaffle.errors import YaffleError
+from yaffle.integrations.driver_settings import Section
+from yaffle.integrations.openstack import (
     Client,
     Cloud,
     CredentialMissing,
     CredentialRefused,
     Projects,
 )
-from yaffle.clouds.openstack.memory import Memory
-from yaffle.clouds.openstack.servers.census import Census
-from yaffle.clouds.openstack.servers.tasks import Tasks
-from yaffle.clouds.settings import Section
-from yaffle.drivers.profiles.nova_server import (
-    acting,
-    adopting,
-    causing,
-    creating,
-    deleting,
-    discarding,
-    evacuating,
-    foreseeing,
-    hosting,
-    listing,
-    reading,
-    rebuilding,
-    snapshotting,
-    telling,
-    updating,
-    vacating,
-    verbs,
-)
-from yaffle.drivers.profiles.nova_server import spec as specs
-from yaffle.drivers.profiles.nova_server.job import Job, failed, of_error, running, unasked
-from yaffle.drivers.profiles.nova_server.nova import Nova
-from yaffle.drivers.profiles.nova_server.schema import SCHEMA
-from yaffle.drivers.profiles.nova_server.settings import NovaSettings
-from yaffle.drivers.profiles.nova_server.verbs import CURES
-from yaffle.errors import YaffleError
+from yaffle.integrations.openstack.sent_requests import SentRequests
+from yaffle.integrations.openstack.servers.server_cache import ServerCache
+from yaffle.integrations.openstack.servers.stuck_tasks import Tasks
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import (
     ActsIn,
@@ -67,34 +74,34 @@ from yaffle.ports.context import DriverContext
 
 if TYPE_CHECKING:
     from yaffle.ports.profile import (
-        Adopting,
-        Curing,
-        Describing,
-        Foreseeing,
-        Hosted,
-        Listing,
-        Pooling,
         Profile,
-        Sharing,
-        Tracing,
-        Vacating,
+        SupportsAdoption,
+        SupportsCauseLookup,
+        SupportsDescription,
+        SupportsEvacuationStatus,
+        SupportsHostStatus,
+        SupportsInventory,
+        SupportsPooledReads,
+        SupportsPreflight,
+        SupportsProjects,
+        SupportsUndo,
     )
 
 log = structlog.get_logger()
 
 T = TypeVar("T")
-Step = Callable[[Job], Progress]
+Step = Callable[[ServerOperation], Progress]
 
 _STEPS: Final[Mapping[str, tuple[Step, Step]]] = {
-    **dict.fromkeys(verbs.VERBS, (acting.submit, acting.poll)),
-    verbs.CREATE: (creating.submit, creating.poll),
-    verbs.DELETE: (deleting.submit, deleting.poll),
-    verbs.KILL: (deleting.submit, deleting.poll),
-    verbs.REBUILD: (rebuilding.submit, rebuilding.poll),
-    verbs.UPDATE: (updating.submit, updating.poll),
-    verbs.EVACUATE: (evacuating.submit, evacuating.poll),
-    verbs.SNAPSHOT: (snapshotting.submit, snapshotting.poll),
-    verbs.DISCARD: (discarding.submit, discarding.poll),
+    **dict.fromkeys(verbs.VERBS, (inplace.submit, inplace.poll)),
+    verbs.CREATE: (create.submit, create.poll),
+    verbs.DELETE: (delete.submit, delete.poll),
+    verbs.KILL: (delete.submit, delete.poll),
+    verbs.REBUILD: (rebuild.submit, rebuild.poll),
+    verbs.UPDATE: (update.submit, update.poll),
+    verbs.EVACUATE: (evacuate.submit, evacuate.poll),
+    verbs.SNAPSHOT: (disk_image.submit, disk_image.poll),
+    verbs.DISCARD: (discard_image.submit, discard_image.poll),
 }
 
 
@@ -124,11 +131,11 @@ class NovaServer:
         self._projects = Projects(
             self._settings.choice,
             context.clock,
-            lambda: Census(context.clock, full_s=full_s, shared_s=shared_s),
+            lambda: ServerCache(context.clock, full_s=full_s, shared_s=shared_s),
             credentials=context.credentials,
             cloud=cloud,
         )
-        self._memory = Memory()
+        self._memory = SentRequests()
         self._tasks = Tasks(context.clock, self._settings.bounds)
 
     def validate(self, spec: Mapping[str, object]) -> Mapping[str, object]:
@@ -144,19 +151,21 @@ class NovaServer:
 
         every = self._settings.all_projects
 
-        def work(client: Client, census: Census, some: Sequence[Target]) -> Sequence[Reading]:
+        def work(client: Client, census: ServerCache, some: Sequence[Target]) -> Sequence[Reading]:
             nova = self._nova(client)
             where = self._where()
             seen = reading.read(nova, census, self._tasks, some, all_projects=every, where=where)
-            return adopting.followed(nova, some, seen, where)
+            return adoption.followed(nova, some, seen, where)
 
         return await self._projects.each(targets, work, reading.unclear, deadline_s)
 
     async def hosts(self, targets: Sequence[Target], *, deadline_s: float) -> Sequence[HostReading]:
         """Say, in order, how the machine under each server is."""
 
-        def work(client: Client, census: Census, some: Sequence[Target]) -> Sequence[HostReading]:
-            return hosting.hosts(self._nova(client), census, some)
+        def work(
+            client: Client, census: ServerCache, some: Sequence[Target]
+        ) -> Sequence[HostReading]:
+            return hypervisors.hosts(self._nova(client), census, some)
 
         def unclear(_: Target, why: str) -> HostReading:
             return HostReading(name="", up=None, detail=why)
@@ -168,17 +177,19 @@ class NovaServer:
         try:
             project = targets[0].project if targets else ""
             return await self._ask(
-                lambda n: vacating.vacated(n, host, targets), deadline_s, project
+                lambda n: evacuation_cleanup.vacated(n, host, targets), deadline_s, project
             )
         except (TimeoutError, YaffleError) as error:
-            return vacating.unclear(host, _why(error, deadline_s))
+            return evacuation_cleanup.unclear(host, _why(error, deadline_s))
 
     async def admit(self, host: str, target: Target, *, deadline_s: float) -> str:
         """Take back that a host is forced down, where the settings say that Yaffle may."""
         if not self._settings.admit_hosts:
             return ""
         try:
-            return await self._ask(lambda n: vacating.admit(n, host), deadline_s, target.project)
+            return await self._ask(
+                lambda n: evacuation_cleanup.admit(n, host), deadline_s, target.project
+            )
         except (TimeoutError, YaffleError) as error:
             log.warning("host not admitted", host=host, why=_why(error, deadline_s))
             return ""
@@ -193,10 +204,12 @@ class NovaServer:
         """Say who brought the server into the state it is in."""
         try:
             return await self._ask(
-                lambda n: causing.cause(n, self._memory, target), deadline_s, target.project
+                lambda n: action_attribution.cause(n, self._memory, target),
+                deadline_s,
+                target.project,
             )
         except (TimeoutError, YaffleError) as error:
-            return causing.unasked(_why(error, deadline_s))
+            return action_attribution.unasked(_why(error, deadline_s))
 
     async def submit(
         self, op: Operation, *, operation_id: OperationId, deadline_s: float
@@ -213,11 +226,11 @@ class NovaServer:
     async def foresee(self, op: Operation, *, deadline_s: float) -> Prospect:
         """Say whether Nova would refuse to make the server, or to make it anew."""
 
-        def work(nova: Nova, census: Census) -> Prospect:
+        def work(nova: Nova, census: ServerCache) -> Prospect:
             job = self._job(op, OperationId(""), nova, census)
             if elsewhere := self._elsewhere(job):
                 return Prospect(outlook=Outlook.IMPOSSIBLE, detail=elsewhere.detail)
-            return foreseeing.foresee(job)
+            return preflight.foresee(job)
 
         try:
             return await self._with(work, deadline_s, op.target.project)
@@ -228,7 +241,7 @@ class NovaServer:
         """Return state, acts and console."""
         try:
             return await self._ask(
-                lambda nova: telling.capture(nova, target), deadline_s, target.project
+                lambda nova: diagnostics.capture(nova, target), deadline_s, target.project
             )
         except (TimeoutError, YaffleError) as error:
             return f"no evidence: {_why(error, deadline_s)}"
@@ -237,7 +250,7 @@ class NovaServer:
         """Return what Nova shows of the server."""
         try:
             return await self._ask(
-                lambda nova: telling.describe(nova, target, self._where()),
+                lambda nova: diagnostics.describe(nova, target, self._where()),
                 deadline_s,
                 target.project,
             )
@@ -255,7 +268,7 @@ class NovaServer:
     ) -> Inspection:
         """Say what a server is that a node may be made of."""
         return await self._inspection(
-            lambda nova: adopting.inspect(
+            lambda nova: adoption.inspect(
                 nova,
                 identity,
                 overrides=overrides,
@@ -270,7 +283,7 @@ class NovaServer:
     async def adopt(self, target: Target, *, deadline_s: float) -> Inspection:
         """Mark a server as the copy of a node."""
         return await self._inspection(
-            lambda nova: adopting.adopt(
+            lambda nova: adoption.adopt(
                 nova, target, where=self._where(), project=self._home(nova)
             ),
             deadline_s,
@@ -296,7 +309,7 @@ class NovaServer:
         if steps is None:
             return failed(f"{self.type} has no operation {op.kind}")
 
-        def work(nova: Nova, census: Census) -> Progress:
+        def work(nova: Nova, census: ServerCache) -> Progress:
             # Also while an earlier call waits for a list: it is the same try.
             self._memory.trying(operation_id, self._clock.monotonic_s())
             with self._memory.alone(operation_id) as mine:
@@ -318,8 +331,10 @@ class NovaServer:
         except (TimeoutError, YaffleError) as error:
             return unasked(_why(error, deadline_s))
 
-    def _job(self, op: Operation, operation_id: OperationId, nova: Nova, census: Census) -> Job:
-        return Job(
+    def _job(
+        self, op: Operation, operation_id: OperationId, nova: Nova, census: ServerCache
+    ) -> ServerOperation:
+        return ServerOperation(
             op=op,
             operation_id=operation_id,
             nova=nova,
@@ -331,7 +346,7 @@ class NovaServer:
             kept=self._settings.kept,
         )
 
-    def _elsewhere(self, job: Job) -> Progress | None:
+    def _elsewhere(self, job: ServerOperation) -> Progress | None:
         """Return the answer for a node of another project: nothing is done, nothing is believed."""
         if self._settings.all_projects or reading.PROJECT not in job.target.attributes:
             return None
@@ -353,7 +368,7 @@ class NovaServer:
         return await self._with(lambda nova, _: work(nova), deadline_s, project)
 
     async def _with(
-        self, work: Callable[[Nova, Census], T], deadline_s: float, project: str = ""
+        self, work: Callable[[Nova, ServerCache], T], deadline_s: float, project: str = ""
     ) -> T:
         return await self._projects.call(
             project, lambda client, census: work(self._nova(client), census), deadline_s
@@ -371,13 +386,13 @@ def _why(error: TimeoutError | YaffleError, deadline_s: float) -> str:
 
 if TYPE_CHECKING:
     _conforms: type[Profile] = NovaServer
-    _describes: type[Describing] = NovaServer
-    _adopts: type[Adopting] = NovaServer
-    _shares: type[Sharing] = NovaServer
-    _hosted: type[Hosted] = NovaServer
-    _traces: type[Tracing] = NovaServer
-    _foresees: type[Foreseeing] = NovaServer
-    _pools: type[Pooling] = NovaServer
-    _lists: type[Listing] = NovaServer
-    _cures: type[Curing] = NovaServer
-    _vacates: type[Vacating] = NovaServer
+    _describes: type[SupportsDescription] = NovaServer
+    _adopts: type[SupportsAdoption] = NovaServer
+    _shares: type[SupportsProjects] = NovaServer
+    _hosted: type[SupportsHostStatus] = NovaServer
+    _traces: type[SupportsCauseLookup] = NovaServer
+    _foresees: type[SupportsPreflight] = NovaServer
+    _pools: type[SupportsPooledReads] = NovaServer
+    _lists: type[SupportsInventory] = NovaServer
+    _cures: type[SupportsUndo] = NovaServer
+    _vacates: type[SupportsEvacuationStatus] = NovaServer

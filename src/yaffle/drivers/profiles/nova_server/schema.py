@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from yaffle.drivers.profiles.nova_server.connecting import changeable
+from yaffle.drivers.profiles.nova_server.operations.network_update import changeable
 from yaffle.drivers.profiles.nova_server.spec import BLOCK_DEVICE_KEYS, NETWORK_KEYS
 from yaffle.model.properties import ITEM, Schema, SchemaNode, ValueType
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from yaffle.clouds.openstack import Choice, read_choice
-from yaffle.clouds.openstack.servers.census import FULL_S
-from yaffle.clouds.openstack.servers.tasks import LONG_S, QUICK_S, Bounds
-from yaffle.clouds.settings import Section
+from yaffle.integrations.driver_settings import Section
+from yaffle.integrations.openstack import Choice, read_choice
+from yaffle.integrations.openstack.servers.server_cache import FULL_S
+from yaffle.integrations.openstack.servers.stuck_tasks import LONG_S, QUICK_S, Bounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ import ipaddress
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from yaffle.drivers.profiles.nova_server.marks import OURS
+from yaffle.drivers.profiles.nova_server.tracking.ownership_tags import OURS
 from yaffle.errors import InvalidSpec
 
 NETWORK_WORDS: Final = ("auto", "none")

@@ -16,11 +16,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from yaffle.clouds.http import one_line, to_json
-from yaffle.clouds.settings import Section, read_secret
 from yaffle.drivers.workflows.command.jobs import Jobs
 from yaffle.drivers.workflows.command.settings import PATH, Command, CommandSettings
 from yaffle.errors import ConfigError, InvalidSpec
+from yaffle.integrations.driver_settings import Section, read_secret
+from yaffle.integrations.http import one_line, to_json
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import Progress, ProgressState, Promise, Target
 from yaffle.ports.context import DriverContext

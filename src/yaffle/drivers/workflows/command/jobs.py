@@ -29,8 +29,8 @@ from typing import Final
 
 import psutil
 
-from yaffle.clouds.disk import try_room
-from yaffle.clouds.http import one_line
+from yaffle.integrations.disk import try_room
+from yaffle.integrations.http import one_line
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import Progress, ProgressState
 

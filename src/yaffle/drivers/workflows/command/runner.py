@@ -23,8 +23,8 @@ from typing import IO, Any, Final
 # Isolated as it is run, it finds our own package only so; the standard library comes first.
 sys.path.append(str(Path(__file__).resolve().parents[4]))
 
-from yaffle.clouds.masking import masked
-from yaffle.clouds.offspring import (
+from yaffle.integrations.masking import masked
+from yaffle.integrations.process_tree import (
     adopt_orphans,
     die_with_parent,
     end_all,

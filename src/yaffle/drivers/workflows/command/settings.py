@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from yaffle.clouds.settings import Section, read_secret
 from yaffle.config.faults import quoted
+from yaffle.integrations.driver_settings import Section, read_secret
 
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

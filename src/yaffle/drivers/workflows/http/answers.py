@@ -20,9 +20,9 @@ from typing import Final
 
 import httpx
 
-from yaffle.clouds.http import Answer, NoAnswer, one_line, same_origin
-from yaffle.clouds.masking import masked
 from yaffle.drivers.workflows.http.records import Stage
+from yaffle.integrations.http import Answer, NoAnswer, one_line, same_origin
+from yaffle.integrations.masking import masked
 
 _LATER: Final = frozenset({408, 425, 429})
 _GONE: Final = frozenset({404, 410})

@@ -1,6 +1,6 @@
 """HTTP workflows: a service of the operator's heals the node, and is asked how far it is.
 
-POST to the endpoint's url, signed (`yaffle.clouds.signing`), `Idempotency-Key` = operation id,
+POST to the endpoint's url, signed (`yaffle.integrations.signing`), `Idempotency-Key` = operation id,
 body `{"operation_id", "workflow", "timeout_s", "node": {…}, "params"}`. answers.py has the meaning
 of the answers. The rule for an outcome that is not known (silence, a reset, a gateway's 5xx):
 
@@ -24,13 +24,13 @@ from urllib.parse import quote
 
 import structlog
 
-from yaffle.clouds.http import HttpSession, address_rules, one_line, to_json
-from yaffle.clouds.settings import Section
-from yaffle.clouds.signing import is_signable, sign
 from yaffle.drivers.workflows.http.answers import Reply, after_post, after_question
 from yaffle.drivers.workflows.http.records import ENDED, Record, Records, Stage
 from yaffle.drivers.workflows.http.settings import PLACEHOLDER, Endpoint, HttpSettings
 from yaffle.errors import InvalidSpec
+from yaffle.integrations.driver_settings import Section
+from yaffle.integrations.http import HttpSession, address_rules, one_line, to_json
+from yaffle.integrations.signing import is_signable, sign
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import Progress, ProgressState, Promise, Target
 from yaffle.ports.context import DriverContext

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from yaffle.model.ids import OperationId
-from yaffle.model.shapes import UNREADABLE, prepared
+from yaffle.model.msgspec_init import UNREADABLE, prepared
 
 KEPT_RECORDS: Final = 500
 _SAFE_NAME: Final = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,127}", re.ASCII)

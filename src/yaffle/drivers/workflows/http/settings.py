@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from yaffle.clouds.http import check_url, read_ca_file, read_url, same_origin
-from yaffle.clouds.settings import Section
+from yaffle.integrations.driver_settings import Section
+from yaffle.integrations.http import check_url, read_ca_file, read_url, same_origin
 
 PLACEHOLDER: Final = "{operation_id}"
 

@@ -14,16 +14,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 
-from yaffle.clouds.http import one_line, to_json
-from yaffle.clouds.openstack import (
-    Client,
-    CloudUnavailable,
-    CredentialMissing,
-    CredentialRefused,
-    Projects,
-    read_choice,
-)
-from yaffle.clouds.settings import Section
 from yaffle.drivers.workflows.mistral.executions import Execution, Note
 from yaffle.errors import (
     BadRequest,
@@ -32,12 +22,22 @@ from yaffle.errors import (
     InvalidSpec,
     NotFound,
 )
+from yaffle.integrations.driver_settings import Section
+from yaffle.integrations.http import one_line, to_json
+from yaffle.integrations.openstack import (
+    Client,
+    CloudUnavailable,
+    CredentialMissing,
+    CredentialRefused,
+    Projects,
+    read_choice,
+)
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import ActsIn, Progress, ProgressState, Promise, Target
 from yaffle.ports.context import DriverContext
 
 if TYPE_CHECKING:
-    from yaffle.ports.profile import Sharing
+    from yaffle.ports.profile import SupportsProjects
     from yaffle.ports.workflow import Workflow
 
 SERVICE: Final = "workflow"
@@ -180,4 +180,4 @@ def _unfit(params: Mapping[str, object]) -> str:
 
 if TYPE_CHECKING:
     _conforms: type[Workflow] = MistralWorkflow
-    _shares: type[Sharing] = MistralWorkflow
+    _shares: type[SupportsProjects] = MistralWorkflow

@@ -9,9 +9,9 @@ from typing import Final
 
 import msgspec
 
-from yaffle.model.bounds import POLL_MAX_S
+from yaffle.model.msgspec_init import UNREADABLE, prepared
 from yaffle.model.operations import Progress, ProgressState
-from yaffle.model.shapes import UNREADABLE, prepared
+from yaffle.model.timing import POLL_MAX_S
 
 _R = ProgressState.RUNNING
 

@@ -1,0 +1,12 @@
+"""Who asks: the one seam between a request's credentials and the rights that every verb checks.
+
+    headers ──Given──▶ Identity ──▶ first Authenticator that knows them ──Known──▶ gate ──▶ Who
+
+An authenticator is anything with the shape of `Authenticator`: people in a file, tokens in a file,
+nobody at all on loopback, later Keystone.
+"""
+
+from yaffle.api.auth.factory import Identity, read_identity
+from yaffle.api.auth.port import Authenticator, Given, Known
+
+__all__ = ["Authenticator", "Given", "Identity", "Known", "read_identity"]

@@ -1,0 +1,1 @@
+"""Refusals in one shape, in the words of the API that was asked."""

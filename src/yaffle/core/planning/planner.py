@@ -1,0 +1,144 @@
+"""Looks at a whole cluster once and says, for each unhealthy node, `Recover` or `Hold`.
+
+Not acting is a decision like any other: it carries a reason from a closed enum and the numbers that
+decided, is stored, and is what `yaffle why` prints. The same view gives the same decisions in the
+same order on every run, so that a checker can recompute them from what was stored.
+
+A recovery decided earlier in the pass counts as in flight for the nodes after it: one pass can
+never exceed the caps, whatever the number of sick nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from yaffle.core.planning.guards import (
+    BRAKES,
+    GroupCounts,
+    GuardVerdict,
+    Picture,
+    cell_of,
+    left_out_of,
+    numbers_of,
+    picture,
+    tally,
+    with_recovery,
+)
+from yaffle.core.planning.host_attribution import Fault, is_lost, ladder_of
+from yaffle.core.recovery.ladder import without
+from yaffle.model.health import Health
+from yaffle.model.incident import Decision, Hold, HoldReason, Recover
+
+if TYPE_CHECKING:
+    from yaffle.core.planning.cluster_view import ClusterView, NodeView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The decisions of one pass, and when to look again if nothing else happens."""
+
+    decisions: tuple[Decision, ...]
+    wake_us: int | None
+
+
+def candidates(view: ClusterView) -> list[NodeView]:
+    """Return the nodes that need a decision: unhealthy or asked for, and not in recovery already.
+
+    Whom a person asked for comes first: requests are few and must not starve behind a storm.
+    """
+    wanted = (
+        n
+        for n in view.nodes
+        if not n.recovering and not n.outdated and (n.health is Health.UNHEALTHY or n.requested_by)
+    )
+    return sorted(wanted, key=lambda n: (not n.requested_by, n.name, n.node_id))
+
+
+Admit = Callable[["NodeView", Decision, Picture], Decision]
+"""What becomes of a decision: itself, or the hold of a budget that says no to it."""
+
+
+def deciding(view: ClusterView, now_us: int, admit: Admit) -> Iterator[Decision]:
+    """Decide for every candidate, one after another, and yield what became of each decision.
+
+    Only a recovery that was admitted counts as in flight for the nodes after it: one that a budget
+    refused is none, and nobody is to be told that it is under way.
+    """
+    seen = picture(view, now_us)
+    counts = tally(seen, view.recovery.limits, view.desired_capacity)
+    for node in candidates(view):
+        decision = admit(node, decide(view, node, counts, now_us), seen)
+        if isinstance(decision, Recover):
+            seen = with_recovery(seen, cell_of(view, node, now_us))
+            counts = tally(seen, view.recovery.limits, view.desired_capacity)
+        yield decision
+
+
+def plan(view: ClusterView, now_us: int) -> Plan:
+    """Decide for every candidate of the cluster where no budget is shared with others."""
+    decisions = tuple(deciding(view, now_us, lambda _node, decision, _seen: decision))
+    wakes = [d.until_us for d in decisions if isinstance(d, Hold) and d.until_us is not None]
+    return Plan(decisions=decisions, wake_us=min(wakes, default=None))
+
+
+def decide(view: ClusterView, node: NodeView, counts: GroupCounts, now_us: int) -> Decision:
+    """Return the decision about one candidate, given what is counted by now."""
+    overrode: list[HoldReason] = []
+    for brake in BRAKES:
+        finding = brake.holds(view, node, counts, now_us)
+        if finding is None:
+            continue
+        if node.requested_by and (brake.by_request or _moot(brake.reason, node)):
+            overrode.append(brake.reason)
+            continue
+        return _hold(view, node, brake.reason, finding)
+    # A person who asks for a node means what the policy, or they themselves, say is done to it.
+    host = None if node.requested_by else node.host
+    problem = HOST_LOST if is_lost(host) else node.problem
+    return Recover(
+        node_id=node.node_id,
+        cluster_id=view.cluster_id,
+        ladder=without(ladder_of(view.recovery.actions, host), left_out_of(node)),
+        cause=f"requested by {node.requested_by}" if node.requested_by else problem,
+        numbers=numbers_of(view, node, counts),
+        overrode=tuple(overrode),
+    )
+
+
+def _moot(reason: HoldReason, node: NodeView) -> bool:
+    """A person's word on a node not judged unhealthy needs no settled verdict to rest on."""
+    return reason is HoldReason.RESETTLING and node.health is not Health.UNHEALTHY
+
+
+def _hold(view: ClusterView, node: NodeView, reason: HoldReason, finding: GuardVerdict) -> Hold:
+    return Hold(
+        node_id=node.node_id,
+        cluster_id=view.cluster_id,
+        reason=reason,
+        numbers=finding.numbers,
+        until_us=finding.until_us,
+    )
+
+
+HOST_LOST: Final = Fault.HOST_LOST.value
+"""What a recovery names as its cause where the node has failed with its host."""
+VOLATILE: Final = frozenset({"left_s", "holders"})
+"""Numbers that change by themselves while nothing changes."""
+COUNTS: Final = frozenset({"sick", "suspect", "in_flight", "asked", "answered"})
+"""Numbers that are stored anew only when they about double or halve."""
+
+
+def bucket(decision: Hold) -> tuple[str, ...]:
+    """Return what must change before a hold is worth storing again (DESIGN §1.3)."""
+    parts = [
+        f"{key}~{value.bit_length()}"
+        if key in COUNTS and isinstance(value, int)
+        else f"{key}={value}"
+        for key, value in sorted(decision.numbers.items())
+        if key not in VOLATILE
+    ]
+    # To the minute: what is stored must not promise an end that has passed.
+    until = () if decision.until_us is None else (f"until={decision.until_us // 60_000_000}",)
+    return (decision.reason.value, *parts, *until)

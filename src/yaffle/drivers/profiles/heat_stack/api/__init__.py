@@ -1,0 +1,1 @@
+"""The requests to Heat, and what they answer."""

@@ -1,0 +1,1 @@
+"""One file per operation on a stack, and what operations share."""

@@ -1,0 +1,1 @@
+"""How stacks and their members are, and whose they are."""

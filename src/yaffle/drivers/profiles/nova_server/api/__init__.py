@@ -1,0 +1,1 @@
+"""The requests to Nova and Cinder, and what they answer."""

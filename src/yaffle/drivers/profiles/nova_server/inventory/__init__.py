@@ -1,0 +1,1 @@
+"""Servers that are nobody's nodes: listed, inspected, taken over."""

@@ -1,0 +1,1 @@
+"""One file per operation on a server, and what is asked before it."""

@@ -1,0 +1,1 @@
+"""How servers and their hosts are, and who brought them there."""

@@ -1,0 +1,1 @@
+"""One planning transaction: the cluster's view, the plan, and the rows that it becomes."""

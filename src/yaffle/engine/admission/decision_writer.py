@@ -1,0 +1,361 @@
+"""Decisions become rows: actions with their locks, incidents, what was decided and why.
+
+One `Desk` lives for one transaction. A decision is written only when it says something new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING
+
+from yaffle.core.decision_audit.capture import Past, stored
+from yaffle.core.health import diagnosis
+from yaffle.core.planning import retry
+from yaffle.core.planning.host_attribution import Fault, is_lost, judge
+from yaffle.core.planning.planner import HOST_LOST, bucket
+from yaffle.engine.action_inputs import recover_requests, target_mapping
+from yaffle.engine.action_inputs.policy_snapshot import PolicySnapshot, pack
+from yaffle.engine.action_inputs.template_context import names_of, recover_action
+from yaffle.engine.detection.cluster_snapshot import in_place_names
+from yaffle.engine.incidents import lifecycle
+from yaffle.engine.incidents.host_incident import NO_HOSTS, Counts, HostIncidents
+from yaffle.engine.runtime import budget_ledger
+from yaffle.engine.steps import reversal
+from yaffle.model.health import Health, NodeStatus
+from yaffle.model.ids import ActionId, IncidentId, NodeId
+from yaffle.model.incident import Decision, Hold, HoldReason, IncidentState, Recover
+from yaffle.store import actions, catalog, incidents
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from yaffle.core.decision_audit.capture import Pass
+    from yaffle.core.decision_audit.schema import Record
+    from yaffle.core.health.verdict import NodeMemory
+    from yaffle.core.planning.budgets import Bucket, Key, Refusal
+    from yaffle.core.planning.cluster_view import NodeView
+    from yaffle.core.planning.guards import Picture
+    from yaffle.core.planning.observer_partition import Sights
+    from yaffle.engine.runtime.context import EngineContext
+    from yaffle.model.policy import HealthPolicy, RecoveryAction
+    from yaffle.store.rows import ActionRow, ClusterRow, IncidentRow, NodeRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What the watch hands to the planning transaction."""
+
+    cluster: ClusterRow
+    policy: HealthPolicy
+    policy_id: str
+    memories: Mapping[NodeId, NodeMemory]
+    known: Mapping[NodeId, NodeRow]
+    """The rows that the memories rest on."""
+    versions: Mapping[NodeId, int]
+    """Of every member when those were read."""
+    sights: Sights
+    """Who answered us; whether that is nobody is decided with the rest."""
+    lost: tuple[str, ...]
+    told: Mapping[NodeId, tuple[object, ...]]
+    """The last decision stored per node, so that only changes are written."""
+    hosts: Counts = field(default_factory=lambda: NO_HOSTS)
+    """What was counted of each host on which a node of the cluster is sick."""
+
+
+class DecisionWriter:
+    """Turns decisions into rows, one transaction long."""
+
+    def __init__(
+        self,
+        ctx: EngineContext,
+        conn: Connection,
+        inputs: Inputs,
+        rows: Mapping[NodeId, NodeRow],
+        locks: Mapping[NodeId, ActionRow],
+        made_from: Pass,
+    ) -> None:
+        self.ctx = ctx
+        self.conn = conn
+        self.inputs = inputs
+        self.rows = rows
+        self.locks = locks
+        self.made_from = made_from
+        self.now_us = made_from.now_us
+        self._outages = HostIncidents(ctx, conn, made_from.now_us)
+        self._joined: set[IncidentId] = set()
+        self._purse = budget_ledger.BudgetLedger(ctx, conn, made_from.now_us)
+        self.told: dict[NodeId, tuple[object, ...]] = {}
+        self.held: dict[str, int] = {}
+        self.admitted = 0
+        self.written = 0
+        self.wake_us: int | None = None
+
+    def carry_out(self, node: NodeView, decision: Decision, seen: Picture) -> Decision:
+        """Make rows of a decision and return what became of it: a budget may say no."""
+        buckets: Mapping[Key, Bucket] = {}
+        if isinstance(decision, Recover) or decision.reason is HoldReason.OBSERVE_MODE:
+            asked = self._ask_budgets(decision)
+            buckets = asked.buckets
+            if asked.refusal is not None:
+                decision = _refused(decision, asked.refusal)
+        match decision:
+            case Recover():
+                self._recover(decision, node, self._record(node, seen, buckets))
+            case Hold():
+                self._hold(decision, node, seen, buckets)
+        return decision
+
+    def _ask_budgets(self, decision: Decision) -> budget_ledger.Asked:
+        """Debit them; a policy that only observes asks and takes nothing."""
+        domain = self.inputs.policy.recovery.limits.domain
+        row = self.rows[decision.node_id]
+        return self._purse.ask(row, domain, take=isinstance(decision, Recover))
+
+    def _record(self, node: NodeView, seen: Picture, buckets: Mapping[Key, Bucket]) -> Record:
+        row = self.rows[node.node_id]
+        past = Past(retry=target_mapping.retry_of(row), healthy_us=row.healthy_us)
+        memory = self.inputs.memories[node.node_id]
+        return self.made_from.record(node, past, memory, seen, buckets)
+
+    def _outage(self, node: NodeView) -> IncidentRow | None:
+        """Return the incident of the host that the node failed with; all that did become its parts."""
+        memory = self.inputs.memories[node.node_id]
+        outage = self._outages.of(node.host, memory.first_fail_us)
+        if outage is None or node.host is None or outage.id in self._joined:
+            return outage
+        self._joined.add(outage.id)
+        name = node.host.name
+        parts = (n for n in self.made_from.view.nodes if n.host and n.host.name == name)
+        self._outages.join(outage, [n.node_id for n in parts if judge(n.host) is not Fault.NODE])
+        return outage
+
+    def _recover(self, decision: Recover, node: NodeView, record: Record) -> None:
+        """Insert the action with its incident and its news."""
+        row = self.rows[decision.node_id]
+        self.written += 1
+        outage = self._outage(node)
+        memory = self.inputs.memories[row.id]
+        incident = lifecycle.open_incident(
+            self.ctx,
+            self.conn,
+            row,
+            self.inputs.cluster.name,
+            cause=decision.cause,
+            memory=memory,
+            now_us=self.now_us,
+            parent=outage.id if outage else None,
+        )
+        incident = self._explain(node, incident) or incident
+        hopeless = is_lost(node.host) or bool(node.left_out)
+        action_id, ladder = self._action(row, decision, incident.id, hopeless=hopeless)
+        state = retry.started(
+            target_mapping.retry_of(row), self.inputs.policy.recovery.retry, self.now_us
+        )
+        catalog.set_node(
+            self.conn,
+            row.id,
+            self.now_us,
+            status=NodeStatus.RECOVERING.value,
+            status_reason=f"recovery started: {decision.cause}",
+            attempts=state.attempts,
+            attempt_us=self.now_us,
+            next_attempt_us=state.next_us,
+        )
+        self._store(decision, incident.id, record)
+        lifecycle.transition(
+            self.ctx,
+            self.conn,
+            row,
+            incident,
+            IncidentState.RECOVERING,
+            reason=f"trying {', '.join(a.name for a in ladder)}",
+            now_us=self.now_us,
+            action_id=action_id,
+            hold_reason=None,
+            hold_numbers=None,
+            decided_us=incident.decided_us or self.now_us,
+        )
+        if outage is not None:
+            rungs = ", ".join(a.name for a in ladder)
+            why = f"trying {rungs}, {node.name} first"
+            self._outages.moved(outage, IncidentState.RECOVERING, why)
+        self.told[row.id] = ("recover", action_id)
+        self.admitted += 1
+
+    def _action(
+        self, row: NodeRow, decision: Recover, incident_id: str, *, hopeless: bool
+    ) -> tuple[ActionId, Sequence[RecoveryAction]]:
+        """Insert the action, or make the waiting request ready; either way it holds the lock.
+
+        What is known to have happened travels with it, and its cheapest cure comes first (seed 1);
+        `hopeless`: on a host that is lost, and of a copy that is gone, nothing can be cured.
+        """
+        waiting = self.locks.get(row.id)
+        profile = catalog.profile(self.conn, row.profile_id)
+        asked = waiting.inputs if waiting else reversal.of(self.inputs.memories[row.id], row)
+        driver = self.ctx.drivers.profiles.get(profile.type)
+        policy = self.inputs.policy
+        snapshot = PolicySnapshot.of(
+            replace(policy, recovery=replace(policy.recovery, actions=decision.ladder)),
+            waiting.inputs if waiting else {},
+            in_place=in_place_names(self.ctx),
+            cure="" if hopeless else reversal.cure(driver, asked),
+        )
+        target = target_mapping.target_of(row, profile, self.inputs.cluster.name)
+        names = names_of(target, incident_id)
+        values: dict[str, object] = {
+            "incident_id": incident_id,
+            "status": actions.READY,
+            "status_reason": decision.cause,
+            "inputs": {**asked, "snapshot": pack(snapshot)},
+            "data": {
+                "health": {"recover_action": recover_action(snapshot.recovery.actions, names)}
+            },
+            "timeout_s": int(sum(a.timeout_s for a in snapshot.recovery.actions)) + 600,
+        }
+        if waiting is not None:
+            actions.set_values(self.conn, waiting.id, self.now_us, **values)
+            return waiting.id, snapshot.recovery.actions
+        action_id = ActionId(self.ctx.new_id())
+        actions.add(
+            self.conn,
+            {
+                "id": action_id,
+                "name": f"node_recover_{row.id[:8]}",
+                "action": "NODE_RECOVER",
+                "target": row.id,
+                "cluster_id": row.cluster_id,
+                "node_id": row.id,
+                "lock_key": row.id,
+                "cause": "Health Policy",
+                "created_us": self.now_us,
+                "project": row.project,
+                **values,
+            },
+        )
+        return action_id, snapshot.recovery.actions
+
+    def _hold(
+        self, decision: Hold, node: NodeView, seen: Picture, buckets: Mapping[Key, Bucket]
+    ) -> None:
+        """Store the reason when it changed, and tell; the node is left alone."""
+        reason = decision.reason
+        self.held[reason.value] = self.held.get(reason.value, 0) + 1
+        if decision.until_us is not None:
+            known = self.wake_us
+            self.wake_us = decision.until_us if known is None else min(known, decision.until_us)
+        key = ("hold", *bucket(decision))
+        self._say_held(decision)
+        if self._is_held(node, key):
+            return
+        self.written += 1
+        row = self.rows[decision.node_id]
+        self.told[decision.node_id] = (*key, bool(self._cause(node)))
+        self.ctx.metrics.holds.labels(reason.value).inc()
+        incident = incidents.open_of(self.conn, row.id)
+        anew = incident is None and row.exhausted_us is None and self._is_sick(row)
+        # A host has an incident for its nodes' alone: of one whose tries are used up there is none.
+        outage = self._outage(node) if anew or incident is not None else None
+        if anew:
+            incident = self._reopen(row, outage)
+        else:
+            incident = self._explain(node, incident)
+        record = self._record(node, seen, buckets)
+        self._store(decision, incident.id if incident else None, record)
+        if incident is None:
+            return
+        if reason is HoldReason.NEEDS_HUMAN:
+            self._exhaust(row, incident)
+        elif incident.hold_reason == reason.value:
+            # The same hold with other numbers: stored, but no news to anybody.
+            incidents.set_values(self.conn, incident.id, hold_numbers=dict(decision.numbers))
+            return
+        lifecycle.transition(
+            self.ctx,
+            self.conn,
+            row,
+            incident,
+            IncidentState.EXHAUSTED if reason is HoldReason.NEEDS_HUMAN else IncidentState.HELD,
+            reason=f"held: {reason.value}",
+            now_us=self.now_us,
+            hold_reason=reason.value,
+            hold_numbers=dict(decision.numbers),
+        )
+        if outage is not None and reason is not HoldReason.NEEDS_HUMAN:
+            self._outages.moved(
+                outage,
+                IncidentState.HELD,
+                f"held: {reason.value}",
+                hold_reason=reason.value,
+                hold_numbers=dict(decision.numbers),
+            )
+
+    def _say_held(self, decision: Hold) -> None:
+        """Write into a request that waits what holds it, also where that held the node before it."""
+        waiting = self.locks.get(decision.node_id)
+        if waiting is not None and (values := recover_requests.held(waiting, decision.reason)):
+            self.written += 1
+            actions.set_values(self.conn, waiting.id, self.now_us, **values)
+
+    def _is_held(self, node: NodeView, key: tuple[str, ...]) -> bool:
+        """Whether the same hold is stored already; what it is for may be known only by now."""
+        told = self.inputs.told.get(node.node_id, ())
+        if told[:-1] != key:
+            return False
+        if not told[-1] and self._cause(node):
+            self._explain(node, incidents.open_of(self.conn, node.node_id))
+            self.told[node.node_id] = (*key, True)
+        return True
+
+    def _cause(self, node: NodeView) -> str:
+        """Return what is wrong with a node; empty where that is not known, or a person says so."""
+        known = not node.marked and node.problem != diagnosis.UNEXPLAINED.code
+        return HOST_LOST if is_lost(node.host) else node.problem if known else ""
+
+    def _explain(self, node: NodeView, incident: IncidentRow | None) -> IncidentRow | None:
+        cause = self._cause(node)
+        return lifecycle.explained(self.conn, incident, cause) if incident and cause else incident
+
+    def _is_sick(self, row: NodeRow) -> bool:
+        return self.inputs.memories[row.id].health is Health.UNHEALTHY
+
+    def _reopen(self, row: NodeRow, outage: IncidentRow | None) -> IncidentRow:
+        memory = self.inputs.memories[row.id]
+        return lifecycle.open_incident(
+            self.ctx,
+            self.conn,
+            row,
+            self.inputs.cluster.name,
+            cause=diagnosis.diagnose(memory).code,
+            memory=memory,
+            now_us=self.now_us,
+            parent=outage.id if outage else None,
+        )
+
+    def _exhaust(self, row: NodeRow, incident: IncidentRow) -> None:
+        catalog.set_node(
+            self.conn,
+            row.id,
+            self.now_us,
+            exhausted_us=row.exhausted_us or self.now_us,
+            status=NodeStatus.ERROR.value,
+            status_reason="needs a human: its recoveries are used up; "
+            f"acknowledge with `yaffle incident ack {incident.id[:8]}`",
+        )
+
+    def _store(self, decision: Decision, incident_id: str | None, record: Record) -> None:
+        memory = self.inputs.memories[decision.node_id]
+        row = stored(decision, record, memory)
+        values = {field.name: getattr(row, field.name) for field in fields(row)}
+        incidents.add_decision(self.conn, {**values, "incident_id": incident_id})
+
+
+def _refused(decision: Decision, refusal: Refusal) -> Hold:
+    return Hold(
+        node_id=decision.node_id,
+        cluster_id=decision.cluster_id,
+        reason=refusal.reason,
+        numbers=refusal.numbers,
+        until_us=refusal.until_us,
+    )

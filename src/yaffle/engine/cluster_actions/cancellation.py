@@ -1,0 +1,109 @@
+"""Actions taken back: what has begun stops at its next step boundary, what has not ends at once.
+
+Whatever ends without having come to its end leaves a node that says so: a status that nothing is
+going to change any more would keep the node from ever being watched and healed again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from yaffle.core.recovery.ladder import Stage
+from yaffle.engine.cluster_actions import capacity_compensation
+from yaffle.engine.cluster_actions.enqueue import only_rows
+from yaffle.engine.cluster_actions.member_removal import DELETE
+from yaffle.engine.incidents import lifecycle
+from yaffle.engine.steps.node_action_completion import resting
+from yaffle.model.health import NodeStatus
+from yaffle.model.incident import IncidentState
+from yaffle.store import actions, catalog, incidents, journal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import Connection
+
+    from yaffle.engine.runtime.context import EngineContext
+    from yaffle.store.rows import ActionRow, NodeRow
+
+CHANGING: Final = frozenset({"NODE_CREATE", "NODE_UPDATE", "NODE_OPERATION", DELETE})
+"""Cut off in the middle, they may have left anything."""
+
+
+def stop(
+    conn: Connection, action: ActionRow, why: str, now_us: int, *, deletions: bool = True
+) -> None:
+    """Ask an action to stop; what has not begun, and what is only rows, ends at once.
+
+    `deletions`: whether parts that delete a node are stopped too.
+    """
+    if action.action == DELETE and not deletions:
+        return
+    actions.cancel(conn, action.id, why, now_us)
+    unbegun = action.status == actions.READY and action.incident_id is None
+    for part in actions.parts(conn, action.id) if only_rows(action) else ():
+        if part.status in actions.UNFINISHED:
+            stop(conn, part, why, now_us, deletions=deletions)
+    if only_rows(action) or unbegun or action.status in {actions.WAITING, actions.HOOKED}:
+        _end(conn, action, why, now_us)
+        _spared(conn, action, why, now_us)
+
+
+def _end(conn: Connection, action: ActionRow, why: str, now_us: int) -> None:
+    actions.end(conn, action.id, now_us, status=actions.CANCELLED, reason=why, outputs={})
+    capacity_compensation.give_back(conn, action, now_us)
+
+
+def _spared(conn: Connection, action: ActionRow, why: str, now_us: int) -> None:
+    """Say of the node what is true after an act on it that was never begun."""
+    node = None if action.node_id is None else catalog.node(conn, action.node_id)
+    if node is None:
+        return
+    if action.action == "NODE_CREATE":
+        _say(conn, node, NodeStatus.ERROR, why, now_us)
+    elif action.action == DELETE and node.status == NodeStatus.DELETING:
+        _say(conn, node, returned(node, action.inputs), why, now_us)
+
+
+def returned(node: NodeRow, inputs: Mapping[str, object]) -> NodeStatus:
+    """Return the status of a node that is not to be deleted any more, by its deletion's inputs.
+
+    What was being done to it when its deletion was asked for has been stopped.
+    """
+    was = inputs.get("was")
+    failed = was == NodeStatus.ERROR or inputs.get("tries")
+    return NodeStatus.ERROR if failed else resting(node)
+
+
+def _is_making(conn: Connection, action: ActionRow) -> bool:
+    """Whether a copy of the node may come to be at any moment."""
+    steps = journal.of_action(conn, action.id) if action.status == actions.RUNNING else ()
+    return any(s.stage == Stage.CREATE and s.phase != journal.ENDED for s in steps)
+
+
+def _say(conn: Connection, node: NodeRow, status: NodeStatus, why: str, now_us: int) -> None:
+    catalog.set_node(conn, node.id, now_us, status=status.value, status_reason=why)
+
+
+def cut_off(ctx: EngineContext, conn: Connection, action: ActionRow, why: str, now_us: int) -> None:
+    """End an action wherever it is, and give its lock back; whoever carries it out finds that out.
+
+    A driver's call may be under way: what it comes to is seen by the watch or the next deletion.
+    But an action that is making a copy keeps its lock until that is over: a copy that comes to be
+    after its node was deleted is found late, if at all (DESIGN §1.5).
+    """
+    fresh = actions.get(conn, action.id)
+    if fresh is None or fresh.status not in actions.UNFINISHED or _is_making(conn, fresh):
+        return
+    _end(conn, fresh, why, now_us)
+    node = None if fresh.node_id is None else catalog.node(conn, fresh.node_id)
+    if node is None or fresh.status != actions.RUNNING:
+        return
+    if fresh.action in CHANGING or node.status == NodeStatus.RECOVERING:
+        _say(conn, node, NodeStatus.ERROR, why, now_us)
+    incident = incidents.open_of(conn, node.id)
+    if incident is not None and incident.id == fresh.incident_id:
+        # A node that is still ill opens another one, as soon as the watch says so.
+        lifecycle.transition(
+            ctx, conn, node, incident, IncidentState.SUPERSEDED, reason=why, now_us=now_us
+        )

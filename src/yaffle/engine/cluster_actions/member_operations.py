@@ -1,0 +1,152 @@
+"""Looking after the members: check them, recover the sick ones, have each do an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from yaffle.engine.action_inputs.policy_snapshot import PolicySnapshot
+from yaffle.engine.action_inputs.template_context import recover_action
+from yaffle.engine.cluster_actions import bound_policies, recover_requests
+from yaffle.engine.cluster_actions.children import make_nodes, on_node
+from yaffle.engine.cluster_actions.cluster_action import Ended, Wait, verdict
+from yaffle.engine.cluster_actions.finalize import conclude
+from yaffle.engine.cluster_actions.sizing import chosen, give_up, rest_of_removal
+from yaffle.engine.detection.cluster_snapshot import in_place_names, policy_of
+from yaffle.errors import BadRequest
+from yaffle.model.health import ClusterStatus, Health, NodeStatus
+from yaffle.store import actions, catalog
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from yaffle.engine.cluster_actions.cluster_action import ClusterAction, Transition
+    from yaffle.store.rows import ActionRow, NodeRow
+
+UNTOUCHABLE: Final = frozenset({NodeStatus.DELETING.value})
+
+
+def _members(job: ClusterAction) -> list[NodeRow]:
+    members = catalog.nodes_of(job.conn, job.cluster.id)
+    return [n for n in members if n.status not in UNTOUCHABLE]
+
+
+# --- check -----------------------------------------------------------------------------------
+
+
+def check(job: ClusterAction) -> Transition:
+    """Look at every member once."""
+    return _looked_at(job.show(ClusterStatus.CHECKING)) or conclude(job, Ended())
+
+
+def _looked_at(job: ClusterAction) -> Wait | None:
+    members = _members(job)
+    for node in members:
+        on_node(job, "NODE_CHECK", node, takes_over=False)
+    return Wait(data={"phase": "check"}) if members else None
+
+
+def checked(job: ClusterAction) -> Transition:
+    """Every member was looked at; that one is not well is an answer, not a failure of the check."""
+    if job.inputs.get("delete_check_action"):
+        actions.remove_parts(job.conn, job.action.id)
+    return conclude(job, Ended())
+
+
+# --- recover ---------------------------------------------------------------------------------
+
+
+def recover(job: ClusterAction) -> Transition:
+    """Check first where that was asked for, then recover who is not well, then mend the number."""
+    job = job.show(ClusterStatus.RECOVERING)
+    policy, _ = policy_of(job.ctx, job.conn, job.cluster.id)
+    merged = PolicySnapshot.of(policy, job.inputs, in_place=in_place_names(job.ctx))
+    said = {"health": {"recover_action": recover_action(merged.recovery.actions, {})}}
+    actions.set_values(job.conn, job.action.id, job.now_us, data=said)
+    waiting = _looked_at(job) if job.inputs.get("check") else None
+    move = waiting or _recover_sick(job)
+    return replace(move, data={**said, **move.data}) if isinstance(move, Wait) else move
+
+
+def _recover_sick(job: ClusterAction) -> Transition:
+    sick = [n for n in _members(job) if is_sick(n)]
+    for node in sick:
+        recover_requests.request(job, node)
+    return Wait(data={"phase": "recover"}) if sick else _fill(job, Ended())
+
+
+def is_sick(node: NodeRow) -> bool:
+    """Whether CLUSTER_RECOVER is about this node (contracts/health-policy.md §9).
+
+    Not about one that is down because somebody wants it so: whoever wants that one back names it.
+    """
+    if node.left_as_it_is:
+        return False
+    return node.status != NodeStatus.ACTIVE or node.health == Health.UNHEALTHY
+
+
+def recovered(job: ClusterAction) -> Transition:
+    """A phase is over: the next one."""
+    match job.action.data.get("phase"):
+        case "check":
+            return _recover_sick(job)
+        case "recover":
+            return _fill(job, verdict(_of(job, "NODE_RECOVER")))
+        case _:
+            parts = [p for p in job.parts() if p.action != "NODE_CHECK"]
+            return rest_of_removal(job) or conclude(job, verdict(parts))
+
+
+def _of(job: ClusterAction, action: str) -> Sequence[ActionRow]:
+    return [p for p in job.parts() if p.action == action]
+
+
+def _fill(job: ClusterAction, ended: Ended) -> Transition:
+    """`check_capacity`: bring the number of members to what the cluster wants."""
+    change = job.cluster.desired_capacity - len(_members(job))
+    if not job.inputs.get("check_capacity") or change == 0:
+        return conclude(job, ended)
+    if change > 0:
+        make_nodes(job, change)
+        return Wait(data={"phase": "capacity"})
+    policy = bound_policies.deletion(job.conn, job.cluster.id)
+    move = give_up(job, chosen(job, -change, policy), policy, reduced=0)
+    return replace(move, data={**move.data, "phase": "capacity"})
+
+
+# --- operation -------------------------------------------------------------------------------
+
+FILTERS: Final = ("name", "profile_id", "status", "role")
+
+
+def operate(job: ClusterAction) -> Transition:
+    """Have the members that match do one operation of their profile."""
+    members = [n for n in _members(job) if _matches(job, n)]
+    if not members:
+        raise BadRequest("No node (matching the filter) could be found.")
+    job = job.show(ClusterStatus.OPERATING)
+    for node in members:
+        on_node(
+            job,
+            "NODE_OPERATION",
+            node,
+            takes_over=False,
+            inputs={
+                "operation": job.inputs.get("operation"),
+                "params": job.inputs.get("params") or {},
+            },
+        )
+    return Wait()
+
+
+def _matches(job: ClusterAction, node: NodeRow) -> bool:
+    filters = job.inputs.get("filters")
+    if not isinstance(filters, Mapping):
+        return True
+    return all(str(getattr(node, key)) == str(value) for key, value in filters.items())
+
+
+def operated(job: ClusterAction) -> Transition:
+    """Every node has done it, or could not."""
+    return conclude(job, verdict(job.parts()))

@@ -1,0 +1,1 @@
+"""From observations to stored health: checks, votes, attribution to hosts, self-check."""

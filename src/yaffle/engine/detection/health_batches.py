@@ -1,0 +1,40 @@
+"""What a watch believes is written some at a time: many nodes must not keep others from the database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from yaffle.engine.detection.health_persistence import save
+
+if TYPE_CHECKING:
+    from yaffle.engine.detection.cluster_snapshot import ClusterSnapshot
+    from yaffle.engine.detection.health_tracker import HealthTracker
+    from yaffle.engine.detection.host_attribution import HostAttribution
+    from yaffle.engine.runtime.context import EngineContext
+    from yaffle.engine.runtime.session import Session
+
+SAVED_MAX: Final = 40
+"""Beliefs that one transaction writes, some ten statements each."""
+
+
+async def save_all(
+    ctx: EngineContext,
+    session: Session,
+    scene: ClusterSnapshot,
+    beliefs: HealthTracker,
+    hosts: HostAttribution,
+) -> None:
+    """Write every belief that changed since it was last written; raises as `saving.save`."""
+    if not beliefs.unsaved(disturbed=scene.disturbed):
+        return
+    counts = await hosts.take(scene, beliefs)
+    # Only now: time went by while hosts were asked for.
+    changed = beliefs.unsaved(disturbed=scene.disturbed)
+    idents = sorted(changed)
+    for first in range(0, len(idents), SAVED_MAX):
+        some = {i: changed[i] for i in idents[first : first + SAVED_MAX]}
+        async with session.turns:
+            saved = await ctx.store.write(
+                lambda conn, some=some: save(ctx, session, conn, scene, some, counts)  # type: ignore[misc]
+            )
+        beliefs.stored(saved)

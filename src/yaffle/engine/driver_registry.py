@@ -1,0 +1,134 @@
+"""Builds every driver that is installed, from the entry points that strangers' drivers use as well."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, cast
+
+from yaffle.config.faults import Faults, meant, quoted
+from yaffle.engine.cluster_actions import lifecycle_hooks
+from yaffle.engine.runtime.context import LOCAL_PROCESS, Drivers
+from yaffle.errors import ConfigError
+from yaffle.ports import DriverContext
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterator, Mapping
+
+    from yaffle.config import Settings
+    from yaffle.model.machine_identity import MachineIdentity
+    from yaffle.ports import Clock, Detector, Fencer, Notifier, Profile, UrlProber, Workflow
+    from yaffle.ports.credentials import Credentials
+
+
+def load_drivers(
+    settings: Settings,
+    clock: Clock,
+    prober: UrlProber | None,
+    *,
+    home: MachineIdentity | None = None,
+    credentials: Credentials | None = None,
+) -> Drivers:
+    """Build every installed driver from the same entry points that strangers' drivers use.
+
+    Raises ConfigError that names what is wrong with any of them.
+    """
+
+    def context(
+        name: str, values: Mapping[str, object] | None = None, **extra: object
+    ) -> DriverContext:
+        return DriverContext(
+            clock=clock,
+            state_dir=settings.state_dir,
+            settings=values if values is not None else settings.drivers.get(name, {}),
+            allow_networks=settings.network.allow,
+            deny_networks=settings.network.deny,
+            prober=prober,
+            home=home,
+            credentials=credentials,
+            **extra,  # type: ignore[arg-type]
+        )
+
+    faults = Faults()
+    profiles = cast(
+        "dict[str, Profile]", _build("yaffle.profiles", context, faults, _not_set_up(settings))
+    )
+
+    def reading(name: str) -> DriverContext:
+        return context(name, profiles=profiles)
+
+    drivers = Drivers(
+        profiles=profiles,
+        detectors=cast("dict[str, Detector]", _build("yaffle.detectors", reading, faults)),
+        fencers=cast("dict[str, Fencer]", _build("yaffle.fencers", reading, faults)),
+        workflows=cast("dict[str, Workflow]", _build("yaffle.workflows", context, faults)),
+        notifiers=_notifiers(settings, context, faults),
+    )
+    _all_known(settings, faults)
+    faults.settle()
+    return drivers
+
+
+def _not_set_up(settings: Settings) -> frozenset[str]:
+    """Return the profiles that an operator has to set up first: local processes, and each cloud's."""
+    clouds = {p.name for p in entry_points(group="yaffle.profiles") if p.name.startswith("os.")}
+    left_out = clouds - set(settings.drivers)
+    return frozenset(left_out if settings.local_process.enabled else left_out | {LOCAL_PROCESS})
+
+
+def _build(
+    group: str,
+    context: Callable[[str], DriverContext],
+    faults: Faults,
+    skip: Container[str] = (),
+) -> dict[str, object]:
+    built: dict[str, object] = {}
+    for point in sorted(entry_points(group=group), key=lambda p: p.name):
+        if point.name in built:
+            raise ConfigError(f"two installed packages offer {group} {point.name!r}; remove one")
+        if point.name not in skip:
+            with faults.gather(), _placed(f"drivers.{quoted(point.name)}"):
+                built[point.name] = point.load()(context(point.name))
+    return built
+
+
+@contextmanager
+def _placed(section: str) -> Iterator[None]:
+    """Say in which section it stands where a driver does not say so itself."""
+    try:
+        yield
+    except ConfigError as error:
+        problems = (p if p.startswith(section) else f"{section}: {p}" for p in error.problems)
+        raise ConfigError(tuple(problems), hint=error.hint) from error
+
+
+def _notifiers(
+    settings: Settings, context: Callable[..., DriverContext], faults: Faults
+) -> dict[str, Notifier]:
+    kinds = {point.name: point for point in entry_points(group="yaffle.notifiers")}
+    built: dict[str, Notifier] = {}
+    for name, values in settings.notifiers.items():
+        section, kind = f"notifiers.{quoted(name)}", values.get("type")
+        rest = {k: v for k, v in values.items() if k != "type"}
+        with faults.gather(), _placed(section):
+            if name == lifecycle_hooks.NOTIFIER:
+                raise ConfigError(f"{section}: that name is Yaffle's own; choose another")
+            if kind not in kinds:
+                near = meant(str(kind), kinds, otherwise="known: " + ", ".join(sorted(kinds)))
+                raise ConfigError(f"{section}.type = {kind!r}: there is no such notifier{near}")
+            built[name] = kinds[kind].load()(context(name, rest, section=section))
+    # Not configured: deletion policies say where to.
+    built[lifecycle_hooks.NOTIFIER] = kinds[lifecycle_hooks.NOTIFIER].load()(
+        context(lifecycle_hooks.NOTIFIER, {})
+    )
+    return built
+
+
+def _all_known(settings: Settings, faults: Faults) -> None:
+    ports = ("profiles", "detectors", "fencers", "workflows")
+    known = sorted({p.name for port in ports for p in entry_points(group=f"yaffle.{port}")})
+    for name in settings.drivers:
+        with faults.gather():
+            if name not in known:
+                near = meant(name, known, otherwise="known: " + ", ".join(known))
+                raise ConfigError(f"drivers.{quoted(name)}: no such driver is installed{near}")

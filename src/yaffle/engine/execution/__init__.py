@@ -1,0 +1,1 @@
+"""Claims actions and runs them step by step, to what their end means."""

@@ -1,0 +1,178 @@
+"""What every part of the engine is handed: store, clock, drivers, settings, and the wake-up bells."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from yaffle.core.addresses import AddressRules
+from yaffle.core.planning.budgets import BudgetLimit, Scope
+from yaffle.core.scaling.sizes import CEILING
+from yaffle.engine.runtime.disk_space import DiskSpace
+from yaffle.engine.runtime.evidence_index import EvidenceIndex
+from yaffle.engine.runtime.metrics import Metrics
+from yaffle.engine.runtime.step_deadlines import Deadlines
+from yaffle.integrations.secret_box import IdKeys
+from yaffle.model.operations import Promise
+from yaffle.store.prune import Retention
+
+if TYPE_CHECKING:
+    from yaffle.config import BudgetsSettings, EngineSettings
+    from yaffle.model.machine_identity import MachineIdentity
+    from yaffle.ports import Clock, Detector, Fencer, Notifier, Profile, Workflow
+    from yaffle.store.database import Store
+
+
+LOCAL_PROCESS: Final = "yaffle.local.process-1.0"
+"""The one type that has to be allowed before it is there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drivers:
+    """Every driver by the name under which documents and rows speak of it."""
+
+    profiles: Mapping[str, Profile]
+    detectors: Mapping[str, Detector]
+    fencers: Mapping[str, Fencer] = field(default_factory=dict)
+    workflows: Mapping[str, Workflow] = field(default_factory=dict)
+    notifiers: Mapping[str, Notifier] = field(default_factory=dict)
+
+    def lacks(self, kind: str) -> str:
+        """Say that the driver of a profile type is not here, and what brings it; empty where it is."""
+        if kind in self.profiles:
+            return ""
+        return f"the driver of profile type {kind} ({how_to_have(kind)})"
+
+
+def how_to_have(kind: str) -> str:
+    """Say what makes a profile type available."""
+    if kind == LOCAL_PROCESS:
+        return "start `yaffle serve` with --allow-local-process"
+    if kind.startswith("os."):
+        return f'set up [drivers."{kind}"] in the configuration'
+    return "install its package"
+
+
+class Wakeup:
+    """Wakes one waiter early. A ring that is lost costs one poll interval, never an event."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def ring(self) -> None:
+        """Wake the waiter, or make its next wait return at once."""
+        self._event.set()
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait for a ring, at most `seconds`; return whether it rang."""
+        try:
+            async with asyncio.timeout(max(seconds, 0)):
+                await self._event.wait()
+        except TimeoutError:
+            return False
+        self._event.clear()
+        return True
+
+
+class Signals:
+    """The bells of one process; other processes are noticed by polling."""
+
+    def __init__(self) -> None:
+        self.actions = Wakeup()
+        self.outbox = Wakeup()
+        self.watches = Wakeup()
+        """There is a cluster that nobody watches."""
+        self.clusters = Wakeup()
+        """Something of some cluster has changed: its watch is told once it is known which."""
+
+    def changed(self) -> None:
+        """Something that users or executors write has changed: look at it soon."""
+        self.actions.ring()
+        self.outbox.ring()
+        self.clusters.ring()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quotas:
+    """How much there may be."""
+
+    clusters: int = 10_000
+    """Of one project."""
+    nodes: int = CEILING
+    """Of one cluster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiverTerms:
+    """What holds for every webhook."""
+
+    rate: BudgetLimit = field(default=BudgetLimit(max_in_flight=1, burst=10, per_hour=3600.0))
+    """How often each may be triggered, and how often unknown ones are answered as such."""
+    keys: IdKeys = field(default=IdKeys(Path(os.devnull)))
+    """What hides their ids in the database; without settings there is no key, and no receiver made."""
+    age_us: int | None = None
+    """None is called when it is older; None: as long as its own end is not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineContext:
+    """Handed down from wiring; the simulation hands down another one."""
+
+    store: Store
+    clock: Clock
+    drivers: Drivers
+    settings: EngineSettings
+    budgets: Mapping[Scope, BudgetLimit]
+    signals: Signals
+    rng: random.Random
+    new_id: Callable[[], str]
+    host: str
+    pid: int
+    metrics: Metrics
+    home: MachineIdentity | None = None
+    """Where the nodes live that are processes of this very machine; None: they are not told apart."""
+    alone: bool = True
+    """Whether the database's file lock proves that no other engine lives."""
+    retention: Retention = field(default_factory=Retention)
+    quotas: Quotas = field(default_factory=Quotas)
+    rules: AddressRules = field(default_factory=AddressRules)
+    """Which addresses the engine itself may speak to on a policy's behalf."""
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    tally: EvidenceIndex = field(default_factory=EvidenceIndex)
+    followers: Counter[str] = field(default_factory=Counter)
+    """By profile type, how many steps of ours are under way."""
+    notify: tuple[str, ...] = ()
+    """Names of the notifiers that are told of incidents."""
+    receivers: ReceiverTerms = field(default_factory=ReceiverTerms)
+    room: DiskSpace = field(default_factory=DiskSpace)
+
+    def lacks(self, kind: str) -> str:
+        """Return what is missing here to heal nodes of a profile type; empty where nothing is."""
+        missing = self.drivers.lacks(kind)
+        here = not missing and Promise.STAYS_AT_HOME in self.drivers.profiles[kind].promises
+        return missing or self.room.lacks(here=here)
+
+    def able(self) -> Sequence[str]:
+        """Return the profile types whose nodes can be healed from here."""
+        return tuple(kind for kind in self.drivers.profiles if not self.lacks(kind))
+
+
+def limits(budgets: BudgetsSettings) -> Mapping[Scope, BudgetLimit]:
+    """Return the budgets' settings as the core wants them."""
+    sections = {
+        Scope.GLOBAL: budgets.total,
+        Scope.PROJECT: budgets.project,
+        Scope.DOMAIN: budgets.domain,
+        Scope.HOST: budgets.host,
+        Scope.CLUSTER: budgets.cluster,
+    }
+    return {
+        scope: BudgetLimit(max_in_flight=s.max_in_flight, burst=s.burst, per_hour=s.per_hour)
+        for scope, s in sections.items()
+    }
