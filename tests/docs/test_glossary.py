@@ -1,0 +1,55 @@
+"""One word for one idea: what the glossary says lives somewhere does, and retired names stay retired."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+from tests.docs.pages import ROOT
+
+SOURCE = ROOT / "src" / "yaffle"
+GLOSSARY = ROOT / "docs" / "glossary.md"
+CODE = re.compile(r"`([^`]+)`")
+
+
+def rows() -> Iterator[tuple[str, list[str], list[str]]]:
+    """Each term with the paths it lives at and the names that it replaced."""
+    for line in GLOSSARY.read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("| ") and len(cells) == 4 and cells[0] not in ("term", "---"):
+            term, _, place, replaced = cells
+            yield term, CODE.findall(place), CODE.findall(replaced)
+
+
+ROWS = list(rows())
+
+
+def names() -> set[str]:
+    """Every module and public class of the program."""
+    found = set()
+    for path in SOURCE.rglob("*.py"):
+        found.add(path.parent.name if path.stem == "__init__" else path.stem)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found |= {node.name, f"{path.stem}.{node.name}"}
+    return found
+
+
+def test_the_glossary_is_in_order_and_names_each_term_once() -> None:
+    terms = [term for term, _, _ in ROWS]
+    assert len(terms) > 40
+    assert len(set(terms)) == len(terms)
+
+
+@pytest.mark.parametrize(("term", "places"), [(t, p) for t, p, _ in ROWS], ids=[r[0] for r in ROWS])
+def test_a_term_lives_where_the_glossary_says(term: str, places: list[str]) -> None:
+    assert places
+    for place in places:
+        assert (SOURCE / place).exists(), f"{term}: {place}"
+
+
+def test_a_retired_name_is_no_module_and_no_class_again() -> None:
+    retired = {name for _, _, replaced in ROWS for name in replaced}
+    assert retired & names() == set()
