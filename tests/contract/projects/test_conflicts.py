@@ -11,7 +11,7 @@ from tests.contract.projects.cloud import NAME, SERVICES, FakeCloud, served
 from yaffle.drivers.fencers.compute import ComputeFencer
 from yaffle.drivers.profiles.nova_server import NovaServer
 from yaffle.engine.runtime.clock import SystemClock
-from yaffle.integrations.openstack.sent_requests import REFUSED_MAX_S
+from yaffle.integrations.openstack.sent_requests import REFUSED_MAX_S, Sent
 from yaffle.model.ids import NodeId, OperationId
 from yaffle.model.operations import FenceVerdict, Operation, ProgressState, Target
 from yaffle.ports import DriverContext
@@ -92,6 +92,10 @@ def test_a_fence_asks_a_cloud_that_refuses_it_ever_more_rarely_and_goes_on_withi
 
     with served() as cloud:
         asyncio.run(scene(World(cloud, tmp_path)))
+
+
+def test_a_refusal_that_lasts_for_days_is_counted_without_end() -> None:
+    assert Sent(at_s=0.0, conflicts=100_000).pause_s(1.0) == REFUSED_MAX_S - 1.0
 
 
 def test_an_act_is_marked_and_asked_for_at_that_pace_too(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ class Sent:
     host: str = ""
     """Where the server was, as far as we were told."""
     given_up: str = ""
-    """Why no guest of it was left before this was asked for; a row of `ending.GIVEN_UP`."""
+    """Why no guest of it was left before this was asked for; a row of `termination_proof.GIVEN_UP`."""
     refused: bool = False
     """It never arrived, or Nova would not have it: there is nothing to wait for."""
     conflicts: int = 0
@@ -55,7 +55,8 @@ class Sent:
         """Return how long the same act has to wait after refusals that may pass; 0 where it may go."""
         if not self.conflicts:
             return 0.0
-        pause_s = min(REFUSED_S * 2.0 ** (self.conflicts - 1), REFUSED_MAX_S)
+        # The exponent is bounded first: 2.0 ** 2000 is an OverflowError, not infinity.
+        pause_s = min(REFUSED_S * 2.0 ** min(self.conflicts - 1, 60), REFUSED_MAX_S)
         return max(0.0, self.at_s + pause_s - now_s)
 
 

@@ -109,8 +109,8 @@ class ServerOperation:
         try:
             yield
         except Conflict as error:
-            conflicts = last.conflicts + 1
-            self._note(Sent(at_s=now_s, refused=True, conflicts=conflicts, why=str(error)))
+            at_s, conflicts = self.clock.monotonic_s(), last.conflicts + 1
+            self._note(Sent(at_s=at_s, refused=True, conflicts=conflicts, why=str(error)))
             raise
         except YaffleError as error:
             if not isinstance(error, CloudUnavailable) or not error.sent:
