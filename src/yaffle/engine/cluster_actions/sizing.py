@@ -51,7 +51,7 @@ def accepted(result: Sizes | Fault) -> Sizes:
 
 
 def resize(job: ClusterAction) -> Transition:
-    """Change bounds and capacity together; the arithmetic is `core.sizes`."""
+    """Change bounds and capacity together; the arithmetic is `core.scaling.sizes`."""
     wanted = {k: v for k, v in job.inputs.items() if v is not None}
     after = accepted(sizes.resize(sizes_of(job.cluster), **wanted, ceiling=job.ctx.quotas.nodes))  # type: ignore[arg-type]
     job = job.set_cluster(min_size=after.min_size, max_size=after.max_size)

@@ -2,8 +2,8 @@
 
 A hundred thousand nodes answer all the time and nearly always the same. So nothing here goes
 through all of them because a second has passed: observations touch the node they are about, time
-touches those for which it can change something (`core.ageing`), and what is stored is compared
-where a belief or a row has changed.
+touches those for which it can change something (`core.health.check_deadlines`), and what is stored is
+compared where a belief or a row has changed.
 """
 
 from __future__ import annotations

@@ -237,6 +237,27 @@ def _forget(conn: Connection, action: ActionRow, node: NodeRow, now_us: int) -> 
     catalog.remove_node(conn, node.id)
 
 
+def _gone(
+    ctx: EngineContext,
+    conn: Connection,
+    action: ActionRow,
+    node: NodeRow,
+    reason: str,
+    now_us: int,
+) -> None:
+    """End the story of a node that is deleted, then its row."""
+    incident = incidents.open_of(conn, node.id)
+    if incident is not None:
+        told = "the node was deleted"
+        lifecycle.transition(
+            ctx, conn, node, incident, IncidentState.SUPERSEDED, reason=told, now_us=now_us
+        )
+    lifecycle.node_event(
+        conn, node, at_us=now_us, action="NODE_DELETE", status="end", reason=reason
+    )
+    _forget(conn, action, node, now_us)
+
+
 def _deleted(
     ctx: EngineContext,
     conn: Connection,
@@ -248,21 +269,7 @@ def _deleted(
 ) -> None:
     """Forget a node that is gone; what a user wants gone is tried again until it is, never healed."""
     if how is End.DONE:
-        incident = incidents.open_of(conn, node.id)
-        if incident is not None:
-            lifecycle.transition(
-                ctx,
-                conn,
-                node,
-                incident,
-                IncidentState.SUPERSEDED,
-                reason="the node was deleted",
-                now_us=now_us,
-            )
-        lifecycle.node_event(
-            conn, node, at_us=now_us, action="NODE_DELETE", status="end", reason=reason
-        )
-        _forget(conn, action, node, now_us)
+        _gone(ctx, conn, action, node, reason, now_us)
         return
     present = actions.unfinished(conn, node_id=node.id)
     if any(a.action == "NODE_DELETE" and a.id != action.id for a in present):

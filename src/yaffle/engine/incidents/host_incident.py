@@ -1,8 +1,8 @@
 """The incident of a host: one for each that fails, with those of its nodes as its parts.
 
 It is opened with the first node that is found to fail with its host, follows what is done about its
-nodes, and ends with the last of them (`news.change`). The notifiers hear of the host, and of a node
-that is part of it only when that needs a person.
+nodes, and ends with the last of them (`lifecycle.transition`). The notifiers hear of the host, and of a
+node that is part of it only when that needs a person.
 """
 
 from __future__ import annotations

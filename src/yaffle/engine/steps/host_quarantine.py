@@ -2,7 +2,7 @@
 
 The record is an incident of its own, so that it outlives engines and is told of as others are: one
 message when it begins, one when it ends. What was moved is among its numbers. Who has the upkeep
-looks at the host by the profile of what was moved; `core.quarantine` says what follows.
+looks at the host by the profile of what was moved; `core.recovery.host_quarantine` says what follows.
 """
 
 from __future__ import annotations
