@@ -26,7 +26,12 @@ from tests.chaos.diary import Diaries, Life, is_alive
 from tests.servers.process import stands_still
 from tests.waiting import wait_for
 
+from yaffle.store.outbox import CAP_S
+
 MINUTES = float(os.environ.get("YAFFLE_CHAOS_MINUTES") or 0)
+TOLD_S = 3 * CAP_S
+"""A message that a broken receiver refused ten times rests for up to one of these, and every fifth try is
+refused once it is calm, too."""
 long = pytest.mark.skipif(MINUTES == 0, reason="long: run by `make chaos MINUTES=1`")
 """For what is too slow for every run of all tests."""
 WAIT_S = 60.0

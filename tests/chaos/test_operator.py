@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.chaos.history import History
-from tests.chaos.lab import MINUTES, Lab, close, lab, policy
+from tests.chaos.lab import MINUTES, TOLD_S, Lab, close, lab, policy
 from tests.chaos.operator import Operator
 from tests.chaos.receiver import Receiver
 
@@ -20,9 +20,6 @@ SHORT_S = 12.0
 ROUND_S = 60.0
 NUMBERS = {"in_flight": 2, "attempts": 6, "fall": 2, "interval": 1}
 BUDGET = {"max_in_flight": 3, "burst": 8, "per_hour": 1800}
-TOLD_S = 900.0
-"""A message that a broken receiver refused ten times rests for minutes, and every fifth try is refused
-once it is calm, too."""
 HEAL_S = 180.0
 """Detect, fence and every rung run into its timeout, plus the longest rest: `Arithmetic.total_s`
 says 50 s for this policy, and a busy machine takes a multiple of that."""

@@ -12,10 +12,9 @@ from tests.chaos.fleet.judge import faults, history_of
 from tests.chaos.fleet.lab import HEALED_S, Fleet
 from tests.chaos.fleet.observer import Observer, observing
 from tests.chaos.fleet.server import ERRORS, Reader, go_back
-from tests.chaos.lab import now_us
+from tests.chaos.lab import TOLD_S, now_us
 
 EXCUSED_MAX = 3.0
-TOLD_S = 900.0
 
 
 @dataclass
