@@ -53,3 +53,36 @@ def test_a_term_lives_where_the_glossary_says(term: str, places: list[str]) -> N
 def test_a_retired_name_is_no_module_and_no_class_again() -> None:
     retired = {name for _, _, replaced in ROWS for name in replaced}
     assert retired & names() == set()
+
+
+PACKAGES = "core|integrations|model|policy|ports|prober|store"
+"""Those of whose names no table of the settings begins."""
+REFERENCE = re.compile(rf"`((?:{PACKAGES})(?:\.(?!py`)\w+)+)`")
+PLACE = re.compile(r"`(?:src/yaffle/)?((?:\w+/)+\w+\.py)`")
+
+
+def resolves(reference: str) -> bool:
+    """Whether `core.planning.guards` is a module, and `…guards.Guard` a name that stands in it."""
+    parts = reference.split(".")
+    for count in range(len(parts), 0, -1):
+        package = SOURCE.joinpath(*parts[:count])
+        for file in (package.with_suffix(".py"), package / "__init__.py"):
+            if file.is_file():
+                rest = parts[count:]
+                return not rest or re.search(rf"\b{rest[0]}\b", file.read_text()) is not None
+    return False
+
+
+def test_what_a_docstring_or_page_refers_to_is_there() -> None:
+    files = [*SOURCE.rglob("*.py"), *(ROOT / "docs").rglob("*.md")]
+    lost = []
+    for file in files:
+        text = file.read_text()
+        lost += [(file.name, r) for r in REFERENCE.findall(text) if not resolves(r)]
+        near = (SOURCE, ROOT, file.parent, file.parent.parent)
+        lost += [
+            (file.name, place)
+            for place in PLACE.findall(text)
+            if not any((folder / place).exists() for folder in near)
+        ]
+    assert lost == []

@@ -33,7 +33,7 @@ WORDS = {
     "gone": "ST-GONE",
     "unknown": "X-LOCAL",
 }
-"""What a story calls an outcome: the row of `core.outcomes` that a detector would name."""
+"""What a story calls an outcome: the row of `core.health.check_codes` that a detector would name."""
 
 
 def seconds(text: str) -> float:

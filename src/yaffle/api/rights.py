@@ -1,7 +1,7 @@
 """What every route needs: one row for each, read before the route is reached and by the tests.
 
 The body of a request may ask for more than its route: the global stop under another name, a fence,
-a program of the operator's. That is checked inside the verb, by `model.rights.need`.
+a program of the operator's. That is checked inside the verb, by `model.authz.need`.
 """
 
 from __future__ import annotations

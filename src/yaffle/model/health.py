@@ -102,7 +102,7 @@ class Observation:
     mode: ModeKey
     outcome: Outcome
     code: str
-    """Row of `core.outcomes.OUTCOMES`, e.g. `L7-OK`."""
+    """Row of `core.health.check_codes.OUTCOMES`, e.g. `L7-OK`."""
     detail: str
     """One line for a person, bounded and free of secrets."""
     at_us: int

@@ -305,7 +305,7 @@ class Promise(StrEnum):
     SURVIVES_ENGINE = "survives_engine"
     """Nodes keep running when the engine dies."""
     STAYS_AT_HOME = "stays_at_home"
-    """A node lives on the machine of the engine that made it, and no other can see it (`model.home`)."""
+    """A node lives on the machine of the engine that made it alone (`model.machine_identity`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

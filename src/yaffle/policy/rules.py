@@ -1,7 +1,7 @@
 """Rules that span several keys, asked of the raw document, so that one fault does not hide another.
 
 Each rule looks only at values of the right kind; the others are the schema's business. A rule that
-needs every number to be right belongs to `hazards`.
+needs every number to be right belongs to `lint`.
 """
 
 from __future__ import annotations

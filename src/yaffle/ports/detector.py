@@ -170,7 +170,7 @@ class UrlTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlResult:
-    """What the prober saw; `code` is a row of `core.outcomes.OUTCOMES`."""
+    """What the prober saw; `code` is a row of `core.health.check_codes.OUTCOMES`."""
 
     node_id: NodeId
     code: str

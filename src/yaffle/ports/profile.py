@@ -68,7 +68,7 @@ class Profile(Protocol):
         the next part of an operation is due that somebody may have to stop, a profile that promises
         DEDUPLICATES says ABSENT, and is submitted to again: a submit is guarded, a poll is not.
         That is at once where something was seen of it in between, else ever more rarely, every
-        10 s (`bounds.RESEND_MAX_S`) at most.
+        10 s (`model.timing.RESEND_MAX_S`) at most.
         """
         ...
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _TARGET: Final = prepared(Target)
 WHATEVER: Final = "*"
-"""In place of a copy's id: whatever bears the mark of a node that is gone (`lookouts`)."""
+"""In place of a copy's id: whatever bears the mark of a node that is gone (`late_resources`)."""
 
 log = structlog.get_logger()
 

@@ -1,6 +1,6 @@
 """A database that lost its last commits: say stop to everybody, and let nobody act on what is left.
 
-Seen by the turns (`store.counters`): a process that committed turn 120 and finds that the database
+Seen by the turns (`store.commit_sequence`): a process that committed turn 120 and finds that the database
 does not know it knows that turns are gone, with whatever was decided and done in them. Servers may
 exist that no row speaks of; only a person can say whether acting is safe again (`yaffle stop
 --lift`).

@@ -2,7 +2,7 @@
 
 Invariant: a caller hears of success only after the COMMIT that holds its work returned. Jobs of one
 group are isolated by savepoints; if the transaction itself is lost, the whole group is told so.
-Every group takes its turn first: one writer at a time, of all processes (`store.counters`).
+Every group takes its turn first: one writer at a time, of all processes (`store.commit_sequence`).
 """
 
 from __future__ import annotations

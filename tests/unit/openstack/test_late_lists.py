@@ -110,7 +110,7 @@ def test_what_is_read_from_it_is_as_old_as_when_it_was_begun() -> None:
 
 
 def test_the_age_of_an_answer_is_part_of_how_long_it_took() -> None:
-    """As `core.verdict` compares it: what was asked before the present life began says nothing of it."""
+    """As `core.health.verdict` compares it: what was asked before the present life says nothing."""
     world = World()
 
     class Profile:

@@ -1,7 +1,7 @@
 """The clustering API, Senlin's v1: openstacksdk and `openstack cluster …` work against it unchanged.
 
 From a request to its answer: `table` (who, which version, parameters, body) → a handler in `routes`
-→ a verb of the engine or a read → `shapes`. `discovery` is what clients ask before.
+→ a verb of the engine or a read → `serializers`. `discovery` is what clients ask before.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Facts about everything that healing depends on, each with a verdict and what to do about it.
 
-`examine` asks everything, the database included; `vitals` is for probes that come every second and
+`examine` asks everything, the database included; `self_health` is for probes that come every second and
 looks at this process alone, without waiting for anything. Where no engine runs in this process, what
 the engines do is told from what they have written.
 """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from yaffle.model.operations import Reading, Target
 
 Seen = tuple[str, str, str]
-"""Code of `core.outcomes`, detail, the backend's own word."""
+"""Code of `core.health.check_codes`, detail, the backend's own word."""
 
 _FROZEN: Final = ("frozen", "paused", "suspended")
 

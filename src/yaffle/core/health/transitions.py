@@ -7,7 +7,7 @@
     any but INITIALIZING ──unknown──▶ UNKNOWN        any ──restarted──▶ INITIALIZING
     any ──marked──▶ UNHEALTHY
 
-The events are conclusions of `core.verdict`: rise, fall, grace and votes have been applied already.
+The events are conclusions of `core.health.verdict`: rise, fall, grace and votes are applied already.
 """
 
 from __future__ import annotations

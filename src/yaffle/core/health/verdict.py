@@ -239,7 +239,7 @@ def conclude(memory: NodeMemory, detection: Detection, now_us: int) -> NodeMemor
     """Return the memory with health, grace, gray and settled as the tracks now say.
 
     Also to be called when only time has passed: observations grow stale and grace ends
-    (`core.ageing` says when). Tracks of modes that the policy no longer has are dropped.
+    (`core.health.check_deadlines` says when). Tracks of modes that the policy no longer has are dropped.
     """
     return _concluded(memory, memory.tracks, memory.first_fail_us, detection, now_us)
 

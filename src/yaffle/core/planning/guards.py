@@ -397,4 +397,4 @@ BRAKES: Final[tuple[Guard, ...]] = (
     # The last: what it holds is exactly what would have been done.
     Guard(HoldReason.OBSERVE_MODE, True, _observing),
 )
-"""HoldReason.RATE is not here: budgets are debited in the admission's transaction (`core.budgets`)."""
+"""HoldReason.RATE is not here: admission debits budgets in its transaction (`core.planning.budgets`)."""

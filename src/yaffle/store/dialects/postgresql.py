@@ -1,7 +1,7 @@
 """PostgreSQL by psycopg 3. Everything is set per transaction: poolers may lend a connection for one.
 
 Writers run at READ COMMITTED: each statement sees what was committed before it, and the turn that
-every write begins with (`store.counters`) lets one run at a time. Readers see one snapshot.
+every write begins with (`store.commit_sequence`) lets one run at a time. Readers see one snapshot.
 """
 
 from __future__ import annotations

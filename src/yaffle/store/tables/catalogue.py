@@ -121,7 +121,7 @@ nodes = Table(
     columns.us_or_null("made_us"),
     columns.us_or_null("updated_us"),
     columns.in_order(),
-    # What changes are noticed by: see `store.stamps`.
+    # What changes are noticed by: see `store.change_tokens`.
     Index(None, "cluster_id", "version"),
 )
 

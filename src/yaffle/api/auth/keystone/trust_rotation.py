@@ -3,7 +3,7 @@
 A trust lasts until somebody deletes it, and so whoever had to trust us anew would trust us twice, the
 first time for ever. It is done with the token that made the newer one, or of the user's next change,
 held for as long as it takes and no longer; what nobody came back for is done with its own (see
-`deleting`), by whichever process comes along, so that none is needed that was there before. What
+`trust_cleanup`), by whichever process comes along, so that none is needed that was there before. What
 could not be deleted is kept with the reason, and told by `yaffle credential list` and `yaffle doctor`.
 
 How long ago a trust was replaced is written with it, by the database's clock: another process may

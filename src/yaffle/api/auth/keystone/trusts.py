@@ -9,7 +9,7 @@ project has handed over a credential already.
 Whoever dies after Keystone has made a trust, or cannot store it, leaves one that nobody knows. So each
 bears a mark of who has made it, and one that was left is taken before another one is made.
 
-One in whose place there is a newer one is deleted afterwards: see `superseding`.
+One in whose place there is a newer one is deleted afterwards: see `trust_rotation`.
 """
 
 from __future__ import annotations

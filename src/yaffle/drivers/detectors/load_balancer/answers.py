@@ -46,7 +46,7 @@ class Said:
     """What came out for one node."""
 
     code: str
-    """Row of `core.outcomes.OUTCOMES`."""
+    """Row of `core.health.check_codes.OUTCOMES`."""
     detail: str
     members: frozenset[str] = frozenset()
     """What the node is called in the pool, by each source that knows it."""

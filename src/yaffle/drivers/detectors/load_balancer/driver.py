@@ -1,10 +1,10 @@
 """LB_STATUS_POLLING: what the load balancer finds of its members is what counts (seed 1).
 
 One request a source for all nodes of a policy. A policy names a balancer from the operator's
-settings, so that it cannot point Yaffle anywhere, and a pool, or none: then see `finding`. A balancer
-that is silent, has no such pool, or does not tell which member is the node leaves everything unknown;
-with several sources see `core.members.combined`. What a balancer logs brings the next look forward:
-see `hearing`.
+settings, so that it cannot point Yaffle anywhere, and a pool, or none: then see `pool_discovery`. A
+balancer that is silent, has no such pool, or does not tell which member is the node leaves everything
+unknown; with several sources see `core.health.lb_member_status.combined`. What a balancer logs brings
+the next look forward: see `event_checks`.
 """
 
 from __future__ import annotations

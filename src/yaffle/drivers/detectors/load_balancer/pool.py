@@ -14,7 +14,7 @@ class Member:
     address: str
     """`10.0.0.7:80`, `[2001:db8::7]:80`; empty where the source does not show it."""
     code: str
-    """Row of `core.outcomes.OUTCOMES`."""
+    """Row of `core.health.check_codes.OUTCOMES`."""
     words: str
     """The balancer's own: `DOWN 1/2, L7STS 503, HTTP status check returned code <3C>503<3E>`."""
 

@@ -1,7 +1,7 @@
 """Profile `yaffle.local.process-1.0`: a node is one process of this machine, and outlives the engine.
 
 All that a successor must know lies in the node's folder (`folder.py`), and all that runs carries
-markers in its environment (`census.py`). Under systemd the engine's unit needs `KillMode=process`,
+markers in its environment (`process_table.py`). Under systemd the engine's unit needs `KillMode=process`,
 or stopping the engine stops the nodes.
 """
 
