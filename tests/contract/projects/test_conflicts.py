@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.contract.projects.cloud import NAME, SERVICES, FakeCloud, served
 
@@ -13,7 +15,15 @@ from yaffle.drivers.profiles.nova_server import NovaServer
 from yaffle.engine.runtime.clock import SystemClock
 from yaffle.integrations.openstack.sent_requests import REFUSED_MAX_S, Sent
 from yaffle.model.ids import NodeId, OperationId
-from yaffle.model.operations import FenceVerdict, Operation, ProgressState, Target
+from yaffle.model.operations import (
+    FenceVerdict,
+    Hindrance,
+    Operation,
+    Progress,
+    ProgressState,
+    Reading,
+    Target,
+)
 from yaffle.ports import DriverContext
 
 CALL_S = 1.0
@@ -92,6 +102,42 @@ def test_a_fence_asks_a_cloud_that_refuses_it_ever_more_rarely_and_goes_on_withi
 
     with served() as cloud:
         asyncio.run(scene(World(cloud, tmp_path)))
+
+
+class Answering:
+    """A profile whose kill is never answered, and which says of it that it left no trace."""
+
+    operations = frozenset({"KILL"})
+
+    async def submit(self, *_: object, **__: object) -> Progress:
+        return Progress(
+            state=ProgressState.RUNNING,
+            detail="no answer",
+            hindrance=Hindrance.UNASKED,
+            untold=True,
+        )
+
+    async def poll(self, *_: object, **__: object) -> Progress:
+        return Progress(state=ProgressState.ABSENT, detail="no trace")
+
+    async def read(self, targets: Sequence[Target], **_: object) -> list[Reading]:
+        return [
+            Reading(exists=True, up=True, backend_status="ACTIVE", detail="up") for _ in targets
+        ]
+
+
+def test_a_poll_that_was_answered_is_no_kill_that_nobody_could_be_asked_about(
+    tmp_path: Path,
+) -> None:
+    """That could not be asked gives the attempt back; here the backend was asked, and has answered."""
+    profiles: Any = {NovaServer.type: Answering()}
+    target = Target(
+        node_id=NodeId("n"), name="n", physical_id="s", profile_type=NovaServer.type, spec={}
+    )
+    fencer = ComputeFencer(DriverContext(clock=Leaping(), state_dir=tmp_path, profiles=profiles))
+    # The kill has three quarters of that: it ends after a poll, with the next pause too long.
+    done = asyncio.run(fencer.fence(target, operation_id=OperationId("o"), deadline_s=1.0))
+    assert (done.verdict, done.hindrance) == (FenceVerdict.UNKNOWN, Hindrance.NONE), done
 
 
 def test_a_refusal_that_lasts_for_days_is_counted_without_end() -> None:

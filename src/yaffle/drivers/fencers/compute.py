@@ -92,9 +92,9 @@ class ComputeFencer:
             # ABSENT: somebody's later operation replaced ours, or it could not be written down.
             again = profile.poll if progress.state is ProgressState.RUNNING else profile.submit
             answer = await again(op, operation_id=operation_id, deadline_s=self._left_s(until_s))
-            if answer.state is ProgressState.ABSENT:
+            if answer.state is ProgressState.ABSENT and not progress.untold:
                 # Why it was refused is what tells; that no trace is left of it follows from that.
-                progress = replace(progress, state=answer.state)
+                progress = replace(answer, detail=progress.detail)
             else:
                 progress = more_telling(progress, answer)
         return progress
