@@ -8,22 +8,26 @@ from typing import TYPE_CHECKING, Final
 
 from yaffle.engine.action_inputs.policy_snapshot import PolicySnapshot
 from yaffle.engine.action_inputs.template_context import recover_action
-from yaffle.engine.cluster_actions import bound_policies, recover_requests
+from yaffle.engine.cluster_actions import bound_policies
 from yaffle.engine.cluster_actions.children import make_nodes, on_node
 from yaffle.engine.cluster_actions.cluster_action import Ended, Wait, verdict
+from yaffle.engine.cluster_actions.enqueue import DERIVED, queue
 from yaffle.engine.cluster_actions.finalize import conclude
 from yaffle.engine.cluster_actions.sizing import chosen, give_up, rest_of_removal
 from yaffle.engine.detection.cluster_snapshot import in_place_names, policy_of
 from yaffle.errors import BadRequest
 from yaffle.model.health import ClusterStatus, Health, NodeStatus
-from yaffle.store import actions, catalog
+from yaffle.store import actions, catalog, lock_owners
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from yaffle.engine.cluster_actions.cluster_action import ClusterAction, Transition
+    from yaffle.model.ids import ActionId
     from yaffle.store.rows import ActionRow, NodeRow
 
+PASSED_ON: Final = ("operation", "operation_params", "check", "delete_timeout", "force_recreate")
+"""What a cluster's request says to each of its nodes' recoveries."""
 UNTOUCHABLE: Final = frozenset({NodeStatus.DELETING.value})
 
 
@@ -72,8 +76,39 @@ def recover(job: ClusterAction) -> Transition:
 def _recover_sick(job: ClusterAction) -> Transition:
     sick = [n for n in _members(job) if is_sick(n)]
     for node in sick:
-        recover_requests.request(job, node)
+        _request_recovery(job, node)
     return Wait(data={"phase": "recover"}) if sick else _fill(job, Ended())
+
+
+def _request_recovery(job: ClusterAction, node: NodeRow) -> ActionId:
+    """Ask for a member to be recovered, as a part; one that is being recovered already becomes it.
+
+    One that something else is being done to is looked at again once that is over.
+    """
+    holder = lock_owners.lock_holder(job.conn, node.id)
+    mine = holder is not None and holder.action == "NODE_RECOVER" and holder.cancel_reason is None
+    if holder is not None and mine:
+        # Whatever it was a part of has ended: only one action at a time holds the cluster.
+        actions.set_values(job.conn, holder.id, job.now_us, parent_id=job.action.id)
+        return holder.id
+    said = {k: job.inputs[k] for k in PASSED_ON if job.inputs.get(k) is not None}
+    if holder is not None:
+        said["check"] = True
+    return queue(
+        job.ctx,
+        job.conn,
+        action="NODE_RECOVER",
+        who=job.who,
+        target=node.id,
+        cluster_id=job.cluster.id,
+        node_id=node.id,
+        parent_id=job.action.id,
+        cause=DERIVED,
+        inputs={"by": job.who.user, **said},
+        timeout_s=job.action.timeout_s,
+        status=actions.WAITING,
+        lock_key=node.id if holder is None else None,
+    )
 
 
 def is_sick(node: NodeRow) -> bool:
