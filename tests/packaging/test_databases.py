@@ -98,7 +98,8 @@ def test_postgresql_as_packaged(prepared: PostgreSQL, tmp_path: Path) -> None:
     until(lambda: yaffle_connections(prepared) == 0)
     with Serving(tmp_path, env={"YAFFLE_DATABASE__URL": url}) as server:
         server.until_acting()
-        until(lambda: yaffle_connections(prepared) <= 5)
+        # Two processes of it use the database, the engine and the API, with at most five each.
+        assert max(yaffle_connections(prepared) for _ in range(50)) <= 10
 
 
 def yaffle_connections(server: PostgreSQL) -> int:
