@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.contract.local_process.world import World
+from tests.contract.local_process.world import PYTHON, World
 
 from yaffle.drivers.profiles.local_process.folder import Busy, Folder
 from yaffle.model.ids import NodeId, OperationId
@@ -65,6 +66,22 @@ def test_log_file_that_cannot_be_opened(world: World) -> None:
 def test_a_command_that_ends_at_once_is_quoted(world: World) -> None:
     target = world.target(command=["sh", "-c", "echo out of cheese >&2; exit 3"])
     assert "out of cheese" in refused(world, target)
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_a_copy_that_ended_at_once_is_told_of_and_deleted_with_its_folder_and_port(
+    world: World,
+) -> None:
+    first = world.run("CREATE", world.target(port="auto"))
+    known = replace(world.target(), physical_id=str(first.physical_id))
+    assert world.run("DELETE", known).state is DONE
+    crashing = world.target(command=[*PYTHON, "raise SystemExit(3)"], port="auto")
+    begun = world.run("CREATE", crashing)
+    assert begun.state is FAILED, begun
+    assert begun.physical_id not in {None, "", first.physical_id}
+    assert world.run("DELETE", replace(crashing, physical_id=begun.physical_id)).state is DONE
+    assert not world.folder(crashing).exists()
+    assert [p.name for p in (world.state_dir / "ports").iterdir() if p.name != ".lock"] == []
 
 
 def test_wrong_properties_fail_but_do_not_keep_a_node_from_being_deleted(world: World) -> None:

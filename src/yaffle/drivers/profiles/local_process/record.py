@@ -90,7 +90,7 @@ class Record:
     def finish(
         self, state: ProgressState, detail: str, *, made: bool, pid: int | None = None
     ) -> Record:
-        """Move the operation under way to the finished ones; `made` says that it started a copy."""
+        """Move the operation under way to the finished ones; `made`: it made the copy in the record."""
         if self.current is None:
             return self
         facts = self.attributes if pid is None else self.attributes | {"pid": pid}

@@ -15,7 +15,7 @@ from typing import Final, assert_never
 
 from yaffle.drivers.profiles.local_process import process_table
 from yaffle.drivers.profiles.local_process.folder import Folder
-from yaffle.drivers.profiles.local_process.job import Fail, Finish, Job, Next, Wait
+from yaffle.drivers.profiles.local_process.job import Fail, Finish, Job, Next, Wait, copy_id
 from yaffle.drivers.profiles.local_process.phases import PHASES, vacant
 from yaffle.drivers.profiles.local_process.plans import KILL, PLANS, Phase, plan_of
 from yaffle.drivers.profiles.local_process.ports import Ports
@@ -260,7 +260,10 @@ class Worker:
         made = state is ProgressState.DONE and Phase.LAUNCH in PLANS[current.plan]
         launch = job.folder.load_launch() if made else None
         pid = None if launch is None else launch.pid
-        record = job.record.finish(state, detail, made=made, pid=pid)
+        # A copy that was begun and did not run is told of too: who deletes its node by the id of the
+        # one before would leave its folder and its port for ever.
+        begun = job.record.physical_id == copy_id(current.operation_id)
+        record = job.record.finish(state, detail, made=made or begun, pid=pid)
         if current.kind == "DELETE" and state is ProgressState.DONE:
             _bury(job.folder, record)
             self._ports.release(record)
