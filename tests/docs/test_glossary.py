@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.docs.pages import ROOT
@@ -59,6 +60,28 @@ PACKAGES = "core|integrations|model|policy|ports|prober|store"
 """Those of whose names no table of the settings begins."""
 REFERENCE = re.compile(rf"`((?:{PACKAGES})(?:\.(?!py`)\w+)+)`")
 PLACE = re.compile(r"`(?:src/yaffle/)?((?:\w+/)+\w+\.py)`")
+
+
+SETTLED = re.compile(r"(?<![/\w])(design|contracts)/([a-z][\w-]*)(?:\.md)?(?:#([\w-]+))?")
+"""A page that settles what the code does, and a heading of it."""
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page, as links name them."""
+    heads = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def test_what_the_code_says_is_settled_somewhere_is_settled_there() -> None:
+    lost, found = [], 0
+    for file in [*SOURCE.rglob("*.py"), *(ROOT / "tests" / "unit").rglob("*.py")]:
+        for folder, name, anchor in SETTLED.findall(file.read_text()):
+            page = ROOT / "docs" / folder / f"{name}.md"
+            found += 1
+            if not page.is_file() or (anchor and anchor not in anchors(page)):
+                lost.append((file.name, f"{folder}/{name}#{anchor}"))
+    assert found > 50
+    assert lost == []
 
 
 def resolves(reference: str) -> bool:

@@ -1,7 +1,7 @@
 """A dumb twin of the core: the same promises, computed the slow way from a diary of what happened.
 
 Nothing here imports a function of the core. Counts are regular expressions over the diary's letters,
-thresholds are fractions, brakes are sentences of DESIGN §1.3 read one by one.
+thresholds are fractions, brakes are sentences of design/failure#brakes read one by one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Who should watch what: even shares, few moves, and nobody given what it cannot see.
 
-Only a watch's row says who *does* watch (DESIGN §3); this says who should. Every engine asks it
+Only a watch's row says who *does* watch (design/engines); this says who should. Every engine asks it
 about the rows as it reads them, takes what nobody holds and is its own here, and gives up what it
 holds and is another's here.
 

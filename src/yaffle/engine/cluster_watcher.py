@@ -2,7 +2,7 @@
 
 Detection never waits for recovery or for the database: observations are folded as they arrive, and
 one loop (`_tend`) writes what changed and plans. While the database is away we go on observing and
-stop acting; what was missed meanwhile is settled again afterwards (DESIGN §3).
+stop acting; what was missed meanwhile is settled again afterwards (design/engines).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class Outcome(StrEnum):
 
 
 class Health(StrEnum):
-    """What we believe of a node (DESIGN §2)."""
+    """What we believe of a node (design/state)."""
 
     INITIALIZING = "initializing"
     HEALTHY = "healthy"
@@ -109,7 +109,7 @@ class Observation:
     """When the answer, or its absence, became known (µs, UTC)."""
     took_us: int = 0
     answered: bool = False
-    """Whether anything at all answered: a refused connection or "pid gone" did (DESIGN §1.3)."""
+    """Whether anything answered: a refused connection or "pid gone" does (design/failure#brakes)."""
     backend_status: str = ""
     """The backend's own word, verbatim; empty where the mode has none."""
     authoritative: bool = False

@@ -34,7 +34,7 @@ class HoldReason(StrEnum):
 
 
 class IncidentState(StrEnum):
-    """How an incident stands, or how it ended (DESIGN §1.6)."""
+    """How an incident stands, or how it ended (design/failure#outcome)."""
 
     OPEN = "open"
     HELD = "held"

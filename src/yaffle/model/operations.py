@@ -258,7 +258,7 @@ class Vacated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """Why we are sure that the old copy cannot act: method, evidence, time, by whom (DESIGN §1.5)."""
+    """Why we are sure that the old copy cannot act (design/failure#recovery)."""
 
     method: str
     evidence: str

@@ -62,7 +62,7 @@ class FencingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlOptions:
-    """How NODE_STATUS_POLL_URL asks (seed 1, "Polling Node URL"; contracts/health-policy §2)."""
+    """How NODE_STATUS_POLL_URL asks (seed 1, "Polling Node URL"; contracts/health-policy#schema)."""
 
     poll_url: str
     """May hold {nodename} {node_id} {physical_id} {node_ip} {port} {cluster_name}."""
@@ -135,7 +135,7 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The brakes of one cluster (DESIGN §1.3)."""
+    """The brakes of one cluster (design/failure#brakes)."""
 
     max_unhealthy: Threshold
     when_exceeded: WhenExceeded
@@ -196,4 +196,4 @@ class HealthPolicy:
     detection: Detection
     recovery: Recovery
     reference_targets: tuple[str, ...] = ()
-    """URLs or host:port that answer when our own network works ("is it me?", DESIGN §1.3)."""
+    """URLs or host:port that answer when our own network works ("is it me?", design/failure#brakes)."""

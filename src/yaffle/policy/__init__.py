@@ -1,4 +1,4 @@
-"""Policy documents: read, judged and explained before anything is watched (DESIGN §5, §6)."""
+"""Policy documents: read, judged and explained before anything is watched (design/policies)."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def arithmetic(policy: HealthPolicy) -> Arithmetic:
     modes = tuple(
         ModeTime(key=mode.key, detect_s=detect_s(mode, detection)) for mode in detection.modes
     )
-    # Events never vote (DESIGN §1.2): beside a polling mode they can only make detection faster.
+    # Events never vote (design/failure#health): beside polling they can only make detection faster.
     bounds = [mode.detect_s for mode in modes if mode.detect_s is not None]
     slowest = max(bounds, default=None)
     fastest = min(bounds, default=None)

@@ -1,7 +1,7 @@
 """A valid document to a `HealthPolicy` with every default applied, and back to a full document.
 
-Documents up to 1.2 get Senlin's numbers (contracts/health-policy §2) and our brakes; 1.3 gets those
-of DESIGN §6. A default yields where the number written beside it would make it unsafe: grace covers
+Documents up to 1.2 get Senlin's numbers (contracts/health-policy#schema) and our brakes; 1.3 gets those
+of design/policies. A default yields where the number written beside it would make it unsafe: grace covers
 `fall` checks, a cool-down covers one interval.
 """
 

@@ -1,7 +1,7 @@
 """Older spellings that the seed documents use, rewritten before the schema sees them.
 
 `detection: {type, options: {interval}}` (1.0, 1.1) and the misspelt
-`poll_url_conn_error_as_unhealty` / `_unheathy` (all versions): contracts/health-policy §9. The
+`poll_url_conn_error_as_unhealty` / `_unheathy` (all versions): contracts/health-policy#documents. The
 rewrites keep note of where the author wrote things, so that faults point there.
 """
 

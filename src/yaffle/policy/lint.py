@@ -1,7 +1,7 @@
 """Combinations of numbers that are each fine and together unsafe, as one table.
 
 Refused in 1.3, where every number was written for Yaffle; a warning for older documents, whose
-users have them at work (DESIGN §5). A hazard that is a matter of consent is a warning always.
+users have them at work (design/interfaces). A hazard that is a matter of consent is a warning always.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _grace_short(policy: HealthPolicy) -> Iterator[Finding]:
 def _in_flight_over_threshold(policy: HealthPolicy) -> Iterator[Finding]:
     limits = policy.recovery.limits
     threshold = limits.max_unhealthy.count
-    # The brake never goes below one node: threshold = max(1, …) (DESIGN §1.3).
+    # The brake never goes below one node: threshold = max(1, …) (design/failure#brakes).
     if threshold is not None and limits.max_in_flight > max(1, threshold):
         text = (
             f"{limits.max_in_flight} recoveries at once, but more than {threshold} sick nodes stop"

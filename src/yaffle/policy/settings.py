@@ -30,7 +30,7 @@ class DocumentSettings:
     """What an installation may tune about documents; durations in seconds."""
 
     interval_min_s: float = 1.0
-    """Senlin's default is 60 (contracts/health-policy §9)."""
+    """Senlin's default is 60 (contracts/health-policy#schema)."""
     max_bytes: int = 256 * 1024
     max_depth: int = 32
     max_values: int = 20_000

@@ -1,7 +1,7 @@
 """`{{ node.physical_id }}` in action params: a closed substitution, never a template engine.
 
 One pass, nothing evaluated: a filled-in value that itself holds `{{ }}` is data and stays as it is
-(DESIGN §6). Mapping keys are never filled in.
+(design/policies). Mapping keys are never filled in.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ class UrlResult:
 
 
 class UrlProber(Protocol):
-    """The prober process, seen from the engine (DESIGN §3)."""
+    """The prober process, seen from the engine (design/engines)."""
 
     def schedule(
         self,

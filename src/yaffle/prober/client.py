@@ -3,7 +3,7 @@
 What should be asked is state, not a stream of commands: a watch that changed is marked, and whatever
 child is there is sent the present schedule. A new child gets all of them. Coverage that was
 interrupted is told through `on_blind`, so that the engine asks for fresh observations before it
-believes anything (DESIGN §1.2, resettle).
+believes anything (design/failure#health, resettle).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Everything that must survive a crash: tables, migrations, units of work, retention (DESIGN §3)."""
+"""Everything that must survive a crash: tables, migrations, units of work, retention (design/engines)."""

@@ -1,7 +1,7 @@
 """Engines, their epochs, and how long each may act.
 
 The database's clock decides what has expired; a holder trusts only its own monotonic deadline,
-taken before it asked (DESIGN §3). Who takes which watch is in `store.watch_leases`.
+taken before it asked (design/engines). Who takes which watch is in `store.watch_leases`.
 """
 
 from __future__ import annotations

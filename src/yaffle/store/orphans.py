@@ -1,4 +1,4 @@
-"""Copies that go on being deleted after a recovery went past them (DESIGN §1.5)."""
+"""Copies that go on being deleted after a recovery went past them (design/failure#recovery)."""
 
 from __future__ import annotations
 

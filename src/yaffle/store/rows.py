@@ -82,7 +82,7 @@ class PolicyRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRow:
-    """A cluster; `desired_capacity` is a stored fact (DESIGN §2)."""
+    """A cluster; `desired_capacity` is a stored fact (design/state)."""
 
     id: ClusterId
     name: str

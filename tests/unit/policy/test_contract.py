@@ -1,4 +1,4 @@
-"""Each row of contracts/health-policy §3 with Yaffle's answer, and the defects of §6 about documents."""
+"""Each row of contracts/health-policy#documents with our answer, and defects that a document shows."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_retry_budget_beyond_the_interval_warns_old_documents_and_refuses_1_3() 
     assert "100 attempts of 6 s, 60 s apart, take up to 6540 s and checks come every 30 s" in line
 
 
-# --- §6, as far as a document can show it ---
+# --- the defects, as far as a document can show them ---
 
 
 def test_defect_2_fencing_is_kept() -> None:

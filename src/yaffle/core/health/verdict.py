@@ -7,9 +7,9 @@ decide without it). Grace turns a failing vote into doubt. A user's mark outvote
 
 After blindness the tracks are emptied (`resettle`) while health and grace keep their values: a
 verdict then rests on fresh observations only, and until it does the node is not `settled`, which
-the planner takes as a reason to hold (DESIGN §1.2). A track that nobody fed for too long, or whose
-last answer lies in the future of a clock that was set back, is emptied in the same way: counts are
-consecutive only where no hole lies between them.
+the planner takes as a reason to hold (design/failure#health). A track that nobody fed for too long,
+or whose last answer lies in the future of a clock that was set back, is emptied in the same way:
+counts are consecutive only where no hole lies between them.
 """
 
 from __future__ import annotations

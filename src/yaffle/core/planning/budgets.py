@@ -1,7 +1,7 @@
 """Budgets that many clusters share: in-flight caps and token buckets by scope.
 
 A hundred three-node clusters that may each "always heal one" are still a storm, so admission debits
-every scope that a recovery touches, in the transaction that admits it (DESIGN §1.4).
+every scope that a recovery touches, in the transaction that admits it (design/failure#admission).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Rows are asked in order and the first that holds gives the reason. `by_request`: lifted when a person
 asks for that very node (storm, cool-down, exhaustion and observe mode; never the global stop,
-maintenance, blindness, a lost dependency or the in-flight cap: DESIGN §1.3).
+maintenance, blindness, a lost dependency or the in-flight cap: design/failure#brakes).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Guard:
 
 
 def threshold_of(limit: Threshold, capacity: int) -> int:
-    """Return how many may be sick before the brake holds: at least one, rounded up (DESIGN §1.3)."""
+    """Return how many may be sick before the brake holds, one at least (design/failure#brakes)."""
     if limit.count is not None:
         return max(1, limit.count)
     # Tenths of a percent as integers: 40 % of 5 is 2, never 2.0000000000000004 rounded up to 3.

@@ -131,7 +131,7 @@ COUNTS: Final = frozenset({"sick", "suspect", "in_flight", "asked", "answered"})
 
 
 def bucket(decision: Hold) -> tuple[str, ...]:
-    """Return what must change before a hold is worth storing again (DESIGN §1.3)."""
+    """Return what must change before a hold is worth storing again (design/failure#brakes)."""
     parts = [
         f"{key}~{value.bit_length()}"
         if key in COUNTS and isinstance(value, int)

@@ -131,7 +131,7 @@ DANGEROUS: Final = frozenset({Stage.CREATE})
 HARMLESS: Final = frozenset({Stage.LOOK, Stage.EVIDENCE, Stage.SNAPSHOT})
 """Stages after which a target is as it was."""
 DISK_LOST: Final = frozenset({"REBUILD", "RECREATE"})
-"""Operations that give up the disk, and can boot the new one from a snapshot (seed 2, DESIGN §6)."""
+"""Operations that give up the disk, and can boot a new one from a snapshot (seed 2, design/policies)."""
 
 
 class IllegalStep(ValueError):

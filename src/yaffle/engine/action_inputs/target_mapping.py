@@ -54,7 +54,7 @@ def retry_of(node: NodeRow) -> RetryState:
 def memory_of(node: NodeRow, detection: Detection, now_us: int) -> NodeMemory:
     """Return what a new watcher knows of a node: the stored belief, and no observation yet.
 
-    Grace keeps its stored start: a takeover neither prolongs nor forgets it (DESIGN §1.2).
+    Grace keeps its stored start: a takeover neither prolongs nor forgets it (design/failure#health).
     """
     memory = NodeMemory(
         node_id=node.id,

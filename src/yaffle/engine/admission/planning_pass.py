@@ -54,7 +54,7 @@ DETECTABLE = frozenset(
         NodeStatus.RECOVERING.value,
     }
 )
-"""A node in ERROR is still watched; one that is being made or deleted is not (DESIGN §2)."""
+"""A node in ERROR is still watched; one that is being made or deleted is not (design/state)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +191,7 @@ def _users_work(conn: Connection, inputs: Inputs) -> str:
     """Return the user's action on the cluster during which nothing is healed; empty for none.
 
     Derived from what is under way, never a flag that a crash could leave behind
-    (contracts/health-policy.md §9).
+    (contracts/health-policy#what-yaffle-settles).
     """
     holder = lock_owners.holder_of(conn, inputs.cluster.id)
     return holder.action if holder is not None and disturbs(holder) else ""

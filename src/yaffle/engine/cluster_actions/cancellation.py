@@ -90,7 +90,7 @@ def cut_off(ctx: EngineContext, conn: Connection, action: ActionRow, why: str, n
 
     A driver's call may be under way: what it comes to is seen by the watch or the next deletion.
     But an action that is making a copy keeps its lock until that is over: a copy that comes to be
-    after its node was deleted is found late, if at all (DESIGN §1.5).
+    after its node was deleted is found late, if at all (design/failure#recovery).
     """
     fresh = actions.get(conn, action.id)
     if fresh is None or fresh.status not in actions.UNFINISHED or _is_making(conn, fresh):

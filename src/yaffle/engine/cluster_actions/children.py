@@ -89,7 +89,7 @@ def on_node(
 ) -> ActionId:
     """Queue a part on a node: ready where the node is free, else behind whatever holds it.
 
-    `takes_over`: what holds the node is told to stop at its next step boundary (DESIGN §2).
+    `takes_over`: what holds the node is told to stop at its next step boundary (design/state).
     """
     holder = free(job, node, action) if takes_over else lock_owners.lock_holder(job.conn, node.id)
     return queue(

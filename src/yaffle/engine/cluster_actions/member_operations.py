@@ -112,7 +112,7 @@ def _request_recovery(job: ClusterAction, node: NodeRow) -> ActionId:
 
 
 def is_sick(node: NodeRow) -> bool:
-    """Whether CLUSTER_RECOVER is about this node (contracts/health-policy.md §9).
+    """Whether CLUSTER_RECOVER is about this node (contracts/health-policy#what-yaffle-settles).
 
     Not about one that is down because somebody wants it so: whoever wants that one back names it.
     """

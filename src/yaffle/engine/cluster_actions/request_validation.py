@@ -22,7 +22,7 @@ NODE_WORDS: Final = frozenset(
     {"operation", "operation_params", "check", "delete_timeout", "force_recreate", FORCE}
 )
 HINTS: Final = frozenset({"event", "state", "instance_id", "timestamp", "publisher"})
-"""What a notification said; kept with the action (contracts/health-policy.md §9)."""
+"""What a notification said; kept with the action (contracts/health-policy#what-yaffle-settles)."""
 CLUSTER_WORDS: Final = frozenset({"operation", "operation_params", "check", "check_capacity"})
 FENCE: Final = "fence_compute"
 

@@ -33,7 +33,7 @@ class Kind:
     begin: Callable[[ClusterAction], Transition]
     resume: Callable[[ClusterAction], Transition] = never
     disturbs: bool = False
-    """Whether healing waits while it is under way (contracts/health-policy.md §9)."""
+    """Whether healing waits while it is under way (contracts/health-policy#what-yaffle-settles)."""
 
 
 KINDS: Final[Mapping[str, Kind]] = {

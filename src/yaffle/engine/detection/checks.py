@@ -181,7 +181,7 @@ async def confirmed(
     interval_s: float,
     seen: Sequence[Observation],
 ) -> Sequence[Observation]:
-    """Read what failed once more at once: documents ≤ 1.2 have a `fall` of 1 (DESIGN §6)."""
+    """Read what failed once more at once: documents ≤ 1.2 have a `fall` of 1 (design/policies)."""
     failed = {o.node_id for o in seen if o.outcome is Outcome.FAIL}
     again = [t for t in targets if t.node_id in failed]
 

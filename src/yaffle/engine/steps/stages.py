@@ -2,7 +2,7 @@
 
 None of them writes to the database: the executor journals before and after. Each may be run again
 by a successor that found its step half done; what was handed to a driver is then read from the
-target (`poll` by operation id), never repeated blindly (DESIGN §1.5).
+target (`poll` by operation id), never repeated blindly (design/failure#recovery).
 """
 
 from __future__ import annotations

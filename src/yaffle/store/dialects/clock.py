@@ -1,4 +1,4 @@
-"""The database's own clock as an SQL expression: leases know no other (DESIGN §3)."""
+"""The database's own clock as an SQL expression: leases know no other (design/engines)."""
 
 from __future__ import annotations
 

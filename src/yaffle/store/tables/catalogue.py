@@ -45,7 +45,7 @@ clusters = Table(
     columns.ident(),
     columns.word("name", None, index=True),
     Column("profile_id", columns.Words(36), ForeignKey("profiles.id"), nullable=False, index=True),
-    # A stored fact, never derived from how many members happen to be well (DESIGN §2).
+    # A stored fact, never derived from how many members happen to be well (design/state).
     columns.number("desired_capacity", 0),
     columns.number("min_size", 0),
     columns.number("max_size", -1),
@@ -91,7 +91,7 @@ nodes = Table(
     columns.word("role"),
     Column("profile_id", columns.Words(36), ForeignKey("profiles.id"), nullable=False, index=True),
     columns.word("physical_id", index=True),
-    # Three words, never one (DESIGN §2): the engine's, ours, the backend's.
+    # Three words, never one (design/state): the engine's, ours, the backend's.
     columns.word("status", "INIT", index=True),
     columns.text("status_reason"),
     columns.word("health", "initializing"),

@@ -143,7 +143,7 @@ def flag(name: str, *, default: bool) -> Column[bool]:
 
 
 def owner() -> tuple[Column[str], ...]:
-    """Whose it is: on every API object row from the first migration (DESIGN §3)."""
+    """Whose it is: on every API object row from the first migration (design/engines)."""
     return (word("project", DEFAULT_PROJECT, index=True), word("user"), word("domain"))
 
 

@@ -2,7 +2,7 @@
 
 Down counts, and a machine that the backend does not know any more; one that is merely closed to new
 nodes does not (Senlin replaced every node of a host that an operator had disabled for maintenance:
-contracts/health-policy §6.16).
+contracts/health-policy#defects).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """LIFECYCLE_EVENTS: told by the backend when something happens, and certain of the rest (seed 1).
 
-An event never votes: it wakes a reading, whose answer counts at once (DESIGN §1.2). Listening may
-miss things, so that each node is also read when its watch begins, after each gap, and every sweep;
-and where we hear nothing we ask. All that runs is owned by one task, which begins with the first
-watch and ends with the last, or with the loop.
+An event never votes: it wakes a reading, whose answer counts at once (design/failure#health).
+Listening may miss things, so that each node is also read when its watch begins, after each gap, and
+every sweep; and where we hear nothing we ask. All that runs is owned by one task, which begins with
+the first watch and ends with the last, or with the loop.
 """
 
 from __future__ import annotations

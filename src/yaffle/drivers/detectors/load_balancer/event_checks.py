@@ -3,8 +3,8 @@
 A line is somebody's word (over UDP anybody's), so that what counts is always what the balancer says
 when it is asked. An early look is told only where it is news: an answer other than the last one. So
 nobody can, by telling the same again and again, complete a `fall` or a `rise` that polls have not.
-One exception: a DOWN that came through a socket which only the balancer may write to, and which the
-balancer itself bears out when asked, is HAProxy's own `fall`, and is enough at once (DESIGN §1.2).
+One exception: a DOWN that came through a socket which only the balancer may write to, and which it
+bears out itself when asked, is HAProxy's own `fall`, and enough at once (design/failure#health).
 
 One look a balancer and second at most, for all watches and servers together; what waits for it is a set
 of servers and not a queue of lines.
