@@ -316,13 +316,19 @@ def doubted_at(history: History, one: sqlite3.Row) -> int:
 
 
 def _cooling(history: History, one: sqlite3.Row, numbers: dict[str, object]) -> bool:
-    """It was tried before, and not longer ago than the longest rest."""
+    """It was tried before, and not longer ago than the longest rest: each by the policy that it had."""
     return any(
         a["node_id"] == one["node_id"]
         and a["created_us"] <= one["at_us"]
-        and one["at_us"] - (a["end_us"] or one["at_us"]) < 10 * SECOND
+        and one["at_us"] - (a["end_us"] or one["at_us"]) < _rest_s(a) * SECOND
         for a in history.recoveries
     )
+
+
+def _rest_s(action: sqlite3.Row) -> float:
+    """Return how long a node may rest after it; without a policy the first rest is a whole minute."""
+    retry = json.loads(action["inputs"])["snapshot"]["recovery"]["retry"]
+    return max(10.0, float(retry["backoff_s"]) + 1.0)
 
 
 def _used_up(history: History, one: sqlite3.Row, numbers: dict[str, object]) -> bool:

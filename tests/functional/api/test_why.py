@@ -62,6 +62,15 @@ def test_a_row_uses_only_numbers_that_its_brake_gives(reason: HoldReason) -> Non
     assert advice(reason, NUMBERS[reason], node="web-1", cluster="web")
 
 
+def test_a_rest_after_what_counts_as_no_try_names_none() -> None:
+    told = sentence(HoldReason.COOLING_DOWN, {"attempts": 0, "allowed": 6, "left_s": 4.0})
+    assert told == "It rests after a recovery that counts as no try."
+    lacking = {"attempts": 0, "allowed": 6, "left_s": 4.0, "missing": "the image is gone"}
+    assert sentence(HoldReason.COOLING_DOWN, lacking).startswith(
+        "No try was spent: the image is gone"
+    )
+
+
 def test_numbers_that_are_missing_or_strange_are_told_all_the_same() -> None:
     assert "? of ? nodes" in sentence(HoldReason.STORM, {})
     assert "prober, database" in sentence(

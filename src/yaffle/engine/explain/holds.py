@@ -24,6 +24,8 @@ class Explanation:
     """Told instead where one kind of detection was counted alone."""
     by_lack: str = ""
     """Told instead where nothing could be begun, for what a new copy needs is missing."""
+    uncounted: str = ""
+    """Told instead where the recovery before counts as no try: asked for by a person, or stopped."""
     advice: str
     """`{node}` and `{cluster}` are names, `{incident}` the beginning of the incident's id."""
 
@@ -65,6 +67,7 @@ EXPLANATIONS: Final[Mapping[HoldReason, Explanation]] = {
     ),
     HoldReason.COOLING_DOWN: Explanation(
         sentence="It rests after try {attempts} of {allowed}.",
+        uncounted="It rests after a recovery that counts as no try.",
         by_lack="No try was spent: {missing}. It is asked again, ever more rarely, and heals by itself"
         " once that can be had.",
         advice="Wait, or `yaffle node recover {node}` to go on at once.",
@@ -112,6 +115,7 @@ def sentence(reason: HoldReason, numbers: Mapping[str, object]) -> str:
     """Return the reason in one sentence; a number that is missing is a question mark."""
     row = EXPLANATIONS[reason]
     told = row.by_road if numbers.get("road") else row.by_lack if numbers.get(MISSING) else ""
+    told = told or (row.uncounted if numbers.get("attempts") == 0 else "")
     return (told or row.sentence).format_map(
         _Filled({name: _shown(value) for name, value in numbers.items()})
     )
