@@ -73,7 +73,7 @@ def test_what_was_believed_before_is_not_written_over_what_was_verified() -> Non
         s.world.revive(victim)
         while await recovering(s, victim):
             await s.clock.sleep(0.01)
-        session, scene = life.engine.session, watch._scene
+        session, scene = life.engine.session, watch._snapshot
         assert session is not None
         assert scene is not None
         await s.store.write(lambda conn: save(life.ctx, session, conn, scene, before))

@@ -383,7 +383,7 @@ def test_a_watch_that_stands_still_is_anothers(stubborn: bool) -> None:
         bell = StandsStill()
         if stubborn:
             bell.wait = deaf  # type: ignore[method-assign]
-        watch._bell = bell  # type: ignore[assignment]
+        watch._wakeup = bell  # type: ignore[assignment]
 
         async def moved() -> bool:
             return (await holders(s))[ident] is s.living[1]

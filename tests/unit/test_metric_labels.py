@@ -87,7 +87,7 @@ def test_what_a_detector_heard_is_walked_as_well() -> None:
         def __init__(self) -> None:
             self.counts = {"of nobody": 1, "woke": 2}
 
-        def ears(self) -> list[object]:
+        def listeners(self) -> list[object]:
             return []
 
     metrics = Metrics()

@@ -8,7 +8,7 @@ Whoever holds a watch keeps it while the load is even enough: a watch moves only
 it leaves still has more than the one it goes to, and where the gap between the two is wider than
 an average watch. Every move so shrinks the sum of the squared loads, hence moves come to an end,
 whatever the engines see of each other meanwhile. What nobody holds goes by rendezvous hashing to
-an engine that is below its fair share, so that engines with slightly different pictures agree.
+an engine that is below its fair share, so that engines with slightly different views agree.
 """
 
 from __future__ import annotations

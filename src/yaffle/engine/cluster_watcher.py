@@ -18,7 +18,12 @@ from yaffle.core.health.staleness import voting
 from yaffle.engine.admission import planning_pass
 from yaffle.engine.admission.decision_writer import Inputs
 from yaffle.engine.detection.checks import never_made, poll, usable
-from yaffle.engine.detection.cluster_snapshot import ClusterSnapshot, Stamp, load_scene, stamp
+from yaffle.engine.detection.cluster_snapshot import (
+    ClusterSnapshot,
+    Stamp,
+    load_cluster_snapshot,
+    stamp,
+)
 from yaffle.engine.detection.health_batches import save_all
 from yaffle.engine.detection.health_tracker import HealthTracker
 from yaffle.engine.detection.host_attribution import HostAttribution
@@ -59,8 +64,8 @@ class ClusterWatcher:
         self.beliefs = HealthTracker()
         self._ctx = ctx
         self._session = session
-        self._bell = Wakeup()
-        self._scene: ClusterSnapshot | None = None
+        self._wakeup = Wakeup()
+        self._snapshot: ClusterSnapshot | None = None
         self._stamp: Stamp = ()
         self._told: dict[NodeId, tuple[object, ...]] = {}
         self._bearings = ObserverCheck(ctx)
@@ -99,7 +104,7 @@ class ClusterWatcher:
     def notice(self) -> None:
         """Rows of this cluster have changed, or nobody can say whether they have."""
         self._stale = True
-        self._bell.ring()
+        self._wakeup.ring()
 
     def reconsider(self) -> None:
         """Something that may hold our nodes has changed elsewhere: a stop, a release, a recovery."""
@@ -108,7 +113,7 @@ class ClusterWatcher:
         soon_us = self._planned_us + int(self._ctx.settings.poll * 1e6)
         if soon_us < self._wake_us:
             self._wake_us = soon_us
-            self._bell.ring()
+            self._wakeup.ring()
 
     def blind(self, cause: str) -> None:
         """Something was missed: counts begin again, grace and health stay."""
@@ -117,7 +122,7 @@ class ClusterWatcher:
         self._streams.forget(self._modes())
         log.info("resettling", cluster=self.cluster_id, cause=cause)
         self._unplanned = True
-        self._bell.ring()
+        self._wakeup.ring()
 
     @property
     def memories(self) -> Mapping[NodeId, NodeMemory]:
@@ -147,7 +152,7 @@ class ClusterWatcher:
 
     def _lacks(self) -> str:
         """Return what this engine lacks to heal the cluster's nodes, which are all of one type."""
-        target = next(iter(self._scene.targets.values()), None) if self._scene else None
+        target = next(iter(self._snapshot.targets.values()), None) if self._snapshot else None
         return self._ctx.lacks(target.profile_type) if target else ""
 
     @property
@@ -156,7 +161,7 @@ class ClusterWatcher:
         return len(self.memories) - len(self.seen) if self._modes() else 0
 
     def _modes(self) -> tuple[DetectionMode, ...]:
-        return voting(self._scene.policy.detection) if self._scene else ()
+        return voting(self._snapshot.policy.detection) if self._snapshot else ()
 
     async def _round(self) -> None:
         """Poll and tend until what is asked, or the cluster's existence, changes."""
@@ -177,25 +182,25 @@ class ClusterWatcher:
     # --- observing -----------------------------------------------------------------------------
 
     def _aim_streams(self) -> None:
-        if self._scene is not None:
-            self._streams.aim(self._scene, self._modes())
+        if self._snapshot is not None:
+            self._streams.aim(self._snapshot, self._modes())
 
     async def _poll_unmade(self, mode: DetectionMode) -> None:
         """Say of nodes that never came to be that they are gone: a stream cannot ask for them."""
-        while (scene := self._scene) is not None:
-            unmade = [t for t in scene.targets.values() if not t.physical_id]
+        while (snapshot := self._snapshot) is not None:
+            unmade = [t for t in snapshot.targets.values() if not t.physical_id]
             self.take(never_made(self._ctx, unmade, mode))
-            await self._ctx.clock.sleep(scene.policy.detection.interval_s)
+            await self._ctx.clock.sleep(snapshot.policy.detection.interval_s)
 
     async def _poll(self, mode: DetectionMode) -> None:
         """Ask one mode about all nodes, every interval with jitter, for ever."""
         ctx = self._ctx
-        while (scene := self._scene) is not None:
+        while (snapshot := self._snapshot) is not None:
             began_s = ctx.clock.monotonic_s()
-            targets = tuple(scene.targets.values())
-            interval_s = scene.policy.detection.interval_s
+            targets = tuple(snapshot.targets.values())
+            interval_s = snapshot.policy.detection.interval_s
             era = self._era
-            found = await poll(ctx, targets, mode, scene.policy.detection)
+            found = await poll(ctx, targets, mode, snapshot.policy.detection)
             if era != self._era:
                 # Asked before we were blind: an answer from then is none of the fresh ones.
                 found = ()
@@ -221,31 +226,33 @@ class ClusterWatcher:
         self._fold([one for one in map(usable, seen) if one is not None])
 
     def _fold(self, seen: Iterable[Observation]) -> None:
-        scene = self._scene
-        if scene is None:
+        snapshot = self._snapshot
+        if snapshot is None:
             return
         known = [one for one in seen if one.node_id in self.memories]
         for (mode, outcome), count in Counter((o.mode, o.outcome) for o in known).items():
             counter = self._ctx.metrics.observations
             counter.labels(mode.partition(":")[2], outcome.value).inc(count)
-        if self.beliefs.take(known, scene.policy.detection, self._ctx.clock.now_us()):
+        if self.beliefs.take(known, snapshot.policy.detection, self._ctx.clock.now_us()):
             self._unplanned = True
-            self._bell.ring()
+            self._wakeup.ring()
         elif self._resting and self.beliefs.is_unsaved:
-            self._bell.ring()
+            self._wakeup.ring()
 
     # --- tending -------------------------------------------------------------------------------
 
     async def _tend(self) -> None:
-        """Save, plan, wait; returns when the scene needs another round."""
+        """Save, plan, wait; returns when the snapshot needs another round."""
         while True:
             self.turned_s = self._ctx.clock.monotonic_s()
             try:
                 if not await self._refresh(tending=True):
                     return
                 self._age()
-                if self._scene is not None:
-                    await save_all(self._ctx, self._session, self._scene, self.beliefs, self._hosts)
+                if self._snapshot is not None:
+                    await save_all(
+                        self._ctx, self._session, self._snapshot, self.beliefs, self._hosts
+                    )
                 await self._plan()
                 self._found_store()
                 wait_s = self._patience_s()
@@ -257,7 +264,7 @@ class ClusterWatcher:
                 log.warning("cannot act", cluster=self.cluster_id, error=str(error))
                 self._store_lost = self._unplanned = True
                 wait_s = RETRY_S
-            await self._bell.wait(wait_s)
+            await self._wakeup.wait(wait_s)
             self._resting = False
 
     def _found_store(self) -> None:
@@ -267,11 +274,11 @@ class ClusterWatcher:
             self.blind("database outage")
 
     def _patience_s(self) -> float:
-        scene, now_us = self._scene, self._ctx.clock.now_us()
+        snapshot, now_us = self._snapshot, self._ctx.clock.now_us()
         poll_s = self._ctx.settings.poll
         if self._wake_us is not None:
             return min(poll_s, max((self._wake_us - now_us) / 1e6, 0.01))
-        busy = scene is None or scene.requests or scene.disturbed or self._unplanned
+        busy = snapshot is None or snapshot.requests or snapshot.disturbed or self._unplanned
         if busy or self._stale or self._store_lost or self.beliefs.is_unsaved:
             return poll_s
         self._resting = True
@@ -281,32 +288,32 @@ class ClusterWatcher:
 
     async def _refresh(self, *, tending: bool = False) -> bool:
         """Read the cluster again; False when this round (or, outside one, this watch) is over."""
-        before = self._scene
+        before = self._snapshot
         if tending and before is not None and not (self._stale or self._store_lost):
             return True
-        scene = await self._load(patient=not tending)
-        if scene is not None and scene is before:
+        snapshot = await self._load(patient=not tending)
+        if snapshot is not None and snapshot is before:
             return True
-        if scene is None:
+        if snapshot is None:
             if not tending:
-                self._scene = None
+                self._snapshot = None
             return False
-        if tending and before is not None and scene.policy.detection != before.policy.detection:
+        if tending and before is not None and snapshot.policy.detection != before.policy.detection:
             self._stamp = ()  # the next round reads it again, and takes it over
             return False
-        self._adopt(scene)
-        if tending and (before is None or scene.targets != before.targets):
+        self._adopt(snapshot)
+        if tending and (before is None or snapshot.targets != before.targets):
             self._aim_streams()
         return True
 
     async def _load(self, *, patient: bool) -> ClusterSnapshot | None:
-        """Return the scene, None once it is gone or not ours; `patient` waits out an outage."""
+        """Return the snapshot, None once it is gone or not ours; `patient` waits out an outage."""
         while True:
             # Before the read: what changes while it runs has to be read again.
             self._stale = False
             try:
                 async with self._session.looks:
-                    self._stamp, scene = await self._ctx.store.read(self._read_scene)
+                    self._stamp, snapshot = await self._ctx.store.read(self._read_snapshot)
             except StaleEpoch:
                 return None
             except StoreUnavailable as error:
@@ -314,39 +321,43 @@ class ClusterWatcher:
                 if not patient:
                     raise
                 log.warning("cannot watch", cluster=self.cluster_id, error=str(error))
-                await self._bell.wait(RETRY_S)
+                await self._wakeup.wait(RETRY_S)
             else:
-                return scene
+                return snapshot
 
-    def _read_scene(self, conn: Connection) -> tuple[Stamp, ClusterSnapshot | None]:
-        """Return the present scene itself while its stamp has not changed.
+    def _read_snapshot(self, conn: Connection) -> tuple[Stamp, ClusterSnapshot | None]:
+        """Return the present snapshot itself while its stamp has not changed.
 
         Runs in a reader's thread and changes nothing here: an answer that comes too late is lost.
         """
         now = stamp(conn, self._session, self.cluster_id)
-        if self._scene is None or now != self._stamp:
-            return now, load_scene(self._ctx, conn, self._session, self.cluster_id, self._scene)
-        return now, self._scene
+        if self._snapshot is None or now != self._stamp:
+            return now, load_cluster_snapshot(
+                self._ctx, conn, self._session, self.cluster_id, self._snapshot
+            )
+        return now, self._snapshot
 
-    def _adopt(self, scene: ClusterSnapshot) -> None:
+    def _adopt(self, snapshot: ClusterSnapshot) -> None:
         """Take over rows that users or executors changed."""
-        before = self._scene
-        if before is not None and before.disturbed and not scene.disturbed:
+        before = self._snapshot
+        if before is not None and before.disturbed and not snapshot.disturbed:
             self._unplanned = True  # an action has ended: what was left to it is ours again
-        if before is not None and before.policy != scene.policy:
+        if before is not None and before.policy != snapshot.policy:
             self._unplanned = True  # what is done has changed, though not what is asked
-        self._scene = scene
+        self._snapshot = snapshot
         now_us = self._ctx.clock.now_us()
-        if self.beliefs.adopt(scene.nodes, scene.changed, scene.policy.detection, now_us):
+        if self.beliefs.adopt(snapshot.nodes, snapshot.changed, snapshot.policy.detection, now_us):
             self._unplanned = True
-        for ident in self._told.keys() - scene.nodes.keys():
+        for ident in self._told.keys() - snapshot.nodes.keys():
             del self._told[ident]
-        self._unplanned |= scene.requests
+        self._unplanned |= snapshot.requests
 
     def _age(self) -> None:
         """Let time pass: observations grow stale, grace ends."""
-        scene = self._scene
-        if scene is not None and self.beliefs.age(scene.policy.detection, self._ctx.clock.now_us()):
+        snapshot = self._snapshot
+        if snapshot is not None and self.beliefs.age(
+            snapshot.policy.detection, self._ctx.clock.now_us()
+        ):
             self._unplanned = True
 
     def _note(self, *, blind: bool) -> None:
@@ -355,33 +366,33 @@ class ClusterWatcher:
 
     async def _plan(self) -> None:
         """Ask the planner, in the transaction that admits; nothing to decide costs nothing."""
-        scene = self._scene
+        snapshot = self._snapshot
         now_us = self._ctx.clock.now_us()
         due = self._wake_us is not None and now_us >= self._wake_us
-        if scene is None or not (self.beliefs.sick or scene.requests):
+        if snapshot is None or not (self.beliefs.sick or snapshot.requests):
             self._unplanned, self._wake_us, self._told = False, None, {}
             self._note(blind=False)
             return
-        if not scene.requests:
+        if not snapshot.requests:
             self._told = {i: t for i, t in self._told.items() if i in self.beliefs.sick}
-        if not (self._unplanned or due or scene.disturbed):
+        if not (self._unplanned or due or snapshot.disturbed):
             return
         if not self._session.may_act():
             return
         self._unplanned = False
-        policy, memories = scene.policy, self.memories.values()
+        policy, memories = snapshot.policy, self.memories.values()
         sights = await self._bearings.take(
             memories, policy.reference_targets, policy.detection.interval_s
         )
         self._note(blind=sights.blind)
-        hosts = await self._hosts.take(scene, self.beliefs)
+        hosts = await self._hosts.take(snapshot, self.beliefs)
         inputs = Inputs(
-            cluster=scene.cluster,
-            policy=scene.policy,
-            policy_id=scene.policy_id,
+            cluster=snapshot.cluster,
+            policy=snapshot.policy,
+            policy_id=snapshot.policy_id,
             memories=dict(self.memories),
-            known=scene.nodes,
-            versions=scene.versions,
+            known=snapshot.nodes,
+            versions=snapshot.versions,
             sights=sights,
             lost=("database",) if self._store_lost else (),
             told=dict(self._told),

@@ -154,7 +154,7 @@ class SupportsListenerStatus(Protocol):
         """How many messages came to what, since the start, by word (`[a-z0-9_]+`, a closed list)."""
         ...
 
-    def ears(self) -> Sequence[ListenerStatus]:
+    def listeners(self) -> Sequence[ListenerStatus]:
         """Return every place where it listens now."""
         ...
 

@@ -47,10 +47,10 @@ def ours(rabbitmq: RabbitMQ) -> list[str]:
 
 def fault(lifecycle: LifecycleDetector) -> str:
     """Return what the one source lacks, as a person is told."""
-    (ear,) = lifecycle.ears()
-    assert bool(ear.fault) == bool(ear.advice), ear
-    assert not (lifecycle.listening and ear.fault), ear
-    return ear.fault
+    (listener,) = lifecycle.listeners()
+    assert bool(listener.fault) == bool(listener.advice), listener
+    assert not (lifecycle.listening and listener.fault), listener
+    return listener.fault
 
 
 def test_a_source_says_how_it_is(own_rabbitmq: RabbitMQ) -> None:
@@ -60,13 +60,16 @@ def test_a_source_says_how_it_is(own_rabbitmq: RabbitMQ) -> None:
             await until(lambda: fault(lifecycle) == "there is no exchange nova", "it is missed")
             async with sender(own_rabbitmq.url):
                 await until(lambda: not fault(lifecycle), "it has come")
-                assert lifecycle.ears()[0].detail == f"listening to {place}"
+                assert lifecycle.listeners()[0].detail == f"listening to {place}"
                 await asyncio.to_thread(own_rabbitmq.kill)
                 await until(lambda: fault(lifecycle).startswith(f"{place}: "), "it is away")
                 assert PASSWORD not in fault(lifecycle)
                 own_rabbitmq.start()
-        (ear,) = lifecycle.ears()
-        assert (ear.detail, ear.fault) == ("not connected: nothing is watched by events here", "")
+        (listener,) = lifecycle.listeners()
+        assert (listener.detail, listener.fault) == (
+            "not connected: nothing is watched by events here",
+            "",
+        )
 
     asyncio.run(main())
 

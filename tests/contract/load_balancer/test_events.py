@@ -87,7 +87,9 @@ class Watch:
     async def begin(self) -> None:
         self.which.listen("w", self.nodes, mode(), interval_s=INTERVAL_S, sink=self.told.extend)
         await self.which.check(self.nodes, mode(), deadline_s=60)
-        await waited(lambda: self.which.ears() and not any(e.fault for e in self.which.ears()))
+        await waited(
+            lambda: self.which.listeners() and not any(e.fault for e in self.which.listeners())
+        )
 
 
 async def waited(condition: Callable[[], object], within_s: float = 60.0) -> None:
@@ -143,9 +145,9 @@ def test_a_server_that_dies_is_looked_at_at_once(
                 assert time_given.s < SOON_S
             assert not watch.told[-1].authoritative
             assert {o.node_id for o in watch.told} == {"id-of-web-1"}
-            (ear,) = which.ears()
-            assert not ear.fault
-            assert ear.name == f"edge at {place}"
+            (listener,) = which.listeners()
+            assert not listener.fault
+            assert listener.name == f"edge at {place}"
 
         play(watch, body)
 
@@ -163,13 +165,13 @@ def test_polls_that_change_while_nothing_is_heard_are_noticed(
         async def body() -> None:
             servers[0].status = 503
             await asyncio.to_thread(until, lambda: proxy.status("web", "web-1") == "DOWN")
-            (ear,) = which.ears()
-            while not ear.fault:
+            (listener,) = which.listeners()
+            while not listener.fault:
                 # While a check is under way HAProxy says no word of the last one, and there is no change.
                 await which.check(watch.nodes, mode(), deadline_s=60)
-                (ear,) = which.ears()
-            assert "1 changes were found by polls and no line was ever heard" in ear.fault
-            assert f"log {place} local0 notice" in ear.advice
+                (listener,) = which.listeners()
+            assert "1 changes were found by polls and no line was ever heard" in listener.fault
+            assert f"log {place} local0 notice" in listener.advice
 
         play(watch, body)
 
@@ -321,7 +323,7 @@ def test_strangers_are_not_listened_to(proxy: Proxy) -> None:
 
 def test_a_sender_is_known_by_whichever_name_of_its_address() -> None:
     networks = (ip_network("10.1.0.0/16"), ip_network("fe80::/10"))
-    ear = SyslogListener(
+    listener = SyslogListener(
         Socket(host="::", port=1), networks, clock=SystemClock(), hear=len, counts=Counter()
     )
     for address, known in (
@@ -331,20 +333,20 @@ def test_a_sender_is_known_by_whichever_name_of_its_address() -> None:
         ("10.2.0.1", False),
         ("::1", False),
     ):
-        assert ear._is_known((address, 5140)) is known
-    assert not ear._is_known(None)
+        assert listener._is_known((address, 5140)) is known
+    assert not listener._is_known(None)
 
 
 def test_the_pace_is_ours() -> None:
     told: list[bytes] = []
     port, clock = free_udp_port(), VirtualClock()
-    ear = SyslogListener(
+    listener = SyslogListener(
         Socket(host="127.0.0.1", port=port), (), clock=clock, hear=told.append, counts=Counter()
     )
 
     async def run() -> None:
         async with asyncio.TaskGroup() as group:
-            task = group.create_task(ear.run())
+            task = group.create_task(listener.run())
             await asyncio.sleep(1)
             with sending(f"127.0.0.1:{port}") as send:
                 for number in range(BURST + 44):
@@ -372,14 +374,14 @@ def test_the_pace_is_ours() -> None:
 def heard(place: Path, body: Callable[[SyslogListener, list[bytes]], Awaitable[None]]) -> None:
     """Run an ear at a path while `body` lasts."""
     told: list[bytes] = []
-    ear = SyslogListener(
+    listener = SyslogListener(
         Socket(path=str(place)), (), clock=SystemClock(), hear=told.append, counts=Counter()
     )
 
     async def run() -> None:
         async with asyncio.TaskGroup() as group:
-            task = group.create_task(ear.run())
-            await body(ear, told)
+            task = group.create_task(listener.run())
+            await body(listener, told)
             task.cancel()
 
     asyncio.run(run())
@@ -390,8 +392,8 @@ def test_a_path_that_a_dead_process_left_is_taken_over(folder: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as dead:
         dead.bind(str(path))
 
-    async def body(ear: SyslogListener, told: list[bytes]) -> None:
-        await waited(lambda: not ear.fault)
+    async def body(listener: SyslogListener, told: list[bytes]) -> None:
+        await waited(lambda: not listener.fault)
         # Nobody but its owner and its group may say anything.
         assert stat.S_IMODE(path.stat().st_mode) == 0o660
         send_to(path, b"hello")
@@ -406,12 +408,12 @@ def test_a_path_that_somebody_reads_is_left_to_him_until_he_is_gone(folder: Path
     other = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     other.bind(str(path))
 
-    async def body(ear: SyslogListener, told: list[bytes]) -> None:
-        await waited(lambda: "in use" in ear.fault)
+    async def body(listener: SyslogListener, told: list[bytes]) -> None:
+        await waited(lambda: "in use" in listener.fault)
         send_to(path, b"for him")
         assert other.recv(100) == b"for him"
         other.close()
-        await waited(lambda: not ear.fault)
+        await waited(lambda: not listener.fault)
         assert told == []
 
     heard(path, body)
@@ -424,8 +426,8 @@ def test_what_is_no_place_is_said(folder: Path, kind: str) -> None:
     if kind == "file":
         path.write_text("precious")
 
-    async def body(ear: SyslogListener, _: list[bytes]) -> None:
-        await waited(lambda: said in ear.fault)
+    async def body(listener: SyslogListener, _: list[bytes]) -> None:
+        await waited(lambda: said in listener.fault)
 
     heard(path, body)
     assert kind != "file" or path.read_text() == "precious"
@@ -434,7 +436,7 @@ def test_what_is_no_place_is_said(folder: Path, kind: str) -> None:
 def test_a_port_that_is_taken_is_said() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind(("127.0.0.1", 0))
-        ear = SyslogListener(
+        listener = SyslogListener(
             Socket(host="127.0.0.1", port=other.getsockname()[1]),
             (),
             clock=SystemClock(),
@@ -444,8 +446,8 @@ def test_a_port_that_is_taken_is_said() -> None:
 
         async def run() -> None:
             async with asyncio.TaskGroup() as group:
-                task = group.create_task(ear.run())
-                await waited(lambda: "in use" in ear.fault)
+                task = group.create_task(listener.run())
+                await waited(lambda: "in use" in listener.fault)
                 task.cancel()
 
         asyncio.run(run())
@@ -458,11 +460,11 @@ def remove(path: Path) -> None:
 def test_a_path_that_is_swept_away_is_made_again(folder: Path) -> None:
     path = folder / "e"
 
-    async def body(ear: SyslogListener, told: list[bytes]) -> None:
-        await waited(lambda: not ear.fault)
+    async def body(listener: SyslogListener, told: list[bytes]) -> None:
+        await waited(lambda: not listener.fault)
         remove(path)
         await waited(path.exists)
-        await waited(lambda: not ear.fault)
+        await waited(lambda: not listener.fault)
         send_to(path, b"again")
         await waited(lambda: told == [b"again"])
 

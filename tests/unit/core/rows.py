@@ -14,8 +14,8 @@ from yaffle.core.health import diagnosis
 from yaffle.core.health.verdict import NodeMemory, conclude
 from yaffle.core.planning.budgets import Bucket, BudgetLimit, Key, Refusal, Scope, debit
 from yaffle.core.planning.cluster_view import ClusterView, NodeView
-from yaffle.core.planning.guards import Picture
-from yaffle.core.planning.host_attribution import HostSight
+from yaffle.core.planning.guards import NodeCounts
+from yaffle.core.planning.host_attribution import HostReport
 from yaffle.core.planning.observer_partition import Sights, bearings, by_road, is_blind
 from yaffle.core.planning.planner import deciding
 from yaffle.core.planning.retry import FRESH, RetryState, stable
@@ -41,7 +41,7 @@ class Member:
     recovering: bool = False
     domain: str = ""
     requested_by: str = ""
-    host: HostSight | None = None
+    host: HostReport | None = None
     left_out: tuple[str, ...] = ()
 
 
@@ -140,7 +140,7 @@ def _rows(world: World, made_from: Pass, memories: Mapping[str, NodeMemory]) -> 
     full = Bucket(tokens=5.0, updated_us=T0)
     purse = {key: (world.buckets or {}).get(scope, full) for scope, key in keys.items()}
 
-    def admit(node: NodeView, decision: Decision, seen: Picture) -> Decision:
+    def admit(node: NodeView, decision: Decision, seen: NodeCounts) -> Decision:
         nonlocal purse
         buckets: Mapping[Key, Bucket] = {}
         if isinstance(decision, Recover) or decision.reason is HoldReason.OBSERVE_MODE:

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.core.build import SECOND, T0, cluster, node, pause, recovery, tried
 
 from yaffle.core.planning.cluster_view import ClusterView, NodeView
-from yaffle.core.planning.guards import BRAKES, GroupCounts, GuardVerdict, picture, threshold_of
+from yaffle.core.planning.guards import BRAKES, GroupCounts, GuardVerdict, count_nodes, threshold_of
 from yaffle.core.planning.guards import tally as tally_of
 from yaffle.core.planning.observer_partition import Blindness
 from yaffle.core.planning.planner import plan
@@ -23,7 +23,7 @@ SLOW = recovery(when_exceeded=WhenExceeded.SLOW)
 
 
 def tally(view: ClusterView, now_us: int) -> GroupCounts:
-    return tally_of(picture(view, now_us), view.recovery.limits, view.desired_capacity)
+    return tally_of(count_nodes(view, now_us), view.recovery.limits, view.desired_capacity)
 
 
 def ask(

@@ -12,11 +12,11 @@ from tests.unit.core.build import SECOND, STATUS, T0, cluster, memory, node, obs
 from yaffle.core.health.check_codes import OUTCOMES
 from yaffle.core.health.verdict import Belief, NodeMemory, Track
 from yaffle.core.planning import host_attribution
-from yaffle.core.planning.guards import as_one, picture, tally
+from yaffle.core.planning.guards import as_one, count_nodes, tally
 from yaffle.core.planning.host_attribution import (
     Count,
     Fault,
-    HostSight,
+    HostReport,
     Share,
     Spoken,
     Word,
@@ -51,9 +51,9 @@ def one(
     return replace(base, **changed)
 
 
-def seen(**changed: Any) -> HostSight:
+def seen(**changed: Any) -> HostReport:
     """Three of three nodes of host h fail with it, and the backend says that it is lost."""
-    base = HostSight(
+    base = HostReport(
         name="h", word=Word.LOST, watched=3, sick=3, suspect=0, alive=0, shared=True, open=False
     )
     return replace(base, **changed)
@@ -171,7 +171,7 @@ def test_a_host_is_lost_only_by_the_backends_own_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sight", "fault"),
+    ("host_report", "fault"),
     [
         pytest.param(seen(), Fault.HOST_LOST, id="lost"),
         pytest.param(seen(sick=1, suspect=1), Fault.HOST_LOST, id="doubted ones count"),
@@ -208,14 +208,14 @@ def test_a_host_is_lost_only_by_the_backends_own_word() -> None:
         pytest.param(None, Fault.NODE, id="on no host"),
     ],
 )
-def test_whose_failure_it_is(sight: HostSight | None, fault: Fault) -> None:
-    assert host_attribution.judge(sight) is fault
+def test_whose_failure_it_is(host_report: HostReport | None, fault: Fault) -> None:
+    assert host_attribution.judge(host_report) is fault
 
 
 # --- deciding -------------------------------------------------------------------------------------
 
 
-def on_host(name: str, host: HostSight | None, health: str = "unhealthy", **changed: Any) -> Any:
+def on_host(name: str, host: HostReport | None, health: str = "unhealthy", **changed: Any) -> Any:
     return node(name, health, host=host, **changed)
 
 
@@ -296,7 +296,7 @@ def test_its_numbers_are_stored() -> None:
 
 def counted(*members: Any, **changed: Any) -> tuple[int, int, int]:
     view = cluster(*members, **{"hosts": 3, **changed})
-    found = tally(picture(view, T0), view.recovery.limits, view.desired_capacity)
+    found = tally(count_nodes(view, T0), view.recovery.limits, view.desired_capacity)
     return found.sick, found.suspect, found.hosts
 
 

@@ -12,16 +12,16 @@ from yaffle.core.recovery.ladder import (
     TABLE,
     Done,
     End,
-    Errand,
     IllegalStep,
     Next,
+    NodeActionKind,
     Onward,
     Result,
     Rung,
     Stage,
     build,
-    errand,
     helpless,
+    one_rung,
     path_of,
     position,
     without,
@@ -298,29 +298,29 @@ def test_a_recovery_goes_on_without_a_snapshot_and_has_touched_nothing_yet(resul
 @pytest.mark.parametrize(
     ("kind", "in_place", "path"),
     [
-        pytest.param(Errand.MAKE, False, "create", id="make"),
-        pytest.param(Errand.REMOVE, False, "delete", id="remove"),
-        pytest.param(Errand.CHECK, False, "look", id="check"),
-        pytest.param(Errand.REPLACE, False, "delete create", id="replace"),
-        pytest.param(Errand.REPLACE, True, "delete create", id="replace-is-never-in-place"),
-        pytest.param(Errand.OPERATE, True, "act", id="operate-in-place"),
-        pytest.param(Errand.OPERATE, False, "fence act", id="operate-fenced"),
+        pytest.param(NodeActionKind.MAKE, False, "create", id="make"),
+        pytest.param(NodeActionKind.REMOVE, False, "delete", id="remove"),
+        pytest.param(NodeActionKind.CHECK, False, "look", id="check"),
+        pytest.param(NodeActionKind.REPLACE, False, "delete create", id="replace"),
+        pytest.param(NodeActionKind.REPLACE, True, "delete create", id="replace-is-never-in-place"),
+        pytest.param(NodeActionKind.OPERATE, True, "act", id="operate-in-place"),
+        pytest.param(NodeActionKind.OPERATE, False, "fence act", id="operate-fenced"),
     ],
 )
-def test_errand(kind: Errand, in_place: bool, path: str) -> None:
+def test_errand(kind: NodeActionKind, in_place: bool, path: str) -> None:
     action = RecoveryAction(name="X", in_place=in_place)
-    (rung,) = errand(kind, action)
+    (rung,) = one_rung(kind, action)
     assert rung.action is action
     assert " ".join(rung.path) == path
 
 
-@pytest.mark.parametrize("kind", sorted(set(Errand) - {Errand.MAKE}))
+@pytest.mark.parametrize("kind", sorted(set(NodeActionKind) - {NodeActionKind.MAKE}))
 @pytest.mark.parametrize("in_place", [False, True])
 def test_an_errand_starts_no_second_copy_before_the_first_is_dealt_with(
-    kind: Errand, in_place: bool
+    kind: NodeActionKind, in_place: bool
 ) -> None:
     action = RecoveryAction(name="X", in_place=in_place)
-    (rung,) = errand(kind, action)
+    (rung,) = one_rung(kind, action)
     for place, stage in enumerate(rung.path):
         if stage in DANGEROUS or (stage is S.ACT and not in_place):
             assert {S.FENCE, S.DELETE} & set(rung.path[:place]), rung.path
@@ -329,18 +329,20 @@ def test_an_errand_starts_no_second_copy_before_the_first_is_dealt_with(
 @pytest.mark.parametrize(
     ("kind", "results", "end"),
     [
-        pytest.param(Errand.CHECK, [R.SICK], End.DONE, id="checked-and-sick"),
-        pytest.param(Errand.CHECK, [R.HEALTHY], End.ALREADY_HEALTHY, id="checked-and-well"),
-        pytest.param(Errand.CHECK, [R.UNCLEAR], End.ABANDONED, id="could-not-be-checked"),
-        pytest.param(Errand.REPLACE, [R.PROVED, R.DONE], End.DONE, id="replaced"),
-        pytest.param(Errand.REPLACE, [R.UNPROVED], End.EXHAUSTED, id="not-proved-gone"),
-        pytest.param(Errand.REPLACE, [R.PROVED, R.FAILED], End.EXHAUSTED, id="not-made-again"),
-        pytest.param(Errand.OPERATE, [R.UNPROVED], End.EXHAUSTED, id="not-fenced"),
-        pytest.param(Errand.OPERATE, [R.PROVED, R.DONE], End.DONE, id="fenced-and-done"),
+        pytest.param(NodeActionKind.CHECK, [R.SICK], End.DONE, id="checked-and-sick"),
+        pytest.param(NodeActionKind.CHECK, [R.HEALTHY], End.ALREADY_HEALTHY, id="checked-and-well"),
+        pytest.param(NodeActionKind.CHECK, [R.UNCLEAR], End.ABANDONED, id="could-not-be-checked"),
+        pytest.param(NodeActionKind.REPLACE, [R.PROVED, R.DONE], End.DONE, id="replaced"),
+        pytest.param(NodeActionKind.REPLACE, [R.UNPROVED], End.EXHAUSTED, id="not-proved-gone"),
+        pytest.param(
+            NodeActionKind.REPLACE, [R.PROVED, R.FAILED], End.EXHAUSTED, id="not-made-again"
+        ),
+        pytest.param(NodeActionKind.OPERATE, [R.UNPROVED], End.EXHAUSTED, id="not-fenced"),
+        pytest.param(NodeActionKind.OPERATE, [R.PROVED, R.DONE], End.DONE, id="fenced-and-done"),
     ],
 )
-def test_how_an_errand_ends(kind: Errand, results: list[Result], end: End) -> None:
-    ladder = errand(kind, RecoveryAction(name="X"))
+def test_how_an_errand_ends(kind: NodeActionKind, results: list[Result], end: End) -> None:
+    ladder = one_rung(kind, RecoveryAction(name="X"))
     done = [
         Done(rung=0, stage=stage, result=result)
         for stage, result in zip(ladder[0].path, results, strict=False)

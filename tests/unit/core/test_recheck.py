@@ -33,7 +33,7 @@ from yaffle.core.decision_audit.replay import (
 )
 from yaffle.core.decision_audit.schema import ANSWERING, PAUSES_MAX, RECORD, VERSION, Stored
 from yaffle.core.planning.budgets import Bucket, Scope
-from yaffle.core.planning.host_attribution import HostSight, Word
+from yaffle.core.planning.host_attribution import HostReport, Word
 from yaffle.model.health import Health, Mark
 from yaffle.model.ids import PauseId
 from yaffle.model.incident import Hold, Recover
@@ -42,7 +42,7 @@ from yaffle.model.policy import Conditional, RecoveryAction, RecoveryMode, Thres
 TWO = detection(STATUS, URL)
 BOTH = detection(STATUS, URL, conditional=Conditional.ALL_FAILED)
 MARK = Mark(reason="smells", by="ann", at_us=T0)
-LOST = HostSight(
+LOST = HostReport(
     name="h", word=Word.LOST, watched=3, sick=3, suspect=0, alive=0, shared=True, open=False
 )
 UNCLEAR = replace(LOST, word=Word.UP, watched=3, sick=2)

@@ -137,18 +137,18 @@ def test_what_nobody_holds_goes_where_it_always_would() -> None:
 
 @given(pictures(), st.randoms(use_true_random=False))
 def test_the_order_of_reading_says_nothing(
-    picture: tuple[list[Watched], frozenset[EngineId]], rng: random.Random
+    count_nodes: tuple[list[Watched], frozenset[EngineId]], rng: random.Random
 ) -> None:
-    watches, live = picture
+    watches, live = count_nodes
     mixed = rng.sample(watches, len(watches))
     assert share(watches, live) == share(mixed, frozenset(rng.sample(sorted(live), len(live))))
 
 
 @given(pictures())
 def test_everything_is_held_by_somebody_who_lives_and_sees(
-    picture: tuple[list[Watched], frozenset[EngineId]],
+    count_nodes: tuple[list[Watched], frozenset[EngineId]],
 ) -> None:
-    watches, live = picture
+    watches, live = count_nodes
     held = share(watches, live)
     assert held.keys() == {w.cluster_id for w in watches}
     for watch in watches:
@@ -157,9 +157,9 @@ def test_everything_is_held_by_somebody_who_lives_and_sees(
 
 @given(pictures())
 def test_what_was_carried_out_asks_for_nothing_more(
-    picture: tuple[list[Watched], frozenset[EngineId]],
+    count_nodes: tuple[list[Watched], frozenset[EngineId]],
 ) -> None:
-    watches, live = picture
+    watches, live = count_nodes
     held = share(watches, live)
     assert share(applied(watches, held), live) == held
 
@@ -187,8 +187,8 @@ def test_few_move_when_engines_join_and_leave(
 
 
 @given(pictures(weight=300))
-def test_loads_end_up_even_enough(picture: tuple[list[Watched], frozenset[EngineId]]) -> None:
-    watches, live = picture
+def test_loads_end_up_even_enough(count_nodes: tuple[list[Watched], frozenset[EngineId]]) -> None:
+    watches, live = count_nodes
     watches = [replace(w, blind=frozenset()) for w in watches]
     held = share(watches, live)
     load = dict.fromkeys(live, 0)
@@ -202,12 +202,12 @@ def test_loads_end_up_even_enough(picture: tuple[list[Watched], frozenset[Engine
 
 
 def act(
-    rows: list[Watched], picture: list[Watched], me: EngineId, live: frozenset[EngineId]
+    rows: list[Watched], count_nodes: list[Watched], me: EngineId, live: frozenset[EngineId]
 ) -> int:
     """Give and take what `me` would by a picture; only the rows' present owners are obeyed."""
-    held = share(picture, live)
+    held = share(count_nodes, live)
     changed = 0
-    for n, seen in enumerate(picture):
+    for n, seen in enumerate(count_nodes):
         planned = held[seen.cluster_id]
         if rows[n].owner == me == seen.owner and planned != me:
             rows[n] = replace(rows[n], owner=None)

@@ -243,7 +243,7 @@ def test_who_is_watched_no_more_is_told_no_more() -> None:
 
     scene = play(body)
     assert scene.brief == []
-    assert scene.hearing.ears() == []
+    assert scene.hearing.listeners() == []
 
 
 def test_targets_that_change_are_listened_for_at_once() -> None:
@@ -270,21 +270,21 @@ def test_a_look_at_one_node_before_an_act_is_no_poll() -> None:
 def test_it_is_noticed_that_nothing_is_ever_heard() -> None:
     async def body(scene: Scene) -> None:
         await asyncio.sleep(0.05)
-        (ear,) = scene.hearing.ears()
-        assert (ear.fault, ear.detail) == ("", "0 lines heard")
+        (listener,) = scene.hearing.listeners()
+        assert (listener.fault, listener.detail) == ("", "0 lines heard")
         scene.edge.words["n1"] = DOWN
         await scene.poll()
-        (ear,) = scene.hearing.ears()
-        assert ear.fault == "1 changes were found by polls and no line was ever heard"
-        assert "local0 notice" in ear.advice
+        (listener,) = scene.hearing.listeners()
+        assert listener.fault == "1 changes were found by polls and no line was ever heard"
+        assert "local0 notice" in listener.advice
         scene.hear("Server web/n1 is DOWN. x")
-        (ear,) = scene.hearing.ears()
-        assert (ear.fault, ear.detail) == ("", "1 lines heard")
+        (listener,) = scene.hearing.listeners()
+        assert (listener.fault, listener.detail) == ("", "1 lines heard")
         for word in (UP, DOWN, UP):
             scene.edge.words["n1"] = word
             await scene.poll()
-        (ear,) = scene.hearing.ears()
-        assert ear.fault == "3 changes were found by polls since the last line"
+        (listener,) = scene.hearing.listeners()
+        assert listener.fault == "3 changes were found by polls since the last line"
 
     play(body)
 
@@ -296,8 +296,8 @@ def test_a_watch_that_begins_anew_finds_its_places_free() -> None:
             scene.hearing.ignore("w")
             scene.watch()
             await asyncio.sleep(0.05)
-            (ear,) = scene.hearing.ears()
-            assert not ear.fault
+            (listener,) = scene.hearing.listeners()
+            assert not listener.fault
 
     play(body)
 
@@ -329,7 +329,7 @@ def test_a_bug_in_the_moment_of_the_end_begins_nothing_anew() -> None:
         scene.hearing.listen("w", NODES, MODE, 600.0, broken, WEB)
         scene.hear("Server web/n1 is DOWN. x")
         await asyncio.sleep(module.AGAIN_S + 2 * SOON_S)
-        assert not scene.hearing.ears(), "nobody is listened for"
+        assert not scene.hearing.listeners(), "nobody is listened for"
 
     play(body)
 

@@ -6,7 +6,7 @@ import pytest
 
 from yaffle.core.health.check_codes import OUTCOMES, judge
 from yaffle.core.health.verdict import Vote
-from yaffle.engine.detection.checks import Sight
+from yaffle.engine.detection.checks import CheckReport
 from yaffle.model.health import Observation
 from yaffle.model.ids import ModeKey, NodeId
 
@@ -36,4 +36,4 @@ def seen(code: str) -> Observation:
     ],
 )
 def test_what_could_not_be_asked(vote: Vote, codes: list[str], unasked: bool) -> None:
-    assert Sight(vote=vote, observations=tuple(map(seen, codes))).unasked is unasked
+    assert CheckReport(vote=vote, observations=tuple(map(seen, codes))).unasked is unasked

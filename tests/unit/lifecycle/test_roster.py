@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 from tests.contract.lifecycle.stage import target
 
-from yaffle.drivers.detectors.lifecycle.channel_health import Ears
+from yaffle.drivers.detectors.lifecycle.channel_health import ChannelHealth
 from yaffle.drivers.detectors.lifecycle.events import EVENTS, Subject
 from yaffle.drivers.detectors.lifecycle.messages import Heard
 from yaffle.drivers.detectors.lifecycle.node_index import Roster
@@ -74,17 +74,17 @@ def test_every_row_says_who_sends_it(event: str) -> None:
 
 def test_listening_is_to_hear_every_source() -> None:
     gaps: list[int] = []
-    ears = Ears(["a", "b"], lambda: gaps.append(1))
+    channels = ChannelHealth(["a", "b"], lambda: gaps.append(1))
     first, second, third = object(), object(), object()
-    assert not ears.listening
-    ears.heard("a", first)
-    assert not ears.listening
-    ears.heard("b", second)
-    assert ears.listening
-    assert ears.era == len(gaps) == 2
-    ears.heard("a", third)
-    ears.lost("a", first)
-    assert ears.listening, "an old connection that ends late takes nothing away"
-    ears.lost("a", third)
-    assert not ears.listening
-    assert not Ears([], lambda: None).listening
+    assert not channels.listening
+    channels.heard("a", first)
+    assert not channels.listening
+    channels.heard("b", second)
+    assert channels.listening
+    assert channels.era == len(gaps) == 2
+    channels.heard("a", third)
+    channels.lost("a", first)
+    assert channels.listening, "an old connection that ends late takes nothing away"
+    channels.lost("a", third)
+    assert not channels.listening
+    assert not ChannelHealth([], lambda: None).listening

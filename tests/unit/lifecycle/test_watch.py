@@ -24,7 +24,7 @@ from tests.contract.lifecycle.stage import (
     targets,
 )
 
-from yaffle.drivers.detectors.lifecycle.channel_health import Ears
+from yaffle.drivers.detectors.lifecycle.channel_health import ChannelHealth
 from yaffle.drivers.detectors.lifecycle.events import Subject
 from yaffle.drivers.detectors.lifecycle.messages import Heard
 from yaffle.drivers.detectors.lifecycle.read_scheduler import Waker
@@ -48,7 +48,7 @@ BLANK_EVENT = Heard(event="compute.instance.update", word="", subject=Subject.SE
 @dataclass
 class World:
     backend: Backend
-    ears: Ears
+    channels: ChannelHealth
     watch: Watch
     waker: Waker
     seen: Seen
@@ -58,10 +58,10 @@ class World:
             self.waker.wake(self.watch.nodes[target(number).node_id], heard)
 
     def listen(self) -> None:
-        self.ears.heard("lab", self)
+        self.channels.heard("lab", self)
 
     def deafen(self) -> None:
-        self.ears.lost("lab", self)
+        self.channels.lost("lab", self)
 
 
 @asynccontextmanager
@@ -73,12 +73,12 @@ async def world(
         DriverContext(clock=clock, state_dir=Path(), profiles={KIND: backend})  # type: ignore[dict-item]
     )
     watches: list[Watch] = []
-    ears = Ears(["lab"], lambda: [w.ring() for w in watches] and None)
-    watch = Watch("w", clock=clock, reader=reader, ears=ears, rng=Random(1))
+    channels = ChannelHealth(["lab"], lambda: [w.ring() for w in watches] and None)
+    watch = Watch("w", clock=clock, reader=reader, channels=channels, rng=Random(1))
     watches.append(watch)
     waker = Waker(clock, reader)
     seen = Seen()
-    stage = World(backend, ears, watch, waker, seen)
+    stage = World(backend, channels, watch, waker, seen)
     if listening:
         stage.listen()
     watch.aim(targets(nodes), mode(sweep_s), INTERVAL_S, seen)
@@ -179,7 +179,7 @@ def test_a_reading_begun_before_the_gap_vouches_for_nothing() -> None:
     async def main() -> None:
         async with world(Backend(delay_s=2)) as w:
             await asyncio.sleep(1)
-            w.ears.missed()
+            w.channels.missed()
             await asyncio.sleep(0.5)
             assert w.backend.asked("s0") == 1
             await asyncio.sleep(4)
@@ -192,7 +192,7 @@ def test_a_reading_begun_before_the_gap_does_not_vouch_after_it() -> None:
     async def main() -> None:
         async with world(Backend(delay_s=6)) as w:
             await asyncio.sleep(5)
-            w.ears.missed()
+            w.channels.missed()
             await asyncio.sleep(6.5)
             assert w.backend.running == 1, "it is being read again"
             assert w.seen.codes(0) == ["ST-UP"]
@@ -354,8 +354,8 @@ def test_a_slow_kind_delays_no_other() -> None:
             )
         )
         waker, seen = Waker(clock, reader), Seen()
-        ears = Ears([], lambda: None)
-        watch = Watch("w", clock=clock, reader=reader, ears=ears, rng=Random(1))
+        channels = ChannelHealth([], lambda: None)
+        watch = Watch("w", clock=clock, reader=reader, channels=channels, rng=Random(1))
         watch.aim(
             [target(0), *(target(n, kind="slow-1.0") for n in range(1, 6))],
             mode(), INTERVAL_S, seen,

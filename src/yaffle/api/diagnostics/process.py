@@ -134,9 +134,9 @@ class Process:
         """Yield each place where a detector of ours listens, and whether anything is heard there."""
         for mode, detector in sorted(self._ctx.drivers.detectors.items()):
             if isinstance(detector, SupportsListenerStatus):
-                for ear in detector.ears():
-                    detail = f"{ear.name}: {ear.fault or ear.detail}"
-                    yield judged(f"events of {mode}", bool(ear.fault), detail, ear.advice)
+                for listener in detector.listeners():
+                    detail = f"{listener.name}: {listener.fault or listener.detail}"
+                    yield judged(f"events of {mode}", bool(listener.fault), detail, listener.advice)
 
     def database(self) -> Iterator[Check]:
         """Yield whether the database answers this process."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from yaffle.core.health.verdict import NodeMemory, Track
     from yaffle.core.planning.budgets import Bucket, BudgetLimit, Key, Scope
     from yaffle.core.planning.cluster_view import ClusterView, NodeView
-    from yaffle.core.planning.guards import Picture
+    from yaffle.core.planning.guards import NodeCounts
     from yaffle.core.planning.observer_partition import Sights
     from yaffle.core.planning.retry import RetryState
     from yaffle.model.ids import ModeKey
@@ -69,7 +69,7 @@ class Pass:
         node: NodeView,
         past: Past,
         memory: NodeMemory,
-        seen: Picture,
+        seen: NodeCounts,
         buckets: Mapping[Key, Bucket],
     ) -> Record:
         """Return what the decision about this node rests on."""

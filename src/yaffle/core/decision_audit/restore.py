@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from yaffle.core.decision_audit.schema import Believed, Heard, Record, Stored, picture_of
+from yaffle.core.decision_audit.schema import Believed, Heard, Record, Stored, node_counts
 from yaffle.core.health import diagnosis
 from yaffle.core.health.verdict import NodeMemory, Track
 from yaffle.core.planning.budgets import Bucket, BudgetLimit, Refusal, Scope, debit
@@ -98,7 +98,7 @@ def again(stored: Stored, record: Record) -> Decision:
     """Return the decision that the record comes to."""
     view = view_of(stored, record)
     (node,) = view.nodes
-    seen = picture_of(record.nodes, record.subject.domain)
+    seen = node_counts(record.nodes, record.subject.domain)
     counts = tally(seen, view.recovery.limits, view.desired_capacity)
     decision = decide(view, node, counts, record.now_us)
     if isinstance(decision, Hold) and decision.reason is not HoldReason.OBSERVE_MODE:

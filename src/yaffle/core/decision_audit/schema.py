@@ -1,6 +1,6 @@
 """What a decision rested on, as values that a row can keep: enough to decide once more from it alone.
 
-The cluster is kept as a picture (how many nodes of which kind), not as a list: a record of ten
+The cluster is kept as counts (how many nodes of which kind), not as a list: a record of ten
 thousand nodes is as long as one of three. Only what decides is kept, so that
 whatever is changed in a record changes what it comes to; and no URL, parameter or pattern, which
 may hold secrets. All times are µs, UTC, of the clock that decided.
@@ -15,8 +15,8 @@ from typing import Final, Literal
 import msgspec
 
 from yaffle.core.health.verdict import Belief
-from yaffle.core.planning.guards import NodeGroup, Picture
-from yaffle.core.planning.host_attribution import HostSight
+from yaffle.core.planning.guards import NodeCounts, NodeGroup
+from yaffle.core.planning.host_attribution import HostReport
 from yaffle.model.health import Health, Outcome
 from yaffle.model.ids import ModeKey
 from yaffle.model.incident import PauseKind, PauseScope
@@ -203,7 +203,7 @@ class Record:
     more_pauses: Mapping[PauseKind, int]
     purses: tuple[Budgets, ...]
     """Empty where the brakes held already: then no budget was asked."""
-    host: HostSight | None = None
+    host: HostReport | None = None
     """The machine under the node."""
     hosts: int = 0
     """Machines under the cluster's nodes."""
@@ -245,8 +245,8 @@ def unpack(values: object) -> Record:
         raise Unreadable(str(error)) from error
 
 
-def kinds(seen: Picture, domain: str) -> tuple[Kind, ...]:
-    """Return a picture with all domains but one's own run together, in a fixed order."""
+def kinds(seen: NodeCounts, domain: str) -> tuple[Kind, ...]:
+    """Return the counts with all domains but one's own run together, in a fixed order."""
     counts: dict[tuple[Health, bool, bool, bool, str], int] = {}
     for cell, count in seen.items():
         here = bool(domain) and cell.domain == domain
@@ -265,8 +265,8 @@ def kinds(seen: Picture, domain: str) -> tuple[Kind, ...]:
     )
 
 
-def picture_of(found: tuple[Kind, ...], domain: str) -> Picture:
-    """Return the picture again, as far as it concerns a node of that domain."""
+def node_counts(found: tuple[Kind, ...], domain: str) -> NodeCounts:
+    """Return the counts again, as far as it concerns a node of that domain."""
     return {
         NodeGroup(
             health=kind.health,

@@ -11,7 +11,7 @@ from yaffle.model.health import Health
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from yaffle.core.planning.host_attribution import HostSight
+    from yaffle.core.planning.host_attribution import HostReport
     from yaffle.core.planning.observer_partition import Blindness
     from yaffle.core.planning.retry import RetryState
     from yaffle.model.ids import ClusterId, NodeId
@@ -34,7 +34,7 @@ class NodeView:
     domain: str = ""
     retry: RetryState
     marked: bool = False
-    host: HostSight | None = None
+    host: HostReport | None = None
     """What is known of the machine under it, where it is sick or doubted and names one."""
     blind: Blindness | None = None
     """Its failure rests on a road by which nobody answers us."""

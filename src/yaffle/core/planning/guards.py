@@ -55,13 +55,13 @@ class NodeGroup:
     """The lost host that it failed with, where all of that host counts as one failure."""
 
 
-Picture = Mapping[NodeGroup, int]
+NodeCounts = Mapping[NodeGroup, int]
 """How many nodes there are of each kind: all that is counted, however large the cluster is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCounts:
-    """What is counted of a picture: once per cluster, and anew after each recovery decided."""
+    """What is counted of a cluster's nodes: once, and anew after each recovery decided."""
 
     sick: int
     suspect: int
@@ -123,14 +123,14 @@ def cell_of(
     )
 
 
-def picture(view: ClusterView, now_us: int) -> Picture:
+def count_nodes(view: ClusterView, now_us: int) -> NodeCounts:
     """Count the nodes of each kind."""
     whole = as_one(view)
     return Counter(cell_of(view, node, now_us, whole) for node in view.nodes)
 
 
-def with_recovery(seen: Picture, cell: NodeGroup) -> Picture:
-    """Return the picture with one node of that kind in recovery, as it is once it is admitted."""
+def with_recovery(seen: NodeCounts, cell: NodeGroup) -> NodeCounts:
+    """Return the counts with one node of that group in recovery, as it is once it is admitted."""
     after = Counter(seen)
     after[cell] -= 1
     after[replace(cell, recovering=True)] += 1
@@ -147,8 +147,8 @@ def is_suspect(node: NodeView | NodeGroup) -> bool:
     return node.health is Health.SUSPECT and not is_sick(node)
 
 
-def tally(seen: Picture, limits: Limits, desired_capacity: int) -> GroupCounts:
-    """Count a picture."""
+def tally(seen: NodeCounts, limits: Limits, desired_capacity: int) -> GroupCounts:
+    """Sum up the counts of the groups."""
     sick: Counter[str] = Counter()
     suspect: Counter[str] = Counter()
     sizes: Counter[str] = Counter()

@@ -118,7 +118,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostSight:
+class HostReport:
     """What is known of a sick node's host."""
 
     name: str
@@ -200,9 +200,9 @@ def _began_us(memory: NodeMemory) -> int:
     return memory.since_us if memory.first_fail_us is None else memory.first_fail_us
 
 
-def sight(name: str, seen: Count, memory: NodeMemory, *, lost: bool) -> HostSight:
+def host_report(name: str, seen: Count, memory: NodeMemory, *, lost: bool) -> HostReport:
     """Return what one node's decision needs of its host; `lost`: its incident as lost is open."""
-    return HostSight(
+    return HostReport(
         name=name,
         word=seen.word,
         watched=seen.watched,
@@ -214,7 +214,7 @@ def sight(name: str, seen: Count, memory: NodeMemory, *, lost: bool) -> HostSigh
     )
 
 
-def share_of(seen: HostSight) -> Share:
+def share_of(seen: HostReport) -> Share:
     """Return how many of the host's nodes fail with it."""
     failing_so = seen.sick + seen.suspect
     if seen.word is Word.LOST:
@@ -227,7 +227,7 @@ def share_of(seen: HostSight) -> Share:
     return Share.LEFT if seen.open else Share.FEW
 
 
-def judge(seen: HostSight | None) -> Fault:
+def judge(seen: HostReport | None) -> Fault:
     """Return whose failure a sick node's is."""
     if seen is None:
         return Fault.NODE
@@ -236,13 +236,13 @@ def judge(seen: HostSight | None) -> Fault:
     return fault if seen.shared or fault is Fault.HOST_LOST else Fault.NODE
 
 
-def is_lost(seen: HostSight | None) -> bool:
+def is_lost(seen: HostReport | None) -> bool:
     """Whether the node has failed because its host is lost."""
     return judge(seen) is Fault.HOST_LOST
 
 
 def ladder_of(
-    actions: tuple[RecoveryAction, ...], seen: HostSight | None
+    actions: tuple[RecoveryAction, ...], seen: HostReport | None
 ) -> tuple[RecoveryAction, ...]:
     """Return the actions in the order in which they are tried: off a lost host first, if at all."""
     if not is_lost(seen):
@@ -282,7 +282,7 @@ def keys_of(name: str) -> tuple[str, ...]:
     return (key_of(name), key_of(bare)) if bare else (key_of(name),)
 
 
-def sentence(seen: HostSight) -> str:
+def sentence(seen: HostReport) -> str:
     """Return one line about the host as a whole."""
     doubted = f", {seen.suspect} more are suspected" if seen.suspect else ""
     told = f"{seen.sick} of {seen.watched} nodes that we watch there fail with it{doubted}"

@@ -18,11 +18,11 @@ from yaffle.core.planning.guards import (
     BRAKES,
     GroupCounts,
     GuardVerdict,
-    Picture,
+    NodeCounts,
     cell_of,
+    count_nodes,
     left_out_of,
     numbers_of,
-    picture,
     tally,
     with_recovery,
 )
@@ -56,7 +56,7 @@ def candidates(view: ClusterView) -> list[NodeView]:
     return sorted(wanted, key=lambda n: (not n.requested_by, n.name, n.node_id))
 
 
-Admit = Callable[["NodeView", Decision, Picture], Decision]
+Admit = Callable[["NodeView", Decision, NodeCounts], Decision]
 """What becomes of a decision: itself, or the hold of a budget that says no to it."""
 
 
@@ -66,7 +66,7 @@ def deciding(view: ClusterView, now_us: int, admit: Admit) -> Iterator[Decision]
     Only a recovery that was admitted counts as in flight for the nodes after it: one that a budget
     refused is none, and nobody is to be told that it is under way.
     """
-    seen = picture(view, now_us)
+    seen = count_nodes(view, now_us)
     counts = tally(seen, view.recovery.limits, view.desired_capacity)
     for node in candidates(view):
         decision = admit(node, decide(view, node, counts, now_us), seen)

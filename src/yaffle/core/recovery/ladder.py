@@ -8,7 +8,7 @@ engine that died.
     LOOK ─sick─▶ [EVIDENCE, SNAPSHOT, LOOK] ─▶ [FENCE ─proved─▶] [DELETE ─proved─▶] CREATE | ACT
       └─healthy─▶ already-healthy                CREATE | ACT ─done─▶ VERIFY ─passed─▶ recovered
 
-The safety rule of the whole system is in two places here and nowhere else: `path_of` and `errand`
+The safety rule of the whole system is in two places here and nowhere else: `path_of` and `one_rung`
 put FENCE or DELETE before every stage that could start a second copy, and `TABLE` lets only PROVED,
 WAIVED (the operator's recorded consent) or LEFT_BEHIND (proved already, the remains are swept
 later) past them.
@@ -188,7 +188,7 @@ def path_of(
     return (*opening, Stage.FENCE, Stage.ACT, Stage.VERIFY)
 
 
-class Errand(StrEnum):
+class NodeActionKind(StrEnum):
     """What a person may have done to a node besides recovering it; each has one rung."""
 
     MAKE = "make"
@@ -200,19 +200,19 @@ class Errand(StrEnum):
     OPERATE = "operate"
 
 
-_ERRANDS: Final[Mapping[Errand, tuple[Stage, ...]]] = {
-    Errand.MAKE: (Stage.CREATE,),
-    Errand.REMOVE: (Stage.DELETE,),
-    Errand.CHECK: (Stage.LOOK,),
-    Errand.REPLACE: (Stage.DELETE, Stage.CREATE),
-    Errand.OPERATE: (Stage.FENCE, Stage.ACT),
+_STAGES_OF: Final[Mapping[NodeActionKind, tuple[Stage, ...]]] = {
+    NodeActionKind.MAKE: (Stage.CREATE,),
+    NodeActionKind.REMOVE: (Stage.DELETE,),
+    NodeActionKind.CHECK: (Stage.LOOK,),
+    NodeActionKind.REPLACE: (Stage.DELETE, Stage.CREATE),
+    NodeActionKind.OPERATE: (Stage.FENCE, Stage.ACT),
 }
 
 
-def errand(kind: Errand, action: RecoveryAction) -> tuple[Rung, ...]:
-    """Return the ladder of an errand: one rung, nothing looked at before or verified after."""
-    harmless = kind is Errand.OPERATE and action.in_place
-    return (Rung(action=action, path=(Stage.ACT,) if harmless else _ERRANDS[kind]),)
+def one_rung(kind: NodeActionKind, action: RecoveryAction) -> tuple[Rung, ...]:
+    """Return the ladder of another action than a recovery: one rung, nothing looked at or verified."""
+    harmless = kind is NodeActionKind.OPERATE and action.in_place
+    return (Rung(action=action, path=(Stage.ACT,) if harmless else _STAGES_OF[kind]),)
 
 
 def build(recovery: Recovery) -> tuple[Rung, ...]:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from yaffle.core.health.verdict import NodeMemory
     from yaffle.core.planning.budgets import Bucket, Key, Refusal
     from yaffle.core.planning.cluster_view import NodeView
-    from yaffle.core.planning.guards import Picture
+    from yaffle.core.planning.guards import NodeCounts
     from yaffle.core.planning.observer_partition import Sights
     from yaffle.engine.runtime.context import EngineContext
     from yaffle.model.policy import HealthPolicy, RecoveryAction
@@ -84,14 +84,14 @@ class DecisionWriter:
         self.now_us = made_from.now_us
         self._outages = HostIncidents(ctx, conn, made_from.now_us)
         self._joined: set[IncidentId] = set()
-        self._purse = budget_ledger.BudgetLedger(ctx, conn, made_from.now_us)
+        self._ledger = budget_ledger.BudgetLedger(ctx, conn, made_from.now_us)
         self.told: dict[NodeId, tuple[object, ...]] = {}
         self.held: dict[str, int] = {}
         self.admitted = 0
         self.written = 0
         self.wake_us: int | None = None
 
-    def carry_out(self, node: NodeView, decision: Decision, seen: Picture) -> Decision:
+    def apply(self, node: NodeView, decision: Decision, seen: NodeCounts) -> Decision:
         """Make rows of a decision and return what became of it: a budget may say no."""
         buckets: Mapping[Key, Bucket] = {}
         if isinstance(decision, Recover) or decision.reason is HoldReason.OBSERVE_MODE:
@@ -110,9 +110,9 @@ class DecisionWriter:
         """Debit them; a policy that only observes asks and takes nothing."""
         domain = self.inputs.policy.recovery.limits.domain
         row = self.rows[decision.node_id]
-        return self._purse.ask(row, domain, take=isinstance(decision, Recover))
+        return self._ledger.ask(row, domain, take=isinstance(decision, Recover))
 
-    def _record(self, node: NodeView, seen: Picture, buckets: Mapping[Key, Bucket]) -> Record:
+    def _record(self, node: NodeView, seen: NodeCounts, buckets: Mapping[Key, Bucket]) -> Record:
         row = self.rows[node.node_id]
         past = Past(retry=target_mapping.retry_of(row), healthy_us=row.healthy_us)
         memory = self.inputs.memories[node.node_id]
@@ -237,7 +237,7 @@ class DecisionWriter:
         return action_id, snapshot.recovery.actions
 
     def _hold(
-        self, decision: Hold, node: NodeView, seen: Picture, buckets: Mapping[Key, Bucket]
+        self, decision: Hold, node: NodeView, seen: NodeCounts, buckets: Mapping[Key, Bucket]
     ) -> None:
         """Store the reason when it changed, and tell; the node is left alone."""
         reason = decision.reason

@@ -101,17 +101,17 @@ def decide(ctx: EngineContext, session: Session, conn: Connection, inputs: Input
         budgets=ctx.budgets,
         now_us=now_us,
     )
-    desk = DecisionWriter(ctx, conn, inputs, rows, locks, made_from)
+    writer = DecisionWriter(ctx, conn, inputs, rows, locks, made_from)
     more = False
-    for _ in deciding(view, now_us, desk.carry_out):
-        if desk.written >= WRITTEN_MAX:
+    for _ in deciding(view, now_us, writer.apply):
+        if writer.written >= WRITTEN_MAX:
             more = True
             break
     return Outcome(
-        told=desk.told,
-        admitted=desk.admitted,
-        held=desk.held,
-        wake_us=desk.wake_us,
+        told=writer.told,
+        admitted=writer.admitted,
+        held=writer.held,
+        wake_us=writer.wake_us,
         more=more,
     )
 
@@ -227,7 +227,7 @@ def _node_view(
         domain=str(row.attributes.get(domain, "")) if domain else "",
         retry=fresh,
         marked=memory.mark is not None,
-        host=host_incident.sight_of(row, memory, inputs.hosts, lost)
+        host=host_incident.host_report_of(row, memory, inputs.hosts, lost)
         if recovering or memory.health in {Health.UNHEALTHY, Health.SUSPECT}
         else None,
         blind=sight if is_blind(sight) else None,

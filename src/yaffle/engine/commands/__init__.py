@@ -31,20 +31,20 @@ class Commands:
     """The verbs of users."""
 
     def __init__(self, ctx: EngineContext) -> None:
-        desk = CommandContext(ctx)
-        self._of_documents(desk)
-        self._of_clusters(desk)
-        self._of_nodes(desk)
-        self._of_operators(desk)
+        context = CommandContext(ctx)
+        self._of_documents(context)
+        self._of_clusters(context)
+        self._of_nodes(context)
+        self._of_operators(context)
 
-    def _of_documents(self, desk: CommandContext) -> None:
-        profiles = Profiles(desk)
+    def _of_documents(self, context: CommandContext) -> None:
+        profiles = Profiles(context)
         self.validated_profile = profiles.validated
         self.create_profile = profiles.create_profile
         self.update_profile = profiles.update_profile
         self.delete_profile = profiles.delete_profile
 
-        policies = Policies(desk)
+        policies = Policies(context)
         self.parse_text = policies.parse_text
         self.parse_document = policies.parse_document
         self.create_policy = policies.create_policy
@@ -52,16 +52,16 @@ class Commands:
         self.rename_policy = policies.rename_policy
         self.delete_policy = policies.delete_policy
 
-        bindings = Bindings(desk)
+        bindings = Bindings(context)
         self.attach = bindings.attach
         self.set_policy_enabled = bindings.set_policy_enabled
         self.detach = bindings.detach
 
-        imports = Imports(desk)
+        imports = Imports(context)
         self.import_objects = imports.import_objects
 
-    def _of_clusters(self, desk: CommandContext) -> None:
-        clusters = Clusters(desk)
+    def _of_clusters(self, context: CommandContext) -> None:
+        clusters = Clusters(context)
         self.cluster_create = clusters.cluster_create
         self.cluster_update = clusters.cluster_update
         self.cluster_delete = clusters.cluster_delete
@@ -71,14 +71,14 @@ class Commands:
         self.delete_cluster = clusters.delete_cluster
         self.refresh = clusters.refresh
 
-        receivers = Receivers(desk, clusters)
+        receivers = Receivers(context, clusters)
         self.receiver_create = receivers.receiver_create
         self.receiver_update = receivers.receiver_update
         self.receiver_delete = receivers.receiver_delete
         self.receiver_trigger = receivers.receiver_trigger
 
-    def _of_nodes(self, desk: CommandContext) -> None:
-        nodes = Nodes(desk)
+    def _of_nodes(self, context: CommandContext) -> None:
+        nodes = Nodes(context)
         self.node_create = nodes.node_create
         self.node_update = nodes.node_update
         self.node_check = nodes.node_check
@@ -90,19 +90,19 @@ class Commands:
         self.unmark = nodes.unmark
         self.delete_node = nodes.delete_node
 
-        recoveries = Recoveries(desk)
+        recoveries = Recoveries(context)
         self.node_recover = recoveries.node_recover
         self.recover = recoveries.recover
 
-        adoption = Adoption(desk)
+        adoption = Adoption(context)
         self.node_adopt = adoption.node_adopt
         self.node_preview = adoption.node_preview
 
-    def _of_operators(self, desk: CommandContext) -> None:
-        actions = Actions(desk)
+    def _of_operators(self, context: CommandContext) -> None:
+        actions = Actions(context)
         self.action_cancel = actions.action_cancel
 
-        operators = Operators(desk)
+        operators = Operators(context)
         self.pause = operators.pause
         self.lift = operators.lift
         self.lift_stop = operators.lift_stop

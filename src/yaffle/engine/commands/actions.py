@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 class Actions:
     """Cancels actions."""
 
-    def __init__(self, desk: CommandContext) -> None:
-        self._desk = desk
+    def __init__(self, context: CommandContext) -> None:
+        self._context = context
 
     async def action_cancel(self, who: Principal, ident: str, *, force: bool = False) -> None:
         """Cancel an action and its parts; `force` gives their locks back at once."""
 
         def work(conn: Connection) -> None:
             row = catalog.find_action(conn, ident, who.scope)
-            cancel(self._desk.ctx, conn, row, force=force, by=who.user)
+            cancel(self._context.ctx, conn, row, force=force, by=who.user)
 
-        await self._desk.ctx.store.write(work)
-        self._desk.changed()
+        await self._context.ctx.store.write(work)
+        self._context.changed()

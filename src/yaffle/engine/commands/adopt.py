@@ -51,9 +51,9 @@ HOME: Final = "project_id"
 class Adoption:
     """Makes nodes of what is there."""
 
-    def __init__(self, desk: CommandContext) -> None:
-        self._desk = desk
-        self._ctx = desk.ctx
+    def __init__(self, context: CommandContext) -> None:
+        self._context = context
+        self._ctx = context.ctx
 
     async def node_preview(
         self,
@@ -110,7 +110,7 @@ class Adoption:
         words = {"role": role, "metadata": dict(metadata or {})}
         words["attributes"] = dict(taken.attributes or seen.attributes)
         await self._ctx.store.write(lambda conn: self._write(conn, who, target, words))
-        self._desk.changed()
+        self._context.changed()
         return target.node_id
 
     def _write(
@@ -118,7 +118,7 @@ class Adoption:
     ) -> None:
         """Insert the profile and the node."""
         _refuse_known(conn, target.node_id, target.profile_type, target.physical_id)
-        now_us = self._desk.now()
+        now_us = self._context.now()
         owner = {"project": who.project, "user": who.user, "domain": who.domain}
         profile = {
             "id": ProfileId(self._ctx.new_id()),
@@ -150,7 +150,7 @@ class Adoption:
     def _driver(self, kind: str) -> Profile:
         if kind not in self._ctx.drivers.profiles:
             try:
-                self._desk.driver(kind)  # says what would allow it, where something would
+                self._context.driver(kind)  # says what would allow it, where something would
             except InvalidSpec as error:
                 raise BadRequest(
                     f"The specified profile_type '{kind}' could not be found.", hint=str(error)

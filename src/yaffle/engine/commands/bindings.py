@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Bindings:
     """Attaches, switches and detaches policies."""
 
-    def __init__(self, desk: CommandContext) -> None:
-        self._desk = desk
+    def __init__(self, context: CommandContext) -> None:
+        self._context = context
 
     async def attach(
         self, cluster: str, policy: str, *, by: str | Principal, enabled: bool = True
@@ -54,12 +54,12 @@ class Bindings:
             found = catalog.find_policy(conn, policy, who.scope)
             inputs = {"policy_id": found.id, **said}
             try:
-                ident = begin(self._desk.ctx, conn, who, row, action, inputs)
+                ident = begin(self._context.ctx, conn, who, row, action, inputs)
             except BadRequest as error:
                 raise NotFound(str(error)) from None
             ended = actions.get(conn, ident)
             if ended is not None and ended.status == actions.FAILED:
                 raise Conflict(ended.status_reason)
 
-        await self._desk.ctx.store.write(work)
-        self._desk.changed()
+        await self._context.ctx.store.write(work)
+        self._context.changed()

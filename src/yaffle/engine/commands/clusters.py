@@ -51,8 +51,8 @@ IN_PROGRESS: Final = frozenset(
 class Clusters:
     """The verbs of clusters; each is one transaction."""
 
-    def __init__(self, desk: CommandContext) -> None:
-        self._desk = desk
+    def __init__(self, context: CommandContext) -> None:
+        self._context = context
 
     async def cluster_create(  # noqa: PLR0913 - what the API's body may hold
         self,
@@ -72,16 +72,16 @@ class Clusters:
 
         `timeout` in s. `policy`: attached in the same transaction.
         """
-        ident = ClusterId(self._desk.ctx.new_id())
-        quotas = self._desk.ctx.quotas
+        ident = ClusterId(self._context.ctx.new_id())
+        quotas = self._context.ctx.quotas
         wanted = accepted(sizes.initial(desired_capacity, min_size, max_size, ceiling=quotas.nodes))
         _check_config(config or {})
 
         def work(conn: Connection) -> ActionId:
             self._within_quota(conn, who)
             row = existing_profile(conn, profile, who)
-            self._desk.driver(row.type)
-            now_us = self._desk.now()
+            self._context.driver(row.type)
+            now_us = self._context.now()
             catalog.add(
                 conn,
                 clusters,
@@ -108,8 +108,8 @@ class Clusters:
                 self._bind(conn, ident, policy, who)
             return self._begin(conn, who, ident, "CLUSTER_CREATE", {})
 
-        action = await self._desk.ctx.store.write(work)
-        self._desk.changed()
+        action = await self._context.ctx.store.write(work)
+        self._context.changed()
         return ident, action
 
     async def cluster_update(
@@ -188,7 +188,7 @@ class Clusters:
             row = catalog.find_cluster(conn, ident, who.scope)
             if verb == "complete_lifecycle":
                 token = str(data.get("lifecycle_action_token", ""))
-                return lifecycle_hooks.complete(conn, row.id, token, self._desk.now())
+                return lifecycle_hooks.complete(conn, row.id, token, self._context.now())
             action = VERBS[verb]
             inputs = {k: v for k, v in data.items() if v is not None}
             if "policy_id" in inputs:
@@ -229,8 +229,8 @@ class Clusters:
         return await self._asked(work)
 
     async def _asked(self, work: Callable[[Connection], ActionId]) -> ActionId:
-        action = await self._desk.ctx.store.write(work)
-        self._desk.changed()
+        action = await self._context.ctx.store.write(work)
+        self._context.changed()
         return action
 
     def _begin(
@@ -242,20 +242,20 @@ class Clusters:
         inputs: Mapping[str, object],
     ) -> ActionId:
         row = catalog.find_cluster(conn, ident)
-        return begin(self._desk.ctx, conn, who, row, action, inputs)
+        return begin(self._context.ctx, conn, who, row, action, inputs)
 
     def _driver_of(self, conn: Connection, row: ClusterRow) -> Profile:
-        return self._desk.driver(catalog.profile(conn, row.profile_id).type)
+        return self._context.driver(catalog.profile(conn, row.profile_id).type)
 
     def _bind(self, conn: Connection, ident: ClusterId, policy: str, who: Principal) -> None:
         row = catalog.find_policy(conn, policy, who.scope)
         policy_binding.bind(
-            self._desk.ctx, conn, catalog.find_cluster(conn, ident), row, enabled=True
+            self._context.ctx, conn, catalog.find_cluster(conn, ident), row, enabled=True
         )
 
     def _within_quota(self, conn: Connection, who: Principal) -> None:
         mine = select(func.count()).select_from(clusters).where(clusters.c.project == who.project)
-        most = self._desk.ctx.quotas.clusters
+        most = self._context.ctx.quotas.clusters
         if conn.execute(mine).scalar_one() >= most:
             raise OverQuota(
                 f"Quota exceeded: a project may have {most} clusters.",
@@ -268,7 +268,7 @@ class Clusters:
         self, name: str, profile: str, size: int, *, by: str | Principal, policy: str | None = None
     ) -> ClusterId:
         """Create a cluster of `size` nodes called NAME-1, NAME-2, …; return its id."""
-        most = self._desk.ctx.quotas.nodes
+        most = self._context.ctx.quotas.nodes
         if not 0 <= size <= most:
             raise InvalidSpec(f"size: {size} is not between 0 and {most}")
         ident, _ = await self.cluster_create(
@@ -289,8 +289,8 @@ class Clusters:
 
     async def refresh(self, cluster_id: ClusterId) -> None:
         """Evaluate a cluster's status again."""
-        await self._desk.ctx.store.write(
-            lambda conn: refresh_cluster(conn, cluster_id, self._desk.now())
+        await self._context.ctx.store.write(
+            lambda conn: refresh_cluster(conn, cluster_id, self._context.now())
         )
 
 

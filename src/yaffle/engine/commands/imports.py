@@ -80,8 +80,8 @@ class Import:
 class Imports:
     """Plans imports, and carries them out."""
 
-    def __init__(self, desk: CommandContext) -> None:
-        self._desk = desk
+    def __init__(self, context: CommandContext) -> None:
+        self._context = context
 
     async def import_objects(
         self, who: Principal, asked: Import, *, base_url: str
@@ -103,7 +103,7 @@ class Imports:
 
         def work(conn: Connection) -> list[Planned]:
             present = _present(conn, [item for _, item in (*assumed, *given)])
-            planner = Planner(present, judge, now_us=self._desk.now(), project=asked.project)
+            planner = Planner(present, judge, now_us=self._context.now(), project=asked.project)
             for kind, item in assumed:
                 planner.plan(kind, item)
             found = [planner.plan(kind, item) for kind, item in given]
@@ -112,13 +112,13 @@ class Imports:
             return found
 
         if asked.dry_run:
-            return await self._desk.ctx.store.read(work, timeout_s=TIMEOUT_S)
-        found = await self._desk.ctx.store.write(work, timeout_s=TIMEOUT_S)
-        self._desk.changed()
+            return await self._context.ctx.store.read(work, timeout_s=TIMEOUT_S)
+        found = await self._context.ctx.store.write(work, timeout_s=TIMEOUT_S)
+        self._context.changed()
         return found
 
     async def _heard(self, items: Sequence[tuple[Kind, Item | Unreadable]]) -> Installed:
-        judge = Installed(self._desk)
+        judge = Installed(self._context)
         for _, item in items:
             if isinstance(item, ProfileItem):
                 judge.hear_profile(item)
@@ -134,13 +134,13 @@ class Imports:
             row = dict(planned.row)
             if planned.kind is Kind.RECEIVER:
                 row["channel"] = {"alarm_url": base_url}
-                receivers.add(conn, self._desk.ctx.receivers.keys, row)
+                receivers.add(conn, self._context.ctx.receivers.keys, row)
             else:
                 conn.execute(insert(TABLES[planned.kind]).values(**row))
             self._event(conn, who, planned)
         _count_on(conn, {p.row["cluster_id"] for p in new if p.kind is Kind.NODE})
         bound = {p.row["cluster_id"] for p in new if p.kind is Kind.BINDING}
-        _grace(conn, bound, self._desk.now())
+        _grace(conn, bound, self._context.now())
 
     def _event(self, conn: Connection, who: Principal, planned: Planned) -> None:
         row, kind = planned.row, planned.kind
@@ -158,7 +158,7 @@ class Imports:
                 user=who.user,
                 domain=who.domain,
             ),
-            at_us=self._desk.now(),
+            at_us=self._context.now(),
             action=action,
             status="end",
             reason=f"imported by {who.user}",

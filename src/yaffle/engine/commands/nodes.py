@@ -46,9 +46,9 @@ NOTHING: Final = "No property needs an update."
 class Nodes:
     """What becomes of single nodes, in and out of clusters."""
 
-    def __init__(self, desk: CommandContext) -> None:
-        self._desk = desk
-        self._ctx = desk.ctx
+    def __init__(self, context: CommandContext) -> None:
+        self._context = context
+        self._ctx = context.ctx
 
     # --- create ---------------------------------------------------------------------------------
 
@@ -68,9 +68,9 @@ class Nodes:
 
         def work(conn: Connection) -> ActionId:
             row = existing_profile(conn, profile, who)
-            self._desk.driver(row.type)
+            self._context.driver(row.type)
             home = self._home(conn, cluster, who, row) if cluster else None
-            now_us = self._desk.now()
+            now_us = self._context.now()
             values: dict[str, object] = {
                 "id": ident,
                 "name": named(name),
@@ -162,7 +162,7 @@ class Nodes:
             if not words and new is None:
                 raise BadRequest(NOTHING)
             conflicts.check(conn, "NODE_UPDATE", "node", row.id)
-            now_us = self._desk.now()
+            now_us = self._context.now()
             if words:
                 catalog.set_node(conn, row.id, now_us, **words)
             inputs = words if new is None else {**words, NEW_PROFILE: new.id}
@@ -208,7 +208,7 @@ class Nodes:
 
         def work(conn: Connection) -> ActionId:
             row = catalog.find_node(conn, ident, who.scope)
-            driver = self._desk.driver(catalog.profile(conn, row.profile_id).type)
+            driver = self._context.driver(catalog.profile(conn, row.profile_id).type)
             inputs = request_validation.operation(driver, operation, dict(params or {}))
             conflicts.check(conn, "NODE_OPERATION", "node", row.id)
             return self._queue(conn, who, row, "NODE_OPERATION", inputs)
@@ -232,7 +232,7 @@ class Nodes:
                 f"The node '{row.id}' is in status {row.status}.",
                 hint="wait for its end, or use force",
             )
-        now_us = self._desk.now()
+        now_us = self._context.now()
         present = deletion_of(conn, row)
         home = catalog.cluster(conn, row.cluster_id) if row.cluster_id else None
         hook, reduced = None, False
@@ -271,14 +271,14 @@ class Nodes:
                 raise ResourceIsLocked(
                     f"node {row.name!r} is busy with {holder.action}; mark it afterwards"
                 )
-            now_us = self._desk.now()
+            now_us = self._context.now()
             catalog.set_node(
                 conn, row.id, now_us, mark_reason=reason[:1000], mark_by=who.user, mark_us=now_us
             )
             self._event(conn, who, row, "NODE_MARK_UNHEALTHY", reason)
 
         await self._ctx.store.write(work)
-        self._desk.changed()
+        self._context.changed()
 
     async def node_unmark(self, who: Principal, ident: str, *, reason: str) -> None:
         """Lift a user's mark; what the checks say counts again. Without one nothing happens."""
@@ -289,12 +289,12 @@ class Nodes:
             if row.mark_reason is None:
                 return
             catalog.set_node(
-                conn, row.id, self._desk.now(), mark_reason=None, mark_by="", mark_us=None
+                conn, row.id, self._context.now(), mark_reason=None, mark_by="", mark_us=None
             )
             self._event(conn, who, row, "NODE_MARK_HEALTHY", reason)
 
         await self._ctx.store.write(work)
-        self._desk.changed()
+        self._context.changed()
 
     # --- in the words of before -----------------------------------------------------------------
 
@@ -346,11 +346,11 @@ class Nodes:
     def _event(
         self, conn: Connection, who: Principal, row: NodeRow, action: str, reason: str = ""
     ) -> None:
-        tell(conn, who, row, action, self._desk.now(), reason)
+        tell(conn, who, row, action, self._context.now(), reason)
 
     async def _asked(self, work: Callable[[Connection], ActionId]) -> ActionId:
         action = await self._ctx.store.write(work)
-        self._desk.changed()
+        self._context.changed()
         return action
 
 

@@ -25,8 +25,8 @@ RELEASE_MAX_S = 86_400.0
 class Operators:
     """Stops, lifts, releases and acknowledges."""
 
-    def __init__(self, desk: CommandContext) -> None:
-        self._desk = desk
+    def __init__(self, context: CommandContext) -> None:
+        self._context = context
 
     async def pause(
         self,
@@ -49,10 +49,10 @@ class Operators:
             raise InvalidSpec("reason: say why, for whoever finds this at three in the morning")
         if for_s is not None and not 0 < for_s <= PAUSE_MAX_S:
             raise InvalidSpec(f"duration: {for_s:g} s is not between 0 and {PAUSE_MAX_S:g} s")
-        ident = PauseId(self._desk.ctx.new_id())
+        ident = PauseId(self._context.ctx.new_id())
 
         def work(conn: Connection) -> None:
-            now_us = self._desk.now()
+            now_us = self._context.now()
             target_id = _pause_target(conn, scope, target, who)
             pauses.add(
                 conn,
@@ -67,12 +67,12 @@ class Operators:
                     expires_us=None if for_s is None else now_us + int(for_s * 1e6),
                 ),
             )
-            self._desk.event(
+            self._context.event(
                 conn, "PAUSE", ident, kind.value, f"{kind.value.upper()}_BEGIN", who, reason
             )
 
-        await self._desk.ctx.store.write(work)
-        self._desk.changed()
+        await self._context.ctx.store.write(work)
+        self._context.changed()
         return ident
 
     async def lift(self, pause: str, *, by: str | Principal) -> None:
@@ -80,7 +80,7 @@ class Operators:
         who = asker(by)
 
         def work(conn: Connection) -> None:
-            now_us = self._desk.now()
+            now_us = self._context.now()
             found = [
                 p
                 for p in pauses.in_force(conn, now_us)
@@ -90,10 +90,10 @@ class Operators:
                 raise NotFound(f"pause {pause!r}: none in force; see `yaffle maintenance list`")
             _may_pause(who, found[0].kind, found[0].scope)
             pauses.lift(conn, found[0].id, who.user, now_us)
-            self._desk.event(conn, "PAUSE", found[0].id, found[0].kind.value, "PAUSE_LIFT", who)
+            self._context.event(conn, "PAUSE", found[0].id, found[0].kind.value, "PAUSE_LIFT", who)
 
-        await self._desk.ctx.store.write(work)
-        self._desk.changed()
+        await self._context.ctx.store.write(work)
+        self._context.changed()
 
     async def lift_stop(self, *, by: str | Principal) -> int:
         """Lift every global stop; return how many there were."""
@@ -101,13 +101,13 @@ class Operators:
         _may_pause(who, PauseKind.STOP, PauseScope.ALL)
 
         def work(conn: Connection) -> int:
-            count = pauses.lift_kind(conn, PauseKind.STOP, who.user, self._desk.now())
+            count = pauses.lift_kind(conn, PauseKind.STOP, who.user, self._context.now())
             if count:
-                self._desk.event(conn, "PAUSE", "", "stop", "STOP_LIFT", who)
+                self._context.event(conn, "PAUSE", "", "stop", "STOP_LIFT", who)
             return count
 
-        count = await self._desk.ctx.store.write(work)
-        self._desk.changed()
+        count = await self._context.ctx.store.write(work)
+        self._context.changed()
         return count
 
     async def release(
@@ -121,20 +121,22 @@ class Operators:
 
         def work(conn: Connection) -> None:
             found = catalog.find_cluster(conn, cluster, who.scope)
-            now_us = self._desk.now()
+            now_us = self._context.now()
             pauses.add_release(
                 conn,
-                ident=self._desk.ctx.new_id(),
+                ident=self._context.ctx.new_id(),
                 cluster_id=found.id,
                 by=who.user,
                 reason=reason,
                 now_us=now_us,
                 expires_us=now_us + int(for_s * 1e6),
             )
-            self._desk.event(conn, "CLUSTER", found.id, found.name, "CLUSTER_RELEASE", who, reason)
+            self._context.event(
+                conn, "CLUSTER", found.id, found.name, "CLUSTER_RELEASE", who, reason
+            )
 
-        await self._desk.ctx.store.write(work)
-        self._desk.changed()
+        await self._context.ctx.store.write(work)
+        self._context.changed()
 
     async def acknowledge(self, incident: str, *, by: str | Principal) -> None:
         """A person has seen it: the node's retry budget is full again, a host's quarantine over."""
@@ -142,18 +144,20 @@ class Operators:
 
         def work(conn: Connection) -> None:
             row = incidents.get(conn, incident, who.scope)
-            now_us = self._desk.now()
+            now_us = self._context.now()
             incidents.set_values(conn, row.id, acknowledged_us=now_us, acknowledged_by=who.user)
-            host_quarantine.acknowledged(self._desk.ctx, conn, row, who.user, now_us)
+            host_quarantine.acknowledged(self._context.ctx, conn, row, who.user, now_us)
             node = catalog.node(conn, row.node_id)
             if node is not None:
                 catalog.set_node(
                     conn, node.id, now_us, attempts=0, next_attempt_us=None, exhausted_us=None
                 )
-            self._desk.event(conn, "INCIDENT", row.id, row.node_name, "INCIDENT_ACKNOWLEDGE", who)
+            self._context.event(
+                conn, "INCIDENT", row.id, row.node_name, "INCIDENT_ACKNOWLEDGE", who
+            )
 
-        await self._desk.ctx.store.write(work)
-        self._desk.changed()
+        await self._context.ctx.store.write(work)
+        self._context.changed()
 
     async def redeliver(
         self, seqs: Sequence[int] | None = None, *, by: str | Principal = ""
@@ -163,13 +167,13 @@ class Operators:
         need(who, Right.ADMIN)
 
         def work(conn: Connection) -> int:
-            count = outbox.redeliver(conn, now_us=self._desk.now(), seqs=seqs)
+            count = outbox.redeliver(conn, now_us=self._context.now(), seqs=seqs)
             if count:
-                self._desk.event(conn, "OUTBOX", "", "outbox", "OUTBOX_REDELIVER", who)
+                self._context.event(conn, "OUTBOX", "", "outbox", "OUTBOX_REDELIVER", who)
             return count
 
-        count = await self._desk.ctx.store.write(work)
-        self._desk.changed()
+        count = await self._context.ctx.store.write(work)
+        self._context.changed()
         return count
 
 

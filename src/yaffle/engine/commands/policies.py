@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class Policies:
     """Reads, creates, replaces and deletes policies."""
 
-    def __init__(self, desk: CommandContext) -> None:
-        self._desk = desk
+    def __init__(self, context: CommandContext) -> None:
+        self._context = context
 
     def parse_text(self, text: str, *, source: str = "policy.yaml") -> ParsedPolicy:
         """Return the policy in a YAML text; raise InvalidSpec naming every fault and its place."""
@@ -48,7 +48,7 @@ class Policies:
         given: Mapping[str, object] | None = None,
     ) -> str:
         """Store a parsed policy document; return its id. `given`: as the user wrote it."""
-        ident = self._desk.ctx.new_id()
+        ident = self._context.ctx.new_id()
         asks = who or asker(by)
         may_run(asks, parsed)
 
@@ -67,12 +67,12 @@ class Policies:
                     "project": asks.project,
                     "user": asks.user,
                     "domain": asks.domain,
-                    "created_us": self._desk.now(),
+                    "created_us": self._context.now(),
                 },
             )
-            self._desk.event(conn, "POLICY", ident, name, "POLICY_CREATE", asks)
+            self._context.event(conn, "POLICY", ident, name, "POLICY_CREATE", asks)
 
-        await self._desk.ctx.store.write(work)
+        await self._context.ctx.store.write(work)
         return ident
 
     async def rename_policy(self, who: Principal, ident: str, *, name: str) -> str:
@@ -82,13 +82,13 @@ class Policies:
             row = catalog.find_policy(conn, ident, who.scope)
             if row.name == name:
                 raise BadRequest("No property needs an update.")
-            now_us = max(self._desk.now(), (row.updated_us or 0) + 1)
+            now_us = max(self._context.now(), (row.updated_us or 0) + 1)
             change = update(policies).where(policies.c.id == row.id)
             conn.execute(change.values(name=named(name), updated_us=now_us))
-            self._desk.event(conn, "POLICY", row.id, name, "POLICY_UPDATE", who)
+            self._context.event(conn, "POLICY", row.id, name, "POLICY_UPDATE", who)
             return row.id
 
-        return await self._desk.ctx.store.write(work)
+        return await self._context.ctx.store.write(work)
 
     async def update_policy(
         self, policy: str, parsed: ParsedPolicy, *, source: str, by: str | Principal
@@ -100,11 +100,11 @@ class Policies:
         def work(conn: Connection) -> None:
             row = catalog.find_policy(conn, policy, who.scope)
             _same_type(row, parsed)
-            now_us = self._desk.now()
+            now_us = self._context.now()
             for cluster_id in conn.execute(
                 select(bindings.c.cluster_id).where(bindings.c.policy_id == row.id)
             ).scalars():
-                fits(self._desk.ctx, conn, parsed, catalog.cluster(conn, cluster_id))
+                fits(self._context.ctx, conn, parsed, catalog.cluster(conn, cluster_id))
             conn.execute(
                 update(policies)
                 .where(policies.c.id == row.id)
@@ -124,10 +124,10 @@ class Policies:
                 .where(bindings.c.policy_id == row.id)
                 .values(policy_type=parsed.type_name)
             )
-            self._desk.event(conn, "POLICY", row.id, row.name, "POLICY_UPDATE", who)
+            self._context.event(conn, "POLICY", row.id, row.name, "POLICY_UPDATE", who)
 
-        await self._desk.ctx.store.write(work)
-        self._desk.changed()
+        await self._context.ctx.store.write(work)
+        self._context.changed()
 
     async def delete_policy(
         self, policy: str, *, by: str = "", who: Principal | None = None
@@ -146,9 +146,9 @@ class Policies:
                     hint="detach it first",
                 )
             conn.execute(delete(policies).where(policies.c.id == row.id))
-            self._desk.event(conn, "POLICY", row.id, row.name, "POLICY_DELETE", asks)
+            self._context.event(conn, "POLICY", row.id, row.name, "POLICY_DELETE", asks)
 
-        await self._desk.ctx.store.write(work)
+        await self._context.ctx.store.write(work)
 
 
 def _same_type(row: PolicyRow, parsed: ParsedPolicy) -> None:

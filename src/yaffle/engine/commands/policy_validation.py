@@ -26,15 +26,15 @@ class Installed:
     `heard` before a transaction keeps drivers and long documents out of it.
     """
 
-    def __init__(self, desk: CommandContext) -> None:
-        self._desk = desk
+    def __init__(self, context: CommandContext) -> None:
+        self._context = context
         self._profiles: dict[str, Mapping[str, object] | InvalidSpec | Forbidden] = {}
         self._policies: dict[str, Document | InvalidSpec] = {}
 
     def hear_profile(self, item: ProfileItem) -> None:
         """Judge a profile now."""
         try:
-            driver = self._desk.driver(item.type)
+            driver = self._context.driver(item.type)
             self._profiles[item.origin.id] = driver.validate(item.properties)
         except (InvalidSpec, Forbidden) as error:
             self._profiles[item.origin.id] = error
@@ -75,7 +75,7 @@ class Installed:
     ) -> Sequence[str]:
         """Return why a policy cannot work on clusters of that profile; nothing where it can."""
         try:
-            driver = self._desk.driver(profile_type)
+            driver = self._context.driver(profile_type)
         except (InvalidSpec, Forbidden) as error:
             return (str(error),)
         try:
@@ -88,7 +88,7 @@ class Installed:
     def _health(self, policy: HealthPolicy, driver: Profile) -> Sequence[str]:
         problems = [
             *check_operations(policy, driver.operations),
-            *missing_drivers(self._desk.ctx.drivers, policy),
+            *missing_drivers(self._context.ctx.drivers, policy),
         ]
         if policy.recovery.snapshot is not None and "SNAPSHOT" not in driver.operations:
             problems.append(f"recovery.snapshot: profile type {driver.type} cannot take snapshots")

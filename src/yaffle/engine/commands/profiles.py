@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 class Profiles:
     """Creates, renames and deletes profiles; what they build never changes."""
 
-    def __init__(self, desk: CommandContext) -> None:
-        self._desk = desk
+    def __init__(self, context: CommandContext) -> None:
+        self._context = context
 
     def validated(self, kind: str, spec: Mapping[str, object]) -> dict[str, object]:
         """Return the properties with defaults; raise InvalidSpec naming every fault."""
-        return dict(self._desk.driver(kind).validate(spec))
+        return dict(self._context.driver(kind).validate(spec))
 
     async def create_profile(
         self,
@@ -48,7 +48,7 @@ class Profiles:
         asks = who or asker(by)
         may_build(asks, kind)
         validated = self.validated(kind, spec)
-        ident = self._desk.ctx.new_id()
+        ident = self._context.ctx.new_id()
 
         def work(conn: Connection) -> None:
             catalog.add(
@@ -64,12 +64,12 @@ class Profiles:
                     "project": asks.project,
                     "user": asks.user,
                     "domain": asks.domain,
-                    "created_us": self._desk.now(),
+                    "created_us": self._context.now(),
                 },
             )
-            self._desk.event(conn, "PROFILE", ident, name, "PROFILE_CREATE", asks)
+            self._context.event(conn, "PROFILE", ident, name, "PROFILE_CREATE", asks)
 
-        await self._desk.ctx.store.write(work)
+        await self._context.ctx.store.write(work)
         return ident
 
     async def update_profile(
@@ -91,11 +91,11 @@ class Profiles:
             if name is not None:
                 named(name)
             change = update(profiles).where(profiles.c.id == row.id)
-            conn.execute(change.values(**values, updated_us=self._desk.now()))
-            self._desk.event(conn, "PROFILE", row.id, row.name, "PROFILE_UPDATE", who)
+            conn.execute(change.values(**values, updated_us=self._context.now()))
+            self._context.event(conn, "PROFILE", row.id, row.name, "PROFILE_UPDATE", who)
             return row.id
 
-        return await self._desk.ctx.store.write(work)
+        return await self._context.ctx.store.write(work)
 
     async def delete_profile(
         self, profile: str, *, by: str = "", who: Principal | None = None
@@ -121,6 +121,6 @@ class Profiles:
                         hint=f"a {table.name[:-1]} uses it",
                     )
             conn.execute(delete(profiles).where(profiles.c.id == row.id))
-            self._desk.event(conn, "PROFILE", row.id, row.name, "PROFILE_DELETE", asks)
+            self._context.event(conn, "PROFILE", row.id, row.name, "PROFILE_DELETE", asks)
 
-        await self._desk.ctx.store.write(work)
+        await self._context.ctx.store.write(work)

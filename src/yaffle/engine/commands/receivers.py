@@ -87,10 +87,10 @@ class Verbs(Protocol):
 class Receivers:
     """Creates, changes, deletes and triggers receivers."""
 
-    def __init__(self, desk: CommandContext, verbs: Verbs) -> None:
-        self._desk = desk
+    def __init__(self, context: CommandContext, verbs: Verbs) -> None:
+        self._context = context
         self._verbs = verbs
-        self._terms = desk.ctx.receivers
+        self._terms = context.ctx.receivers
         self._guesses = WebhookRateLimit(self._terms.rate)
 
     async def receiver_create(  # noqa: PLR0913 - a receiver has that many parts
@@ -116,7 +116,7 @@ class Receivers:
             raise BadRequest("Action name is required for creating webhook receiver.")
         given = dict(params or {})
         _refuse_inputs(action, given)
-        ident = self._desk.ctx.new_id()
+        ident = self._context.ctx.new_id()
 
         def work(conn: Connection) -> None:
             found = _own_cluster(conn, who, cluster)
@@ -137,10 +137,10 @@ class Receivers:
                     "project": found.project,
                     "user": who.user,
                     "domain": who.domain,
-                    "created_us": self._desk.now(),
+                    "created_us": self._context.now(),
                 },
             )
-            self._desk.event(
+            self._context.event(
                 conn,
                 "RECEIVER",
                 masked(ident),
@@ -149,7 +149,7 @@ class Receivers:
                 replace(who, project=found.project),
             )
 
-        await self._desk.ctx.store.write(work)
+        await self._context.ctx.store.write(work)
         return ident
 
     async def receiver_update(
@@ -185,8 +185,8 @@ class Receivers:
             _refuse_inputs(
                 row.action if action is None else action, row.params if params is None else params
             )
-            receivers.set_values(conn, row.id, self._desk.now(), **new)
-            self._desk.event(
+            receivers.set_values(conn, row.id, self._context.now(), **new)
+            self._context.event(
                 conn,
                 "RECEIVER",
                 masked(row.id),
@@ -195,7 +195,7 @@ class Receivers:
                 replace(who, project=row.project),
             )
 
-        await self._desk.ctx.store.write(work)
+        await self._context.ctx.store.write(work)
 
     async def receiver_delete(self, who: Principal, ident: str) -> None:
         """Delete a receiver: from now on its URL opens nothing."""
@@ -204,7 +204,7 @@ class Receivers:
         def work(conn: Connection) -> None:
             row = receivers.find(conn, self._terms.keys, ident, project=who.scope)
             receivers.remove(conn, row.id)
-            self._desk.event(
+            self._context.event(
                 conn,
                 "RECEIVER",
                 masked(row.id),
@@ -213,10 +213,10 @@ class Receivers:
                 replace(who, project=row.project),
             )
 
-        await self._desk.ctx.store.write(work)
+        await self._context.ctx.store.write(work)
 
     def _refuse_past(self, end_us: int | None) -> None:
-        if end_us is not None and end_us <= self._desk.now():
+        if end_us is not None and end_us <= self._context.now():
             raise BadRequest("expires_at: it is over already; give a time to come")
 
     async def receiver_trigger(
@@ -254,7 +254,7 @@ class Receivers:
             action=found,
         )
         try:
-            await self._desk.ctx.store.write(lambda conn: self._triggered(conn, row, found))
+            await self._context.ctx.store.write(lambda conn: self._triggered(conn, row, found))
         except StoreUnavailable as error:
             # The action is queued: a refusal now would have the caller ask for it twice.
             log.warning("webhook event lost", receiver=masked(row.id), error=str(error))
@@ -264,7 +264,7 @@ class Receivers:
         # The action names the receiver's creator; at night it matters that nobody asked by hand.
         reason = f"its URL was called: {row.action} {action}"
         who = acting(row)
-        self._desk.event(
+        self._context.event(
             conn, "RECEIVER", masked(row.id), row.name, "RECEIVER_TRIGGER", who, reason
         )
 
@@ -272,23 +272,23 @@ class Receivers:
         """Return the receiver after taking a token for it."""
 
         def row_of(conn: Connection) -> ReceiverRow | None:
-            now_us = self._desk.now()
+            now_us = self._context.now()
             return receivers.by_id(conn, ident, now_us=now_us, age_us=self._terms.age_us)
 
         def work(conn: Connection) -> tuple[ReceiverRow | None, float | None]:
             row = row_of(conn)
             if row is None:
                 return None, None
-            return row, receivers.spend(conn, row.id, self._terms.rate, self._desk.now())
+            return row, receivers.spend(conn, row.id, self._terms.rate, self._context.now())
 
         async def look() -> bool:
-            return await self._desk.ctx.store.read(lambda conn: row_of(conn) is not None)
+            return await self._context.ctx.store.read(lambda conn: row_of(conn) is not None)
 
         row, wait_s = None, None
         if await self._guesses.is_one(ident, look):
-            row, wait_s = await self._desk.ctx.store.write(work)
+            row, wait_s = await self._context.ctx.store.write(work)
         if row is None:
-            self._guesses.missed(ident, source, self._desk.now())
+            self._guesses.missed(ident, source, self._context.now())
             raise NotFound("The receiver could not be found.")
         self._guesses.knows(ident)
         if wait_s is not None:

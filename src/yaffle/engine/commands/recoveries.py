@@ -41,9 +41,9 @@ BESIDES_S = 600
 class Recoveries:
     """Has nodes recovered because somebody asked."""
 
-    def __init__(self, desk: CommandContext) -> None:
-        self._desk = desk
-        self._ctx = desk.ctx
+    def __init__(self, context: CommandContext) -> None:
+        self._context = context
+        self._ctx = context.ctx
 
     async def node_recover(
         self, who: Principal, ident: str, params: Mapping[str, object] | None = None
@@ -57,20 +57,20 @@ class Recoveries:
 
         def work(conn: Connection) -> ActionId:
             row = catalog.find_node(conn, ident, who.scope)
-            driver = self._desk.driver(catalog.profile(conn, row.profile_id).type)
+            driver = self._context.driver(catalog.profile(conn, row.profile_id).type)
             known = request_validation.NODE_WORDS | request_validation.HINTS
             inputs = {
                 "by": who.user,
                 **request_validation.recovery(who, driver, dict(params or {}), known),
             }
             conflicts.check(conn, "NODE_RECOVER", "node", row.id)
-            tell(conn, who, row, "NODE_RECOVER", self._desk.now())
+            tell(conn, who, row, "NODE_RECOVER", self._context.now())
             if row.cluster_id is None:
                 return self._alone(conn, who, row, inputs)
             return self._member(conn, who, row, inputs)
 
         action = await self._ctx.store.write(work)
-        self._desk.changed()
+        self._context.changed()
         return action
 
     async def recover(
@@ -115,7 +115,7 @@ class Recoveries:
         self, conn: Connection, who: Principal, row: NodeRow, inputs: Mapping[str, object]
     ) -> ActionId:
         """Admit the recovery of a node that no watch looks after, or refuse it now."""
-        now_us = self._desk.now()
+        now_us = self._context.now()
         why = halted(conn, row.id, None, now_us)
         if why:
             raise Conflict(f"Node {row.id} cannot be recovered now: {why}", hint="lift it first")

@@ -45,7 +45,7 @@ GONE: Final = frozenset({"ST-GONE", "ST-DOWN"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class CheckReport:
     """What one look came to."""
 
     vote: Vote
@@ -115,7 +115,7 @@ def modes_of(detection: Detection) -> tuple[DetectionMode, ...]:
     return voting(detection) or (STATUS,)
 
 
-async def look(ctx: EngineContext, target: Target, detection: Detection) -> Sight:
+async def check_now(ctx: EngineContext, target: Target, detection: Detection) -> CheckReport:
     """Ask every voting mode once and combine the answers; bounded, never raises."""
     modes, interval_s = modes_of(detection), detection.interval_s
 
@@ -128,7 +128,7 @@ async def look(ctx: EngineContext, target: Target, detection: Detection) -> Sigh
         ]
     seen = tuple(task.result()[0] for task in tasks)
     beliefs = tuple(_BELIEFS[o.outcome] for o in seen)
-    return Sight(vote=vote(beliefs, detection.conditional), observations=seen)
+    return CheckReport(vote=vote(beliefs, detection.conditional), observations=seen)
 
 
 async def cluster_of(ctx: EngineContext, target: Target) -> Sequence[Target]:

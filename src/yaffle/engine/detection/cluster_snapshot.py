@@ -49,7 +49,7 @@ class ClusterSnapshot:
     versions: Mapping[NodeId, int]
     """Of every member, also of those that are not watched: what changed next time is read by it."""
     changed: frozenset[NodeId]
-    """Which of `nodes` may differ from the scene before; all of them where there was none."""
+    """Which of `nodes` may differ from the snapshot before; all of them where there was none."""
     requests: bool
     """Whether a person asked for a recovery that has not been admitted yet."""
     disturbed: bool
@@ -128,7 +128,7 @@ Stamp = change_tokens.Stamp
 
 
 def stamp(conn: Connection, session: Session, cluster_id: ClusterId) -> Stamp:
-    """Return a few numbers that change whenever the scene does; much cheaper than the scene.
+    """Return a few numbers that change whenever the snapshot would; much cheaper than it.
 
     Raises StaleEpoch when the cluster is not ours.
     """
@@ -137,7 +137,7 @@ def stamp(conn: Connection, session: Session, cluster_id: ClusterId) -> Stamp:
     return change_tokens.of_cluster(conn, cluster_id)
 
 
-def load_scene(
+def load_cluster_snapshot(
     ctx: EngineContext,
     conn: Connection,
     session: Session,
@@ -183,7 +183,7 @@ def load_scene(
 
 
 def members(conn: Connection, cluster_id: ClusterId) -> Sequence[Target]:
-    """Return the targets of a cluster's scene, for who has none: it may be another's to watch."""
+    """Return the targets of a cluster's snapshot, for who has none: it may be another's to watch."""
     cluster = catalog.cluster(conn, cluster_id)
     if cluster is None:
         return ()
@@ -200,7 +200,7 @@ def watched_rows(
 ) -> Mapping[NodeId, NodeRow]:
     """Return the rows of a cluster's nodes as they are now; only what has changed is read.
 
-    `known`, `before`: the rows and versions of a scene. What it does not watch, since it is being made
+    `known`, `before`: the rows and versions of a snapshot. What it does not watch, since it is being made
     or deleted, is left out for as long as nothing of it changes.
     """
     versions = catalog.versions_of(conn, cluster_id)

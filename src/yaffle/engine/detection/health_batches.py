@@ -20,21 +20,21 @@ SAVED_MAX: Final = 40
 async def save_all(
     ctx: EngineContext,
     session: Session,
-    scene: ClusterSnapshot,
+    snapshot: ClusterSnapshot,
     beliefs: HealthTracker,
     hosts: HostAttribution,
 ) -> None:
     """Write every belief that changed since it was last written; raises as `health_persistence.save`."""
-    if not beliefs.unsaved(disturbed=scene.disturbed):
+    if not beliefs.unsaved(disturbed=snapshot.disturbed):
         return
-    counts = await hosts.take(scene, beliefs)
+    counts = await hosts.take(snapshot, beliefs)
     # Only now: time went by while hosts were asked for.
-    changed = beliefs.unsaved(disturbed=scene.disturbed)
+    changed = beliefs.unsaved(disturbed=snapshot.disturbed)
     idents = sorted(changed)
     for first in range(0, len(idents), SAVED_MAX):
         some = {i: changed[i] for i in idents[first : first + SAVED_MAX]}
         async with session.turns:
             saved = await ctx.store.write(
-                lambda conn, some=some: save(ctx, session, conn, scene, some, counts)  # type: ignore[misc]
+                lambda conn, some=some: save(ctx, session, conn, snapshot, some, counts)  # type: ignore[misc]
             )
         beliefs.stored(saved)

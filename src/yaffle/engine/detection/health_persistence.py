@@ -19,8 +19,8 @@ from yaffle.engine.incidents.host_incident import (
     NO_HOSTS,
     Counts,
     HostIncidents,
+    host_report_of,
     lost_hosts,
-    sight_of,
 )
 from yaffle.errors import StaleEpoch
 from yaffle.model.health import ClusterStatus, Health, NodeStatus, Outcome
@@ -103,7 +103,7 @@ def save(
     ctx: EngineContext,
     session: Session,
     conn: Connection,
-    scene: ClusterSnapshot,
+    snapshot: ClusterSnapshot,
     changed: Mapping[NodeId, NodeMemory],
     hosts: Counts = NO_HOSTS,
 ) -> Mapping[NodeId, Saved]:
@@ -111,14 +111,14 @@ def save(
 
     `hosts`: what was counted of the machines under its sick nodes.
     """
-    if not leases.holds_watch(conn, session.me, session.epoch, scene.cluster.id):
-        raise StaleEpoch(f"our lease on cluster {scene.cluster.name} is over")
+    if not leases.holds_watch(conn, session.me, session.epoch, snapshot.cluster.id):
+        raise StaleEpoch(f"our lease on cluster {snapshot.cluster.name} is over")
     now_us = ctx.clock.now_us()
     rows = catalog.nodes_among(conn, changed)
     current = {
         i: r
         for i, r in rows.items()
-        if not outdated(scene.nodes.get(i), r) and not verified_since(r, changed[i], now_us)
+        if not outdated(snapshot.nodes.get(i), r) and not verified_since(r, changed[i], now_us)
     }
     around = _Around(
         holders=lock_owners.holders_among(conn, current),
@@ -129,12 +129,12 @@ def save(
     )
     # In the order given: every engine that writes several events writes them in the same one.
     written = {
-        ident: _values_of(ctx, conn, scene, current[ident], memory, around, now_us)
+        ident: _values_of(ctx, conn, snapshot, current[ident], memory, around, now_us)
         for ident, memory in changed.items()
         if ident in current
     }
     catalog.set_nodes(conn, written, now_us)
-    refresh_cluster(conn, scene.cluster.id, now_us)
+    refresh_cluster(conn, snapshot.cluster.id, now_us)
     return {
         ident: Saved.of_memory(changed[ident], Saved.of_row(current[ident])) for ident in written
     }
@@ -152,7 +152,7 @@ class _Around:
 
     def parent(self, row: NodeRow, memory: NodeMemory) -> IncidentId | None:
         """Return the incident of the host that the node failed with; None where it failed alone."""
-        seen = sight_of(row, memory, self.hosts, self.lost)
+        seen = host_report_of(row, memory, self.hosts, self.lost)
         outage = self.outages.of(seen, memory.first_fail_us)
         return None if outage is None else outage.id
 
@@ -184,7 +184,7 @@ def verified_since(row: NodeRow, memory: NodeMemory, now_us: int) -> bool:
 def _values_of(
     ctx: EngineContext,
     conn: Connection,
-    scene: ClusterSnapshot,
+    snapshot: ClusterSnapshot,
     row: NodeRow,
     memory: NodeMemory,
     around: _Around,
@@ -197,7 +197,7 @@ def _values_of(
         "seen_us": now_us,
     }
     left = Saved.of_memory(memory, Saved.of_row(row)).left
-    known = scene.nodes.get(row.id)
+    known = snapshot.nodes.get(row.id)
     if memory.grace_us is None and known is not None and known.grace_us == row.grace_us:
         # Grace that ended early must not come back with a successor; a newer one is left alone.
         values["grace_us"] = None
@@ -209,7 +209,7 @@ def _values_of(
             "health_reason": reason,
             "healthy_us": memory.since_us if memory.health is Health.HEALTHY else None,
         }
-        values |= _forgotten(scene, row, now_us)
+        values |= _forgotten(snapshot, row, now_us)
         ctx.metrics.transitions.labels(memory.health.value).inc()
         lifecycle.node_event(
             conn,
@@ -225,7 +225,7 @@ def _values_of(
     elif diagnosis.standing(memory, problem_of(row)) != problem_of(row):
         values |= _told_anew(row, diagnosis.explain(memory))
     if memory.health is Health.UNHEALTHY:
-        values |= _fell_ill(ctx, conn, scene, row, memory, around, now_us)
+        values |= _fell_ill(ctx, conn, snapshot, row, memory, around, now_us)
     elif memory.health is Health.HEALTHY:
         values |= _adopted(conn, row, memory, around, now_us)
         ends_as, why = IncidentState.ALREADY_HEALTHY, "by itself"
@@ -234,7 +234,7 @@ def _values_of(
         values |= _is_well(ctx, conn, row, around, now_us, ends_as, why)
         if left and row.status in {NodeStatus.ACTIVE, *OUTLIVED} and not around.recovering(row.id):
             values |= {"status": NodeStatus.WARNING.value, "status_reason": left}
-    elif not voting(scene.policy.detection) and not unread(scene.policy, scene.policy_id):
+    elif not voting(snapshot.policy.detection) and not unread(snapshot.policy, snapshot.policy_id):
         values |= _is_well(ctx, conn, row, around, now_us, IncidentState.SUPERSEDED, UNWATCHED)
     elif row.health == Health.UNHEALTHY:
         _in_doubt(ctx, conn, row, memory, around, now_us)
@@ -321,10 +321,10 @@ def stray_of(memory: NodeMemory) -> OtherCopy | None:
     )
 
 
-def _forgotten(scene: ClusterSnapshot, row: NodeRow, now_us: int) -> dict[str, object]:
+def _forgotten(snapshot: ClusterSnapshot, row: NodeRow, now_us: int) -> dict[str, object]:
     """Past tries are forgotten as a long health ends: later nobody knows any more how long it was."""
     before = retry_of(row)
-    if retry.stable(before, scene.policy.recovery.retry, row.healthy_us, now_us) == before:
+    if retry.stable(before, snapshot.policy.recovery.retry, row.healthy_us, now_us) == before:
         return {}
     return {"attempts": 0, "next_attempt_us": None}
 
@@ -332,7 +332,7 @@ def _forgotten(scene: ClusterSnapshot, row: NodeRow, now_us: int) -> dict[str, o
 def _fell_ill(
     ctx: EngineContext,
     conn: Connection,
-    scene: ClusterSnapshot,
+    snapshot: ClusterSnapshot,
     row: NodeRow,
     memory: NodeMemory,
     around: _Around,
@@ -349,7 +349,7 @@ def _fell_ill(
             ctx,
             conn,
             row,
-            scene.cluster.name,
+            snapshot.cluster.name,
             cause=diagnosis.diagnose(memory).code,
             memory=memory,
             now_us=now_us,

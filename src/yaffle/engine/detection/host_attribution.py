@@ -38,7 +38,7 @@ class HostAttribution:
         self._ctx = ctx
         self._cluster_id = cluster_id
 
-    async def take(self, scene: ClusterSnapshot, beliefs: HealthTracker) -> Mapping[str, Count]:
+    async def take(self, snapshot: ClusterSnapshot, beliefs: HealthTracker) -> Mapping[str, Count]:
         """Return what is counted of every host on which a node of this cluster is sick."""
         found = {name: self._count(name) for name in beliefs.hosts_of(beliefs.sick)}
         unsaid = [
@@ -47,7 +47,7 @@ class HostAttribution:
             if seen.word is Word.NOTHING and seen.sick + seen.suspect and not self._fresh(name)
         ]
         if unsaid:
-            await self._ask(unsaid, scene, beliefs)
+            await self._ask(unsaid, snapshot, beliefs)
             found |= {name: self._count(name) for name in unsaid}
         return found
 
@@ -61,26 +61,26 @@ class HostAttribution:
         return said is not None and 0 <= self._ctx.clock.now_us() - said.at_us < KEPT_US
 
     async def _ask(
-        self, names: Sequence[str], scene: ClusterSnapshot, beliefs: HealthTracker
+        self, names: Sequence[str], snapshot: ClusterSnapshot, beliefs: HealthTracker
     ) -> None:
         """Have the profiles say how these hosts are, by one failing node on each."""
-        for kind, targets in self._witnesses(names, scene, beliefs).items():
+        for kind, targets in self._witnesses(names, snapshot, beliefs).items():
             driver: object = self._ctx.drivers.profiles.get(kind)
             if isinstance(driver, SupportsHostStatus):
                 said = await self._say(driver, list(targets.values()))
                 self._ctx.tally.hear_of_hosts(dict(zip(targets, said, strict=True)))
 
     def _witnesses(
-        self, names: Sequence[str], scene: ClusterSnapshot, beliefs: HealthTracker
+        self, names: Sequence[str], snapshot: ClusterSnapshot, beliefs: HealthTracker
     ) -> Mapping[str, Mapping[str, Target]]:
         """Return a target on each host, by the kind of profile that has to be asked."""
         found: dict[str, dict[str, Target]] = {}
         for name in names:
-            idents = sorted(beliefs.hosts[name] & beliefs.sick & scene.targets.keys())
+            idents = sorted(beliefs.hosts[name] & beliefs.sick & snapshot.targets.keys())
             failing = (i for i in idents if fails_with_its_host(beliefs.memories[i]))
             ident = next(failing, None)
             if ident is not None:
-                target = scene.targets[ident]
+                target = snapshot.targets[ident]
                 found.setdefault(target.profile_type, {})[name] = target
         return found
 

@@ -26,10 +26,10 @@ class Subscriptions:
         """Whether the mode's detector keeps its own pace, so that nobody polls it."""
         return isinstance(self._detector(mode), StreamingDetector)
 
-    def aim(self, scene: ClusterSnapshot, modes: Sequence[DetectionMode]) -> None:
+    def aim(self, snapshot: ClusterSnapshot, modes: Sequence[DetectionMode]) -> None:
         """Begin, or replace the targets; nodes that were never made are not among them."""
-        targets = tuple(t for t in scene.targets.values() if t.physical_id)
-        interval_s = scene.policy.detection.interval_s
+        targets = tuple(t for t in snapshot.targets.values() if t.physical_id)
+        interval_s = snapshot.policy.detection.interval_s
         for mode in modes:
             detector, ident = self._detector(mode), self._ident(mode)
             if isinstance(detector, StreamingDetector):

@@ -146,9 +146,9 @@ class StepRunner:
     async def run(self) -> None:
         """Take step after step until the end is written; waits out a database that is away."""
         try:
-            scene = await self._patiently(self._opened)
-            while not await self._advance(scene):
-                scene = await self._patiently(self._read)
+            context = await self._patiently(self._opened)
+            while not await self._advance(context):
+                context = await self._patiently(self._read)
             self._ctx.deadlines.forget(self._action.id)
         except (StaleEpoch, LeaseLost):
             raise
@@ -161,15 +161,15 @@ class StepRunner:
                 lambda conn: completion.poisoned(self._ctx, self.ticket, conn, self._action, why)
             )
 
-    async def _advance(self, scene: StepContext | None) -> bool:
+    async def _advance(self, context: StepContext | None) -> bool:
         """Take one step; return whether the action has ended."""
-        if scene is None:
+        if context is None:
             await self._patiently(
                 lambda conn: completion.vanished(self._ctx, self.ticket, conn, self._action)
             )
             return True
-        past, snapshot = scene.past, scene.snapshot
-        place = position(scene.ladder, [done_of(s) for s in past if s.phase == journal.ENDED])
+        past, snapshot = context.past, context.snapshot
+        place = position(context.ladder, [done_of(s) for s in past if s.phase == journal.ENDED])
         if isinstance(place, End):
             await self._patiently(
                 lambda conn: completion.end(
@@ -180,18 +180,18 @@ class StepRunner:
         half_done = next((s for s in past if s.phase != journal.ENDED), None)
         # What was only intended has not begun: it may be refused as well as the next step may.
         begun = half_done is not None and half_done.phase != journal.INTENT
-        if not begun and (refusal := _applies(scene.refusal, place)):
+        if not begun and (refusal := _applies(context.refusal, place)):
             await self._record(place, past, half_done, *refusal)
             return False
-        rung = scene.ladder[place.rung].action
+        rung = context.ladder[place.rung].action
         row = half_done or await self._intend(place, rung, snapshot, past)
-        target, rung = node_action_plan.aimed(scene.target, rung, place.stage, scene.renewal)
+        target, rung = node_action_plan.aimed(context.target, rung, place.stage, context.renewal)
         step = StepExecution(
             ctx=self._ctx,
             session=self._session,
             action=self._action,
             ticket=self.ticket,
-            node=scene.node,
+            node=context.node,
             target=replace(target, host_lost=on_lost_host(past, place)),
             snapshot=snapshot,
             rung=rung,
@@ -201,7 +201,7 @@ class StepRunner:
             deadline_s=self._deadline_s(place, row),
             refusal=self._refusal,
             image=image_to_boot(rung, past, snapshot.recovery),
-            renewed=scene.renewal.new if scene.renewal else None,
+            renewed=context.renewal.new if context.renewal else None,
         )
         if step.resumed:
             self._ctx.metrics.takeovers.inc()

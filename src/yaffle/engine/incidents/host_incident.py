@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 from yaffle.core.planning.host_attribution import (
     Count,
     Fault,
-    HostSight,
+    HostReport,
+    host_report,
     judge,
     key_of,
     keys_of,
     sentence,
-    sight,
 )
 from yaffle.engine.action_inputs.target_mapping import host_of
 from yaffle.engine.incidents import lifecycle
@@ -48,14 +48,14 @@ def lost_hosts(conn: Connection, names: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name, own in keys.items() if lost.intersection(own))
 
 
-def sight_of(
+def host_report_of(
     row: NodeRow, memory: NodeMemory, counts: Counts, lost: frozenset[str]
-) -> HostSight | None:
+) -> HostReport | None:
     """Return what is known of a node's host; None where nothing is to be said of it."""
     name = host_of(row)
     if name not in counts:
         return None
-    return sight(name, counts[name], memory, lost=name in lost)
+    return host_report(name, counts[name], memory, lost=name in lost)
 
 
 class HostIncidents:
@@ -65,7 +65,7 @@ class HostIncidents:
         self._ctx, self._conn, self._now_us = ctx, conn, now_us
         self._known: dict[str, IncidentRow] = {}
 
-    def of(self, seen: HostSight | None, first_fail_us: int | None) -> IncidentRow | None:
+    def of(self, seen: HostReport | None, first_fail_us: int | None) -> IncidentRow | None:
         """Return the incident of the host that a node failed with, opened now if there was none."""
         fault = judge(seen)
         if seen is None or fault is Fault.NODE:
@@ -102,7 +102,7 @@ class HostIncidents:
             return
         self._told(row, state, why, hold_reason=hold_reason, hold_numbers=hold_numbers)
 
-    def _open(self, seen: HostSight, fault: Fault, first_fail_us: int | None) -> IncidentRow:
+    def _open(self, seen: HostReport, fault: Fault, first_fail_us: int | None) -> IncidentRow:
         present = self._present(seen.name)
         if present is not None:
             return present

@@ -2,7 +2,7 @@
 
 Every write transaction of every process moves one number (`counters`, row `turn`). To read it is a
 look-up by primary key, so each process does that all the time, whatever the size of the fleet; only
-when it has moved are a few more questions asked, and only what they find is rung for: a bell whose
+when it has moved are a few more questions asked, and only what they find wakes anybody: a wake-up whose
 waiter writes for nothing would move the number for everybody else, and so on for ever.
 """
 

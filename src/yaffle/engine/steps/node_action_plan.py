@@ -1,4 +1,4 @@
-"""What each action on a node is to walk, and with which properties: recoveries, and people's errands.
+"""What each action on a node is to walk, and with which properties: recoveries, and what people ask for.
 
 A node is given another profile in one action: the old copy is deleted under the old properties, the
 new one made with the new. The node's row names the old profile until that has ended well, so that
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from yaffle.core.recovery.ladder import Errand, Rung, Stage, build, errand
+from yaffle.core.recovery.ladder import NodeActionKind, Rung, Stage, build, one_rung
 from yaffle.engine.action_inputs.policy_snapshot import PolicySnapshot, unpack
 from yaffle.engine.detection.cluster_snapshot import in_place_names, policy_of
 from yaffle.model.ids import ProfileId
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from yaffle.model.operations import Target
     from yaffle.store.rows import ActionRow, NodeRow, ProfileRow
 
-ERRANDS: Final[Mapping[str, Errand]] = MappingProxyType(
+KINDS: Final[Mapping[str, NodeActionKind]] = MappingProxyType(
     {
-        "NODE_CREATE": Errand.MAKE,
-        "NODE_DELETE": Errand.REMOVE,
-        "NODE_CHECK": Errand.CHECK,
-        "NODE_UPDATE": Errand.REPLACE,
-        "NODE_OPERATION": Errand.OPERATE,
+        "NODE_CREATE": NodeActionKind.MAKE,
+        "NODE_DELETE": NodeActionKind.REMOVE,
+        "NODE_CHECK": NodeActionKind.CHECK,
+        "NODE_UPDATE": NodeActionKind.REPLACE,
+        "NODE_OPERATION": NodeActionKind.OPERATE,
     }
 )
-WORDS: Final[Mapping[Errand, str]] = MappingProxyType(
-    {Errand.MAKE: "CREATE", Errand.REMOVE: "DELETE", Errand.CHECK: "CHECK"}
+WORDS: Final[Mapping[NodeActionKind, str]] = MappingProxyType(
+    {NodeActionKind.MAKE: "CREATE", NodeActionKind.REMOVE: "DELETE", NodeActionKind.CHECK: "CHECK"}
 )
-"""What the journal calls the one step of an errand."""
+"""What the journal calls the one step of such an action."""
 NEW_PROFILE: Final = "new_profile_id"
 HOW: Final = "how"
 """Under this key a NODE_UPDATE's inputs say what was settled when it began: UPDATE or RECREATE."""
@@ -50,7 +50,7 @@ RECREATE: Final = "RECREATE"
 
 def plan_of(ctx: EngineContext, action: ActionRow) -> tuple[PolicySnapshot, tuple[Rung, ...]]:
     """Return the policy snapshot and the ladder of an action; always the same for the same row."""
-    kind = ERRANDS.get(action.action)
+    kind = KINDS.get(action.action)
     if kind is None:
         snapshot = unpack(action.inputs.get("snapshot"))
         return snapshot, build(snapshot.recovery)
@@ -58,15 +58,15 @@ def plan_of(ctx: EngineContext, action: ActionRow) -> tuple[PolicySnapshot, tupl
     snapshot = PolicySnapshot.without_policy(timeout_s)
     rung = RecoveryAction(name=WORDS.get(kind, ""), timeout_s=timeout_s)
     match kind:
-        case Errand.OPERATE:
+        case NodeActionKind.OPERATE:
             rung = _operation(ctx, action, rung)
-        case Errand.REPLACE if action.inputs.get(HOW) == OperationKind.UPDATE:
-            kind, rung = Errand.OPERATE, replace(rung, name="UPDATE", in_place=True)
-        case Errand.REPLACE:
+        case NodeActionKind.REPLACE if action.inputs.get(HOW) == OperationKind.UPDATE:
+            kind, rung = NodeActionKind.OPERATE, replace(rung, name="UPDATE", in_place=True)
+        case NodeActionKind.REPLACE:
             rung = replace(rung, name=RECREATE)
         case _:
             pass
-    return snapshot, errand(kind, rung)
+    return snapshot, one_rung(kind, rung)
 
 
 def _bound_s(ctx: EngineContext, action: ActionRow) -> float:

@@ -25,14 +25,14 @@ from yaffle.core.recovery.objections import (
     of_cause,
     of_reading,
 )
-from yaffle.engine.detection.checks import look
+from yaffle.engine.detection.checks import check_now
 from yaffle.engine.runtime.driver_call import Failure, call_driver
 from yaffle.engine.steps.step import Outcome
 from yaffle.model.operations import Cause, Hindrance, Reading
 from yaffle.ports import SupportsCauseLookup
 
 if TYPE_CHECKING:
-    from yaffle.engine.detection.checks import Sight
+    from yaffle.engine.detection.checks import CheckReport
     from yaffle.engine.steps.step import StepExecution
     from yaffle.model.operations import Progress
     from yaffle.ports import Profile
@@ -44,14 +44,14 @@ REFUSED: Final = "refused"
 
 
 async def left_alone(
-    step: StepExecution, sight: Sight, detail: str, *, insisted: bool
+    step: StepExecution, report: CheckReport, detail: str, *, insisted: bool
 ) -> Outcome | None:
     """Return the look's end where the node is to be left alone by this rung; None: it may act.
 
     `insisted`: a person asked for the recovery, or marked the node, and knows how it is; what is
     locked is left alone all the same.
     """
-    found, why = await _objection(step, sight, insisted=insisted)
+    found, why = await _objection(step, report, insisted=insisted)
     if MAY_ACT[found, harm_of(step.rung)]:
         return None
     if found is Objection.UNTOLD:
@@ -61,16 +61,16 @@ async def left_alone(
     return Outcome(result=Result.UNCLEAR, detail=f"left alone: {why}; {detail}", data=data)
 
 
-def as_it_is(step: StepExecution, sight: Sight) -> Outcome:
+def as_it_is(step: StepExecution, report: CheckReport) -> Outcome:
     """Return the end of a look at a node that does not run because somebody wants it so.
 
     A recovery leaves it; for a check it is not active, whatever the reason.
     """
-    why = f"left alone: {sight.detail}"
-    data = {OBJECTION: sight.left.value, "backend_status": sight.backend_status}
+    why = f"left alone: {report.detail}"
+    data = {OBJECTION: report.left.value, "backend_status": report.backend_status}
     if step.action.action == "NODE_CHECK":
         return Outcome(result=Result.SICK, detail=why, data=data)
-    log.info("left alone", node=step.node.name, rung=step.rung.name, reason=sight.detail)
+    log.info("left alone", node=step.node.name, rung=step.rung.name, reason=report.detail)
     return Outcome(result=Result.UNCLEAR, detail=why, data=data)
 
 
@@ -83,9 +83,9 @@ async def well_again(step: StepExecution) -> str:
     recovers = step.action.action == "NODE_RECOVER" and not step.place.proved
     if not recovers or (step.insisted and not step.place.completed):
         return ""
-    sight = await look(step.ctx, step.target, step.snapshot.detection)
-    how = "well by now" if sight.left is Objection.NONE else "to be left alone by now"
-    return f"it is {how}: {sight.detail}" if sight.vote is Vote.PASS else ""
+    report = await check_now(step.ctx, step.target, step.snapshot.detection)
+    how = "well by now" if report.left is Objection.NONE else "to be left alone by now"
+    return f"it is {how}: {report.detail}" if report.vote is Vote.PASS else ""
 
 
 def hindered(step: StepExecution, why: str, hindrance: Hindrance) -> Outcome | None:
@@ -101,7 +101,9 @@ def refused_at_once(outcome: Outcome, done: Progress) -> Outcome:
     return replace(outcome, data={**outcome.data, REFUSED: True}) if done.refused else outcome
 
 
-async def _objection(step: StepExecution, sight: Sight, *, insisted: bool) -> tuple[Objection, str]:
+async def _objection(
+    step: StepExecution, report: CheckReport, *, insisted: bool
+) -> tuple[Objection, str]:
     profile = step.ctx.drivers.profiles.get(step.target.profile_type)
     other: object = profile
     if profile is None or not isinstance(other, SupportsCauseLookup) or not step.target.physical_id:
@@ -112,7 +114,7 @@ async def _objection(step: StepExecution, sight: Sight, *, insisted: bool) -> tu
     found, why = of_reading(reading)
     if insisted:
         return (found, why) if found is Objection.LOCKED else (Objection.NONE, "")
-    if found is Objection.NONE and may_be_wished(reading) and not sight.host_lost:
+    if found is Objection.NONE and may_be_wished(reading) and not report.host_lost:
         found, why = await _wished(step, other)
     return found, why
 

@@ -20,7 +20,7 @@ from yaffle.core.recovery.host_quarantine import MOVED
 from yaffle.core.recovery.ladder import Result, Stage, loses_disk
 from yaffle.core.recovery.objections import OBJECTION, Objection
 from yaffle.engine.action_inputs.recover_requests import NOT_BEGUN, waited_for
-from yaffle.engine.detection.checks import look
+from yaffle.engine.detection.checks import check_now
 from yaffle.engine.runtime.driver_call import Failure, call_driver
 from yaffle.engine.steps.disk_snapshot import booted, booting, keep
 from yaffle.engine.steps.driver_operation import missing, operate, workflow
@@ -63,7 +63,7 @@ from yaffle.store.late_resources import OUTSTANDING
 
 if TYPE_CHECKING:
     from yaffle.engine.action_inputs.policy_snapshot import PolicySnapshot
-    from yaffle.engine.detection.checks import Sight
+    from yaffle.engine.detection.checks import CheckReport
     from yaffle.model.policy import RecoveryAction
     from yaffle.ports import Fencer
 
@@ -116,28 +116,28 @@ async def _look(step: StepExecution) -> Outcome:
     insisted = step.insisted
     detail = told = ""
     for _ in range(LOOK_TRIES):
-        sight = await look(step.ctx, step.target, step.snapshot.detection)
-        detail = since_then(told, sight.detail) if told and sight.unasked else sight.detail
+        report = await check_now(step.ctx, step.target, step.snapshot.detection)
+        detail = since_then(told, report.detail) if told and report.unasked else report.detail
         if insisted and not step.place.completed:
             why = "marked unhealthy" if step.node.mark_reason is not None else "requested"
-            return await _sick(step, sight, f"{why}; {detail}", insisted=True)
-        match sight.vote:
-            case Vote.FAIL if not sight.answered and await cannot_see(step):
+            return await _sick(step, report, f"{why}; {detail}", insisted=True)
+        match report.vote:
+            case Vote.FAIL if not report.answered and await cannot_see(step):
                 await step.ctx.clock.sleep(LOOK_PAUSE_S)
             case Vote.FAIL:
-                found = await _sick(step, sight, detail, insisted=insisted)
+                found = await _sick(step, report, detail, insisted=insisted)
                 if found.data.get(OBJECTION) != Objection.UNASKED.value:
                     return found
                 detail = told = found.detail
                 await step.ctx.clock.sleep(LOOK_PAUSE_S)
-            case Vote.PASS if sight.left is not Objection.NONE:
-                return as_it_is(step, sight)
+            case Vote.PASS if report.left is not Objection.NONE:
+                return as_it_is(step, report)
             case Vote.PASS:
                 unneeded = f"{NOT_BEGUN}: {late}; " if late and not step.place.acted else ""
                 return Outcome(
                     result=Result.HEALTHY,
                     detail=unneeded + detail,
-                    data={"backend_status": sight.backend_status},
+                    data={"backend_status": report.backend_status},
                 )
             case Vote.UNKNOWN | Vote.PENDING if not step.node.physical_id:
                 # That its creation failed is a fact, whatever cannot be asked of it for want of it.
@@ -147,13 +147,19 @@ async def _look(step: StepExecution) -> Outcome:
     return Outcome(result=Result.UNCLEAR, detail=f"could not look again: {detail}")
 
 
-async def _sick(step: StepExecution, sight: Sight, detail: str, *, insisted: bool) -> Outcome:
+async def _sick(
+    step: StepExecution, report: CheckReport, detail: str, *, insisted: bool
+) -> Outcome:
     """Return the look's end for a node that is sick, unless it is to be left alone all the same."""
-    if left := await left_alone(step, sight, detail, insisted=insisted):
+    if left := await left_alone(step, report, detail, insisted=insisted):
         return left
     if insisted:
         return Outcome(result=Result.SICK, detail=detail)
-    data = {"backend_status": sight.backend_status, "gone": sight.gone, HOST_LOST: sight.host_lost}
+    data = {
+        "backend_status": report.backend_status,
+        "gone": report.gone,
+        HOST_LOST: report.host_lost,
+    }
     return Outcome(result=Result.SICK, detail=detail, data=data)
 
 
@@ -168,27 +174,27 @@ async def _verify(step: StepExecution) -> Outcome:
     while step.left_s() > 0 or looks < detection.rise or 0 < unseen < LOOK_TRIES:
         if await superseded(step):
             return Outcome(result=Result.SUPERSEDED, detail="a user's action took over")
-        sight = await look(step.ctx, step.target, detection)
+        report = await check_now(step.ctx, step.target, detection)
         looks += 1
-        unseen = unseen + 1 if sight.unasked else 0
-        told = told if unseen else sight.detail
-        detail = since_then(told, sight.detail) if told and unseen else sight.detail
-        answered = sight.answered
+        unseen = unseen + 1 if report.unasked else 0
+        told = told if unseen else report.detail
+        detail = since_then(told, report.detail) if told and unseen else report.detail
+        answered = report.answered
         # What is down because somebody wants it so, or because of our own act, has not recovered.
-        runs = sight.vote is Vote.PASS and sight.left is Objection.NONE
+        runs = report.vote is Vote.PASS and report.left is Objection.NONE
         passes = passes + 1 if runs else 0
-        gone = gone + 1 if sight.gone else 0
+        gone = gone + 1 if report.gone else 0
         if passes >= detection.rise:
             return Outcome(
                 result=Result.PASSED,
                 detail=detail,
-                data={"looks": looks, "rise": passes, "backend_status": sight.backend_status},
+                data={"looks": looks, "rise": passes, "backend_status": report.backend_status},
             )
         if gone > max(2, detection.fall):
             return Outcome(
                 result=Result.FAILED, detail=f"it ended again: {detail}", data={"looks": looks}
             )
-        await step.pause(pace_s, sight.answer_s)
+        await step.pause(pace_s, report.answer_s)
     if unseen or (not answered and await cannot_see(step)):
         why = f"could not see whether it helped: {detail}"
         data = {"looks": looks, OBJECTION: Objection.UNASKED.value}

@@ -17,7 +17,7 @@ READS: Final = 8
 """Readings of whole watches of a kind that are under way at once: after a gap all want one."""
 
 
-class Ears:
+class ChannelHealth:
     """Shared by all sources and watches of one detector."""
 
     def __init__(self, sources: Iterable[str], on_gap: Callable[[], None]) -> None:

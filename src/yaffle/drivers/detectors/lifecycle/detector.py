@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import structlog
 
-from yaffle.drivers.detectors.lifecycle.channel_health import Ears
+from yaffle.drivers.detectors.lifecycle.channel_health import ChannelHealth
 from yaffle.drivers.detectors.lifecycle.node_index import Roster
 from yaffle.drivers.detectors.lifecycle.read_scheduler import Waker
 from yaffle.drivers.detectors.lifecycle.reading import Reader
@@ -63,7 +63,9 @@ class LifecycleDetector:
         self._owner: asyncio.Task[None] | None = None
         self._group: asyncio.TaskGroup | None = None
         """The owner's, while it takes tasks."""
-        self._ears = Ears((source.name for source in self._settings.sources), self._ring)
+        self._channels = ChannelHealth(
+            (source.name for source in self._settings.sources), self._ring
+        )
         self._waker = Waker(self._clock, self._reader)
 
     @property
@@ -80,17 +82,17 @@ class LifecycleDetector:
     @property
     def listening(self) -> bool:
         """Whether all brokers are heard."""
-        return self._ears.listening
+        return self._channels.listening
 
     @property
     def counts(self) -> Mapping[str, int]:
         """How many messages came to what, since the start."""
         return self._counts
 
-    def ears(self) -> Sequence[ListenerStatus]:
+    def listeners(self) -> Sequence[ListenerStatus]:
         """See `ports.SupportsListenerStatus`: every source."""
         if self._owner is not None:
-            return self._ears.told()
+            return self._channels.told()
         idle = "not connected: nothing is watched by events here"
         return [ListenerStatus(name=source.name, detail=idle) for source in self._settings.sources]
 
@@ -126,7 +128,7 @@ class LifecycleDetector:
                 watch_id,
                 clock=self._clock,
                 reader=self._reader,
-                ears=self._ears,
+                channels=self._channels,
                 rng=self._rng,
             )
         self._roster.remove(watch.nodes.values())
@@ -202,7 +204,7 @@ class LifecycleDetector:
             Source(
                 settings,
                 clock=self._clock,
-                ears=self._ears,
+                channels=self._channels,
                 rng=self._rng,
                 hear=self._hear,
                 counts=self._counts,

@@ -36,7 +36,7 @@ class Waker:
     def __init__(self, clock: Clock, reader: Reader) -> None:
         self._clock, self._reader = clock, reader
         self._due: dict[int, Node] = {}
-        self._bell = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._under_way: Counter[str] = Counter()
 
     def wake(self, node: Node, heard: Heard) -> None:
@@ -48,7 +48,7 @@ class Waker:
         if heard.host:
             node.host = heard.host
         self._due[id(node)] = node
-        self._bell.set()
+        self._wakeup.set()
 
     def drop(self, nodes: Sequence[Node]) -> None:
         """These are watched no more."""
@@ -59,9 +59,9 @@ class Waker:
         """Read what is due until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
-                await self._bell.wait()
+                await self._wakeup.wait()
                 await self._clock.sleep(GATHER_S)
-                self._bell.clear()
+                self._wakeup.clear()
                 for kind, batch in self._batches():
                     self._under_way[kind] += 1
                     group.create_task(self._read(kind, batch), name=f"wake {len(batch)} {kind}")
@@ -100,7 +100,7 @@ class Waker:
                 node.waking = False
             self._under_way[kind] -= 1
             if self._due:
-                self._bell.set()
+                self._wakeup.set()
         seen: dict[Watch, list[Observation]] = {}
         for ask, one in zip(asks, found, strict=True):
             told = ask.node.watch.take(ask, one)

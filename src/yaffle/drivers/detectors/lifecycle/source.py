@@ -30,7 +30,7 @@ from yaffle.integrations.http import one_line
 if TYPE_CHECKING:
     from pamqp.common import FieldValue
 
-    from yaffle.drivers.detectors.lifecycle.channel_health import Ears
+    from yaffle.drivers.detectors.lifecycle.channel_health import ChannelHealth
     from yaffle.drivers.detectors.lifecycle.settings import Broker, SourceSettings
     from yaffle.ports.clock import Clock
 
@@ -55,20 +55,20 @@ ASKING: Final = 2
 
 
 class Source:
-    """Runs until cancelled; tells `hear` what it hears, and `ears` whether it does."""
+    """Runs until cancelled; tells `hear` what it hears, and `channels` whether it does."""
 
     def __init__(
         self,
         settings: SourceSettings,
         *,
         clock: Clock,
-        ears: Ears,
+        channels: ChannelHealth,
         rng: Random,
         hear: Callable[[Heard], None],
         counts: Counter[str],
     ) -> None:
         self.name = settings.name
-        self._settings, self._clock, self._ears, self._rng = settings, clock, ears, rng
+        self._settings, self._clock, self._channels, self._rng = settings, clock, channels, rng
         self._hear, self._counts = hear, counts
         self._next, self._failures = 0, 0
         self._queue = ""
@@ -92,7 +92,7 @@ class Source:
             log.warning(
                 "not listening", source=self.name, broker=broker.name, reason=reason, wait_s=pause_s
             )
-            self._ears.tell(
+            self._channels.tell(
                 self.name,
                 "not listening",
                 fault=f"{broker.name}: {reason}",
@@ -123,7 +123,7 @@ class Source:
                 log.info("listening", source=self.name, broker=broker.name)
                 await self._keep(link, broker)
             finally:
-                self._ears.lost(self.name, self)
+                self._channels.lost(self.name, self)
 
     @asynccontextmanager
     async def _connected(self, broker: Broker) -> AsyncIterator[Link]:
@@ -198,7 +198,7 @@ class Source:
                 source=self.name,
                 exchanges=missing,
             )
-            self._ears.tell(
+            self._channels.tell(
                 self.name,
                 "not listening",
                 fault=f"there is no exchange {', '.join(missing)}",
@@ -212,8 +212,8 @@ class Source:
 
     def _hears(self, broker: Broker) -> None:
         """Say so: from now on silence means that nothing has happened."""
-        self._ears.heard(self.name, self)
-        self._ears.tell(self.name, f"listening to {broker.name}")
+        self._channels.heard(self.name, self)
+        self._channels.tell(self.name, f"listening to {broker.name}")
 
     async def _keep(self, link: Link, broker: Broker) -> None:
         """Feel the broker's pulse until the connection is lost."""
@@ -225,7 +225,7 @@ class Source:
                 if await self._lost_some(link):
                     log.warning("events were dropped: every node is read", source=self.name)
                     self._counts["dropped"] += 1
-                    self._ears.missed()
+                    self._channels.missed()
                 if self._missing:
                     await self._bind(link)
                     if not self._missing:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from yaffle.drivers.detectors.lifecycle.channel_health import Ears
+from yaffle.drivers.detectors.lifecycle.channel_health import ChannelHealth
 from yaffle.drivers.detectors.lifecycle.messages import Heard
 from yaffle.drivers.detectors.lifecycle.reading import Found, Reader
 from yaffle.integrations.batch_read import observation
@@ -55,7 +55,7 @@ class Node:
     up: bool = False
     word: str = ""
     era: int = -1
-    """That of `Ears` in which the last reading was begun; -1 before the first."""
+    """That of `ChannelHealth` in which the last reading was begun; -1 before the first."""
     read_s: float = 0.0
     ticket: int = 0
     """Of the newest reading that was applied."""
@@ -86,13 +86,13 @@ class Watch:
     """Keeps the pace of one watch until its task is cancelled."""
 
     def __init__(
-        self, ident: str, *, clock: Clock, reader: Reader, ears: Ears, rng: Random
+        self, ident: str, *, clock: Clock, reader: Reader, channels: ChannelHealth, rng: Random
     ) -> None:
         self.ident = ident
         self.nodes: dict[NodeId, Node] = {}
         self.task: asyncio.Task[None] | None = None
-        self._clock, self._reader, self._ears, self._rng = clock, reader, ears, rng
-        self._bell = asyncio.Event()
+        self._clock, self._reader, self._channels, self._rng = clock, reader, channels, rng
+        self._wakeup = asyncio.Event()
         self._forgets = 0
         self._live = True
         self._swept_s = clock.monotonic_s()
@@ -123,7 +123,7 @@ class Watch:
 
     def ring(self) -> None:
         """Look at once whether anybody has to be read."""
-        self._bell.set()
+        self._wakeup.set()
 
     def end(self) -> None:
         """Say no more."""
@@ -147,7 +147,7 @@ class Watch:
     async def _keep_reading(self) -> None:
         next_s = self._clock.monotonic_s()
         while True:
-            self._bell.clear()
+            self._wakeup.clear()
             now_s = self._clock.monotonic_s()
             if now_s >= next_s:
                 next_s = now_s + self._pause_s()
@@ -162,7 +162,7 @@ class Watch:
     async def _rest(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
-                await self._bell.wait()
+                await self._wakeup.wait()
         except TimeoutError:
             return
 
@@ -178,10 +178,10 @@ class Watch:
     def _is_due(self, node: Node, old_s: float) -> bool:
         if node.waking:
             return False
-        if node.era != self._ears.era:
+        if node.era != self._channels.era:
             # Once after each gap; and then, as all that are not vouched for, at the interval's pace.
-            return node.era < 0 or node.read_s <= old_s or self._ears.listening
-        return node.read_s <= old_s and not (node.up and self._ears.listening)
+            return node.era < 0 or node.read_s <= old_s or self._channels.listening
+        return node.read_s <= old_s and not (node.up and self._channels.listening)
 
     def _sweep_s(self) -> float:
         return SWEEP_S if self.mode.sweep_s is None else self.mode.sweep_s
@@ -192,7 +192,7 @@ class Watch:
 
     def current(self, node: Node) -> bool:
         """Whether we would have heard of whatever happened since the node was read."""
-        return self._ears.listening and node.era == self._ears.era
+        return self._channels.listening and node.era == self._channels.era
 
     def _quiet(self) -> Iterator[Observation]:
         """Yield what silence says; not at once after a reading, which must not count twice."""
@@ -222,7 +222,7 @@ class Watch:
     async def read(self, nodes: Sequence[Node]) -> Sequence[Observation]:
         """Read these nodes once and return what is still worth telling."""
         asks = [self.ask(node) for node in nodes]
-        async with self._ears.turn(nodes[0].target.profile_type):
+        async with self._channels.turn(nodes[0].target.profile_type):
             found = await self._reader.read(
                 [node.target for node in nodes],
                 deadline_s=status_check_s(self.interval_s),
@@ -239,8 +239,8 @@ class Watch:
         return Ask(
             node=node,
             heard=node.heard,
-            ticket=self._ears.ticket(),
-            era=self._ears.era,
+            ticket=self._channels.ticket(),
+            era=self._channels.era,
             forgets=self._forgets,
             began_s=now_s,
             memo=self._remembered(node, now_s),

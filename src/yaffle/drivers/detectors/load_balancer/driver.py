@@ -158,9 +158,9 @@ class LoadBalancerDetector:
         """See `ports.SupportsListenerStatus`."""
         return self._hearing.counts
 
-    def ears(self) -> Sequence[ports.ListenerStatus]:
+    def listeners(self) -> Sequence[ports.ListenerStatus]:
         """See `ports.SupportsListenerStatus`."""
-        return self._hearing.ears()
+        return self._hearing.listeners()
 
 
 def _pool(options: Mapping[str, object]) -> str:

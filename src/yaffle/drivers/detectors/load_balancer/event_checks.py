@@ -104,7 +104,7 @@ class EventChecks:
             if isinstance(one, Balancer) and one.events
         }
         self._standings = {name: Standing() for name in self._configured}
-        self._ears: list[tuple[Balancer, SyslogListener]] = []
+        self._syslogs: list[tuple[Balancer, SyslogListener]] = []
         self._listeners: dict[str, Listener] = {}
         self._by_node: dict[tuple[NodeId, ModeKey], Listener] = {}
         self._by_place: dict[Place, dict[int, Listener]] = {}
@@ -116,7 +116,7 @@ class EventChecks:
         """Looks in a row that nobody has answered."""
         self._under_way: set[str] = set()
         """Balancers that are being looked at."""
-        self._bell = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._tickets = itertools.count(1)
         self._owner: asyncio.Task[None] | None = None
 
@@ -220,21 +220,21 @@ class EventChecks:
         if listener is not None:
             self._settle(listener, None)
 
-    def ears(self) -> Sequence[Told]:
+    def listeners(self) -> Sequence[Told]:
         """Return every place where we listen, and how well."""
-        return [self._told(balancer, ear) for balancer, ear in self._ears]
+        return [self._told(balancer, syslog) for balancer, syslog in self._syslogs]
 
-    def _told(self, balancer: Balancer, ear: SyslogListener) -> Told:
-        name, standing = f"{balancer.name} at {ear.place.words}", self._standings[balancer.name]
-        if ear.fault:
+    def _told(self, balancer: Balancer, syslog: SyslogListener) -> Told:
+        name, standing = f"{balancer.name} at {syslog.place.words}", self._standings[balancer.name]
+        if syslog.fault:
             advice = "Polls go on. Free the place, or give `events` another; it is tried again."
-            return Told(name=name, detail="not listening", fault=ear.fault, advice=advice)
+            return Told(name=name, detail="not listening", fault=syslog.fault, advice=advice)
         detail = f"{standing.heard} lines heard"
         if standing.missed >= (MISSED_MAX if standing.heard else 1):
             since = "since the last line" if standing.heard else "and no line was ever heard"
             fault = f"{standing.missed} changes were found by polls {since}"
             advice = (
-                f"Let HAProxy log there: `log {ear.place.words} local0 notice` in the backend's"
+                f"Let HAProxy log there: `log {syslog.place.words} local0 notice` in the backend's"
                 " section, or in `global` with `log global` in `defaults`."
             )
             return Told(name=name, detail=detail, fault=fault, advice=advice)
@@ -263,7 +263,7 @@ class EventChecks:
         if server in due or len(due) < SERVERS_MAX:
             # UP after DOWN takes nothing back: what it is now, the look will say.
             due[server] = due.get(server, False) or enough
-            self._bell.set()
+            self._wakeup.set()
 
     # --- what runs -----------------------------------------------------------------------------
 
@@ -285,20 +285,22 @@ class EventChecks:
         if after_s:
             await self._clock.sleep(after_s)
         self._under_way.clear()
-        self._ears = [(one, self._ear(one, n)) for one, n in _places(self._configured.values())]
+        self._syslogs = [
+            (one, self._syslog(one, n)) for one, n in _places(self._configured.values())
+        ]
         try:
-            # An ear that fails as we are cancelled must not begin anew what nobody listens to.
+            # A socket that fails as we are cancelled must not begin anew what nobody listens to.
             await cancellable(self._hear_all())
         finally:
-            self._ears = []
+            self._syslogs = []
 
     async def _hear_all(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for balancer, ear in self._ears:
-                group.create_task(ear.run(), name=f"events of {balancer.name}")
+            for balancer, syslog in self._syslogs:
+                group.create_task(syslog.run(), name=f"events of {balancer.name}")
             await self._keep_looking(group)
 
-    def _ear(self, balancer: Balancer, number: int) -> SyslogListener:
+    def _syslog(self, balancer: Balancer, number: int) -> SyslogListener:
         place = balancer.events[number]
         # Who may write to a file the file system knows; who has sent a datagram, nobody.
         trusted = bool(place.path)
@@ -312,9 +314,9 @@ class EventChecks:
 
     async def _keep_looking(self, group: asyncio.TaskGroup) -> None:
         while True:
-            await self._bell.wait()
+            await self._wakeup.wait()
             await self._clock.sleep(GATHER_S)
-            self._bell.clear()
+            self._wakeup.clear()
             for place in list(self._due):
                 if place[0] in self._under_way:
                     continue
@@ -334,7 +336,7 @@ class EventChecks:
         finally:
             self._under_way.discard(place[0])
             if self._due:
-                self._bell.set()
+                self._wakeup.set()
 
     def _look_again(self, place: Place, servers: Mapping[str, bool], began_s: float) -> None:
         """Let it be asked once more, behind the other pools: what was heard may still be so."""
