@@ -68,7 +68,7 @@ def lab(pytestconfig: pytest.Config) -> Iterator[Lab]:
         found = Lab.at(Path(up)) if up else keeper.ready(_begin(pytestconfig))
     except LabError as error:
         # No skip: what is said of OpenStack must not go untested unseen.
-        pytest.fail(f"{error}\nTo go without: make test ARGS='--ignore tests/openstack'", False)
+        pytest.fail(f"{error}\nTo go without: make test-all ARGS='--ignore tests/openstack'", False)
     yield found
     found.close()
 

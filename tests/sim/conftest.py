@@ -10,7 +10,7 @@ import structlog
 
 
 @pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     if not os.environ.get("YAFFLE_SIM_LOG"):
         structlog.configure(
             processors=[_drop], wrapper_class=structlog.make_filtering_bound_logger(50)

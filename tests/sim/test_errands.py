@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.sim.points import EVERY, TWO_ENGINES, Points
 from tests.sim.stage import Stage, policy, stage
 from tests.sim.test_deletions import soon
-from tests.sim.test_every_point import EVERY, TWO_ENGINES, Points
 
 from yaffle.engine.explain import Explainer
 from yaffle.engine.queries.node_details import details_of

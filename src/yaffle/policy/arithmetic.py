@@ -17,7 +17,7 @@ nothing queued; brakes, budgets, cool-downs and outages of our own come on top, 
     total   = detect + prepare + fence + recover
 
 The 4 s let the last call to a driver end. That the engine keeps these bounds is simulated
-(tests/sim/test_bound.py).
+(tests/sim_long/test_bound.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The database all engines share is restarted, hangs, goes away in each phase of a recovery, goes back.
 
-Minutes are scaled down where every test runs (`make test`); `make chaos` takes ten leases, and ten
+Minutes are scaled down where every test runs (`make test-all`); `make chaos` takes ten leases, and ten
 minutes where it is asked for at least ten.
 """
 

@@ -23,8 +23,8 @@ from tests.sim.jobs import (
     no_cluster,
     settled,
 )
+from tests.sim.points import ASIDE, THOROUGH, Points
 from tests.sim.stage import Stage, stage
-from tests.sim.test_every_point import ASIDE, THOROUGH, Points
 
 from yaffle.store import journal
 from yaffle.testing import Fault, Rule, run_virtual

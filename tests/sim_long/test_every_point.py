@@ -8,12 +8,12 @@ rebuilt from that. A successor has to bring it to the same end, with nothing don
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import Any
 
 import pytest
 from sqlalchemy import select
-from tests.sim.stage import Life, Stage, policy, stage
+from tests.sim.points import EVERY, TWO_ENGINES, Points
+from tests.sim.stage import Stage, policy, stage
 
 from yaffle.core.recovery.ladder import End, position
 from yaffle.engine.execution.executor import done_of, plan_of
@@ -24,10 +24,6 @@ from yaffle.store.tables import incidents as incidents_table
 from yaffle.testing import Fault, Rule, run_virtual
 
 SEED = 11
-THOROUGH = int(os.environ.get("YAFFLE_SIM_RUNS") or 0) >= 100
-EVERY = {True: 1 if THOROUGH else 11, False: 1 if THOROUGH else 23}
-"""Of so many points one is tried: all in `make sim`, a spread of them in every test run."""
-TWO_ENGINES = pytest.mark.parametrize("alone", [True, False], ids=["restart", "takeover"])
 STORIES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "made anew": ({}, ("submit REBOOT", "fence", "submit DELETE", "submit CREATE")),
     "disk kept": (
@@ -39,26 +35,6 @@ STORIES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
 }
 """What the policy says besides, and before which calls an engine has to have been killed."""
-ASIDE = ("Session.", "Engine.", "OutboxDispatcher.", "Housekeeper.")
-"""Writers that have no part in a recovery."""
-
-
-class Points:
-    """Counts the points that one engine passes, and kills it at one of them."""
-
-    def __init__(self, life: Life, fatal: int | None) -> None:
-        self.names: list[str] = []
-        self.reached = asyncio.Event()
-        self._life, self._fatal = life, fatal
-        life.gate.on_point = self._point
-
-    def _point(self, name: str) -> None:
-        if self._life.gate.dead or name.split(" ", 1)[-1].startswith(ASIDE):
-            return
-        self.names.append(name)
-        if len(self.names) - 1 == self._fatal:
-            self._life.gate.dead = True
-            self.reached.set()
 
 
 async def recovery(fatal: int | None, told: str, *, alone: bool) -> tuple[list[str], list[str]]:
