@@ -1,4 +1,4 @@
-"""The ASGI application: the door first, then routes that call commands, queries and why."""
+"""The ASGI application: middleware first, then routes that call commands, queries and explanations."""
 
 from __future__ import annotations
 

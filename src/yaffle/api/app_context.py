@@ -1,4 +1,4 @@
-"""What the API is handed, and nothing more: verbs, reads, explanations, facts, numbers, settings."""
+"""The API's context: commands, queries, explanations, diagnostics, metrics, settings."""
 
 from __future__ import annotations
 

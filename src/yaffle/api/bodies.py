@@ -1,4 +1,4 @@
-"""Request bodies: strict shapes, so that a misspelt key is an answer and never a silence."""
+"""Request bodies of our own API: strict, so that a misspelt key is an error."""
 
 from __future__ import annotations
 

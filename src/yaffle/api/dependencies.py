@@ -1,4 +1,4 @@
-"""Who asks, how much, and what every route's documentation shares."""
+"""Dependencies of routes: the caller, rate limits, and shared documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps passwords out of the log: the id of a webhook is one, and it stands in the path."""
+"""Masks passwords in the log: the id of a webhook is one, and stands in the path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every route needs: one row for each, read before the route is reached and by the tests.
+"""The table of rights: what each route needs, read before the route is reached and by tests.
 
 The body of a request may ask for more than its route: the global stop under another name, a fence,
 a program of the operator's. That is checked inside the verb, by `model.authz.need`.

@@ -1,4 +1,4 @@
-"""How this very process is, kept with yaffle-health: shown on the API's port and on sockets of its own.
+"""This process's own health, kept with yaffle-health, on the API's port and on its own sockets.
 
 What depends on the event loop is told by the loop, every second. A process that hangs can no longer
 answer on its API's port; the endpoint of the setting `healthcheck.uri` is served by another thread,

@@ -1,4 +1,4 @@
-"""Door and gate from the first moment of a process; what is behind them comes when the database does.
+"""The application during start-up: it answers at once, and gives way when the database is there.
 
 A process that starts while the database is away must live, say so, and go on by itself when it is
 back. Until then everything is answered with 503, `Retry-After` and the reason, in the shape of

@@ -1,4 +1,4 @@
-"""Which addresses Yaffle may speak to on a user's behalf; asked again at connect, not only at parse.
+"""Address rules: which hosts and networks Yaffle may connect to on a user's behalf.
 
 A user who can name a URL must not reach what the engine's host can reach and the user cannot: the
 link-local metadata service above all (SECURITY.md).

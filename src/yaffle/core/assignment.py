@@ -1,4 +1,4 @@
-"""Who should watch what: even shares, few moves, and nobody given what it cannot see.
+"""Balances watches over engines: even shares, few moves, no cluster for an engine that cannot see it.
 
 Only a watch's row says who *does* watch (design/engines); this says who should. Every engine asks it
 about the rows as it reads them, takes what nobody holds and is its own here, and gives up what it

@@ -1,4 +1,4 @@
-"""What a receiver may start, and with which words: one row per action; tests and documents read it.
+"""The table of actions that a receiver may start, with their parameters.
 
 A receiver that can only fail is a trap that opens at night, so what it was given is judged when it
 is made. Who calls a webhook has nothing but its URL. What its creator has given is final; of what is

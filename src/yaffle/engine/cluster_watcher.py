@@ -1,4 +1,4 @@
-"""One cluster watched: detectors feed memories, changes become rows, the planner is asked.
+"""The watcher of one cluster: observations go to the tracker, changes to rows, and the planner is asked.
 
 Detection never waits for recovery or for the database: observations are folded as they arrive, and
 one loop (`_tend`) writes what changed and plans. While the database is away we go on observing and

@@ -1,4 +1,4 @@
-"""Builds every driver that is installed, from the entry points that strangers' drivers use as well."""
+"""Builds every installed driver from its entry point."""
 
 from __future__ import annotations
 

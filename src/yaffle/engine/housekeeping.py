@@ -1,4 +1,4 @@
-"""The slow work: remains swept, history pruned, gauges set. Nothing urgent waits for it."""
+"""Housekeeping: sweeps orphans, prunes history, sets gauges. Nothing urgent waits for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who asks, and what they may do: roles stand for rights, rights are what a verb needs."""
+"""Principals and rights: roles stand for rights, and each verb needs one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policies that decide over a cluster's size: deletion, scaling and batch, after parsing.
+"""Parsed deletion, scaling and batch policies.
 
 Durations are seconds. Every field has its final value here; no default is applied later.
 """

@@ -1,4 +1,4 @@
-"""Whose word counts in a backend, project by project: what was handed to us, and by whom."""
+"""A project's credential: who handed it over, and for which backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a node is, in the words of the one who asked and of the one who judges."""
+"""Health and observations of a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids that must not be mixed up. API objects carry UUIDv4 text; `Epoch` only ever grows."""
+"""Typed ids. API objects have UUIDv4 text; an `Epoch` only grows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The story of one failure: decisions, holds, incidents, pauses."""
+"""Decisions, holds, incidents and pauses."""
 
 from __future__ import annotations
 

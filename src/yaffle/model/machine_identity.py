@@ -1,4 +1,4 @@
-"""Where a node lives that is a process of one machine, so that no other machine misjudges it.
+"""The identity of the machine that a node's process lives on.
 
 An engine elsewhere finds no trace of such a node: its folder is not there, nor is its pid. To take
 that for "gone" would start a second copy. So the home is written among the node's attributes before

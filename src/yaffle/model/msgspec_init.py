@@ -1,4 +1,4 @@
-"""Makes a shape ready to be read by threads, before there are any; without it they crash the process.
+"""Prepares msgspec types before threads use them; without that they crash the process.
 
 msgspec (0.22.0 and before) works out what it has to know of a class when it reads the first one, and
 publishes that before it is complete. A second thread that reads the same shape meanwhile follows a

@@ -1,4 +1,4 @@
-"""What is asked of a backend and what comes back: targets, operations, progress, proof."""
+"""Targets, operations, progress and proofs: what drivers are asked and answer."""
 
 from __future__ import annotations
 

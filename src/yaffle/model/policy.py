@@ -1,4 +1,4 @@
-"""A health policy after parsing: what `policy/` produces and what `core/` and the drivers read.
+"""A parsed health policy, as `core/` and the drivers read it.
 
 Durations are seconds. Every field has its final value here; no default is applied later.
 """

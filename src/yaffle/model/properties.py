@@ -1,4 +1,4 @@
-"""Schemas in Senlin's shape: what a property or a parameter is, as `GET profile-types/T` shows it.
+"""Property and parameter schemas in Senlin's shape, as `GET profile-types/T` shows them.
 
 A driver's `validate` stays the judge of a document; a schema tells people and clients beforehand
 what it will accept, and which properties an existing node can be given without making it anew.

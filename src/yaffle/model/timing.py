@@ -1,4 +1,4 @@
-"""How long the engine lets each thing take: read by the engine that obeys and the arithmetic that prints.
+"""Time bounds of the engine, read by the engine and by the policy's arithmetic.
 
 All in seconds. A number that only one of the two knew would make the printed worst case untrue.
 """

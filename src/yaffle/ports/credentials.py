@@ -1,4 +1,4 @@
-"""Where drivers get the credential of a project from; who keeps them, and how, is not their business."""
+"""The source of projects' credentials for drivers."""
 
 from __future__ import annotations
 

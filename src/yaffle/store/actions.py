@@ -1,4 +1,4 @@
-"""Durable jobs: inserted with their lock, claimed with a lease and an epoch, ended once.
+"""Actions as durable jobs: inserted with their lock, claimed with lease and epoch, ended once.
 
 Rules: (1) at most one action holds the lock of a node or cluster (`lock_key` is unique); (2) every
 write of an owner names its epoch, and one row changed is the proof that it still owns the action;

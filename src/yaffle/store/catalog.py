@@ -1,4 +1,4 @@
-"""Profiles, policies, clusters, nodes and bindings: the things that users create."""
+"""Repository of profiles, policies, clusters, nodes and bindings."""
 
 from __future__ import annotations
 

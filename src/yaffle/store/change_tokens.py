@@ -1,4 +1,4 @@
-"""A few numbers per cluster that change with anything a watch reads of it; much cheaper than reading.
+"""Change tokens: a few numbers per cluster that change with whatever its watcher reads.
 
 `version` grows with every change of a node, so that two within a microsecond differ too.
 """

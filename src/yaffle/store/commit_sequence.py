@@ -1,4 +1,4 @@
-"""Numbers that only ever grow, whoever asks and however often we restart.
+"""Sequences that only grow, across processes and restarts.
 
 The *turn* is the first thing that every write transaction of every process changes. Its row's lock
 lets one writer run at a time on any database, as BEGIN IMMEDIATE does on SQLite, so that units of

@@ -1,4 +1,4 @@
-"""How much of what should be watched is watched by anybody, by the database's clock."""
+"""Coverage: how much of what should be watched is watched, by the database's clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Credentials of projects as rows: sealed when they come, sealed when they go; nothing here opens one."""
+"""Repository of projects' credentials; they are sealed outside, and nothing here opens one."""
 
 from __future__ import annotations
 

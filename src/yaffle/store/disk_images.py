@@ -1,4 +1,4 @@
-"""Nodes of which recoveries have taken images: remembered for as long as any of them may be left.
+"""Repository of nodes with recovery images, kept while an image may be left.
 
 Their rows lie beside those of copies that go on being deleted, and name no copy. One rests until
 another image is taken, or its node is gone.

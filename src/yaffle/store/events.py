@@ -1,4 +1,4 @@
-"""Every state change leaves an event, and its news in the outbox, in the transaction that made it."""
+"""Writes events, and their messages to the outbox, in the transaction of the change."""
 
 from __future__ import annotations
 

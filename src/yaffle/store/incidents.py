@@ -1,4 +1,4 @@
-"""Incidents and decisions: the story that `yaffle why` tells."""
+"""Repository of incidents and decisions."""
 
 from __future__ import annotations
 

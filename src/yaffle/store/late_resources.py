@@ -1,4 +1,4 @@
-"""Nodes that were deleted while a request for a copy of theirs might still arrive: looked out for.
+"""Watches for resources that may still come about after their node was deleted, to delete them.
 
 Their rows lie beside those of copies that go on being deleted, and name no copy: none was there when
 the node went. What comes about later bears the mark of that node alone; where its id is given again,

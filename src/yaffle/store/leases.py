@@ -1,4 +1,4 @@
-"""Engines, their epochs, and how long each may act.
+"""Repository of engines, their epochs and leases.
 
 The database's clock decides what has expired; a holder trusts only its own monotonic deadline,
 taken before it asked (design/engines). Who takes which watch is in `store.watch_leases`.

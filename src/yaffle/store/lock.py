@@ -1,4 +1,4 @@
-"""One engine per database file: two would both believe they may act."""
+"""The lock on a database file: one engine per file."""
 
 from __future__ import annotations
 

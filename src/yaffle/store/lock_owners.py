@@ -1,4 +1,4 @@
-"""Which action holds the lock of a node or of a cluster; a lock is a column of its holder's row."""
+"""Which action holds the lock of a node or cluster; a lock is a column of the holder's row."""
 
 from __future__ import annotations
 

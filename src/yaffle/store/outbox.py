@@ -1,4 +1,4 @@
-"""News waits here until its receiver has accepted it: across outages, restarts and take-overs.
+"""The outbox: messages wait here until accepted, across outages, restarts and takeovers.
 
 pending ──accepted──▶ accepted          (pruned later)
    │  └──failed────▶ pending, later     (full jitter, capped)

@@ -1,4 +1,4 @@
-"""Maintenance, the global stop, releases of the storm brake: an operator's words as rows."""
+"""Repository of maintenance, the global stop and released clusters."""
 
 from __future__ import annotations
 

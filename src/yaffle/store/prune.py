@@ -1,4 +1,4 @@
-"""Forget what is old and over, a little at a time: never what is open, active or undelivered."""
+"""Prunes what is old and over, in portions; never what is open, active or undelivered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Receivers: rows whose id is a password, and the bucket that bounds how often each may be used.
+"""Repository of receivers, whose id is a secret, and of their rate limits.
 
 A row is stored under a digest of its id, which is enough to see that a call is right, and holds the
 id hidden with a key that is not in the database, so that its URL can be shown again. Rows of before

@@ -1,4 +1,4 @@
-"""A database that lost its last commits: say stop to everybody, and let nobody act on what is left.
+"""Detects a database that lost its last commits, and stops all acting on it.
 
 Seen by the turns (`store.commit_sequence`): a process that committed turn 120 and finds that the database
 does not know it knows that turns are gone, with whatever was decided and done in them. Servers may

@@ -1,4 +1,4 @@
-"""Where units of work meet the database: one writer that commits in groups, a few readers.
+"""Runs units of work on the database: one writer that commits in groups, a few readers.
 
 Invariant: a caller hears of success only after the COMMIT that holds its work returned. Jobs of one
 group are isolated by savepoints; if the transaction itself is lost, the whole group is told so.

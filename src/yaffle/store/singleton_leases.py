@@ -1,4 +1,4 @@
-"""What one engine does for all of them: carrying the news, sweeping remains, pruning history.
+"""Leader leases: which engine dispatches notifications, sweeps orphans, prunes.
 
 A duty has one holder or none. Its lease is renewed with the engine's; whoever finds it free takes
 it. Twice at once would send each message twice, and out of order.

@@ -1,4 +1,4 @@
-"""Turns between the processes that write to one SQLite file: none starves, whoever writes most.
+"""Takes turns between processes that write to one SQLite file, so that none starves.
 
 SQLite lets one writer in at a time and has the others ask again after ever longer pauses, so a process
 with an endless queue finds the file free each time, and another one hardly ever. Here each writer holds

@@ -1,4 +1,4 @@
-"""Which engine holds which watch: looked over, taken and given up; a watch has one holder or none.
+"""Watch leases: which engine watches which cluster; one or none.
 
 A watch is free when nobody holds it, its lease has run out by the database's clock, or its holder
 has stopped. To take one is a compare-and-set on (owner, epoch) of a row that is free in that very

@@ -1,4 +1,4 @@
-"""Taking entries from the loop and writing them in a thread: a slow or full disk keeps nobody waiting."""
+"""Writes the audit log in a thread, so that a slow or full disk keeps no request waiting."""
 
 from __future__ import annotations
 

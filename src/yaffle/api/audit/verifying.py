@@ -1,4 +1,4 @@
-"""Reading an audit log back: whether each line is what was written, and follows the one before it.
+"""Verifies an audit log: each line is what was written, and follows the one before it.
 
 What cannot be known from the files alone: that all of them, with their head, were written anew by
 somebody who may write them, and what stood in files that were removed at the beginning. Against both

@@ -1,4 +1,4 @@
-"""Who asks: the one seam between a request's credentials and the rights that every verb checks.
+"""Authentication: from a request's credentials to a principal and its rights.
 
     headers ──Given──▶ Identity ──▶ first Authenticator that knows them ──Known──▶ gate ──▶ Who
 

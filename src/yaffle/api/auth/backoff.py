@@ -1,4 +1,4 @@
-"""How long whoever guessed wrong waits before the next guess: by name and network, doubled each time.
+"""Back-off for wrong passwords, by name and network, doubled each time.
 
 A pair, not a name: guesses from elsewhere make nobody wait, or anybody could keep anybody out.
 """

@@ -1,4 +1,4 @@
-"""Who was known a moment ago, and whose turn it is to be asked for: shared by what costs to ask.
+"""A cache of validated credentials, which validates each once for all who wait.
 
 A password costs a scrypt and a Keystone token a question to another service. Either is asked once
 for all who wait for the same answer, few at a time, with a bounded queue, and remembered for a while.

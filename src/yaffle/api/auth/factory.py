@@ -1,4 +1,4 @@
-"""Which authenticators are active: what the settings name, and nobody at all only on loopback."""
+"""Builds the authenticators that the settings name; none is allowed on loopback only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether whoever made a webhook is still somebody here: what acts in a person's name ends with them."""
+"""Whether a webhook's owner still exists: what acts in a person's name ends with them."""
 
 from __future__ import annotations
 

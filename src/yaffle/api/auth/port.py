@@ -1,4 +1,4 @@
-"""The seam itself: what an authenticator is shown, what it answers."""
+"""The port of authentication: what an authenticator is given and what it returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of credentials: refused when others may read them, read again when they have changed.
+"""Reads files of credentials: refused when others may read them, read again when changed.
 
 A change that makes no sense keeps the people who were known before: half a file, saved at the wrong
 moment, must not lock everybody out in the middle of the night.

@@ -1,4 +1,4 @@
-"""Changing a users file: one at a time, whole or not at all, never for others to read."""
+"""Writes the users file: one writer at a time, whole or not at all, never readable for others."""
 
 from __future__ import annotations
 

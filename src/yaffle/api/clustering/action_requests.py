@@ -1,4 +1,4 @@
-"""What may be asked of clusters and nodes through `…/actions`: one key, and what it holds."""
+"""Parses the bodies of `…/actions`: one key, the action, and its parameters."""
 
 from __future__ import annotations
 

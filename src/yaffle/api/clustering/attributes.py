@@ -1,4 +1,4 @@
-"""One attribute of each node of a cluster, found by JSONPath as Senlin's clients write it."""
+"""Collects an attribute of each node of a cluster by JSONPath, as Senlin does."""
 
 from __future__ import annotations
 

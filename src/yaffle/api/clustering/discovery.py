@@ -1,4 +1,4 @@
-"""How clients find the API: version documents without credentials, and 300 for what is no version."""
+"""Version discovery: documents without credentials, and 300 for what is no version."""
 
 from __future__ import annotations
 

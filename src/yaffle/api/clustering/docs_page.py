@@ -1,4 +1,4 @@
-"""The API for people: one page made of the OpenAPI document, without scripts and without strangers."""
+"""The API's documentation as one page, made of the OpenAPI document, without scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusals in the words of Senlin, which its clients take apart; HTML where no route was reached.
+"""Error responses in Senlin's shape, and HTML where no route was reached.
 
     {"code": 404, "title": "Not Found", "explanation": "…",
      "error": {"code": 404, "message": "…", "type": "ResourceNotFound"}}

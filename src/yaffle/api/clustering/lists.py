@@ -1,4 +1,4 @@
-"""Lists: what may be asked of one, and an answer that is streamed, so that its length hurts nobody."""
+"""List requests: parameters, and a streamed response of any length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `resize` must say before anybody looks at the cluster: words that belong together."""
+"""Validates `resize`: parameters that belong together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts about everything that healing depends on, each with a verdict and what to do about it.
+"""Diagnostics: facts about everything that healing depends on, each with a verdict and advice.
 
 `examine` asks everything, the database included; `self_health` is for probes that come every second and
 looks at this process alone, without waiting for anything. Where no engine runs in this process, what

@@ -1,4 +1,4 @@
-"""Whether there is room to write: a full disk ends all healing, while every read goes on as before."""
+"""Diagnoses disk space: a full disk ends all healing while every read goes on."""
 
 from __future__ import annotations
 

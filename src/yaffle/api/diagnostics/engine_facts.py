@@ -1,4 +1,4 @@
-"""What the API asks of the engine that it belongs to, in whichever process that runs."""
+"""Asks the engine of this installation for its facts, in whichever process it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the database knows about the health of the whole: one snapshot, read for the doctor."""
+"""Reads the database's facts for the doctor in one snapshot."""
 
 from __future__ import annotations
 

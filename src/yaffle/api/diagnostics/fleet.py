@@ -1,4 +1,4 @@
-"""Every engine of the installation as the database knows it, and how far our clock is from its own."""
+"""Diagnoses the engines of the installation and the offset of our clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be said of this very process without asking anybody: its engine, prober, clock, doors."""
+"""Diagnoses this process: its engine, prober, clock and listeners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the facts in the database come to: one check for each thing that healing depends on."""
+"""Diagnoses the database's facts: one check for each thing that healing depends on."""
 
 from __future__ import annotations
 

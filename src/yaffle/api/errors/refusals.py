@@ -1,4 +1,4 @@
-"""What the gate says to somebody it does not let in, in the words of the API they came for."""
+"""Error responses of the access middleware, in the shape of the API that was asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From where a request comes, behind proxies too, and whose share of the server it uses."""
+"""The client of a request, behind proxies too, and its share of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Room for connections: so many in all, a share of them for each address, some kept for emergencies.
+"""Connection limits: in all, for each address, and a reserve for emergencies.
 
 When there is no room left, whoever has owed us something for longest goes: silent connections and slow
 ones never keep others out. Those whom *we* owe an answer stay.

@@ -1,4 +1,4 @@
-"""Documents that are the same for everybody: bytes made once, and 304 for whoever has them."""
+"""Static documents with ETags: bytes made once, and 304 for whoever has them."""
 
 from __future__ import annotations
 

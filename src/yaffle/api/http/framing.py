@@ -1,4 +1,4 @@
-"""One reading of where a request ends: what another server could read otherwise is refused.
+"""Request framing: what another server could read otherwise is refused.
 
 h11 is as kind to clients as the RFCs allow: it takes a lone LF for the end of a line, unfolds folded
 headers, and lets Transfer-Encoding win over a Content-Length. A proxy in front of us that reads one of

@@ -1,4 +1,4 @@
-"""Accepting: a few connections in each turn of the loop, and none for a second where that fails.
+"""Accepts connections: a few in each turn of the loop, and a pause where accepting fails.
 
 asyncio's own way takes as many as wait in one turn, and logs each failed try, by the hundreds.
 """

@@ -1,4 +1,4 @@
-"""The header of the PROXY protocol, versions 1 and 2: whom a proxy speaks for, before anything else.
+"""Parses the PROXY protocol, versions 1 and 2.
 
 https://www.haproxy.org/download/2.6/doc/proxy-protocol.txt. Read to its last byte and not beyond: what
 follows is TLS or HTTP, and somebody else's to read.

@@ -1,4 +1,4 @@
-"""Whose turn it is: few requests at once, callers in turn, and lanes of their own for emergencies.
+"""Schedules requests: few at once, callers in turn, and lanes of their own for emergencies.
 
 A few requests begin in each turn of the event loop, and a few are carried out at once, whatever comes in,
 so that the loop has time for probes, stop and maintenance; the rest waits, each caller in a queue of its

@@ -1,4 +1,4 @@
-"""The server is not a way in: who may ask, from where, and how much (design/interfaces).
+"""The access middleware: who may ask, from where, and how much (design/interfaces).
 
 A web page that somebody on this machine visits can send requests to loopback. So names that are
 not ours (DNS rebinding), pages of other sites, and bodies that a plain form could send are turned

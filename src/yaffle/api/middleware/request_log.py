@@ -1,4 +1,4 @@
-"""The outermost layer: every request gets an id and a log line, every answer its headers.
+"""The request log, the outermost middleware: request ids, log lines, response headers.
 
 Here too ends what nobody expected: the caller gets a 500 with the id, the log gets the traceback.
 """

@@ -1,4 +1,4 @@
-"""Policies as operators see them: their worst case in seconds, their warnings, a document in place."""
+"""Policies over our own API: worst case in seconds, warnings, validation of a document."""
 
 from __future__ import annotations
 

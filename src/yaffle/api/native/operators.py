@@ -1,4 +1,4 @@
-"""An operator's words over HTTP: maintenance and the global stop."""
+"""Maintenance and the global stop over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a decision was made from becomes the record that is stored with it, of bounded size."""
+"""Captures the inputs of one decision as an audit record of bounded size."""
 
 from __future__ import annotations
 

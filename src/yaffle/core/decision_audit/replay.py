@@ -1,4 +1,4 @@
-"""Decides once more from a stored row alone, and says where the row and the decision differ.
+"""Replays a decision from its stored record, and says where the two differ.
 
 The same functions decide as the first time (`conclude`, `decide`, `debit`), so that agreement means:
 what was stored is what was used, it suffices, and nothing else had a hand in it. Two things are

@@ -1,4 +1,4 @@
-"""From a stored row back to what the deciding functions were given, as far as they look at it."""
+"""Restores the inputs of the deciding functions from a stored audit record."""
 
 from __future__ import annotations
 

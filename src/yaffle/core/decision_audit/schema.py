@@ -1,4 +1,4 @@
-"""What a decision rested on, as values that a row can keep: enough to decide once more from it alone.
+"""The schema of an audit record: what a decision rested on, enough to replay it from the row alone.
 
 The cluster is kept as counts (how many nodes of which kind), not as a list: a record of ten
 thousand nodes is as long as one of three. Only what decides is kept, so that

@@ -1,4 +1,4 @@
-"""What a profile's reading means: the rows that every mode which reads through a profile reports.
+"""Check codes for what a profile driver reads of a backend, shared by every mode that reads through one.
 
 One table for polling and for listening, so that the same node is never down by one and frozen by
 the other.

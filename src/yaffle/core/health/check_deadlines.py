@@ -1,4 +1,4 @@
-"""When time alone will next change what is believed of a node, so that nobody need look before.
+"""When a node's health may next change by time alone, so that it need not be computed before.
 
 Between an observation and that moment `conclude` would return what it was given. It is true of a
 clock that goes forward: after one that was set back every node has to be looked at again.

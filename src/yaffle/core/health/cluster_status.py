@@ -1,4 +1,4 @@
-"""A cluster's status from its nodes' (Senlin's rule: desired and minimum sizes against who is ACTIVE)."""
+"""A cluster's status, from its nodes' by Senlin's rule: sizes against the number of ACTIVE nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue of problems: what is wrong with an unhealthy node, in one sentence, by priority.
+"""The catalogue of diagnoses: what is wrong with an unhealthy node, in one sentence, by priority.
 
 A row matches or not and has no side effects; the first that matches names the incident.
 """

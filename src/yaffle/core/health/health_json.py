@@ -1,4 +1,4 @@
-"""Reads `application/health+json` in both of its shapes, so that a node's own word is understood.
+"""Parses `application/health+json` in both of its shapes.
 
 The shapes (contracts: IETF draft-inadarei-api-health-check-06, and the Nova spec of seed 4) differ in
 `checks`: the draft has an array of objects under each name, the spec one object. Aliases count in

@@ -1,4 +1,4 @@
-"""What load balancers' words about a pool's member mean to us, as one table, and how several combine.
+"""Check codes for what load balancers say of a pool's member, and how several of them combine.
 
 ERROR and DOWN are failures. Whatever an operator does to a member is not: OFFLINE, MAINT, NO_MONITOR
 and "no check" tell nothing of the node; DRAIN and NOLB are said of one whose checks pass.

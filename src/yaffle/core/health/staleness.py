@@ -1,4 +1,4 @@
-"""Which detection modes vote, and how old an observation of each may grow before it stops counting."""
+"""Staleness: which detection modes vote, and how old an observation of each may be to count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node's health as one table: every state, every event, and what becomes of it.
+"""The transition table of a node's health: for each state and event, the next state.
 
     INITIALIZING ──pass──▶ HEALTHY ──doubt──▶ SUSPECT ──fail──▶ UNHEALTHY
                               ▲                 │ ▲                 │ │

@@ -1,4 +1,4 @@
-"""Observations become a node's health: votes, rise and fall, grace, freshness, resettling, marks.
+"""The verdict: observations to a node's health, by votes, rise and fall, grace, resettling, marks.
 
 Each detection mode has a *track* with its own counters, so that two modes of different pace never
 count for each other. A track that has risen or fallen holds a belief; the beliefs vote by

@@ -1,4 +1,4 @@
-"""What is taken over from a Senlin, judged before anything is written: pure, and read in one place.
+"""Importing from a Senlin: every object is judged before anything is written. Pure.
 
 `dump` brings both known shapes into one, `items` reads each object, `plan` says what becomes of it.
 """

@@ -1,4 +1,4 @@
-"""Brings a table dump into the API's shapes, so that one reader serves both.
+"""Converts a dump of Senlin's tables to the shapes of its API.
 
 Known are the API's lists (`{"profiles": [...], ...}`) and Senlin's tables as rows by column name
 (`{"profile": [...], ...}`), whose JSON columns may be texts and whose booleans may be 0 and 1.

@@ -1,4 +1,4 @@
-"""The objects of a Senlin as plain values, each read from one row of the API with every fault named."""
+"""Senlin's objects as plain values, parsed from rows of its API with every fault named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides what becomes of each object of a Senlin: created, here already, different, or refused.
+"""Plans an import: each object is to be created, is here already, differs, or is refused.
 
 Nothing is made anew: ids, physical ids, indexes and sizes stay what they were, because clients and
 clouds hold them. What was under way when it was read cannot be known here, so it becomes ERROR with

@@ -1,4 +1,4 @@
-"""What an import is handed and what it says: the words between the plan and those who carry it out."""
+"""The types that an import plan takes and returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Budgets that many clusters share: in-flight caps and token buckets by scope.
+"""Budgets shared by many clusters: in-flight caps and token buckets for each scope.
 
 A hundred three-node clusters that may each "always heal one" are still a storm, so admission debits
 every scope that a recovery touches, in the transaction that admits it (design/failure#admission).

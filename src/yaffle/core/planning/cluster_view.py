@@ -1,4 +1,4 @@
-"""What the planner is shown: one whole cluster at one moment, as plain values."""
+"""The planner's input: one whole cluster at one moment, as plain values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The brakes, as one table: each row may hold a node, says why with its numbers, and who may lift it.
+"""The table of guards: each may hold a recovery, says why with its numbers, and who may lift it.
 
 Rows are asked in order and the first that holds gives the reason. `by_request`: lifted when a person
 asks for that very node (storm, cool-down, exhaustion and observe mode; never the global stop,

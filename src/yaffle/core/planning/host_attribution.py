@@ -1,4 +1,4 @@
-"""Whose failure is it: a node's, or that of the machine under it and all the others there?
+"""Attributes failures to a node or to its host, from how the other nodes on that host are.
 
 Fifteen nodes that fail together on one machine look like fifteen small failures, each of which may
 be healed. They are one. What the backend says of the machine and how many of its nodes fail as one

@@ -1,4 +1,4 @@
-"""Is it me? Before many nodes are judged, ask whether the watcher itself has lost its network.
+"""Detects a partition of the observer: is it we who lost the network, and not the nodes?
 
 Blind = at least two targets were asked, none gave any answer, and the reference targets fail too.
 A failing reference target is one of the two. Where a cluster has but one node, all that the engine

@@ -1,4 +1,4 @@
-"""Which pauses cover a node right now: maintenance by node, cluster or all, and the global stop."""
+"""Which pauses cover a node now: maintenance of the node, its cluster or all, and the global stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks at a whole cluster once and says, for each unhealthy node, `Recover` or `Hold`.
+"""The planner: looks at a whole cluster once and returns `Recover` or `Hold` for each unhealthy node.
 
 Not acting is a decision like any other: it carries a reason from a closed enum and the numbers that
 decided, is stored, and is what `yaffle why` prints. The same view gives the same decisions in the

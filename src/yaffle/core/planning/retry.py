@@ -1,4 +1,4 @@
-"""How often the same node is tried, how long it rests in between, and when a person is needed."""
+"""Retry rules of one node: attempts, back-off between them, and when a human is needed."""
 
 from __future__ import annotations
 

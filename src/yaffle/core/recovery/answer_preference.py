@@ -1,4 +1,4 @@
-"""Which of several answers to the same question is kept as the reason: the one that tells most."""
+"""Chooses which of several answers to one question is kept as the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""May a host that servers were moved off carry nodes again, or do their old copies live there yet?
+"""Host quarantine: whether a host that was evacuated may carry nodes again.
 
 A host that was given up for dead and comes back brings its guests with it: the same servers run twice,
 write to the same volumes and answer to the same addresses. So it is in quarantine from the first

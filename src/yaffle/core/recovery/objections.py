@@ -1,4 +1,4 @@
-"""Whether a rung may act on a node whose state may be somebody's wish: one table, read by the tests.
+"""The table of objections: whether a rung may act on a node whose state somebody may want.
 
 "Nobody asked for it", "the backend does not tell who did" and "the backend could not be asked" are
 three things. Only the first is a licence for every rung. What is not told licenses a rung that

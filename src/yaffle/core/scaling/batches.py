@@ -1,4 +1,4 @@
-"""In which batches a cluster's nodes are updated or deleted, so that enough of them stay in service.
+"""Splits a cluster's nodes into batches for update or deletion, so that enough stay in service.
 
 Nodes that are not in service anyway come first: they cost nothing, and a new version that does not
 work is then seen where it does no harm. Each batch of an update is chosen when it is due, by how

@@ -1,4 +1,4 @@
-"""What a cluster's new nodes are called: the directives of `node.name.format`.
+"""Names of a cluster's new nodes: the directives of `node.name.format`.
 
 `$I` is the node's index and `$<n>I` the same with zeros in front, n digits wide; `$<n>R` is a
 random string of n letters and digits (8 if n is not given) and `$<n>r` the same in lower case. All

@@ -1,4 +1,4 @@
-"""Which nodes a shrinking cluster gives up: the sick first, then the never made, then by criteria.
+"""Selects the nodes that scaling in removes: unhealthy first, then never made, then by criteria.
 
 The order of the first two is Senlin's, with our own belief added: a node judged unhealthy goes
 before all others. A deletion policy only orders what is left; without one the oldest go first.

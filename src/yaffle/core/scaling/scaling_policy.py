@@ -1,4 +1,4 @@
-"""What a scaling policy says to a request to scale: how many nodes, not now, or why never.
+"""A scaling policy's answer to a request: how many nodes, not now, or never and why.
 
 The policy speaks where its event is the request's; the cool-down counts from the last scaling in
 either direction (Senlin stamps `last_op` of every scaling policy of the cluster after each).

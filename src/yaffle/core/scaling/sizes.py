@@ -1,4 +1,4 @@
-"""How many nodes a cluster may want: size rules and the arithmetic of resize, scale-in and scale-out.
+"""Arithmetic of a cluster's size: limits, resize, scale-in and scale-out.
 
 Refusals are `Fault`s with Senlin's sentences (clustering API contract, §5 and §5.1): a bound that
 came with the request is "specified", one that the cluster already has is "the cluster's".

@@ -1,4 +1,4 @@
-"""What holds for a cluster that has no health policy: nothing is detected, requests are obeyed."""
+"""The default for a cluster without a health policy: no detection, requests are carried out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy as it was when a recovery was admitted; it travels with the action.
+"""The policy as it was when an action was admitted, frozen into the action's inputs.
 
 A policy edited, detached or deleted meanwhile changes the next recovery, never a running one.
 """

@@ -1,4 +1,4 @@
-"""Recoveries that somebody asked for and that could not begin: how long they wait, what they are then.
+"""Requests to recover that could not begin at once: how long they wait, and how they end.
 
 What a person wants done to a node at once may be wrong an hour later: the node may have healed, or
 have been healed. So a request that had to wait is a request to look first, unless it says `force`;

@@ -1,4 +1,4 @@
-"""Rows become what drivers and the core want to see."""
+"""Maps rows to the targets of drivers and to the values of the core."""
 
 from __future__ import annotations
 

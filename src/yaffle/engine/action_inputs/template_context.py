@@ -1,4 +1,4 @@
-"""What templates of a policy may name, and the ladder as an action's `data` shows it to people."""
+"""The variables of templates, and the ladder in the shape of an action's `data`."""
 
 from __future__ import annotations
 

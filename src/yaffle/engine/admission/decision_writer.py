@@ -1,4 +1,4 @@
-"""Decisions become rows: actions with their locks, incidents, what was decided and why.
+"""Writes the planner's decisions as rows: actions with their locks, incidents, stored holds.
 
 One `Desk` lives for one transaction. A decision is written only when it says something new.
 """

@@ -1,4 +1,4 @@
-"""One transaction in which a cluster is planned and what may act is admitted.
+"""The planning transaction: plans one cluster and admits what may act.
 
 Everything the planner looks at that others may change (pauses, locks, retry budgets, releases,
 shared budgets) is read in the transaction that inserts the action. So "stop" that was answered is

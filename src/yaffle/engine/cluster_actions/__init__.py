@@ -1,1 +1,1 @@
-"""What users ask of clusters, as durable jobs: a parent, its parts, and what the parent does next."""
+"""Cluster actions: what users ask of clusters, as a parent action, its children and transitions."""

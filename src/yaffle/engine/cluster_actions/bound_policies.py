@@ -1,4 +1,4 @@
-"""The deletion, scaling and batch policies of a cluster, parsed; they have their say by priority."""
+"""The deletion, scaling and batch policies bound to a cluster, parsed, in order of priority."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Actions taken back: what has begun stops at its next step boundary, what has not ends at once.
+"""Cancels actions: one that has begun stops at its next step, one that has not ends at once.
 
 Whatever ends without having come to its end leaves a node that says so: a status that nothing is
 going to change any more would keep the node from ever being watched and healed again.

@@ -1,4 +1,4 @@
-"""What a cluster wants follows what is asked of it, and is put right where that does not happen.
+"""Sets the desired capacity when an action begins, and corrects it when the action falls short.
 
 A request changes the desired capacity in its own transaction, before any node comes or goes. Each
 part says by how much it was changed on its account; a part that ends without success gives that

@@ -1,4 +1,4 @@
-"""Parts of an action: nodes to be made, and acts on nodes that may be busy with something else."""
+"""Child actions: nodes to be made, and acts on nodes that may be busy."""
 
 from __future__ import annotations
 

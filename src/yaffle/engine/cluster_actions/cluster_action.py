@@ -1,4 +1,4 @@
-"""A cluster action while one transaction works on it, and what that transaction decides.
+"""The state of one cluster action within one transaction, and what the transaction decided.
 
 A parent does nothing itself: it inserts parts, waits for them, and goes on or ends. Each of its
 moves is one transaction, so that whoever finds it after a crash finds it whole.

@@ -1,4 +1,4 @@
-"""A cluster's own life: created with its nodes, changed, deleted with them."""
+"""Transitions that create, update and delete a cluster with its nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two actions on one target do not run at once: the second is refused, and told by what.
+"""Refuses an action while another one works on the same target, and names that one.
 
 Deletions and operations on a node are let through: the one takes over, the other waits its turn.
 Checked in the transaction that inserts the action, so that of two requests one always sees the other.

@@ -1,4 +1,4 @@
-"""How an action becomes a row: one place that knows its name, its lock, its owner and its parent."""
+"""The factory of action rows: name, lock, owner and parent are set here alone."""
 
 from __future__ import annotations
 

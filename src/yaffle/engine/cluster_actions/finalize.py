@@ -1,4 +1,4 @@
-"""How a cluster stands after an action: its status by Senlin's rule, an event, the action's end."""
+"""Ends a cluster action: the cluster's new status, the event, the action's result."""
 
 from __future__ import annotations
 

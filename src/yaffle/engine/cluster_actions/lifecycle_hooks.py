@@ -1,4 +1,4 @@
-"""Lifecycle hooks: somebody outside is told before a node goes, and the deletion waits for its word.
+"""Lifecycle hooks: a deletion waits until an outside party has answered its message.
 
 The token that they answer with is the id of the waiting action. Who never answers is not waited for
 longer than the policy says: then the deletion goes on (Senlin's deletion policy 1.1).

@@ -1,4 +1,4 @@
-"""Looking after the members: check them, recover the sick ones, have each do an operation."""
+"""Transitions that check, recover and operate the members of a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking a node away: its deletion queues behind whatever holds the node, which is told to stop."""
+"""Removes a member: queues its deletion behind whatever holds the node, and tells that to stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who belongs to a cluster: nodes join, leave, and take each other's place."""
+"""Transitions that add, remove and replace members of a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that join and leave a cluster: one transaction each, under the node's lock."""
+"""NODE_JOIN and NODE_LEAVE: one transaction each, under the node's lock."""
 
 from __future__ import annotations
 

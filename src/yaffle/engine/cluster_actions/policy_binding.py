@@ -1,4 +1,4 @@
-"""Which policies have their say over a cluster: attached, switched on and off, detached."""
+"""Transitions that attach, update and detach policies."""
 
 from __future__ import annotations
 

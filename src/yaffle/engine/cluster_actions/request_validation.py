@@ -1,4 +1,4 @@
-"""What people may ask of a node: recoveries and operations, judged by what its profile can do."""
+"""Validates requests to recover or operate nodes against what their profiles offer."""
 
 from __future__ import annotations
 

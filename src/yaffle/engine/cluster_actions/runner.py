@@ -1,4 +1,4 @@
-"""Carries on the actions that touch nothing but rows: a claimed job makes its next move and is let go.
+"""Runs a claimed cluster action: one transition, which touches rows alone, then lets go.
 
 One transaction a move, so there is nothing to journal: it happened as a whole, or a successor
 makes it again.

@@ -1,4 +1,4 @@
-"""More nodes or fewer: resize, scale-out, scale-in, and the policies that have their say in them."""
+"""Transitions that resize, scale out and scale in, with the policies that decide over them."""
 
 from __future__ import annotations
 

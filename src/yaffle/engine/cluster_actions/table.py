@@ -1,4 +1,4 @@
-"""Every action of a cluster as one row: its verb in the API, how it begins, how it goes on."""
+"""The table of cluster actions: verb of the API, first transition, next ones, whether healing waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs begun, carried on, timed out and cancelled: one transaction each, guarded by the epoch."""
+"""Begins, advances, times out and cancels cluster actions: one transaction each, guarded by the epoch."""
 
 from __future__ import annotations
 

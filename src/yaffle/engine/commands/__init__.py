@@ -1,4 +1,4 @@
-"""What people ask for, each as one transaction: it either happened as a whole or not at all.
+"""Commands: what people ask for, each as one transaction.
 
 The API and the tests speak to `Commands` only; `by` is who asks. Every change writes an event with
 who and why. The verbs live with their nouns; this file says which there are.

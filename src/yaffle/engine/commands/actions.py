@@ -1,4 +1,4 @@
-"""Actions: taken back by whoever asked for them."""
+"""Commands on actions: cancel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs programs on this very machine is for administrators alone (design/interfaces).
+"""Refuses what runs programs on this machine to all but administrators (design/interfaces).
 
 A profile of local processes names a command, a COMMAND workflow names one of the operator's: both
 run as Yaffle's own user. Once an administrator has made the profile or policy, members use it.

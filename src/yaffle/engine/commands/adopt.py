@@ -1,4 +1,4 @@
-"""Adopting what somebody else built: looked at, made ours on the backend, then written down.
+"""Adopts a resource that exists already: inspect it, mark it as ours, store it.
 
 The order survives a crash: the node's id follows from what is adopted, so that whoever finds it
 marked as a node that nobody wrote down may write it down after all.

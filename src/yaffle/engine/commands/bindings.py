@@ -1,4 +1,4 @@
-"""Bindings in the words of before: which policy watches over which cluster, asked for by name."""
+"""Attaches and detaches policies by name."""
 
 from __future__ import annotations
 

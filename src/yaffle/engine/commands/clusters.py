@@ -1,4 +1,4 @@
-"""Clusters: made, changed, deleted, and everything that `POST clusters/ID/actions` can ask for."""
+"""Commands on clusters: create, update, delete, and everything of `POST clusters/ID/actions`."""
 
 from __future__ import annotations
 

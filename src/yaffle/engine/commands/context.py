@@ -1,4 +1,4 @@
-"""What every verb needs: the time, the drivers, a job in the queue, and an event that names who asked."""
+"""What every command needs: time, drivers, the action queue, and the event that names who asked."""
 
 from __future__ import annotations
 

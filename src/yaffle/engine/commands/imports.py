@@ -1,4 +1,4 @@
-"""Taking over from a Senlin: rows under the ids that clients and clouds know, in one transaction.
+"""Writes an import from a Senlin, under the ids that clients know, in one transaction.
 
 Nothing is built, and no action is queued: a node is adopted with its physical id as it is. A dry run
 says the same as the real one would, and changes nothing; a run that broke off is run again.

@@ -1,4 +1,4 @@
-"""Nodes: made, changed, looked at, operated, deleted; each verb is one transaction."""
+"""Commands on nodes: create, update, check, operate, delete."""
 
 from __future__ import annotations
 

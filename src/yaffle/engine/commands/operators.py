@@ -1,4 +1,4 @@
-"""An operator's words: maintenance, the global stop, releases, acknowledgements, redelivery."""
+"""Commands of operators: maintenance, global stop, release, acknowledge, redeliver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies: documents read and judged with the drivers that are installed here."""
+"""Commands on policies: parsed and validated with the drivers that are installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this installation says to documents of elsewhere: its drivers, its policy types, its rules."""
+"""Validates policy documents against this installation's drivers, policy types and rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles: how nodes are built, validated by their drivers before anything is stored."""
+"""Commands on profiles: validated by their drivers before they are stored."""
 
 from __future__ import annotations
 

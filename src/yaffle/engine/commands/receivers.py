@@ -1,4 +1,4 @@
-"""Receivers: a URL that starts one action of one cluster, for callers who have nothing but the URL.
+"""Commands on receivers: URLs that start one action of one cluster without other credentials.
 
 Whoever holds the URL acts with the rights of a member of the cluster's project and no others, so
 the URL is a password: it appears in full in no log, no event and no table, each receiver has a bucket

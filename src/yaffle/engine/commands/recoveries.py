@@ -1,4 +1,4 @@
-"""Recoveries that people ask for: a member's waits for its planner, a node alone is admitted here.
+"""Requests to recover: a member's waits for its planner, a node without cluster is admitted here.
 
 The planner of a cluster lifts the brakes that a person may lift. A node without a cluster has no
 watch and no planner: what no person may lift by asking (a stop, maintenance, the budgets that all

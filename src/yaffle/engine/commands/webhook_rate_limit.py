@@ -1,4 +1,4 @@
-"""Bounds how often unknown webhooks are asked for, without standing in the way of real ones."""
+"""Limits how often unknown webhooks are looked up, without delaying the known ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking at one node right now, with every detection mode at once: before an act, and after it."""
+"""Runs checks: of one node now with every mode, before and after an act, and of a cluster by a mode."""
 
 from __future__ import annotations
 

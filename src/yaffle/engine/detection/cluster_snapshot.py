@@ -1,4 +1,4 @@
-"""A cluster as the database has it at one moment: what a watch needs to know besides what it sees."""
+"""A cluster's rows as one transaction read them: what a watcher knows besides its observations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a watch believes is written some at a time: many nodes must not keep others from the database."""
+"""Persists health in batches, so that a large cluster does not hold up the database."""
 
 from __future__ import annotations
 

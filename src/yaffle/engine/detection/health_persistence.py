@@ -1,4 +1,4 @@
-"""What a watch believes becomes rows: health, events, incidents opened and ended, in one transaction."""
+"""Persists health: node rows, events, incidents opened and ended, in one transaction."""
 
 from __future__ import annotations
 

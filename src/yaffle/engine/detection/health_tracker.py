@@ -1,4 +1,4 @@
-"""What is believed of every node of one cluster, and which of it has to be looked at, and when.
+"""The health of every node of one cluster in memory, and which nodes are due when.
 
 A hundred thousand nodes answer all the time and nearly always the same. So nothing here goes
 through all of them because a second has passed: observations touch the node they are about, time

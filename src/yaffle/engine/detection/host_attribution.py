@@ -1,4 +1,4 @@
-"""Counts the nodes of each host on which one of ours is sick, and has the backend say how the host is.
+"""Counts the watched nodes of each suspected host, and asks the backend how the host is.
 
 A mode of the policy may ask for hosts all the time; where none does, the profile is asked now, once
 for each host and while something seems to be wrong with it, since the same silence may be a host's

@@ -1,4 +1,4 @@
-"""Takes bearings before many nodes are judged: do the reference targets answer, when no node does?"""
+"""Checks for a partition of the observer: asks the reference targets when no node answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What detectors push of one cluster by themselves: all they see, or what they were told to look at."""
+"""Subscribes to detectors that push, and aims them at the nodes of a cluster."""
 
 from __future__ import annotations
 

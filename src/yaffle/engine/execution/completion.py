@@ -1,4 +1,4 @@
-"""What becomes of an action's rows: when it starts, after each step, and at its end.
+"""Writes what an action's start, each of its steps and its end mean for its rows.
 
 Each function is one transaction's work and is guarded by the epoch: a late hand writes nothing.
 """

@@ -1,4 +1,4 @@
-"""Carries out actions: claims them with a lease, walks their steps, writes each result, ends them.
+"""The executor: claims actions with a lease, runs their steps, writes each result, ends them.
 
 The order of every step: write the intent with its operation id → check that nobody took over →
 act with a deadline → write the result. The position on the ladder is replayed from the journal

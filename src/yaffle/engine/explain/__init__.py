@@ -1,4 +1,4 @@
-"""Why is this node as it is, and why is something done about it, or nothing?
+"""Explains a node: why it is as it is, and why something or nothing is done about it.
 
 Everything is read from one snapshot: belief, decision, step under way and history fit together.
 """

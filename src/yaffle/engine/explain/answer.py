@@ -1,4 +1,4 @@
-"""One answer to "why?": as data for programs and as sentences for a person at three in the morning."""
+"""The answer to "why": data for programs, sentences for a person at three in the morning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a node is left alone, in words: one row per reason, with its numbers and what you can do.
+"""The table of sentences for holds: one row per reason, with its numbers and what can be done.
 
 A test reads this table: every reason is in it, and every number it names is one its brake gives.
 """

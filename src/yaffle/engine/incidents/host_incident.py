@@ -1,4 +1,4 @@
-"""The incident of a host: one for each that fails, with those of its nodes as its parts.
+"""The incident of a failed host, parent of its nodes' incidents.
 
 It is opened with the first node that is found to fail with its host, follows what is done about its
 nodes, and ends with the last of them (`lifecycle.transition`). The notifiers hear of the host, and of a

@@ -1,4 +1,4 @@
-"""Every change of an incident: one event, and one message per notifier, in the same transaction."""
+"""Incident transitions: each writes one event, and one message per notifier, in one transaction."""
 
 from __future__ import annotations
 

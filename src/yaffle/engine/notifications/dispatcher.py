@@ -1,4 +1,4 @@
-"""Carries the outbox to its receivers: each message until it is accepted, none delaying another."""
+"""The outbox dispatcher: delivers each message until it is accepted, none delaying another."""
 
 from __future__ import annotations
 

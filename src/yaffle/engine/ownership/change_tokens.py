@@ -1,4 +1,4 @@
-"""Tells each watch when its cluster's rows have changed: one read for all clusters, not one for each.
+"""Tells watchers that their cluster's rows have changed: one read for all clusters.
 
 A thousand watches that each ask the database every second leave no room for anybody else. So one
 loop reads a few numbers per cluster, and only the watches of those that differ read their rows.

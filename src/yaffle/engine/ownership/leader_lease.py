@@ -1,4 +1,4 @@
-"""One engine's part in what a single one does for all of them."""
+"""Runs a task under a leader lease, so that one engine does it for all."""
 
 from __future__ import annotations
 

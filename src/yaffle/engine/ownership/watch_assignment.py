@@ -1,4 +1,4 @@
-"""The watches of this engine: taken when they are due to it, given up when others should have them.
+"""The watches of this engine: taken when due to it, given up when others should have them.
 
 A watch stops here before its row is given up, and starts elsewhere after its row was taken, so no
 cluster is ever planned twice. What nobody holds is taken at once by the engine that should have it

@@ -1,4 +1,4 @@
-"""What was decided, and whether it still comes to the same from what was stored with it."""
+"""Reads decisions, and replays them from their records."""
 
 from __future__ import annotations
 

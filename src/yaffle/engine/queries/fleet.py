@@ -1,4 +1,4 @@
-"""The engines of the installation: who lives, what each holds and cannot see, and what nobody watches."""
+"""Reads the engines: who is alive, what each watches and cannot see, what nobody watches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened and what is on its way: events, actions, pauses, news."""
+"""Reads events, actions, pauses and pending notifications."""
 
 from __future__ import annotations
 

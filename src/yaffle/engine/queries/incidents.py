@@ -1,4 +1,4 @@
-"""The whole story of one failure: every step with its time, the proofs, the evidence."""
+"""Reads an incident whole: every step with its time, the proofs, the evidence."""
 
 from __future__ import annotations
 

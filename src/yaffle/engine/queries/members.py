@@ -1,4 +1,4 @@
-"""Clusters and nodes as people read them: three words of state, the hold, and what is being done."""
+"""Reads clusters and nodes: status, health, backend status, hold, current action."""
 
 from __future__ import annotations
 

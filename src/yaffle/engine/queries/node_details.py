@@ -1,4 +1,4 @@
-"""What `show_details` says of a node: the driver's own facts, or what every driver can be asked."""
+"""The `details` of a node: the driver's own facts, or those that every driver has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How rows look to people: names beside ids, ISO-8601 times beside microseconds."""
+"""Presents rows to people: names beside ids, ISO 8601 times beside microseconds."""
 
 from __future__ import annotations
 

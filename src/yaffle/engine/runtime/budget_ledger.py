@@ -1,4 +1,4 @@
-"""Reads and writes the shared budgets in the transaction that admits a recovery."""
+"""Reads and debits the shared budgets within the admission transaction."""
 
 from __future__ import annotations
 

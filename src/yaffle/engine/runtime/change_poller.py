@@ -1,4 +1,4 @@
-"""Notices what other processes have written: their commits ring our bells within a fifth of a second.
+"""Polls for other processes' commits, and wakes what depends on them within a fifth of a second.
 
 Every write transaction of every process moves one number (`counters`, row `turn`). To read it is a
 look-up by primary key, so each process does that all the time, whatever the size of the fleet; only

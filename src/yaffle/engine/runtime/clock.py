@@ -1,4 +1,4 @@
-"""The real clock; the one place where the operating system is asked for the time."""
+"""The real clock, the one place that asks the operating system for the time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps this process' wall clock with the database's: engines compare times that others wrote.
+"""Keeps this process's wall clock in step with the database's, by which engines compare times.
 
 Grace, rests, pauses, budgets and deadlines are rows. An engine whose machine is an hour ahead would
 find every grace over and every rest ended, and one that is behind would wait for hours. So where

@@ -1,4 +1,4 @@
-"""What every part of the engine is handed: store, clock, drivers, settings, and the wake-up bells."""
+"""The engine's context: store, clock, drivers, settings and wake-ups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether anything can be written where healing has to write: a full disk ends it, and is no failure.
+"""Whether there is disk space where healing has to write; a full disk is no node's failure.
 
 Nothing tells of it but a write: a quota or a broken disk shows in no count of free bytes.
 """

@@ -1,4 +1,4 @@
-"""The one way to call a driver: bounded, and whatever comes back is a value or a `Failure`.
+"""Calls a driver, bounded in time; the result is a value or a `Failure`.
 
 A driver may be a stranger's. It may hang, raise anything (`CancelledError` included), or answer
 nonsense; none of that may end the engine, which has other nodes to look after.

@@ -1,4 +1,4 @@
-"""What this engine heard of all that it watches, so that clusters of one node tell it that it is blind.
+"""Index of the observations of all clusters of this engine: evidence that the observer is partitioned.
 
 One node's silence proves nothing. An engine that is cut off and holds many clusters of one node each
 would find every one of them dead and itself well; so where a cluster is too small to tell, all of

@@ -1,4 +1,4 @@
-"""Keeps the search for garbage from making the loop late: what an engine remembers is none.
+"""Tunes garbage collection so that it does not make the loop late.
 
 By default Python searches everything that lives whenever a quarter as much has been made anew; with
 50,000 watched nodes that took 8 % of a core, and up to 0.6 s at once: long enough to be taken for a

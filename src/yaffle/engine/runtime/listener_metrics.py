@@ -1,4 +1,4 @@
-"""How many messages detectors heard and what they came to, read from them when somebody asks."""
+"""A metrics collector for event listeners: messages received, and what they led to."""
 
 from __future__ import annotations
 

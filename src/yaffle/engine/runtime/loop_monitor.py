@@ -1,4 +1,4 @@
-"""Watches the watcher: a late loop or a jumped clock means that we were blind for that while."""
+"""The loop monitor: a late event loop or a jumped clock means that we were blind meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The name of this machine's share of the nodes: a number drawn once for each state directory.
+"""The machine's identity: a number drawn once for each state directory.
 
 Not the host's name, which changes and is given twice, nor the machine's id alone, which clones
 share: the file lies in the state directory, as the records of the nodes do, one for each machine

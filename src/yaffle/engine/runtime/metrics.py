@@ -1,4 +1,4 @@
-"""What the engine counts. Labels are closed enums of words; a node or an id is never a label."""
+"""The engine's metrics. Labels are closed lists of words; a node or an id is never a label."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator has said since a recovery was admitted: admission obeyed only what held then."""
+"""Looks up active pauses again at each step: admission knew only those of its own time."""
 
 from __future__ import annotations
 

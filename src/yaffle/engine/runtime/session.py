@@ -1,4 +1,4 @@
-"""One life of an engine under one epoch: it may act while its lease holds, and not a moment longer.
+"""An engine's session: one epoch and lease, and no act after the lease has run out.
 
 The holder's own deadline is monotonic and was taken *before* the database was asked, so it always
 ends before the database would give the lease to somebody else. An engine that finds its lease

@@ -1,4 +1,4 @@
-"""Until when each step may go on, by a clock that never jumps; it outlives the session that began it.
+"""Deadlines of steps by a clock that never jumps; they outlive the session that began the step.
 
 A wall clock set forward makes leases look expired: the session ends, and the next one of this very
 process inherits its steps. By the wall clock they would be over, and a proof would be waived that

@@ -1,4 +1,4 @@
-"""Credentials of projects between the database, which holds them sealed, and drivers, which use them."""
+"""Opens projects' credentials for drivers; the database keeps them sealed."""
 
 from __future__ import annotations
 

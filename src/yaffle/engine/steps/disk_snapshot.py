@@ -1,4 +1,4 @@
-"""Snapshots of a failed copy's disk: when one is taken, and which rung boots from it.
+"""The snapshot step: when an image of the failed disk is taken, and which rung boots from it.
 
 A snapshot may carry what is wrong with the copy. So one is taken once in a failure only, before
 anything has given up the disk, and booted once, by one rung of that try or, where none of it came to

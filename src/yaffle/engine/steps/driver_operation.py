@@ -1,4 +1,4 @@
-"""Handing an operation to a driver, once, and following it to its end: bounded and reconcilable.
+"""Runs a driver's operation once, to its end: submit, poll, reconcile, each bounded.
 
 What an earlier life of the engine submitted is read from the target by its operation id; only what
 left no trace is submitted, and what may act twice is never repeated.

@@ -1,4 +1,4 @@
-"""What a rung goes by: what its last look saw, what a power switch has proved, what somebody has waived.
+"""Evidence from earlier steps: the last check, proofs of host fences, waived proofs.
 
 All are read from what is written down, so that a successor goes by the same: look and proof from the
 journal of this very rung, the waivers of a node from where proofs are kept.

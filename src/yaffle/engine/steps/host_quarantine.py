@@ -1,4 +1,4 @@
-"""Keeps a host in quarantine from the first node that is moved off it until its old copies are gone.
+"""Keeps a host in quarantine from the first evacuation until the old copies are gone.
 
 The record is an incident of its own, so that it outlives engines and is told of as others are: one
 message when it begins, one when it ends. What was moved is among its numbers. Who has the upkeep

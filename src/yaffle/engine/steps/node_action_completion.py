@@ -1,4 +1,4 @@
-"""What a node's row says after a check, an update or an operation: Senlin's words, our three fields.
+"""Sets a node's row after a check, an update or an operation.
 
 None of them touches a user's mark or what the watch believes, but for a copy that was made anew:
 it starts afresh, for whatever was said was said of the one before (ADR 0003).

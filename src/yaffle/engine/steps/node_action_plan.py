@@ -1,4 +1,4 @@
-"""What each action on a node is to walk, and with which properties: recoveries, and what people ask for.
+"""Plans an action on a node: its ladder, and the properties that each stage works with.
 
 A node is given another profile in one action: the old copy is deleted under the old properties, the
 new one made with the new. The node's row names the old profile until that has ended well, so that

@@ -1,4 +1,4 @@
-"""Asked before every rung, whatever mode found the node sick: does anybody want it left alone?
+"""Asks before every rung whether somebody wants the node left as it is.
 
 A policy that watches a URL alone sees that nothing answers, and not that a user has switched the
 server off. So whose backend keeps a record of requests is read once more, and its record is asked,

@@ -1,4 +1,4 @@
-"""Asked before what cannot be undone: could that which is given up be made again?
+"""Pre-flight check before what cannot be undone: could the copy be made again?
 
 The answer is one of three. That it cannot is the step's end: nothing is killed, and the ladder goes
 on; where no rung of it could be begun, no try is spent, and it is asked again ever more rarely. That

@@ -1,4 +1,4 @@
-"""What the end of a recovery means for the node, its tries, its mark and its incident."""
+"""Sets a node's row, attempts, mark and incident at the end of a recovery."""
 
 from __future__ import annotations
 

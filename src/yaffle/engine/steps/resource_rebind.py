@@ -1,4 +1,4 @@
-"""Takes the copy that is there for the node's own: one that was made late would run on for ever."""
+"""Rebinds a node to the copy that is at its backend, where one made late has become its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened to a node travels with its recovery, and names the cheapest cure (seed 1).
+"""Reverses what happened to a node by the cheapest operation, before the policy's actions (seed 1).
 
 "A server stopped by accident can be simply recovered by starting it again; a paused server can be
 unpaused quickly instead of being recreated."

@@ -1,4 +1,4 @@
-"""One function per stage of the ladder: each does its one thing in bounded time and says the result.
+"""The stages of the ladder: one function each, bounded in time, returning its result.
 
 None of them writes to the database: the executor journals before and after. Each may be run again
 by a successor that found its step half done; what was handed to a driver is then read from the

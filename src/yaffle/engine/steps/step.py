@@ -1,4 +1,4 @@
-"""One step of an action, and what it came to: the values that stages, executor and endings share."""
+"""One step's inputs and outcome: the values that stages, executor and completion share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose a token of Keystone's is: asked in threads, once for all who wait, remembered for a while."""
+"""Authenticates Keystone tokens: in threads, once for all who wait, cached for a while."""
 
 from __future__ import annotations
 

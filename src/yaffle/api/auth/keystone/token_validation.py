@@ -1,4 +1,4 @@
-"""Asks Keystone what a token is worth, through keystonemiddleware: the one file that imports it.
+"""Validates tokens by keystonemiddleware, the one file that imports it.
 
 The middleware is made for WSGI and is not wrapped around anything here: it is shown an empty request
 with the token, and what stands in for the application behind it keeps what it was told.

@@ -1,4 +1,4 @@
-"""How a trust in whose place there is a newer one is deleted in Keystone, and by whom.
+"""Deletes a superseded trust in Keystone: how, and in whose name.
 
     by its user      with the token that made the newer one, or of the user's next change
     by itself        with a token that Keystone gives us for the trust: it says that we are that user

@@ -1,4 +1,4 @@
-"""Trusts in whose place there are newer ones are deleted in Keystone, while nobody waits for it.
+"""Rotates trusts: those that newer ones replace are deleted in the background.
 
 A trust lasts until somebody deletes it, and so whoever had to trust us anew would trust us twice, the
 first time for ever. It is done with the token that made the newer one, or of the user's next change,

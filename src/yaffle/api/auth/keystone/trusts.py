@@ -1,4 +1,4 @@
-"""Users let us act for them: a trust, made with their own token when they first change something.
+"""Creates trusts: with a user's own token, when that user first changes something.
 
 Their token ends within hours, and their nodes have to be healed at night. So while it is there, and
 once only, it is used to have Keystone write down that our service user may act for this user in this
