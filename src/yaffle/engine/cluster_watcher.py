@@ -88,7 +88,7 @@ class ClusterWatcher:
         """Whether nobody answered us by some road, references included, when many were judged."""
 
     async def run(self) -> None:
-        """Watch until the cluster is gone or no longer ours; other questions are a new round."""
+        """Watch until the cluster is deleted or no longer ours; a change of modes begins a new round."""
         tally = self._ctx.tally
         tally.join(self.cluster_id, self.beliefs)
         try:
@@ -102,12 +102,12 @@ class ClusterWatcher:
             self._streams.release(self._modes())
 
     def notice(self) -> None:
-        """Rows of this cluster have changed, or nobody can say whether they have."""
+        """Read the cluster's rows again: they have changed, or may have."""
         self._stale = True
         self._wakeup.ring()
 
     def reconsider(self) -> None:
-        """Something that may hold our nodes has changed elsewhere: a stop, a release, a recovery."""
+        """Plan again: a stop, a release or a recovery elsewhere may have changed what holds our nodes."""
         if self._wake_us is None:
             return
         soon_us = self._planned_us + int(self._ctx.settings.poll * 1e6)
@@ -116,7 +116,7 @@ class ClusterWatcher:
             self._wakeup.ring()
 
     def blind(self, cause: str) -> None:
-        """Something was missed: counts begin again, grace and health stay."""
+        """Resettle after observations were missed: counts begin again, grace and health stay."""
         self._era += 1
         self.beliefs.resettle()
         self._streams.forget(self._modes())
@@ -126,7 +126,7 @@ class ClusterWatcher:
 
     @property
     def memories(self) -> Mapping[NodeId, NodeMemory]:
-        """What is remembered of each node."""
+        """The health state of each node."""
         return self.beliefs.memories
 
     @property
@@ -141,7 +141,7 @@ class ClusterWatcher:
 
     @property
     def is_helpless(self) -> bool:
-        """Whether another engine had better watch: nothing answers, or can be asked, or healed, here."""
+        """Whether another engine should watch: from here no node answers, or can be asked or healed."""
         if (self._blind and self._bearings.sure) or self._lacks():
             return True
         known = len(self.memories)
@@ -157,14 +157,14 @@ class ClusterWatcher:
 
     @property
     def never_seen(self) -> int:
-        """How many watched nodes have not had a single observation."""
+        """The number of watched nodes without a single observation."""
         return len(self.memories) - len(self.seen) if self._modes() else 0
 
     def _modes(self) -> tuple[DetectionMode, ...]:
         return voting(self._snapshot.policy.detection) if self._snapshot else ()
 
     async def _round(self) -> None:
-        """Poll and tend until what is asked, or the cluster's existence, changes."""
+        """Poll, persist and plan until the modes change or the cluster is gone."""
         async with asyncio.TaskGroup() as group:
             pollers = [
                 group.create_task(
@@ -186,14 +186,14 @@ class ClusterWatcher:
             self._streams.aim(self._snapshot, self._modes())
 
     async def _poll_unmade(self, mode: DetectionMode) -> None:
-        """Say of nodes that never came to be that they are gone: a stream cannot ask for them."""
+        """Report nodes that were never made as gone, for a stream does not check them."""
         while (snapshot := self._snapshot) is not None:
             unmade = [t for t in snapshot.targets.values() if not t.physical_id]
             self.take(never_made(self._ctx, unmade, mode))
             await self._ctx.clock.sleep(snapshot.policy.detection.interval_s)
 
     async def _poll(self, mode: DetectionMode) -> None:
-        """Ask one mode about all nodes, every interval with jitter, for ever."""
+        """Check all nodes by one mode every interval, with jitter, until cancelled."""
         ctx = self._ctx
         while (snapshot := self._snapshot) is not None:
             began_s = ctx.clock.monotonic_s()
@@ -222,7 +222,7 @@ class ClusterWatcher:
         return pool_of(self._ctx.drivers.profiles.get(targets[0].profile_type), targets)
 
     def take(self, seen: Sequence[Observation]) -> None:
-        """Fold observations; the sink of streaming detectors. Never blocks, never raises."""
+        """Take observations from a streaming detector; never blocks, never raises."""
         self._fold([one for one in map(usable, seen) if one is not None])
 
     def _fold(self, seen: Iterable[Observation]) -> None:
@@ -242,7 +242,7 @@ class ClusterWatcher:
     # --- tending -------------------------------------------------------------------------------
 
     async def _tend(self) -> None:
-        """Save, plan, wait; returns when the snapshot needs another round."""
+        """Persist health, plan, wait; returns when the snapshot needs a new round."""
         while True:
             self.turned_s = self._ctx.clock.monotonic_s()
             try:
@@ -268,7 +268,7 @@ class ClusterWatcher:
             self._resting = False
 
     def _found_store(self) -> None:
-        """The database is back: what we believed while it was away is asked again."""
+        """Resettle once the database is back: what was observed while it was away is checked again."""
         if self._store_lost:
             self._store_lost = False
             self.blind("database outage")
@@ -353,7 +353,7 @@ class ClusterWatcher:
         self._unplanned |= snapshot.requests
 
     def _age(self) -> None:
-        """Let time pass: observations grow stale, grace ends."""
+        """Apply the time that has passed: observations grow stale, grace ends."""
         snapshot = self._snapshot
         if snapshot is not None and self.beliefs.age(
             snapshot.policy.detection, self._ctx.clock.now_us()
@@ -365,7 +365,7 @@ class ClusterWatcher:
         self._ctx.tally.note(self.cluster_id, blind=blind)
 
     async def _plan(self) -> None:
-        """Ask the planner, in the transaction that admits; nothing to decide costs nothing."""
+        """Run the planning transaction, unless there is nothing to decide."""
         snapshot = self._snapshot
         now_us = self._ctx.clock.now_us()
         due = self._wake_us is not None and now_us >= self._wake_us

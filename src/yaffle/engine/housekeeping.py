@@ -59,7 +59,7 @@ LOOK_S: Final = 20.0
 
 
 class Housekeeper:
-    """One loop per session."""
+    """The housekeeping loop of one session."""
 
     def __init__(self, ctx: EngineContext, session: Session) -> None:
         self._ctx = ctx
@@ -120,7 +120,7 @@ class Housekeeper:
         await self._measure_room()
 
     async def _measure_room(self) -> None:
-        """Say how much room the database file has; a folder that cannot be asked changes nothing."""
+        """Set the gauge of free disk space; a folder that cannot be asked changes nothing."""
         path = self._ctx.store.path
         if path is not None:
             with contextlib.suppress(OSError):
@@ -128,7 +128,7 @@ class Housekeeper:
                 self._ctx.metrics.disk_free.set(found.f_bavail * found.f_frsize)
 
     async def _end_receivers(self) -> None:
-        """Tell of webhooks that have ended, and forget them when that event is forgotten."""
+        """Write an event for each webhook that has ended, and remove it when that event is pruned."""
         now_us, age_us = self._ctx.clock.now_us(), self._ctx.receivers.age_us
         kept_us = self._ctx.retention.events_s * 1_000_000
         if await self._ctx.store.read(
@@ -152,7 +152,7 @@ class Housekeeper:
             await self._ctx.clock.sleep(PRUNE_PAUSE_S)
 
     async def _sweep(self) -> None:
-        """Go on deleting copies that a recovery went past."""
+        """Delete orphans: copies that a recovery left behind."""
         now_us = self._ctx.clock.now_us()
         for row, target in await self._ctx.store.read(lambda c: orphans.due(c, now_us, 10)):
             if not self._may_carry():
@@ -174,7 +174,7 @@ class Housekeeper:
             )
 
     async def _look_out(self) -> None:
-        """Look for copies that have come about after their nodes were deleted, and delete those.
+        """Delete copies that came about after their nodes were deleted.
 
         All at a time: a cloud that is asked for a list makes one for everybody who asks.
         """
@@ -198,7 +198,7 @@ class Housekeeper:
             )
 
     async def _late_copy(self, note: late_resources.Due) -> Progress:
-        """Ask for the deletion of whatever bears the mark of a node that is gone.
+        """Delete whatever bears the mark of a node that is gone.
 
         For a while: of a slow cloud the next call goes by the list that came too late for the last.
         """
@@ -223,7 +223,7 @@ class Housekeeper:
         return halted(conn, target.node_id, target.cluster_id, self._ctx.clock.now_us())
 
     async def _discard(self) -> None:
-        """Delete images that recoveries have taken: beyond the bound, and of nodes that are gone."""
+        """Delete recovery images beyond the bound, and those of nodes that are gone."""
         now_us = self._ctx.clock.now_us()
         for due in await self._ctx.store.read(lambda c: disk_images.due(c, now_us, 10)):
             if not self._may_carry():
@@ -246,7 +246,7 @@ class Housekeeper:
             )
 
     async def _close_left(self) -> None:
-        """End what engines of before have left open; most times there is nothing."""
+        """End incidents that earlier versions of the engine have left open."""
         if await self._ctx.store.read(left_open):
             now_us = self._ctx.clock.now_us()
             await self._ctx.store.write(lambda conn: close_left(self._ctx, conn, now_us))
@@ -274,7 +274,7 @@ class Housekeeper:
     async def _carry(
         self, op: Operation, ident: OperationId, spare: Callable[[Connection], str]
     ) -> Progress:
-        """Poll it, or submit it unless `spare` objects; return how it stands."""
+        """Poll a deletion, or submit it unless `spare` objects; return its progress."""
         target = op.target
         profile = self._ctx.drivers.profiles.get(target.profile_type)
         if profile is None:

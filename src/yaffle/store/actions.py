@@ -117,7 +117,7 @@ LOOKING: Final = ("NODE_RECOVER", "NODE_CHECK")
 
 
 def _others_look(*, asks: bool) -> ColumnElement[bool]:
-    """Whoever is blind for a cluster leaves its looks to others, as long as anybody lives who is not.
+    """Return the SQL condition of what a blind engine leaves to others, while one that sees is alive.
 
     Nobody finds out that it cannot see what it does not watch: who is blind for any cluster leaves
     those alone as well. Who is not able to heal such a node leaves it, whoever watches it.
@@ -156,7 +156,7 @@ def _others_look(*, asks: bool) -> ColumnElement[bool]:
 
 
 def _claimable(*, asks: bool = True) -> ColumnElement[bool]:
-    """Return the condition; its parameters are those of `_claiming`.
+    """Return the SQL condition of a claimable action; its parameters are those of `_claiming`.
 
     `asks`: on behalf of an engine, which says what it is able to heal.
     """
@@ -279,7 +279,7 @@ def any_claimable(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """The right to write about an action: whoever shows an old one is refused."""
+    """The right to write to an action; one with an old epoch is refused."""
 
     action_id: ActionId
     engine_id: EngineId
@@ -334,7 +334,7 @@ def end(
 
 
 def parts(conn: Connection, parent_id: ActionId) -> Sequence[ActionRow]:
-    """Return the parts of an action, the oldest first."""
+    """Return the child actions of an action, the oldest first."""
     rows = conn.execute(
         select(actions)
         .where(actions.c.parent_id == parent_id)
@@ -344,19 +344,19 @@ def parts(conn: Connection, parent_id: ActionId) -> Sequence[ActionRow]:
 
 
 def remove_parts(conn: Connection, parent_id: ActionId) -> None:
-    """Forget the parts of an action that are over; nobody asks for them again."""
+    """Remove the child actions of an action that have ended."""
     conn.execute(
         delete(actions).where(actions.c.parent_id == parent_id, actions.c.status.in_(ENDED))
     )
 
 
 def has_open_parts(conn: Connection, parent_id: ActionId) -> bool:
-    """Whether any part of an action has not ended."""
+    """Whether any child action has not ended."""
     return conn.execute(_OPEN_PARTS, {"ident": parent_id}).first() is not None
 
 
 def wake(conn: Connection, parent_id: ActionId, now_us: int) -> None:
-    """Make a waiting action ready if all its parts have ended.
+    """Make a waiting action ready if all its child actions have ended.
 
     One that rests between two batches has no open part either, and is left to its `wake_us`.
     """

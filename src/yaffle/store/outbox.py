@@ -28,7 +28,7 @@ ERROR_MAX: Final = 1000
 
 
 class OutboxState(StrEnum):
-    """How far a message is."""
+    """The states of a message."""
 
     PENDING = "pending"
     ACCEPTED = "accepted"
@@ -38,7 +38,7 @@ class OutboxState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """One message whose time has come, and where to take it."""
+    """A message that is due, with its receiver."""
 
     seq: int
     notifier: str
@@ -72,7 +72,7 @@ A pager that hears "recovered" and then "opened", which it had refused at first,
 
 
 def notifiers(conn: Connection, *, now_us: int) -> Sequence[str]:
-    """Return the notifiers for which something is due, by name."""
+    """Return the names of the notifiers with messages due."""
     return conn.execute(_NOTIFIERS, {"now": now_us}).scalars().all()
 
 
@@ -149,7 +149,7 @@ def backoff_s(
 
 
 def accepted(conn: Connection, seq: int, *, now_us: int) -> bool:
-    """Note that the receiver took it; False if it was not pending any more.
+    """Store that the receiver accepted it; False if it was not pending any more.
 
     When it had not taken it before, it is back: what else waits for it is not kept waiting.
     """
@@ -189,7 +189,7 @@ def failed(conn: Connection, seq: int, *, now_us: int, error: str, chance: float
 
 
 def parked(conn: Connection, seq: int, *, now_us: int, error: str) -> bool:
-    """Set it aside for a person: trying again by itself is not worth it."""
+    """Park a message: it is not tried again until a person redelivers it."""
     return _leave_pending(conn, seq, OutboxState.PARKED, now_us=now_us, error=error)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One row: its code is also the metric label."""
+    """One row of the catalogue; its code is also the metric label."""
 
     code: str
     sentence: str
@@ -37,7 +37,7 @@ def failing(memory: NodeMemory) -> tuple[Observation, ...]:
 
 
 def _place(mode: ModeKey) -> tuple[int, str]:
-    """Return what orders modes as the policy does: the tenth comes after the second."""
+    """Return the sort key of a mode: its place in the policy."""
     place = mode.partition(":")[0]
     return (len(place), mode)
 
@@ -76,7 +76,7 @@ UNEXPLAINED: Final = Problem(
 
 
 def is_gone(memory: NodeMemory) -> bool:
-    """Whether the backend itself says that it does not know the node's copy any more."""
+    """Whether the backend reports that the node's copy does not exist any more."""
     return any(seen.code == GONE for seen in failing(memory))
 
 
@@ -94,7 +94,7 @@ def left_as_it_is(memory: NodeMemory) -> str | None:
 
 
 def diagnose(memory: NodeMemory) -> Problem:
-    """Return the first row that matches."""
+    """Return the first row of the catalogue that matches."""
     return next((row for row in PROBLEMS if row.matches(memory)), UNEXPLAINED)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class HealthEvent(StrEnum):
-    """What the votes of all detection modes came to."""
+    """The events of the table: results of the votes of all detection modes."""
 
     PASS = "pass"
     """Every vote that counts has risen."""
@@ -41,7 +41,7 @@ class HealthEvent(StrEnum):
 
 
 class IllegalTransition(ValueError):
-    """A caller asked for a move that the table does not list: a bug, so be loud."""
+    """Raised for a move that the table does not list, which is a bug."""
 
 
 _H, _E = Health, HealthEvent

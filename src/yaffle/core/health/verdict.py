@@ -35,7 +35,7 @@ SECOND: Final = 1_000_000
 
 
 class Belief(StrEnum):
-    """What one mode has come to, after rise and fall."""
+    """The verdict of one mode, after `rise` and `fall`."""
 
     PENDING = "pending"
     UP = "up"
@@ -44,7 +44,7 @@ class Belief(StrEnum):
 
 
 class Vote(StrEnum):
-    """What all modes together have come to."""
+    """The verdict of all modes together."""
 
     PENDING = "pending"
     PASS = "pass"
@@ -54,7 +54,7 @@ class Vote(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
-    """One mode's consecutive counts. An unknown neither passes nor fails: it is no news."""
+    """One mode's consecutive counts. An unknown neither passes nor fails, and changes no count."""
 
     belief: Belief = Belief.PENDING
     passes: int = 0
@@ -74,7 +74,7 @@ STALE: Final = Track(belief=Belief.UNKNOWN)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMemory:
-    """All that is remembered of one node between observations."""
+    """The health state of one node: all that is kept between observations."""
 
     node_id: NodeId
     health: Health = Health.INITIALIZING
@@ -123,7 +123,7 @@ def count(track: Track, seen: Observation, detection: Detection) -> Track:
 
 
 def aged(track: Track, stale_us: int, now_us: int) -> Track:
-    """Return the track as it counts now: an observation too old, or of the future, is no belief.
+    """Return the track as it counts now: one whose observation is too old, or of the future, is emptied.
 
     Its counts go with it, so that a single answer after a hole never completes a run from before.
     `stale_us`: the age at which an observation of this mode stops counting.
@@ -169,7 +169,7 @@ def in_grace(memory: NodeMemory, detection: Detection, now_us: int) -> bool:
 
 
 def observe(memory: NodeMemory, seen: Observation, detection: Detection, now_us: int) -> NodeMemory:
-    """Return the memory after one observation; one of a mode the policy lacks changes nothing."""
+    """Return the state after one observation; one of a mode that the policy lacks changes nothing."""
     stale = freshness(detection)
     stale_us = stale.get(seen.mode)
     if stale_us is None:
@@ -196,7 +196,7 @@ def observe(memory: NodeMemory, seen: Observation, detection: Detection, now_us:
 def _steady(
     memory: NodeMemory, seen: Observation, stale: Mapping[ModeKey, int], now_us: int
 ) -> NodeMemory | None:
-    """Return the memory after one more pass of a node that is well in every respect, else None.
+    """Return the state after one more pass of a healthy node, None where the full computation is needed.
 
     It is what counting and concluding come to, at a fraction of their cost: of a hundred thousand
     nodes nearly all are so at any moment. Whatever could change a verdict is left to the long way.
@@ -236,7 +236,7 @@ def _steady(
 
 
 def conclude(memory: NodeMemory, detection: Detection, now_us: int) -> NodeMemory:
-    """Return the memory with health, grace, gray and settled as the tracks now say.
+    """Return the state with health, grace, gray and settled as the tracks now say.
 
     Also to be called when only time has passed: observations grow stale and grace ends
     (`core.health.check_deadlines` says when). Tracks of modes that the policy no longer has are dropped.
@@ -299,7 +299,7 @@ def _heard(
 def _event(
     memory: NodeMemory, result: Vote, *, graceful: bool, doubtful: bool
 ) -> HealthEvent | None:
-    """Return what the votes come to, or None where they are still pending."""
+    """Return the event that the votes make, or None while they are pending."""
     if memory.mark is not None:
         return HealthEvent.MARKED
     match result:
@@ -332,7 +332,7 @@ def _gray(tracks: tuple[Track, ...], beliefs: tuple[Belief, ...]) -> bool:
 
 
 def restart(memory: NodeMemory, now_us: int) -> NodeMemory:
-    """Return the memory after a life-cycle change: counters empty, grace begins anew."""
+    """Return the state after a life-cycle change: counts empty, grace begins again."""
     return replace(
         memory,
         health=move(memory.health, HealthEvent.RESTARTED),
@@ -348,7 +348,7 @@ def restart(memory: NodeMemory, now_us: int) -> NodeMemory:
 
 
 def verified(memory: NodeMemory, at_us: int) -> NodeMemory:
-    """Return the memory of a node that a recovery found well: what was seen before votes no more."""
+    """Return the state of a node that a recovery verified: earlier observations no longer vote."""
     return replace(
         memory,
         health=move(memory.health, HealthEvent.PASS),
@@ -363,7 +363,7 @@ def verified(memory: NodeMemory, at_us: int) -> NodeMemory:
 
 
 def resettle(memory: NodeMemory) -> NodeMemory:
-    """Return the memory after blindness: health and grace stay, counts begin again."""
+    """Return the state after blindness: health and grace stay, counts begin again."""
     # Not `replace`: where a loop was late, all nodes are resettled at once.
     return NodeMemory(
         node_id=memory.node_id,
@@ -381,7 +381,7 @@ def resettle(memory: NodeMemory) -> NodeMemory:
 def set_mark(
     memory: NodeMemory, mark: Mark | None, detection: Detection, now_us: int
 ) -> NodeMemory:
-    """Return the memory with a user's mark set or lifted; nothing but a lift removes it.
+    """Return the state with a user's mark set or lifted; nothing but a lift removes it.
 
     A node that was unhealthy by a mark alone is judged anew when the mark is lifted: from what its
     life cycle says (grace) or from nothing, never from the mark that is gone.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """One node as the planner sees it."""
+    """The planner's input for one node."""
 
     node_id: NodeId
     name: str
@@ -49,7 +49,7 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """One cluster as the planner sees it, with everything that may hold it."""
+    """The planner's input for one cluster, with everything that may hold it."""
 
     cluster_id: ClusterId
     name: str

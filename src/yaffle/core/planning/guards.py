@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardVerdict:
-    """A brake holds: the numbers that decided, and when it will end by itself, if that is known."""
+    """The verdict of a guard that holds: its numbers, and when it ends by itself, if that is known."""
 
     numbers: Mapping[str, object]
     until_us: int | None = None
@@ -43,7 +43,7 @@ class GuardVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
-    """What some nodes of a cluster have in common, as far as the brakes count them."""
+    """The attributes by which guards count nodes of a cluster together."""
 
     health: Health
     recovering: bool
@@ -75,7 +75,7 @@ class GroupCounts:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """One row of the table."""
+    """One row of the table of guards."""
 
     reason: HoldReason
     by_request: bool
@@ -83,7 +83,7 @@ class Guard:
 
 
 def threshold_of(limit: Threshold, capacity: int) -> int:
-    """Return how many may be sick before the brake holds, one at least (design/failure#brakes)."""
+    """Return how many may be unhealthy before the brake holds, one at least (design/failure#brakes)."""
     if limit.count is not None:
         return max(1, limit.count)
     # Tenths of a percent as integers: 40 % of 5 is 2, never 2.0000000000000004 rounded up to 3.
@@ -107,7 +107,7 @@ def as_one(view: ClusterView) -> frozenset[str]:
 def cell_of(
     view: ClusterView, node: NodeView, now_us: int, whole: frozenset[str] | None = None
 ) -> NodeGroup:
-    """Return the kind of a node; the storm brake does not count planned work as failures.
+    """Return the group of a node; the storm brake does not count planned work as failures.
 
     `whole`: what `as_one` says, where it is known already.
     """
@@ -124,7 +124,7 @@ def cell_of(
 
 
 def count_nodes(view: ClusterView, now_us: int) -> NodeCounts:
-    """Count the nodes of each kind."""
+    """Count the nodes of each group."""
     whole = as_one(view)
     return Counter(cell_of(view, node, now_us, whole) for node in view.nodes)
 
@@ -138,12 +138,12 @@ def with_recovery(seen: NodeCounts, cell: NodeGroup) -> NodeCounts:
 
 
 def is_sick(node: NodeView | NodeGroup) -> bool:
-    """Sick and recovering nodes count alike, so that healing does not make room for more of it."""
+    """Whether the node is unhealthy or recovering; both count, so that healing makes no room for more."""
     return node.health is Health.UNHEALTHY or node.recovering
 
 
 def is_suspect(node: NodeView | NodeGroup) -> bool:
-    """Whether the node is doubted and not counted as sick already."""
+    """Whether the node is suspect and not counted as unhealthy already."""
     return node.health is Health.SUSPECT and not is_sick(node)
 
 

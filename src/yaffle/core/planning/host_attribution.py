@@ -51,7 +51,7 @@ BY_CLOUD: Final = "cloud"
 
 
 class Word(StrEnum):
-    """What the backend says of a host."""
+    """The backend's report on a host."""
 
     UP = "up"
     LOST = "lost"
@@ -60,7 +60,7 @@ class Word(StrEnum):
 
 
 class Share(StrEnum):
-    """How many of a host's nodes fail as its loss would make them."""
+    """The share of a host's nodes that fail as its loss would make them."""
 
     FEW = "few"
     MOST = "most"
@@ -69,7 +69,7 @@ class Share(StrEnum):
 
 
 class Fault(StrEnum):
-    """Whose failure it is."""
+    """The attribution of a failure: node, host, or unclear."""
 
     NODE = "node"
     HOST_LOST = "host-lost"
@@ -100,7 +100,7 @@ _WORDS: Final[Mapping[str, Word]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spoken:
-    """What the backend said of a host, and when (µs, UTC)."""
+    """The backend's report on a host, and its time (µs, UTC)."""
 
     word: Word
     at_us: int
@@ -108,7 +108,7 @@ class Spoken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """What the nodes of one host came to, over all clusters that the engine watches and can see."""
+    """The counts of one host's nodes, over all clusters that the engine watches and can see."""
 
     watched: int
     sick: int
@@ -119,7 +119,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostReport:
-    """What is known of a sick node's host."""
+    """The report on the host of an unhealthy node."""
 
     name: str
     word: Word
@@ -138,7 +138,7 @@ class HostReport:
 
 
 def fails_with_its_host(memory: NodeMemory) -> bool:
-    """Whether a sick or doubted node fails as the loss of its host would make it."""
+    """Whether an unhealthy or suspect node fails as the loss of its host would make it."""
     if memory.health not in {Health.UNHEALTHY, Health.SUSPECT}:
         return False
     against = failing(memory)
@@ -148,7 +148,7 @@ def fails_with_its_host(memory: NodeMemory) -> bool:
 
 
 def answers_itself(memory: NodeMemory) -> bool:
-    """Whether the node was heard, and not only of: some machine carries it."""
+    """Whether the node itself answered, so that some host carries it."""
     return any(
         seen.answered and not seen.code.startswith(REPEATED)
         for track in memory.tracks.values()
@@ -157,7 +157,7 @@ def answers_itself(memory: NodeMemory) -> bool:
 
 
 def spoken(memories: Iterable[NodeMemory]) -> Spoken | None:
-    """Return the backend's latest word of a host; None where no mode asks for it."""
+    """Return the backend's latest report on a host; None where no mode asks for it."""
     found = [
         Spoken(word=_WORDS.get(seen.code, Word.NOTHING), at_us=seen.at_us)
         for memory in memories
@@ -184,7 +184,7 @@ def count(memories: Iterable[NodeMemory], asked: Spoken | None = None) -> Count:
 
 
 def _together(memories: Sequence[NodeMemory]) -> Sequence[NodeMemory]:
-    """Return the most that began to fail within one window.
+    """Return the largest number of nodes that began to fail within one window.
 
     Not those since the last one began: a node that fails anew must not make it forgotten that it
     is one of many.
@@ -228,7 +228,7 @@ def share_of(seen: HostReport) -> Share:
 
 
 def judge(seen: HostReport | None) -> Fault:
-    """Return whose failure a sick node's is."""
+    """Attribute the failure of an unhealthy node."""
     if seen is None:
         return Fault.NODE
     fault = TABLE[seen.word, share_of(seen)]
@@ -260,7 +260,7 @@ def may_count_as_one(lost: int, known: int, threshold: int) -> bool:
 
 
 def place_of(host: str, facts: Mapping[str, object]) -> str:
-    """Return what a host is called here: two clouds may each have one of the same name.
+    """Return the qualified name of a host, for two clouds may each have one of the same name.
 
     `facts`: the attributes of a node on it, or that was.
     """
@@ -269,7 +269,7 @@ def place_of(host: str, facts: Mapping[str, object]) -> str:
 
 
 def key_of(name: str) -> str:
-    """Return what keeps a host from having two open incidents; as short as a node's id."""
+    """Return the unique key of a host's open incident; as short as a node's id."""
     return f"host:{sha256(name.encode()).hexdigest()[:31]}"
 
 

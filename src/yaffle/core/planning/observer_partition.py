@@ -32,7 +32,7 @@ MIN_TARGETS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blindness:
-    """The numbers behind "it may be me"."""
+    """The numbers behind "the fault may be ours": asked, answered, references."""
 
     asked: int
     answered: int
@@ -44,18 +44,18 @@ class Blindness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sights:
-    """Who answered us: by any road, and by each that a sick node's verdict rests on alone."""
+    """Reachability as a whole, and by each kind of detection (road) that a verdict rests on alone."""
 
     whole: Blindness
     roads: Mapping[str, Blindness] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def blind(self) -> bool:
-        """Whether there is anything here that we cannot see."""
+        """Whether we are blind as a whole or by any road."""
         return is_blind(self.whole) or any(map(is_blind, self.roads.values()))
 
     def of(self, memory: NodeMemory) -> Blindness:
-        """Return the numbers that say whether this node's failure may be our own."""
+        """Return the numbers by which this node's failure may be ours."""
         known = [self.roads.get(road) for road in sorted(rests_on(memory))]
         blind = [seen for seen in known if seen is not None and is_blind(seen)]
         if blind and len(blind) == len(known) and not is_blind(self.whole):
@@ -64,7 +64,7 @@ class Sights:
 
 
 def rests_on(memory: NodeMemory) -> frozenset[str]:
-    """Return the roads whose silence alone speaks against a node; none where an answer does too."""
+    """Return the roads whose silence alone makes a node fail; none where an answer does too."""
     against = [t.last for t in memory.tracks.values() if t.belief is Belief.DOWN and t.last]
     if any(seen.answered for seen in against):
         return frozenset()
@@ -72,7 +72,7 @@ def rests_on(memory: NodeMemory) -> frozenset[str]:
 
 
 def by_road(memories: Iterable[NodeMemory], roads: Iterable[str]) -> Mapping[str, Blindness]:
-    """Return who was asked and who answered by each of some roads; references are not asked here."""
+    """Count the nodes asked and answering by each of some roads; references are not asked here."""
     asked = dict.fromkeys(roads, 0)
     answered = dict.fromkeys(asked, 0)
     for memory in memories:
@@ -94,7 +94,7 @@ def by_road(memories: Iterable[NodeMemory], roads: Iterable[str]) -> Mapping[str
 
 
 def bearings(memories: Iterable[NodeMemory], references: tuple[bool, ...]) -> Blindness:
-    """Return who was asked and who answered, whatever it comes to.
+    """Count the nodes and references asked and answering.
 
     `references`: one entry per configured reference target, whether it answered just now.
     """
@@ -114,7 +114,7 @@ def bearings(memories: Iterable[NodeMemory], references: tuple[bool, ...]) -> Bl
 
 
 def is_blind(seen: Blindness) -> bool:
-    """Whether nothing answers at all.
+    """Whether nothing answers at all, so that we count as blind.
 
     Without reference targets silence of all nodes is enough to hold: we cannot tell a dead rack
     from a dead uplink.
@@ -131,7 +131,7 @@ def assess(memories: Iterable[NodeMemory], references: tuple[bool, ...]) -> Blin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
-    """That of the nodes of one cluster: since when, and by which kinds of detection (roads)."""
+    """The silence of one cluster's nodes: since when, and by which kinds of detection (roads)."""
 
     since_us: int
     roads: frozenset[str]
@@ -139,7 +139,7 @@ class Silence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """What an engine heard lately by some roads, over all its clusters; it forgets what is stale."""
+    """Recent answers to an engine by some roads, over all its clusters; stale ones are dropped."""
 
     asked: int
     silent: int
@@ -168,7 +168,7 @@ def silence(memories: Iterable[NodeMemory], road: str = "") -> Silence | None:
 
 
 def hear(memories: Iterable[NodeMemory], roads: frozenset[str]) -> Heard:
-    """Return what was heard by those roads: an answer by another one does not prove that they work."""
+    """Return the answers by those roads; one by another road does not prove that they work."""
     asked = 0
     answers_us: list[int] = []
     for memory in memories:
@@ -184,7 +184,7 @@ Look = tuple[frozenset[str], frozenset[str]]
 
 
 def looks(memories: Iterable[NodeMemory]) -> Counter[Look]:
-    """Return how many nodes were seen alike: all that is kept of a cluster that was given away."""
+    """Return the counts of nodes by observation, which are kept of a cluster that was given away."""
     found: Counter[Look] = Counter()
     for memory in memories:
         if last := _last(memory):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The decisions of one pass, and when to look again if nothing else happens."""
+    """The decisions of one pass, and when to plan again if nothing else happens."""
 
     decisions: tuple[Decision, ...]
     wake_us: int | None
@@ -84,7 +84,7 @@ def plan(view: ClusterView, now_us: int) -> Plan:
 
 
 def decide(view: ClusterView, node: NodeView, counts: GroupCounts, now_us: int) -> Decision:
-    """Return the decision about one candidate, given what is counted by now."""
+    """Return the decision about one candidate, given the counts so far."""
     overrode: list[HoldReason] = []
     for brake in BRAKES:
         finding = brake.holds(view, node, counts, now_us)
@@ -108,7 +108,7 @@ def decide(view: ClusterView, node: NodeView, counts: GroupCounts, now_us: int) 
 
 
 def _moot(reason: HoldReason, node: NodeView) -> bool:
-    """A person's word on a node not judged unhealthy needs no settled verdict to rest on."""
+    """Whether a guard does not apply: a person's request needs no settled verdict of the node."""
     return reason is HoldReason.RESETTLING and node.health is not Health.UNHEALTHY
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Stage(StrEnum):
-    """One kind of step."""
+    """The kinds of step."""
 
     LOOK = "look"
     """Look again, under the lock: is it still sick?"""
@@ -46,7 +46,7 @@ class Stage(StrEnum):
 
 
 class Result(StrEnum):
-    """What a step came to."""
+    """The results of a step."""
 
     SICK = "sick"
     HEALTHY = "healthy"
@@ -68,7 +68,7 @@ class Result(StrEnum):
 
 
 class End(StrEnum):
-    """How a walk of the ladder ends."""
+    """The ends of a ladder."""
 
     RECOVERED = "recovered"
     DONE = "done"
@@ -80,7 +80,7 @@ class End(StrEnum):
 
 
 class Onward(StrEnum):
-    """Where a result leads when it is no end."""
+    """Where a result leads that does not end the ladder."""
 
     NEXT_STAGE = "next-stage"
     NEXT_RUNG = "next-rung"
@@ -140,7 +140,7 @@ class IllegalStep(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
-    """One action with the path that it walks."""
+    """One action with the stages that it goes through."""
 
     action: RecoveryAction
     path: tuple[Stage, ...]
@@ -189,7 +189,7 @@ def path_of(
 
 
 class NodeActionKind(StrEnum):
-    """What a person may have done to a node besides recovering it; each has one rung."""
+    """The kinds of action on a node besides recovery; each has one rung."""
 
     MAKE = "make"
     """The first copy: there is none that it could double, and CREATE refuses where there is one."""
@@ -239,7 +239,7 @@ def helpless(actions: Sequence[RecoveryAction]) -> tuple[str, ...]:
 def without(
     actions: tuple[RecoveryAction, ...], left_out: Collection[str]
 ) -> tuple[RecoveryAction, ...]:
-    """Return the actions but those, in the same order; all of them where none would be left."""
+    """Return the actions without those left out, in order; all of them where none would remain."""
     return tuple(a for a in actions if a.name not in left_out) or actions
 
 
@@ -262,7 +262,7 @@ def _is_next(ladder: tuple[Rung, ...], rung: int, stage: int, step: Done) -> boo
 
 
 def position(ladder: tuple[Rung, ...], journal: Sequence[Done]) -> Next | End:
-    """Replay the journal and return the step to take now, or how the walk ended."""
+    """Replay the journal and return the step to take now, or the end of the ladder."""
     rung = stage = 0
     acted = proved = completed = False
     for step in journal:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Objection(StrEnum):
-    """What speaks against an act."""
+    """The objections to an act."""
 
     NONE = "none"
     LOCKED = "locked"
@@ -101,7 +101,7 @@ def harm_of(rung: RecoveryAction) -> Harm:
 
 
 def of_reading(reading: Reading) -> tuple[Objection, str]:
-    """Return what a reading alone has against an act, and why."""
+    """Return the objection that a reading raises to an act, and why."""
     if not reading.asked:
         return Objection.UNASKED, reading.detail
     if reading.kept:
@@ -115,7 +115,7 @@ def may_be_wished(reading: Reading) -> bool:
 
 
 def of_cause(cause: Cause, *, acted: bool) -> Objection:
-    """Return what the cause of a state has against an act; `acted`: this recovery has been at it.
+    """Return the objection that a state's cause raises; `acted`: this recovery has acted already.
 
     A deletion, and a state that no request leads to, are no wish to have the copy again as it is.
     """

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What the watch hands to the planning transaction."""
+    """The inputs of the planning transaction, from the watcher."""
 
     cluster: ClusterRow
     policy: HealthPolicy
@@ -64,7 +64,7 @@ class Inputs:
 
 
 class DecisionWriter:
-    """Turns decisions into rows, one transaction long."""
+    """Writes the decisions of one planning transaction as rows."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class DecisionWriter:
         self.wake_us: int | None = None
 
     def apply(self, node: NodeView, decision: Decision, seen: NodeCounts) -> Decision:
-        """Make rows of a decision and return what became of it: a budget may say no."""
+        """Write a decision and return what it became: a budget may turn it into a hold."""
         buckets: Mapping[Key, Bucket] = {}
         if isinstance(decision, Recover) or decision.reason is HoldReason.OBSERVE_MODE:
             asked = self._ask_budgets(decision)
@@ -107,7 +107,7 @@ class DecisionWriter:
         return decision
 
     def _ask_budgets(self, decision: Decision) -> budget_ledger.Asked:
-        """Debit them; a policy that only observes asks and takes nothing."""
+        """Debit the budgets; a policy that only observes asks and takes nothing."""
         domain = self.inputs.policy.recovery.limits.domain
         row = self.rows[decision.node_id]
         return self._ledger.ask(row, domain, take=isinstance(decision, Recover))
@@ -119,7 +119,7 @@ class DecisionWriter:
         return self.made_from.record(node, past, memory, seen, buckets)
 
     def _outage(self, node: NodeView) -> IncidentRow | None:
-        """Return the incident of the host that the node failed with; all that did become its parts."""
+        """Return the incident of the host that the node failed with; incidents of its nodes join it."""
         memory = self.inputs.memories[node.node_id]
         outage = self._outages.of(node.host, memory.first_fail_us)
         if outage is None or node.host is None or outage.id in self._joined:
@@ -131,7 +131,7 @@ class DecisionWriter:
         return outage
 
     def _recover(self, decision: Recover, node: NodeView, record: Record) -> None:
-        """Insert the action with its incident and its news."""
+        """Insert the action, its incident and its notifications."""
         row = self.rows[decision.node_id]
         self.written += 1
         outage = self._outage(node)
@@ -239,7 +239,7 @@ class DecisionWriter:
     def _hold(
         self, decision: Hold, node: NodeView, seen: NodeCounts, buckets: Mapping[Key, Bucket]
     ) -> None:
-        """Store the reason when it changed, and tell; the node is left alone."""
+        """Store the hold and notify, if its reason changed."""
         reason = decision.reason
         self.held[reason.value] = self.held.get(reason.value, 0) + 1
         if decision.until_us is not None:
@@ -292,14 +292,14 @@ class DecisionWriter:
             )
 
     def _say_held(self, decision: Hold) -> None:
-        """Write into a request that waits what holds it, also where that held the node before it."""
+        """Write into a waiting request what holds it."""
         waiting = self.locks.get(decision.node_id)
         if waiting is not None and (values := recover_requests.held(waiting, decision.reason)):
             self.written += 1
             actions.set_values(self.conn, waiting.id, self.now_us, **values)
 
     def _is_held(self, node: NodeView, key: tuple[str, ...]) -> bool:
-        """Whether the same hold is stored already; what it is for may be known only by now."""
+        """Whether the same hold is stored already."""
         told = self.inputs.told.get(node.node_id, ())
         if told[:-1] != key:
             return False
@@ -309,7 +309,7 @@ class DecisionWriter:
         return True
 
     def _cause(self, node: NodeView) -> str:
-        """Return what is wrong with a node; empty where that is not known, or a person says so."""
+        """Return the diagnosis of a node; empty where it is not known, or a person marked it."""
         known = not node.marked and node.problem != diagnosis.UNEXPLAINED.code
         return HOST_LOST if is_lost(node.host) else node.problem if known else ""
 

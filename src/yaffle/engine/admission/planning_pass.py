@@ -59,7 +59,7 @@ DETECTABLE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one planning pass did."""
+    """The result of one planning transaction."""
 
     told: Mapping[NodeId, tuple[object, ...]]
     admitted: int
@@ -74,7 +74,7 @@ NOTHING = Outcome(told={}, admitted=0, held={}, wake_us=None, more=False)
 
 
 def decide(ctx: EngineContext, session: Session, conn: Connection, inputs: Inputs) -> Outcome:
-    """Plan the cluster and carry out the decisions as rows; raise StaleEpoch if it is not ours."""
+    """Plan the cluster and write the decisions as rows; raise StaleEpoch if it is not ours."""
     if not leases.holds_watch(conn, session.me, session.epoch, inputs.cluster.id):
         raise StaleEpoch(f"our lease on cluster {inputs.cluster.name} is over")
     cluster = catalog.cluster(conn, inputs.cluster.id)
@@ -119,7 +119,7 @@ def decide(ctx: EngineContext, session: Session, conn: Connection, inputs: Input
 def _as_of_now(
     inputs: Inputs, locks: Mapping[NodeId, ActionRow], now_us: int
 ) -> Mapping[NodeId, NodeMemory]:
-    """Let the time count that went by since the watch handed over what it believes.
+    """Apply the time that has passed since the watcher handed over its health states.
 
     Bearings were taken and a turn to write was waited for: a verdict that rested on observations
     which are too old by now is none.
@@ -133,7 +133,7 @@ def _as_of_now(
 
 
 def _expire_requests(conn: Connection, locks: dict[NodeId, ActionRow], now_us: int) -> None:
-    """End requests that were held too long: what was asked for an hour ago may be wrong now."""
+    """End requests that were held for too long."""
     for node_id, lock in list(locks.items()):
         until_us = expires_us(lock)
         if until_us is not None and now_us > until_us:
@@ -242,7 +242,7 @@ def _node_view(
 def _left_out(
     ctx: EngineContext, conn: Connection, inputs: Inputs, row: NodeRow, memory: NodeMemory
 ) -> tuple[str, ...]:
-    """Return the rungs of the policy that cannot help a node whose copy is gone for good."""
+    """Return the rungs that cannot help a node whose copy is gone for good."""
     if memory.health is not Health.UNHEALTHY or not diagnosis.is_gone(memory):
         return ()
     driver = ctx.drivers.profiles.get(catalog.profile(conn, row.profile_id).type)

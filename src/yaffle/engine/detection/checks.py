@@ -46,19 +46,19 @@ GONE: Final = frozenset({"ST-GONE", "ST-DOWN"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """What one look came to."""
+    """The result of checking one node by every voting mode."""
 
     vote: Vote
     observations: tuple[Observation, ...]
 
     @property
     def detail(self) -> str:
-        """One line: what each mode said."""
+        """What each mode reported, in one line."""
         return "; ".join(f"{o.detail}" for o in self.observations)
 
     @property
     def answer_s(self) -> float:
-        """How long the backend took to answer; that a node itself is slow is another thing."""
+        """Seconds that the backend took to answer; the node's own latency does not count."""
         took_us = [
             o.took_us
             for o in self.observations
@@ -68,17 +68,17 @@ class CheckReport:
 
     @property
     def failing(self) -> Sequence[Observation]:
-        """What speaks against the node."""
+        """The observations that fail."""
         return [o for o in self.observations if o.outcome is Outcome.FAIL]
 
     @property
     def answered(self) -> bool:
-        """Whether an answer bears out what it came to; without, it may be our own fault."""
+        """Whether some answer supports the result; without one the fault may be ours."""
         return any(o.answered for o in self.failing or self.observations)
 
     @property
     def unasked(self) -> bool:
-        """Whether it came to nothing because something could not be asked.
+        """Whether there is no verdict because something could not be asked.
 
         A connection error that the policy takes for no failure is an answer: nothing was heard.
         """
@@ -88,12 +88,12 @@ class CheckReport:
 
     @property
     def host_lost(self) -> bool:
-        """Whether the backend has lost the machine under the node, which is nobody's wish."""
+        """Whether the backend reports the node's host as lost."""
         return any(o.code.startswith(OF_HOST) for o in self.failing)
 
     @property
     def left(self) -> Objection:
-        """Why it is well though it does not run: somebody wants it so."""
+        """Why the node passes although it does not run: somebody wants it off."""
         codes = {o.code for o in self.observations} & AS_IT_IS
         if self.vote is not Vote.PASS or not codes:
             return Objection.NONE
@@ -106,7 +106,7 @@ class CheckReport:
 
     @property
     def gone(self) -> bool:
-        """Whether the backend itself says that nothing runs: no point in waiting for it."""
+        """Whether the backend reports that nothing runs, so that waiting is no use."""
         return any(o.code in GONE for o in self.observations)
 
 
@@ -116,7 +116,7 @@ def modes_of(detection: Detection) -> tuple[DetectionMode, ...]:
 
 
 async def check_now(ctx: EngineContext, target: Target, detection: Detection) -> CheckReport:
-    """Ask every voting mode once and combine the answers; bounded, never raises."""
+    """Check one node by every voting mode now and combine the results; bounded, never raises."""
     modes, interval_s = modes_of(detection), detection.interval_s
 
     async def whole() -> Sequence[Target]:
@@ -152,7 +152,7 @@ async def ask(
     *,
     whole: Whole,
 ) -> Sequence[Observation]:
-    """Ask one mode about some nodes of `whole`; whatever goes wrong on our side is unknown."""
+    """Check some nodes of `whole` by one mode; whatever goes wrong on our side is unknown."""
     made = [t for t in targets if t.physical_id]
     answer = await _ask_made(ctx, made, mode, interval_s, whole) if made else ()
     seen = {o.node_id: o for o in answer}
@@ -162,7 +162,7 @@ async def ask(
 async def poll(
     ctx: EngineContext, targets: Sequence[Target], mode: DetectionMode, detection: Detection
 ) -> Sequence[Observation]:
-    """Ask one mode about all watched nodes of a cluster, as the policy wants it confirmed."""
+    """Check all watched nodes of a cluster by one mode, and confirm failures as the policy says."""
 
     async def whole() -> Sequence[Target]:
         return targets
@@ -196,7 +196,7 @@ async def confirmed(
 def never_made(
     ctx: EngineContext, targets: Sequence[Target], mode: DetectionMode
 ) -> Sequence[Observation]:
-    """Return what is known of nodes whose creation failed: no copy was ever made.
+    """Return the observations of nodes whose creation failed: no copy was ever made.
 
     That is a fact and not "could not ask": a URL that lacks the port of a node which never came to
     be would stay unknown for ever, and the node with it.
@@ -264,7 +264,7 @@ def usable(seen: object) -> Observation | None:
 def reported(
     ctx: EngineContext, targets: Sequence[Target], mode: DetectionMode, code: str, detail: str
 ) -> Sequence[Observation]:
-    """Return the same row of the outcome table for each target, on our own word."""
+    """Return an observation with the same check code for each target, made by us."""
     return [
         Observation(
             node_id=t.node_id,

@@ -76,7 +76,7 @@ def parsed(row: PolicyRow) -> HealthPolicy:
 def policy_of(
     ctx: EngineContext, conn: Connection, cluster_id: ClusterId
 ) -> tuple[HealthPolicy, str]:
-    """Return the policy in force for a cluster and its id (empty without one)."""
+    """Return the active policy of a cluster and its id (empty without one)."""
     bound = catalog.bound_policy(conn, cluster_id)
     if bound is None:
         return without_policy(ctx.settings.default_interval), ""
@@ -183,7 +183,7 @@ def load_cluster_snapshot(
 
 
 def members(conn: Connection, cluster_id: ClusterId) -> Sequence[Target]:
-    """Return the targets of a cluster's snapshot, for who has none: it may be another's to watch."""
+    """Return a cluster's targets without a snapshot: the cluster may be another engine's to watch."""
     cluster = catalog.cluster(conn, cluster_id)
     if cluster is None:
         return ()

@@ -24,7 +24,7 @@ async def save_all(
     beliefs: HealthTracker,
     hosts: HostAttribution,
 ) -> None:
-    """Write every belief that changed since it was last written; raises as `health_persistence.save`."""
+    """Write every health state that changed since its last write; raises as `health_persistence.save`."""
     if not beliefs.unsaved(disturbed=snapshot.disturbed):
         return
     counts = await hosts.take(snapshot, beliefs)

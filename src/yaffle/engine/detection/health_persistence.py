@@ -44,7 +44,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """The part of a belief that is stored."""
+    """The part of a health state that is stored."""
 
     health: str
     gray: bool
@@ -83,7 +83,7 @@ class Saved:
 
 
 def problem_of(row: NodeRow) -> str:
-    """Return the sentence that is stored of what is wrong; empty where it is not unhealthy."""
+    """Return the stored problem sentence; empty for a node that is not unhealthy."""
     return diagnosis.told(row.health_reason) if row.health == Health.UNHEALTHY else ""
 
 
@@ -107,7 +107,7 @@ def save(
     changed: Mapping[NodeId, NodeMemory],
     hosts: Counts = NO_HOSTS,
 ) -> Mapping[NodeId, Saved]:
-    """Write the changed beliefs; raise StaleEpoch if the cluster is no longer ours.
+    """Write the changed health states; raise StaleEpoch if the cluster is no longer ours.
 
     `hosts`: what was counted of the machines under its sick nodes.
     """
@@ -157,13 +157,13 @@ class _Around:
         return None if outage is None else outage.id
 
     def recovering(self, ident: NodeId) -> bool:
-        """Whether an action is at work on the node, to which it is left."""
+        """Whether an action is working on the node, whose rows are then left to that."""
         holder = self.holders.get(ident)
         return holder is not None and holder.status in actions.ACTIVE
 
 
 def outdated(known: NodeRow | None, row: NodeRow) -> bool:
-    """Whether a belief is about a life or a mark of the node that is over by now.
+    """Whether a health state is about an earlier copy or mark of the node.
 
     The watch will read the row again in a moment; to act on what it believed of the copy before
     would open an incident about a failure that has been dealt with.
@@ -175,7 +175,7 @@ def outdated(known: NodeRow | None, row: NodeRow) -> bool:
 
 
 def verified_since(row: NodeRow, memory: NodeMemory, now_us: int) -> bool:
-    """Whether a recovery found the node healthy since we came to believe of it what we do."""
+    """Whether a recovery verified the node after its present verdict."""
     if row.health != Health.HEALTHY or memory.health is Health.HEALTHY:
         return False
     return memory.since_us < (row.healthy_us or 0) <= now_us
@@ -242,7 +242,7 @@ def _values_of(
 
 
 def _left(conn: Connection, row: NodeRow, left: str, now_us: int) -> dict[str, object]:
-    """Write why a node does not run with which nothing is wrong, or that it does again."""
+    """Write why a node that is off by wish does not run, or that it runs again."""
     if left == row.left_as_it_is:
         return {}
     lifecycle.node_event(
@@ -258,7 +258,7 @@ def _left(conn: Connection, row: NodeRow, left: str, now_us: int) -> dict[str, o
 
 
 def _told_anew(row: NodeRow, reason: str) -> Mapping[str, object]:
-    """Write what is wrong by now with a node that stays sick: what it fell ill of may be over."""
+    """Update the problem sentence of a node that stays unhealthy."""
     same = row.status == NodeStatus.WARNING and row.status_reason == row.health_reason
     return dict.fromkeys(("health_reason", "status_reason") if same else ("health_reason",), reason)
 
@@ -266,7 +266,7 @@ def _told_anew(row: NodeRow, reason: str) -> Mapping[str, object]:
 def _adopted(
     conn: Connection, row: NodeRow, memory: NodeMemory, around: _Around, now_us: int
 ) -> dict[str, object]:
-    """Take the copy that is well for the node's own; a recovery does so itself.
+    """Rebind the node to the copy that is healthy; a recovery does so itself.
 
     While the row names the one that is gone, nobody hears what happens to the other.
     """
@@ -293,7 +293,7 @@ def _adopted(
 
 
 def _moved(conn: Connection, row: NodeRow, other: OtherCopy, now_us: int) -> dict[str, object]:
-    """Take over where the node's copy is by now: who counts the nodes of a host counts on it."""
+    """Store the host that the node's copy is on now; attribution to hosts relies on it."""
     facts = {**row.attributes, **(other.attributes or {})}
     before, after = row.attributes.get("host"), facts.get("host")
     if before and before != after:
@@ -310,7 +310,7 @@ def _moved(conn: Connection, row: NodeRow, other: OtherCopy, now_us: int) -> dic
 
 
 def stray_of(memory: NodeMemory) -> OtherCopy | None:
-    """Return the copy that is well in place of the one we know of; None where it is that one."""
+    """Return the healthy copy that is not the known one; None where it is."""
     return next(
         (
             t.last.copy
@@ -322,7 +322,7 @@ def stray_of(memory: NodeMemory) -> OtherCopy | None:
 
 
 def _forgotten(snapshot: ClusterSnapshot, row: NodeRow, now_us: int) -> dict[str, object]:
-    """Past tries are forgotten as a long health ends: later nobody knows any more how long it was."""
+    """Reset the attempts as a long healthy time ends, while its length is still known."""
     before = retry_of(row)
     if retry.stable(before, snapshot.policy.recovery.retry, row.healthy_us, now_us) == before:
         return {}
@@ -338,7 +338,7 @@ def _fell_ill(
     around: _Around,
     now_us: int,
 ) -> dict[str, object]:
-    """Open the incident; the life cycle shows WARNING, so that Senlin's own rules come right."""
+    """Open the incident and set the status WARNING, so that Senlin's own rules come right."""
     # A node whose recoveries are used up and that got well since fails anew: that is news, even
     # though only a person may have it healed.
     # Its status remembers that: one that stayed ill bears ERROR, also while we could not ask it.
@@ -370,7 +370,7 @@ def _in_doubt(
     around: _Around,
     now_us: int,
 ) -> None:
-    """The verdict stands no more, and nothing better is known: what held the node is over too."""
+    """End the hold of a node whose verdict no longer stands and is replaced by none."""
     incident = around.incidents.get(row.id)
     if incident is None or around.recovering(row.id):
         return
@@ -405,7 +405,7 @@ def _is_well(
     becomes: IncidentState,
     why: str,
 ) -> dict[str, object]:
-    """End the incident of a node that got well, or is watched by nothing, without our doing.
+    """End the incident of a node that became healthy by itself, or is no longer watched.
 
     One that is being recovered is left to its recovery.
     """

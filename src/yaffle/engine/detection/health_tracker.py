@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class HealthTracker:
-    """The memories of one cluster's nodes and the indexes over them."""
+    """The health states of one cluster's nodes, with indexes: unsaved, due, by host."""
 
     def __init__(self) -> None:
         self.memories: dict[NodeId, NodeMemory] = {}
@@ -92,12 +92,12 @@ class HealthTracker:
             del self._strayed[one.node_id]
 
     def resettle(self) -> None:
-        """Let all counts begin again: what was seen before counts no more."""
+        """Begin all counts again; earlier observations count no more."""
         self.memories = {i: resettle(m) for i, m in self.memories.items()}
         self._look_at_all()
 
     def age(self, detection: Detection, now_us: int) -> bool:
-        """Let time pass: observations grow stale, grace ends. Return whether a verdict changed."""
+        """Apply the time that has passed (staleness, grace); return whether a verdict changed."""
         if self._aged_us is not None and now_us < self._aged_us:
             self._look_at_all()  # the clock was set back: no moment that was worked out is true
         self._aged_us = now_us
@@ -123,7 +123,7 @@ class HealthTracker:
 
     @property
     def due_us(self) -> int | None:
-        """When `age` has something to do; None for never."""
+        """The next time at which `age` may change anything; None for never."""
         return self._due[0][0] if self._due else None
 
     # --- rows ----------------------------------------------------------------------------------
@@ -239,11 +239,11 @@ class HealthTracker:
         (self.sick.add if after.health is Health.UNHEALTHY else self.sick.discard)(ident)
 
     def on_host(self, name: str) -> Iterable[NodeMemory]:
-        """Return what is remembered of the nodes on one machine."""
+        """Return the health states of the nodes on one host."""
         return (self.memories[i] for i in self.hosts.get(name, ()))
 
     def hosts_of(self, idents: Iterable[NodeId]) -> Iterable[str]:
-        """Return the machines under these nodes, each once and in a fixed order."""
+        """Return the hosts of these nodes, each once and in a fixed order."""
         return sorted({self._host_of[i] for i in idents if i in self._host_of})
 
     def _stands_on(self, ident: NodeId, name: str) -> None:

@@ -42,7 +42,7 @@ DELETE_AGAIN_MAX_S = float(actions.PUT_OFF_MAX_S)
 
 
 def started(ctx: EngineContext, conn: Connection, action: ActionRow, now_us: int) -> None:
-    """The first step is about to be taken."""
+    """Set the rows of an action that starts: its node's status, its incident's start."""
     if action.node_id is None:
         return
     said = node_action_completion.begun(action)
@@ -111,7 +111,7 @@ def _changes(outcome: Outcome, now_us: int) -> dict[str, object]:
 def vanished(
     ctx: EngineContext, ticket: actions.Ticket, conn: Connection, action: ActionRow
 ) -> None:
-    """The node is gone: there is nothing left to do."""
+    """End an action whose node is gone."""
     actions.guard(conn, ticket)
     now_us = ctx.clock.now_us()
     actions.end(
@@ -223,14 +223,14 @@ def _created(conn: Connection, node: NodeRow, how: End, reason: str, now_us: int
 
 
 def unless_going(node: NodeRow, status: NodeStatus, reason: str) -> dict[str, object]:
-    """Return a node's new status, but for one whose deletion was asked for: that has the word."""
+    """Return a node's new status; nothing for a node that is being deleted."""
     if node.status == NodeStatus.DELETING:
         return {}
     return {"status": status.value, "status_reason": reason}
 
 
 def _forget(conn: Connection, action: ActionRow, node: NodeRow, now_us: int) -> None:
-    """Remove a node's row; a copy of it that may still come about is looked out for."""
+    """Remove a node's row, and note it where a copy may still come about."""
     if late_resources.expected(conn, node.id, Stage.CREATE):
         profile = catalog.profile(conn, node.profile_id)
         late_resources.note(conn, action.id, target_of(node, profile, ""), now_us)
@@ -245,7 +245,7 @@ def _gone(
     reason: str,
     now_us: int,
 ) -> None:
-    """End the story of a node that is deleted, then its row."""
+    """End the incident of a deleted node, write its event, remove its row."""
     incident = incidents.open_of(conn, node.id)
     if incident is not None:
         told = "the node was deleted"
@@ -267,7 +267,7 @@ def _deleted(
     reason: str,
     now_us: int,
 ) -> None:
-    """Forget a node that is gone; what a user wants gone is tried again until it is, never healed."""
+    """End a NODE_DELETE: remove the node, or queue the next try; it is never healed again."""
     if how is End.DONE:
         _gone(ctx, conn, action, node, reason, now_us)
         return
@@ -311,7 +311,7 @@ def _deleted(
 def _kept(
     conn: Connection, action: ActionRow, node: NodeRow, past: Sequence[StepRow], now_us: int
 ) -> None:
-    """A deletion was cancelled: the node is watched again, in ERROR if it may have lost its copy."""
+    """End a cancelled deletion: the node is watched again, in ERROR if it may have lost its copy."""
     begun = any(map(touched, past))
     status = NodeStatus.ERROR if begun else returned(node, action.inputs)
     why = "its deletion was cancelled" + (" after it had begun" if begun else "")
@@ -322,12 +322,12 @@ def _kept(
 
 
 def as_count(value: object) -> int:
-    """Return a number that was kept in a JSON column; 0 for anything else."""
+    """Return a positive count from a JSON column; 0 for anything else."""
     return value if isinstance(value, int) and value > 0 else 0
 
 
 def _remove_if_empty(conn: Connection, action: ActionRow) -> None:
-    """A cluster being deleted goes with its last node."""
+    """Remove the row of a cluster that is being deleted with its last node."""
     if action.cluster_id is None:
         return
     cluster = catalog.cluster(conn, action.cluster_id)

@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 class StepContext(NamedTuple):
-    """What the next step is decided from, read in one transaction."""
+    """The inputs of the next step, read in one transaction."""
 
     node: NodeRow
     target: Target
@@ -117,7 +117,7 @@ class Executor:
         return [a for a in found if a.id not in self._running]
 
     async def _one(self, action: ActionRow) -> None:
-        """Carry out one action; whoever lost the right to it just stops."""
+        """Carry out one action; stops silently when the right to it is lost."""
         bound = structlog.contextvars.bound_contextvars(action=action.id, node=action.node_id)
         with bound:
             try:
@@ -133,7 +133,7 @@ class Executor:
 
 
 class StepRunner:
-    """One action on its way to its end."""
+    """Runs the steps of one action."""
 
     def __init__(self, ctx: EngineContext, session: Session, action: ActionRow) -> None:
         self._ctx = ctx
@@ -144,7 +144,7 @@ class StepRunner:
         """Steps that this very walk began: any other half-done step was inherited."""
 
     async def run(self) -> None:
-        """Take step after step until the end is written; waits out a database that is away."""
+        """Run step after step until the end is written; waits while the database is away."""
         try:
             context = await self._patiently(self._opened)
             while not await self._advance(context):
@@ -224,7 +224,7 @@ class StepRunner:
     # --- database ----------------------------------------------------------------------------
 
     async def _patiently(self, work: Callable[[Connection], T]) -> T:
-        """Write, and wait while the database is away: an act that was done must be written.
+        """Write, and wait while the database is away, for an act that was done must be written.
 
         The lease ends the patience: whoever has the action by then reads the target instead.
         """
@@ -330,7 +330,7 @@ class StepRunner:
         result: Result,
         detail: str,
     ) -> None:
-        """Write a step that was not taken, and why."""
+        """Write a step that was refused, and why."""
         row = half_done or await self._intend(
             place, RecoveryAction(name=""), PolicySnapshot.without_policy(0.0), past
         )
@@ -348,7 +348,7 @@ class StepRunner:
 
 
 def _applies(refusal: tuple[Result, str] | None, place: Next) -> tuple[Result, str] | None:
-    """Looking whether it helped touches nothing, so that a stop does not end it."""
+    """Return the refusal where it applies: a stop does not end VERIFY, which touches nothing."""
     if refusal is not None and refusal[0] is Result.HALTED and place.stage is Stage.VERIFY:
         return None
     return refusal

@@ -70,7 +70,7 @@ def node_event(
     level: int = events.INFO,
     data: Mapping[str, object] | None = None,
 ) -> None:
-    """Record something that happened to a node and needs no telling."""
+    """Write an event of a node without notification."""
     events.append(
         conn,
         _about(node, None),
@@ -150,7 +150,7 @@ def host_change(
 
 
 def host_over(ctx: EngineContext, conn: Connection, parent: IncidentId, now_us: int) -> None:
-    """End the incident of a host with the last of its parts, as the worst of them ended."""
+    """End the incident of a host with the last of its child incidents, as the worst of them ended."""
     states = incidents.states_of_parts(conn, parent)
     host = incidents.by_id(conn, parent)
     if host is None or host.open_key is None or not states.keys() <= ENDED:
@@ -180,7 +180,7 @@ def _body(
     now_us: int,
     columns: Mapping[str, object],
 ) -> Mapping[str, object]:
-    """Return what is told; `parent` names the incident of the host that the node failed with."""
+    """Return the body of a notification; `parent` names the incident of the host, if any."""
     return {
         "incident": incident.id,
         "parent": incident.parent_id or "",

@@ -104,7 +104,7 @@ class OutboxDispatcher:
                 return Delivery.RETRY, f"the notifier answered {answer!r}"[:500]
 
     async def _settle(self, due: Due, delivery: Delivery, said: str) -> None:
-        """Write what the receiver did; if that fails the message is sent again, under the same id."""
+        """Store the result of a delivery; if that fails the message is sent again, under the same id."""
         chance = self._ctx.rng.random()
 
         def work(conn: Connection) -> None:

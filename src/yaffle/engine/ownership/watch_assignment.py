@@ -56,7 +56,7 @@ COVERED_EVERY_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """What there is, and what should be."""
+    """The present assignment of watches, and the wanted one."""
 
     seen: Overview
     mine: frozenset[ClusterId]
@@ -107,7 +107,7 @@ class WatchAssignment:
                 await ctx.signals.watches.wait(wait_s)
 
     async def _turn(self, group: asyncio.TaskGroup) -> float:
-        """Bring what we do in line with the rows, and the rows with what should be."""
+        """Reconcile our tasks with the rows, and the rows with the wanted assignment."""
         self._find_stuck()
         stuck = self._session.stuck
         unseen = stuck | {i for i, w in self.watches.items() if w.is_helpless}
@@ -165,7 +165,7 @@ class WatchAssignment:
             )
 
     def _overdue(self, look: _Look) -> Sequence[WatchLease]:
-        """Return what others should have taken by now: better here than nowhere."""
+        """Return the watches that other engines should have taken by now."""
         now_s = self._ctx.clock.monotonic_s()
         known = self._free_since_s
         self._free_since_s = {h.cluster_id: known.get(h.cluster_id, now_s) for h in look.left}
@@ -176,7 +176,7 @@ class WatchAssignment:
         return overdue
 
     def _slow(self) -> Set[EngineId]:
-        """Return the engines that left lying what was theirs: to give it up again helps nobody."""
+        """Return the engines that did not take what was given to them."""
         now_s = self._ctx.clock.monotonic_s()
         self._slow_until_s = {e: s for e, s in self._slow_until_s.items() if s > now_s}
         return self._slow_until_s.keys() - {self._session.me}
@@ -190,7 +190,7 @@ class WatchAssignment:
         return min(GIVEN_POLLS * settings.poll, settings.lease * GIVEN_SHARE) - waited_s
 
     def _wait_s(self, look: _Look) -> float:
-        """Return when to look again: also at the very moment when another engine's lease is over."""
+        """Return the seconds until the next turn, at the latest when another engine's lease is over."""
         settings = self._ctx.settings
         others = (h for h in look.seen.holdings if not h.free and h.cluster_id not in look.mine)
         end_us = min((h.lease_us for h in others), default=None)
@@ -210,7 +210,7 @@ class WatchAssignment:
         giving: Sequence[ClusterId],
         taking: Sequence[WatchLease],
     ) -> Sequence[ClusterId]:
-        """Say what we cannot see, give and take, in one turn; return what was taken."""
+        """Write partitions, give up and take watches in one transaction; return those taken."""
         me, epoch = self._session.me, self._session.epoch
         taken = watch_leases.take(conn, me, epoch, taking, lease_s=self._ctx.settings.lease)
         watch_leases.give(conn, me, epoch, giving)
@@ -235,7 +235,7 @@ class WatchAssignment:
             self._session.stuck.discard(ident)
 
     def _moving(self, look: _Look) -> Sequence[ClusterId]:
-        """Return the next few of those that others should have; all that we cannot see."""
+        """The watches to give up now: a few that others should have, and all that we cannot see."""
         unseen = sum(i in look.blind for i in look.surplus)
         return look.surplus[: max(BATCH, ceil(len(look.mine) * BATCH_SHARE), unseen)]
 
@@ -253,7 +253,7 @@ class WatchAssignment:
         return ident in self._tasks and not self._tasks[ident].done()
 
     def _find_stuck(self) -> None:
-        """Renew no lease of a watch that stands still, and stop it."""
+        """Stop each watch that stands still, and renew its lease no more."""
         bound_s = max(STUCK_S, STUCK_LEASES * self._ctx.settings.lease)
         now_s = self._ctx.clock.monotonic_s()
         for ident, watch in tuple(self.watches.items()):

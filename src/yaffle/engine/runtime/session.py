@@ -38,11 +38,11 @@ GRACE_SHARE = 0.1
 
 
 class LeaseLost(YaffleError):
-    """The session is over: stop acting, register anew."""
+    """Raised when the session is over: stop acting, and register again."""
 
 
 class Session:
-    """An engine's epoch and its right to act."""
+    """A session of an engine: its epoch, lease and right to act."""
 
     def __init__(self, ctx: EngineContext, me: EngineId, epoch: Epoch, deadline_s: float) -> None:
         self.me = me
@@ -87,11 +87,11 @@ class Session:
         return self.left_s() > need_s
 
     def call_s(self, longest_s: float) -> float:
-        """How long one call to a driver may be asked to take: it must end well within a lease."""
+        """The time limit of one driver call (s), well within a lease."""
         return min(longest_s, self._ctx.settings.lease * CALL_SHARE)
 
     def grace_s(self) -> float:
-        """How much longer than asked we wait for a call's answer."""
+        """How much longer than its limit a driver call is waited for (s)."""
         return min(CALL_GRACE_S, self._ctx.settings.lease * GRACE_SHARE)
 
     async def until_may_act(self, need_s: float) -> None:
@@ -102,7 +102,7 @@ class Session:
             await self._ctx.clock.sleep(0.05)
 
     async def keep(self) -> None:
-        """Renew for as long as the session lasts; raises LeaseLost when it is over."""
+        """Renew the lease until the session is over, then raise LeaseLost."""
         ctx = self._ctx
         pause = ctx.settings.lease / RENEWALS_PER_LEASE
         while True:
@@ -129,7 +129,7 @@ class Session:
             self._deadline_s = asked_s + ctx.settings.lease
 
     async def end(self) -> None:
-        """Give everything back, so that a successor need not wait for the lease."""
+        """Give up lease and watches, so that a successor need not wait."""
         try:
             await self._ctx.store.write(lambda conn: leases.stop(conn, self.me))
         except StoreUnavailable as error:

@@ -53,7 +53,7 @@ async def operate(
     off: PoweredOff | None = None,
     waived: frozenset[str] = frozenset(),
 ) -> Progress:
-    """Carry out one operation of the profile to its end; `off` and `waived` are what it may go by."""
+    """Run one operation of the profile driver to its end, given proved fences (`off`) and waivers."""
     profile = step.ctx.drivers.profiles.get(step.target.profile_type)
     if profile is None:
         return Progress.not_begun(missing(step))
@@ -80,12 +80,12 @@ async def operate(
 
 
 def missing(step: StepExecution) -> str:
-    """Say that the node's profile type is not here."""
+    """Return the answer for a profile type without an installed driver."""
     return f"profile type {step.target.profile_type} is not available in this engine"
 
 
 async def workflow(step: StepExecution) -> Progress:
-    """Carry out a workflow to its end, its templates filled in."""
+    """Run a workflow to its end, with its templates filled in."""
     rung, ident = step.rung, step.row.operation_id
     driver = step.ctx.drivers.workflows.get(rung.kind)
     if driver is None:
@@ -145,7 +145,7 @@ async def _carry_out(
 
 @dataclass(slots=True)
 class _Patience:
-    """When what left no trace is sent again: at once, then ever more rarely, until a trace is seen.
+    """Back-off for resending a request that left no trace, until a trace is seen.
 
     A backend that refuses everything for minutes ("later, something else is being done to it") is
     not asked for the same with every poll.
@@ -155,7 +155,7 @@ class _Patience:
     pause_s: float = POLL_S
 
     def over(self, now_s: float) -> bool:
-        """Whether it may be sent now; then it is, and the next time is later."""
+        """Whether it may be sent now; if so, the next pause is longer."""
         if now_s < self.until_s:
             return False
         self.until_s, self.pause_s = now_s + self.pause_s, min(2 * self.pause_s, RESEND_MAX_S)
@@ -163,7 +163,7 @@ class _Patience:
 
 
 def _late(step: StepExecution, done: Progress) -> Progress:
-    """It has failed for us, and may come to be: whoever asks where the old copy is must know.
+    """Return the failure of an operation out of time, which may still take effect.
 
     Where nobody could be asked last, that stands beside it; `untold`, nobody ever could.
     """
@@ -183,13 +183,13 @@ async def _ask_user(step: StepExecution) -> None:
 
 
 def _silent(answer: Progress) -> bool:
-    """Whether it says nothing of an operation that may be going on."""
+    """Whether the answer says nothing about an operation that may be going on."""
     unasked = answer.untold or answer.hindrance is Hindrance.UNASKED
     return answer.state is ProgressState.RUNNING and unasked
 
 
 def _unanswered(why: str) -> Progress:
-    """The driver gave no usable answer: what has become of the operation is not known."""
+    """Return the answer for a driver call without usable result: still running, for all we know."""
     return Progress(
         state=ProgressState.RUNNING, detail=why, hindrance=Hindrance.UNASKED, untold=True
     )
@@ -218,7 +218,7 @@ def _interruptible(step: StepExecution) -> bool:
 
 
 async def _first(step: StepExecution, submit: Call, poll: Call, *, repeatable: bool) -> Progress:
-    """Hand the operation over, or find out what an earlier life of the engine had done of it."""
+    """Submit the operation, or reconcile what an earlier session had submitted."""
     if step.resumed:
         found = await _reconciled(step, poll)
         if found is not None:
@@ -234,7 +234,7 @@ async def _first(step: StepExecution, submit: Call, poll: Call, *, repeatable: b
 
 
 async def _resent(step: StepExecution, submit: Call) -> Progress:
-    """Send again what left no trace; where that is refused and a copy may come, wait for it.
+    """Resubmit what left no trace; where that is refused and a copy may come about, wait for it.
 
     The look before the first time is an old one by now: what is well since is left as it is. An act
     that only mends may well have worked without a trace, and is verified; one that deletes has not.
@@ -273,7 +273,7 @@ async def _again(step: StepExecution, submit: Call) -> Progress:
 
 
 def _settle(conn: Connection, step: StepExecution) -> None:
-    """Write down where a node lives that is bound to one machine, before its first copy can be there.
+    """Store the machine of a node that is bound to one, before its first copy can be there.
 
     Whoever takes this action over elsewhere then knows that it cannot see the copy.
     """
@@ -296,7 +296,7 @@ async def _reconciled(step: StepExecution, poll: Call) -> Progress | None:
 
 
 async def _call(step: StepExecution, call: Call) -> Progress:
-    """Make one bounded call; what gave no usable answer is running for all we know."""
+    """Make one bounded driver call; one without usable answer counts as running."""
     call_s = step.call_s()
     await step.session.until_may_act(call_s + step.session.grace_s())
     answer = await call_driver(

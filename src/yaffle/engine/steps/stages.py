@@ -108,7 +108,7 @@ async def run(step: StepExecution) -> Outcome:
 
 
 async def _look(step: StepExecution) -> Outcome:
-    """Look again under the lock; a mark or a person's request outweighs a healthy look.
+    """Check the node again under the lock; a mark or a person's request outweighs a pass.
 
     Not a request that had to wait: it spoke of the node as it was.
     """
@@ -150,7 +150,7 @@ async def _look(step: StepExecution) -> Outcome:
 async def _sick(
     step: StepExecution, report: CheckReport, detail: str, *, insisted: bool
 ) -> Outcome:
-    """Return the look's end for a node that is sick, unless it is to be left alone all the same."""
+    """Return the outcome of LOOK for an unhealthy node, unless somebody wants it left as it is."""
     if left := await left_alone(step, report, detail, insisted=insisted):
         return left
     if insisted:
@@ -164,7 +164,7 @@ async def _sick(
 
 
 async def _verify(step: StepExecution) -> Outcome:
-    """Look until the node has risen, is proved gone again, or the rung's time is over."""
+    """Check until the node has passed `rise` times, is proved gone, or the rung's time is over."""
     detection = step.snapshot.detection
     pace_s = verify_pace_s(detection.interval_s)
     passes = gone = looks = unseen = 0
@@ -207,7 +207,7 @@ async def _verify(step: StepExecution) -> Outcome:
 
 
 async def _evidence(step: StepExecution) -> Outcome:
-    """Capture what the failed node can still tell; its time box protects the recovery."""
+    """Capture evidence from the failed node, within a time box."""
     profile = step.ctx.drivers.profiles.get(step.target.profile_type)
     if profile is None:
         return Outcome(result=Result.FAILED, detail=missing(step))
@@ -258,7 +258,7 @@ async def _fence(step: StepExecution) -> Outcome:
 
 
 class _Doubt(NamedTuple):
-    """Why a fencer has proved nothing."""
+    """Why a fencer did not prove the fence."""
 
     why: str
     hindrance: Hindrance
@@ -267,7 +267,7 @@ class _Doubt(NamedTuple):
 
 
 async def _fenced(step: StepExecution, fencer: Fencer, until_s: float) -> Outcome | _Doubt:
-    """Fence until it is proved, refused, or but `until_s` of the step is left; else say why not."""
+    """Fence until proved or refused, or until `until_s` of the step are left; return proof or reason."""
     detail, told, hindrance = "not tried", (False, 0.0), Hindrance.NONE
     began_s, begun = step.left_s(), False
     while step.left_s() > until_s:
@@ -325,7 +325,7 @@ def _fencers(step: StepExecution) -> tuple[list[tuple[str, Fencer]], list[str], 
 
 
 def _unproved(step: StepExecution, why: str, hindrance: Hindrance = Hindrance.NONE) -> Outcome:
-    """No proof: only the operator's written consent goes on from here, and it is recorded.
+    """Return the outcome without proof: the ladder goes on by `node_force_recreate` alone, recorded.
 
     It is about what cannot be proved, and not about what somebody has locked, or what is well again.
     """
@@ -346,7 +346,7 @@ def _unproved(step: StepExecution, why: str, hindrance: Hindrance = Hindrance.NO
 
 
 async def _delete(step: StepExecution) -> Outcome:
-    """Delete the old copy and have it confirmed; a fence proved before makes remains harmless."""
+    """Delete the old copy until confirmed; after a proved fence it may be left as an orphan."""
     stray = step.target.physical_id != step.node.physical_id
     if stray and step.resumed and step.row.phase == journal.SUBMITTED:
         # That deletion named the copy that was known then; its end says nothing of this one.
@@ -377,12 +377,12 @@ async def _delete(step: StepExecution) -> Outcome:
 
 
 def _recreates(step: StepExecution) -> bool:
-    """Whether the copy is given up for another one, as against for good."""
+    """Whether the copy is replaced by another one, not deleted for good."""
     return step.rung.kind is ActionKind.BUILTIN and step.rung.name == "RECREATE"
 
 
 async def _remade(step: StepExecution) -> Outcome | None:
-    """Return the end of a step whose copy could not be made again; a waiver is about its end only."""
+    """Return the outcome where the pre-flight check says that no new copy could be made."""
     return await preflight(step, "CREATE", booting(step, EMPTY), Result.UNPROVED)
 
 
@@ -398,7 +398,7 @@ async def _create(step: StepExecution) -> Outcome:
 
 
 async def _act(step: StepExecution) -> Outcome:
-    """An in-place operation of the profile, or a workflow."""
+    """Run an in-place operation of the profile, or a workflow."""
     rung = step.rung
     if why := await _barred(step):
         return Outcome(result=Result.FAILED, detail=why)
@@ -443,7 +443,7 @@ def _acted(step: StepExecution, done: Progress, what: str) -> Outcome:
 
 
 def _had_its_time(step: StepExecution, done: Progress) -> bool:
-    """Whether the backend took an act up, which has not helped though its time is over.
+    """Whether the backend accepted the operation and its time is over without effect.
 
     Whether it was still answered at the end is no matter then: the next rung looks first, and what
     it needs is asked anew. What was never taken up is no reason for a stronger act.

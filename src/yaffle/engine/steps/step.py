@@ -37,7 +37,7 @@ CALL_S: Final = 4.0
 
 
 class Refused(Exception):
-    """A user took the node over, or an operator said stop: the act must not begin."""
+    """Raised when an act must not begin: a user's action took over, or an operator said stop."""
 
     def __init__(self, result: Result, why: str) -> None:
         super().__init__(why)
@@ -47,7 +47,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepExecution:
-    """Everything a stage needs to know."""
+    """The inputs of one stage."""
 
     ctx: EngineContext
     session: Session
@@ -96,7 +96,7 @@ class StepExecution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a step came to, and what it changed."""
+    """The outcome of a step, and what it changed."""
 
     result: Result
     detail: str
@@ -129,7 +129,7 @@ async def patiently(step: StepExecution, work: Callable[[Connection], T]) -> T:
 
 
 async def ask_leave(step: StepExecution) -> None:
-    """Raise Refused if no further act may begin."""
+    """Raise Refused if no further act may begin now."""
     refusal = await patiently(step, step.refusal)
     if refusal is not None:
         raise Refused(*refusal)
@@ -145,7 +145,7 @@ async def superseded(step: StepExecution) -> bool:
 
 
 async def cannot_see(step: StepExecution) -> bool:
-    """Whether we are blind for the node's cluster; whoever cannot even ask does not know."""
+    """Whether this engine is blind for the node's cluster; true also where that cannot be read."""
     ident, me = step.node.cluster_id, step.session.me
     if ident is None:
         return False
