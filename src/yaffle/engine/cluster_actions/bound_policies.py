@@ -43,7 +43,7 @@ class Bound:
 
 
 def enabled(conn: Connection, cluster_id: ClusterId) -> Iterator[Bound]:
-    """Yield what is attached and switched on, by priority."""
+    """Yield the enabled policies of a cluster, by priority."""
     for binding in catalog.bindings_of(conn, cluster_id):
         if binding.enabled:
             yield Bound(binding=binding, row=catalog.policy(conn, binding.policy_id))
@@ -67,10 +67,10 @@ def of_kind(conn: Connection, cluster_id: ClusterId, kind: type[P]) -> list[tupl
 
 
 def deletion(conn: Connection, cluster_id: ClusterId) -> DeletionPolicy | None:
-    """Return the deletion policy in force, a singleton."""
+    """Return the enabled deletion policy, a singleton."""
     return next((p for _, p in of_kind(conn, cluster_id, DeletionPolicy)), None)
 
 
 def batch(conn: Connection, cluster_id: ClusterId) -> BatchPolicy | None:
-    """Return the batch policy in force, a singleton."""
+    """Return the enabled batch policy, a singleton."""
     return next((p for _, p in of_kind(conn, cluster_id, BatchPolicy)), None)

@@ -33,7 +33,7 @@ CHANGING: Final = frozenset({"NODE_CREATE", "NODE_UPDATE", "NODE_OPERATION", DEL
 def stop(
     conn: Connection, action: ActionRow, why: str, now_us: int, *, deletions: bool = True
 ) -> None:
-    """Ask an action to stop; what has not begun, and what is only rows, ends at once.
+    """Ask an action to stop; one that has not begun, or changes rows alone, ends at once.
 
     `deletions`: whether parts that delete a node are stopped too.
     """
@@ -55,7 +55,7 @@ def _end(conn: Connection, action: ActionRow, why: str, now_us: int) -> None:
 
 
 def _spared(conn: Connection, action: ActionRow, why: str, now_us: int) -> None:
-    """Say of the node what is true after an act on it that was never begun."""
+    """Set the node's status after an act on it that was cancelled before it began."""
     node = None if action.node_id is None else catalog.node(conn, action.node_id)
     if node is None:
         return
@@ -66,7 +66,7 @@ def _spared(conn: Connection, action: ActionRow, why: str, now_us: int) -> None:
 
 
 def returned(node: NodeRow, inputs: Mapping[str, object]) -> NodeStatus:
-    """Return the status of a node that is not to be deleted any more, by its deletion's inputs.
+    """Return the status of a node whose deletion was cancelled, from that action's inputs.
 
     What was being done to it when its deletion was asked for has been stopped.
     """
@@ -76,7 +76,7 @@ def returned(node: NodeRow, inputs: Mapping[str, object]) -> NodeStatus:
 
 
 def _is_making(conn: Connection, action: ActionRow) -> bool:
-    """Whether a copy of the node may come to be at any moment."""
+    """Whether the action may be making a copy of the node right now."""
     steps = journal.of_action(conn, action.id) if action.status == actions.RUNNING else ()
     return any(s.stage == Stage.CREATE and s.phase != journal.ENDED for s in steps)
 
@@ -86,7 +86,7 @@ def _say(conn: Connection, node: NodeRow, status: NodeStatus, why: str, now_us: 
 
 
 def cut_off(ctx: EngineContext, conn: Connection, action: ActionRow, why: str, now_us: int) -> None:
-    """End an action wherever it is, and give its lock back; whoever carries it out finds that out.
+    """End an action by force and release its lock; its executor finds out at its next write.
 
     A driver's call may be under way: what it comes to is seen by the watch or the next deletion.
     But an action that is making a copy keeps its lock until that is over: a copy that comes to be

@@ -26,17 +26,17 @@ PLAN: Final = "remove"
 
 
 def fewer(*, reduced: bool) -> dict[str, object]:
-    """Return what the inputs of a part say for which the cluster wants one node less."""
+    """Return the inputs of a child action that lowered the desired capacity by one."""
     return {KEY: -1} if reduced else {}
 
 
 def more() -> dict[str, object]:
-    """Return what the inputs of a part say for which the cluster wants one node more."""
+    """Return the inputs of a child action that raised the desired capacity by one."""
     return {KEY: 1}
 
 
 def give_back(conn: Connection, action: ActionRow, now_us: int) -> None:
-    """Undo what was done on account of an action that has ended without success."""
+    """Undo the change of the desired capacity by an action that did not succeed."""
     change = _changed(action)
     cluster = None if action.cluster_id is None else catalog.cluster(conn, action.cluster_id)
     if not change or cluster is None or cluster.status == ClusterStatus.DELETING:

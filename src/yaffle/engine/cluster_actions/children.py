@@ -31,7 +31,7 @@ def node_name(ctx: EngineContext, cluster: ClusterRow, index: int) -> str:
 
 
 def make_nodes(job: ClusterAction, count: int) -> ClusterAction:
-    """Insert new members and the parts that make them; return the job that knows the next index."""
+    """Insert new members and the child actions that make them; return the action with the next index."""
     ctx, cluster, first = job.ctx, job.cluster, job.cluster.next_index
     rows = [
         {
@@ -87,7 +87,7 @@ def on_node(
     inputs: Mapping[str, object] | None = None,
     cause: str = DERIVED,
 ) -> ActionId:
-    """Queue a part on a node: ready where the node is free, else behind whatever holds it.
+    """Queue a child action on a node: ready where the node is free, else behind its lock's owner.
 
     `takes_over`: what holds the node is told to stop at its next step boundary (design/state).
     """
@@ -110,7 +110,7 @@ def on_node(
 
 
 def free(job: ClusterAction, node: NodeRow, why: str) -> ActionRow | None:
-    """Ask everything on a node to stop, but for its deletion; return what still holds it."""
+    """Ask every action on a node to stop, except its deletion; return those that still hold it."""
     for other in actions.unfinished(job.conn, node_id=node.id):
         stop(job.conn, other, f"{why} takes the node over", job.now_us, deletions=False)
     return lock_owners.lock_holder(job.conn, node.id)

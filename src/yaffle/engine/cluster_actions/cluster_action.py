@@ -28,7 +28,7 @@ REASON_MAX = 4000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAction:
-    """One action on one cluster, in one transaction."""
+    """One cluster action within one transaction."""
 
     ctx: EngineContext
     conn: Connection
@@ -38,7 +38,7 @@ class ClusterAction:
 
     @property
     def who(self) -> Principal:
-        """Whose parts these are; rights were checked when it was asked for."""
+        """The principal of the child actions; rights were checked at the request."""
         return Principal(
             user=self.action.user,
             project=self.cluster.project,
@@ -48,26 +48,26 @@ class ClusterAction:
 
     @property
     def inputs(self) -> Mapping[str, object]:
-        """What was asked for."""
+        """The inputs of the action."""
         return self.action.inputs
 
     def parts(self) -> Sequence[ActionRow]:
-        """Return the parts, the oldest first."""
+        """Return the child actions, the oldest first."""
         return actions.parts(self.conn, self.action.id)
 
     def set_cluster(self, **values: object) -> ClusterAction:
-        """Change the cluster's row; return the job that sees the change."""
+        """Change the cluster's row; return the action with the changed row."""
         catalog.set_cluster(self.conn, self.cluster.id, self.now_us, **values)
         return replace(self, cluster=replace(self.cluster, **values))  # type: ignore[arg-type]
 
     def show(self, status: ClusterStatus) -> ClusterAction:
-        """Let the cluster's status say what is being done."""
+        """Set the cluster's status for the time of the action."""
         return self.set_cluster(
             status=status.value, status_reason=f"{self.action.action}: in progress"
         )
 
     def event(self, status: str, reason: str, level: int = events.INFO) -> None:
-        """Record how far the action is: start, end or error."""
+        """Write an event of the action: start, end or error."""
         events.append(
             self.conn,
             Subject(
@@ -89,7 +89,7 @@ class ClusterAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """There are parts under way, or a pause: go on when they have ended, or at `until_us`."""
+    """The action waits for its children to end, or until `until_us`."""
 
     data: Mapping[str, object] = field(default_factory=lambda: EMPTY)
     """Written over the action's `data`: what the next move needs to know."""
@@ -111,12 +111,12 @@ Transition = Wait | Ended
 
 
 def failed(reason: str) -> Ended:
-    """Return the end of an action that did not do what was asked."""
+    """Return the end of an action that failed."""
     return Ended(status=actions.FAILED, reason=reason)
 
 
 def verdict(parts: Sequence[ActionRow]) -> Ended:
-    """Return how an action ends whose parts are all over.
+    """Return the end of an action whose children have all ended.
 
     A node may have had several parts (a deletion that was tried again): its last one counts.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def create(job: ClusterAction) -> Transition:
-    """Insert the nodes that the cluster wants."""
+    """Begin CLUSTER_CREATE: insert the desired nodes."""
     if job.cluster.desired_capacity == 0:
         return created(job)
     make_nodes(job.show(ClusterStatus.CREATING), job.cluster.desired_capacity)
@@ -33,7 +33,7 @@ def create(job: ClusterAction) -> Transition:
 
 
 def created(job: ClusterAction) -> Transition:
-    """Every node was made or could not be."""
+    """End CLUSTER_CREATE once every node was made or could not be."""
     job = job.set_cluster(made_us=job.now_us)
     return conclude(job, verdict(job.parts()))
 
@@ -42,7 +42,7 @@ def created(job: ClusterAction) -> Transition:
 
 
 def update(job: ClusterAction) -> Transition:
-    """Change what needs no node; then node by node what does, in batches."""
+    """Begin CLUSTER_UPDATE: change the cluster's row, then its nodes in batches."""
     inputs = job.inputs
     values = {k: inputs[k] for k in ("name", "metadata", "timeout_s", "config") if k in inputs}
     if "profile_id" in inputs:
@@ -54,7 +54,7 @@ def update(job: ClusterAction) -> Transition:
 
 
 def updated(job: ClusterAction) -> Transition:
-    """A batch is over: the next one after its pause, unless this one went wrong."""
+    """Go on with CLUSTER_UPDATE after a batch, unless it failed."""
     ended = verdict(job.parts())
     if ended.status != actions.SUCCEEDED:
         return conclude(job, ended)
@@ -65,7 +65,7 @@ def updated(job: ClusterAction) -> Transition:
 
 
 def _batch_policy(job: ClusterAction) -> BatchPolicy:
-    """Return the policy in force.
+    """Return the batch policy, or the default.
 
     A new version may not start: without a policy the cluster's minimum stays in service, and at
     least one node.
@@ -84,7 +84,7 @@ def _old_members(job: ClusterAction) -> list[NodeRow]:
 
 
 def _update_batch(job: ClusterAction, policy: BatchPolicy) -> Transition | None:
-    """Insert the parts of the next batch, chosen by how the members are now; None: all have it."""
+    """Insert the child actions of the next batch; None where every member has the profile."""
     old = [_member(n) for n in _old_members(job)]
     if not old:
         return None
@@ -123,7 +123,7 @@ def _member(node: NodeRow) -> batches.Member:
 
 
 def delete(job: ClusterAction) -> Transition:
-    """Delete every node, in batches where a policy says so; the cluster goes with the last one."""
+    """Begin CLUSTER_DELETE: delete every node, in batches where a policy says so."""
     members = catalog.nodes_of(job.conn, job.cluster.id)
     job = job.show(ClusterStatus.DELETING)
     if not members:
@@ -138,7 +138,7 @@ def delete(job: ClusterAction) -> Transition:
 
 
 def deleted(job: ClusterAction) -> Transition:
-    """A batch is over: the next one, or the cluster itself."""
+    """Go on with CLUSTER_DELETE after a batch: the next one, or the end."""
     plan = job.action.data.get("plan")
     if not isinstance(plan, list) or not plan:
         return left_behind(job, verdict(job.parts()).reason)
@@ -150,7 +150,7 @@ def deleted(job: ClusterAction) -> Transition:
 
 
 def _delete_batch(job: ClusterAction, plan: list[list[str]], pause_s: int) -> Transition:
-    """Insert the parts of the first batch; the rest is remembered."""
+    """Insert the child actions of the first batch, and keep the rest."""
     batch, rest = plan[0], plan[1:]
     for ident in batch:
         node = catalog.node(job.conn, NodeId(ident))
@@ -170,7 +170,7 @@ def _delete_batch(job: ClusterAction, plan: list[list[str]], pause_s: int) -> Tr
 
 
 def left_behind(job: ClusterAction, why: str, *, cancelled: bool = False) -> Ended:
-    """Remove the cluster if nothing is left of it; else say `why` and whether it is still going."""
+    """Remove the cluster if it has no node left; else end the action with `why`."""
     left = catalog.nodes_of(job.conn, job.cluster.id)
     if not left:
         job.event("end", SUCCESS)

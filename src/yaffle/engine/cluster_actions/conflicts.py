@@ -47,5 +47,5 @@ def check(conn: Connection, action: str, kind: str, target: str) -> Sequence[Act
 
 
 def of_health_policy(action: ActionRow) -> bool:
-    """Whether the engine decided it: a user's action on the node takes over (design/state)."""
+    """Whether a health policy caused the action, so that a user's action takes over (design/state)."""
     return action.cause == HEALTH_POLICY

@@ -29,7 +29,7 @@ NODE_MOVES: Final = frozenset({"NODE_JOIN", "NODE_LEAVE"})
 
 
 def only_rows(action: ActionRow) -> bool:
-    """Whether an action is carried on in transactions and never walks a ladder."""
+    """Whether an action changes rows alone, and never runs a ladder."""
     return action.action in NODE_MOVES or action.action.startswith("CLUSTER_")
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def conclude(job: ClusterAction, ended: Ended) -> Ended:
-    """Judge the cluster, record the end, and return it."""
+    """Set the cluster's status, write the end of the action, and return it."""
     well = ended.status == actions.SUCCEEDED
     active = catalog.statuses_of(job.conn, job.cluster.id).get(NodeStatus.ACTIVE.value, 0)
     status, reason = judge(

@@ -29,14 +29,14 @@ TRANSITION: Final = "termination"
 
 
 def cause_of(cause: str, hook: Hook | None) -> str:
-    """Return the cause of a part that a hook may hold up."""
+    """Return the cause of a child action that a hook may delay."""
     return cause if hook is None else DERIVED_HOOKED
 
 
 def tell(
     ctx: EngineContext, conn: Connection, token: ActionId, node: NodeRow, hook: Hook, now_us: int
 ) -> None:
-    """Leave the message for the hook's receiver, in the transaction that makes the action wait."""
+    """Write the message to the hook's receiver, in the transaction that makes the action wait."""
     message = {
         "lifecycle_action_token": token,
         "node_id": node.id,
@@ -64,7 +64,7 @@ def tell(
 
 
 def complete(conn: Connection, cluster_id: ClusterId, token: str, now_us: int) -> ActionId:
-    """Let the action go on that waits for this word; raise NotFound for any other token."""
+    """Resume the action that waits for this token; raise NotFound for any other."""
     found = actions.get(conn, ActionId(token))
     if found is None or found.cluster_id != cluster_id:
         raise NotFound(f"The action '{token}' could not be found.")

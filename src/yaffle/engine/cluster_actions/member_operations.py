@@ -40,7 +40,7 @@ def _members(job: ClusterAction) -> list[NodeRow]:
 
 
 def check(job: ClusterAction) -> Transition:
-    """Look at every member once."""
+    """Begin CLUSTER_CHECK: check every member once."""
     return _looked_at(job.show(ClusterStatus.CHECKING)) or conclude(job, Ended())
 
 
@@ -52,7 +52,7 @@ def _looked_at(job: ClusterAction) -> Wait | None:
 
 
 def checked(job: ClusterAction) -> Transition:
-    """Every member was looked at; that one is not well is an answer, not a failure of the check."""
+    """End CLUSTER_CHECK; an unhealthy member is a result, not a failure of the check."""
     if job.inputs.get("delete_check_action"):
         actions.remove_parts(job.conn, job.action.id)
     return conclude(job, Ended())
@@ -62,7 +62,7 @@ def checked(job: ClusterAction) -> Transition:
 
 
 def recover(job: ClusterAction) -> Transition:
-    """Check first where that was asked for, then recover who is not well, then mend the number."""
+    """Begin CLUSTER_RECOVER: check if asked, recover unhealthy members, then restore the capacity."""
     job = job.show(ClusterStatus.RECOVERING)
     policy, _ = policy_of(job.ctx, job.conn, job.cluster.id)
     merged = PolicySnapshot.of(policy, job.inputs, in_place=in_place_names(job.ctx))
@@ -122,7 +122,7 @@ def is_sick(node: NodeRow) -> bool:
 
 
 def recovered(job: ClusterAction) -> Transition:
-    """A phase is over: the next one."""
+    """Go on with CLUSTER_RECOVER after a phase."""
     match job.action.data.get("phase"):
         case "check":
             return _recover_sick(job)
@@ -156,7 +156,7 @@ FILTERS: Final = ("name", "profile_id", "status", "role")
 
 
 def operate(job: ClusterAction) -> Transition:
-    """Have the members that match do one operation of their profile."""
+    """Begin CLUSTER_OPERATION: run an operation on the matching members."""
     members = [n for n in _members(job) if _matches(job, n)]
     if not members:
         raise BadRequest("No node (matching the filter) could be found.")
@@ -183,5 +183,5 @@ def _matches(job: ClusterAction, node: NodeRow) -> bool:
 
 
 def operated(job: ClusterAction) -> Transition:
-    """Every node has done it, or could not."""
+    """End CLUSTER_OPERATION once every node has done it, or could not."""
     return conclude(job, verdict(job.parts()))

@@ -27,7 +27,7 @@ DELETE: Final = "NODE_DELETE"
 
 
 def deletion_of(conn: Connection, node: NodeRow) -> ActionRow | None:
-    """Return the deletion of a node that is under way; asked for twice, it is one node less.
+    """Return the deletion of a node that is under way, so that asking twice removes one node.
 
     One that was cancelled ends at its next step boundary without having deleted anything.
     """
@@ -108,7 +108,7 @@ def _status(holder: ActionRow | None, hook: Hook | None) -> str:
 
 
 def stop_others(conn: Connection, node: NodeRow, why: str, now_us: int) -> ActionRow | None:
-    """Ask everything on a node to stop; return what still holds it because it may have begun.
+    """Ask every action on a node to stop; return those that may have begun and still hold it.
 
     A recovery that is ready has an incident and a budget to settle: its own walk does that.
     """

@@ -70,7 +70,7 @@ def _are_members(job: ClusterAction, nodes: Sequence[NodeRow]) -> None:
 
 
 def add(job: ClusterAction) -> Transition:
-    """Let nodes join."""
+    """Begin CLUSTER_ADD_NODES."""
     nodes = found(job, _words(job.inputs.get("nodes")))
     _may_join(job, nodes)
     job = _resized_by(job, len(nodes)).show(ClusterStatus.RESIZING)
@@ -80,7 +80,7 @@ def add(job: ClusterAction) -> Transition:
 
 
 def remove(job: ClusterAction) -> Transition:
-    """Let nodes leave; they are destroyed only where the request or a policy says so."""
+    """Begin CLUSTER_DEL_NODES; nodes are destroyed only where the request or a policy says so."""
     nodes = found(job, _words(job.inputs.get("nodes")))
     _are_members(job, nodes)
     refuse_busy(nodes, GOING, "removed")
@@ -99,7 +99,7 @@ def remove(job: ClusterAction) -> Transition:
 
 
 def replace(job: ClusterAction) -> Transition:
-    """Let each old node leave and its new one join."""
+    """Begin CLUSTER_REPLACE_NODES: each old node leaves and its new one joins."""
     pairs = job.inputs.get("nodes")
     words = dict(pairs) if isinstance(pairs, Mapping) else {}
     old = found(job, list(map(str, words)))
@@ -116,7 +116,7 @@ def replace(job: ClusterAction) -> Transition:
 
 
 def changed(job: ClusterAction) -> Transition:
-    """Every node has joined or left."""
+    """End an action once every node has joined or left."""
     return conclude(job, verdict(job.parts()))
 
 

@@ -36,7 +36,7 @@ def type_of(row_type: str) -> str:
 
 
 def attach(job: ClusterAction) -> Transition:
-    """Bind a policy; once more is no error, a second of a singleton type is."""
+    """Attach a policy; again is no error, a second one of a singleton type is."""
     row = policy_of(job)
     present = catalog.bindings_of(job.conn, job.cluster.id)
     if any(b.policy_id == row.id for b in present):
@@ -56,14 +56,14 @@ def attach(job: ClusterAction) -> Transition:
 
 
 def detach(job: ClusterAction) -> Transition:
-    """Unbind a policy; recoveries that run go on with the policy they began with."""
+    """Detach a policy; running recoveries go on with the policy they began with."""
     binding = binding_of(job)
     job.conn.execute(delete(bindings).where(bindings.c.id == binding.id))
     return conclude(job, Ended())
 
 
 def switch(job: ClusterAction) -> Transition:
-    """Switch an attached policy on or off."""
+    """Enable or disable an attached policy."""
     binding = binding_of(job)
     job.conn.execute(
         update(bindings)
@@ -105,7 +105,7 @@ def binding_of(job: ClusterAction) -> BindingRow:
 
 
 def rival_of(row: PolicyRow, present: Sequence[BindingRow]) -> BindingRow | None:
-    """Return the binding that keeps another policy of this type away."""
+    """Return the binding that rules out another policy of this type."""
     kind = type_of(row.type)
     if not FAMILIES[kind].singleton:
         return None
@@ -115,7 +115,7 @@ def rival_of(row: PolicyRow, present: Sequence[BindingRow]) -> BindingRow | None
 def bind(
     ctx: EngineContext, conn: Connection, cluster: ClusterRow, row: PolicyRow, *, enabled: bool
 ) -> list[str]:
-    """Insert a binding after checking that it fits; return, and record, what will work at times only."""
+    """Insert a binding after checking that it fits; return and record its warnings."""
     parsed = parse_document(row.spec)
     fits(ctx, conn, parsed, cluster)
     warnings = _warnings(ctx, conn, parsed, cluster)
@@ -198,7 +198,7 @@ def fits(
 
 
 def missing_drivers(drivers: Drivers, policy: HealthPolicy) -> Iterator[str]:
-    """Name what the policy needs of this engine and the engine does not have."""
+    """Return the drivers that the policy needs and this engine lacks."""
     for place, mode in enumerate(policy.detection.modes):
         detector: object = drivers.detectors.get(mode.type)
         if isinstance(detector, SupportsModeValidation) and (fault := detector.misfit(mode)):

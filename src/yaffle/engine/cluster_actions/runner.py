@@ -30,7 +30,7 @@ STORE_RETRY_S = 1.0
 
 
 async def carry_on(ctx: EngineContext, session: Session, action: ActionRow) -> None:
-    """Make the next move of a job; one that cannot be made ends it, loudly, and nothing else."""
+    """Run the next transition of a cluster action; one that raises ends that action alone."""
     ticket = actions.Ticket(action_id=action.id, engine_id=session.me, epoch=session.epoch)
     try:
         await _patiently(ctx, session, lambda conn: advance(ctx, ticket, conn, action))

@@ -51,7 +51,7 @@ def accepted(result: Sizes | Fault) -> Sizes:
 
 
 def resize(job: ClusterAction) -> Transition:
-    """Change bounds and capacity together; the arithmetic is `core.scaling.sizes`."""
+    """Begin CLUSTER_RESIZE; the arithmetic is `core.scaling.sizes`."""
     wanted = {k: v for k, v in job.inputs.items() if v is not None}
     after = accepted(sizes.resize(sizes_of(job.cluster), **wanted, ceiling=job.ctx.quotas.nodes))  # type: ignore[arg-type]
     job = job.set_cluster(min_size=after.min_size, max_size=after.max_size)
@@ -63,17 +63,17 @@ def resize(job: ClusterAction) -> Transition:
 
 
 def scale_out(job: ClusterAction) -> Transition:
-    """Add nodes: as many as were asked for, or as the scaling policy says."""
+    """Begin CLUSTER_SCALE_OUT: as many nodes as asked for, or as the scaling policy says."""
     return _grow_or_shrink(job, _scaled(job, ScalingEvent.CLUSTER_SCALE_OUT))
 
 
 def scale_in(job: ClusterAction) -> Transition:
-    """Remove nodes: as many as were asked for, or as the scaling policy says."""
+    """Begin CLUSTER_SCALE_IN: as many nodes as asked for, or as the scaling policy says."""
     return _grow_or_shrink(job, -_scaled(job, ScalingEvent.CLUSTER_SCALE_IN))
 
 
 def _scaled(job: ClusterAction, event: ScalingEvent) -> int:
-    """Return how many nodes come or go; each scaling policy for this event has to agree."""
+    """Return the number of nodes to add or remove; each scaling policy of the event must allow it."""
     given = job.inputs.get("count")
     wanted = given if isinstance(given, int) else None
     before = sizes_of(job.cluster)
@@ -111,7 +111,7 @@ def _scaled(job: ClusterAction, event: ScalingEvent) -> int:
 
 
 def _stamp(job: ClusterAction) -> None:
-    """Let the cool-down of every scaling policy begin."""
+    """Start the cool-down of every scaling policy."""
     for policy, _ in bound_policies.of_kind(job.conn, job.cluster.id, ScalingPolicy):
         job.conn.execute(
             bindings.update()
@@ -124,7 +124,7 @@ def _stamp(job: ClusterAction) -> None:
 
 
 def _grow_or_shrink(job: ClusterAction, change: int, *, exact: bool = False) -> Transition:
-    """Change what the cluster wants, and make or remove as many nodes as that takes.
+    """Set the desired capacity, and make or remove as many nodes as that takes.
 
     How many there are may differ from how many were wanted: after a failure, or a cancel. Never more
     are removed than was asked for, unless somebody named the `exact` number.
@@ -148,7 +148,7 @@ def _grow_or_shrink(job: ClusterAction, change: int, *, exact: bool = False) -> 
 
 
 def chosen(job: ClusterAction, count: int, policy: DeletionPolicy | None) -> list[str]:
-    """Return the nodes that a shrinking cluster gives up, in that order."""
+    """Return the nodes to remove, in order."""
     members = _staying(job)
     profiles = {p: catalog.profile(job.conn, p) for p in {n.profile_id for n in members}}
     order = scale_in_selection.choose(
@@ -204,7 +204,7 @@ def give_up(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Which nodes go, and whether they are destroyed or only leave."""
+    """The nodes to remove, and whether they are destroyed or only leave."""
 
     idents: tuple[str, ...]
     destroy: bool
@@ -228,7 +228,7 @@ class Plan:
 
 
 def _removed(job: ClusterAction, plan: Plan, policy: DeletionPolicy | None) -> Wait:
-    """Insert the parts that remove the nodes."""
+    """Insert the child actions that remove the nodes."""
     for place, ident in enumerate(plan.idents):
         node = catalog.node(job.conn, NodeId(ident))
         if node is None or node.cluster_id != job.cluster.id:
@@ -278,7 +278,7 @@ def rest_of_removal(job: ClusterAction) -> Wait | None:
 
 
 def resized(job: ClusterAction) -> Transition:
-    """The grace period is over, or every part is."""
+    """Go on after the grace period, or end once every child action has."""
     going = rest_of_removal(job)
     if going is not None:
         return going

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def never(job: ClusterAction) -> Transition:
-    """Actions without parts are over in the transaction that asks for them."""
+    """Raise: an action without children ends in the transaction that asks for it."""
     raise AssertionError(f"{job.action.action} has nothing to go on with")
 
 

@@ -50,7 +50,7 @@ def begin(
     *,
     cause: str = REQUESTED,
 ) -> ActionId:
-    """Insert a cluster's action and make its first move; raise what the caller did wrong.
+    """Insert a cluster action and run its first transition; raise what the caller did wrong.
 
     What is raised undoes it all, so that a refused request leaves nothing behind.
     """
@@ -80,7 +80,7 @@ def begin(
 
 
 def advance(ctx: EngineContext, ticket: Ticket, conn: Connection, action: ActionRow) -> None:
-    """Make the next move of a job that was claimed; raise StaleEpoch for a late hand."""
+    """Run the next transition of a claimed action; raise StaleEpoch for an old epoch."""
     action = actions.guard(conn, ticket)
     now_us = ctx.clock.now_us()
     if action.action in NODE_MOVES:
@@ -100,7 +100,7 @@ def advance(ctx: EngineContext, ticket: Ticket, conn: Connection, action: Action
 
 
 def broken(ctx: EngineContext, ticket: Ticket, conn: Connection, why: str) -> None:
-    """End a job that cannot make its move; raise StaleEpoch for a late hand."""
+    """End an action whose transition raises; raise StaleEpoch for an old epoch."""
     action = actions.guard(conn, ticket)
     now_us = ctx.clock.now_us()
     _end(conn, action, failed(why[:REASON_MAX]), now_us)
@@ -117,7 +117,7 @@ def _next(job: ClusterAction) -> Transition:
 
 
 def _resting(job: ClusterAction) -> Wait | None:
-    """Return the rest of a pause that is not over; one that a clock set back begins anew."""
+    """Return the remaining wait; one that a clock set back begins again."""
     rest = job.action.data.get(REST)
     if not isinstance(rest, list):
         return None
@@ -128,7 +128,7 @@ def _resting(job: ClusterAction) -> Wait | None:
 
 
 def _cut_short(job: ClusterAction, *, late: bool) -> Transition:
-    """End what is not over in time or is not wanted any more; parts that have begun are told to stop.
+    """End an action that is late or cancelled; its children that have begun are told to stop.
 
     Only deletions of a cluster that takes too long go on: what somebody wants gone goes.
     """
@@ -148,7 +148,7 @@ def _cut_short(job: ClusterAction, *, late: bool) -> Transition:
 def cancel(
     ctx: EngineContext, conn: Connection, action: ActionRow, *, force: bool, by: str
 ) -> None:
-    """Cancel an action and its parts; `force`: give their locks back at once.
+    """Cancel an action and its children; `force`: release their locks at once.
 
     Without force what has begun stops at its next step boundary, and a parent ends after its parts.
     """
@@ -176,7 +176,7 @@ def cancel(
 
 
 def _restate(ctx: EngineContext, conn: Connection, action: ActionRow, now_us: int) -> None:
-    """A cluster whose action was ended here shows again how it is."""
+    """Set the status of a cluster whose action was ended here."""
     fresh = actions.get(conn, action.id)
     cluster = None if action.cluster_id is None else catalog.cluster(conn, action.cluster_id)
     ended = fresh is not None and fresh.status in actions.ENDED

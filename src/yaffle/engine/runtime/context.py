@@ -81,7 +81,7 @@ class Wakeup:
 
 
 class Signals:
-    """The bells of one process; other processes are noticed by polling."""
+    """The wake-ups of one process; other processes are noticed by polling."""
 
     def __init__(self) -> None:
         self.actions = Wakeup()
@@ -92,7 +92,7 @@ class Signals:
         """Something of some cluster has changed: its watch is told once it is known which."""
 
     def changed(self) -> None:
-        """Something that users or executors write has changed: look at it soon."""
+        """Wake everything: rows that users or executors write have changed."""
         self.actions.ring()
         self.outbox.ring()
         self.clusters.ring()
@@ -122,7 +122,7 @@ class ReceiverTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineContext:
-    """Handed down from wiring; the simulation hands down another one."""
+    """The dependencies of the engine, built by wiring, or by the simulation."""
 
     store: Store
     clock: Clock

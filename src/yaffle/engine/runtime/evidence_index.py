@@ -29,7 +29,7 @@ WITNESSES_MAX: Final = 1000
 
 
 class TrackedHealth(Protocol):
-    """What one watch remembers of its nodes."""
+    """The health states of one watcher's nodes."""
 
     @property
     def memories(self) -> Mapping[NodeId, NodeMemory]:
@@ -42,7 +42,7 @@ class TrackedHealth(Protocol):
 
 
 class EvidenceIndex:
-    """The beliefs of every watch at work here, and which clusters we cannot see."""
+    """The health states of every watcher of this engine, and the clusters it is blind for."""
 
     def __init__(self) -> None:
         self.blind: set[ClusterId] = set()
@@ -54,12 +54,12 @@ class EvidenceIndex:
         """What the backend said of hosts when it was asked because of a failure."""
 
     def join(self, ident: ClusterId, beliefs: TrackedHealth) -> None:
-        """Count a watch from now on."""
+        """Add a watcher."""
         self._beliefs[ident] = beliefs
         self._given.pop(ident, None)
 
     def leave(self, ident: ClusterId, beliefs: TrackedHealth, now_us: int) -> None:
-        """Count a watch no more; another one of the same cluster may have begun already."""
+        """Remove a watcher; another one of the same cluster may have begun already."""
         if self._beliefs.get(ident) is not beliefs:
             return
         del self._beliefs[ident]
@@ -78,7 +78,7 @@ class EvidenceIndex:
         return chain.from_iterable(beliefs.on_host(name) for beliefs in seen)
 
     def hear_of_hosts(self, said: Mapping[str, Spoken]) -> None:
-        """Remember what the backend said; of many hosts only the latest words."""
+        """Store the backend's reports on hosts; of many hosts only the latest."""
         self.words.update(said)
         while len(self.words) > WITNESSES_MAX:
             del self.words[next(iter(self.words))]
@@ -94,7 +94,7 @@ class EvidenceIndex:
         return sum(silent_by(seen, roads) for seen in witnesses)
 
     def note(self, ident: ClusterId, *, blind: bool) -> None:
-        """Say whether a cluster's nodes are held because it may be us."""
+        """Store whether this engine is blind for a cluster."""
         (self.blind.add if blind else self.blind.discard)(ident)
 
     def heard(self, roads: frozenset[str], now_s: float) -> Heard:
