@@ -60,10 +60,11 @@ def test_a_blocked_loop_is_seen_while_it_is_blocked_and_for_a_while_after(
     block: list[Callable[[], None]] = []
 
     async def main() -> None:
+        loop, finished = asyncio.get_running_loop(), asyncio.Event()
+        # Before the first beat, which is what the other thread waits for.
+        block.append(lambda: loop.call_soon_threadsafe(unblock.wait, BOUND_S))
+        block.append(lambda: loop.call_soon_threadsafe(finished.set))
         with LoopLag(manager, heart(manager)):
-            loop, finished = asyncio.get_running_loop(), asyncio.Event()
-            block.append(lambda: loop.call_soon_threadsafe(unblock.wait, BOUND_S))
-            block.append(lambda: loop.call_soon_threadsafe(finished.set))
             await finished.wait()
         done.set()
 
