@@ -75,7 +75,10 @@ def test_a_copy_that_ended_at_once_is_told_of_and_deleted_with_its_folder_and_po
     first = world.run("CREATE", world.target(port="auto"))
     known = replace(world.target(), physical_id=str(first.physical_id))
     assert world.run("DELETE", known).state is DONE
-    crashing = world.target(command=[*PYTHON, "raise SystemExit(3)"], port="auto")
+    crash = world.target(command=[*PYTHON, "raise SystemExit(3)"], port="auto")
+    assert not world.run("CREATE", crash).physical_id, "a first copy that ended was never made"
+    assert world.run("DELETE", crash).state is DONE
+    crashing = replace(crash, physical_id=str(first.physical_id))
     begun = world.run("CREATE", crashing)
     assert begun.state is FAILED, begun
     assert begun.physical_id not in {None, "", first.physical_id}

@@ -260,9 +260,10 @@ class Worker:
         made = state is ProgressState.DONE and Phase.LAUNCH in PLANS[current.plan]
         launch = job.folder.load_launch() if made else None
         pid = None if launch is None else launch.pid
-        # A copy that was begun and did not run is told of too: who deletes its node by the id of the
-        # one before would leave its folder and its port for ever.
-        begun = job.record.physical_id == copy_id(current.operation_id)
+        # A copy that was begun in another's place is told of too: who deletes its node by the id of
+        # the one before would leave its folder and its port for ever. A first one was never made.
+        own = job.record.physical_id == copy_id(current.operation_id)
+        begun = own and bool(job.target.physical_id)
         record = job.record.finish(state, detail, made=made or begun, pid=pid)
         if current.kind == "DELETE" and state is ProgressState.DONE:
             _bury(job.folder, record)
