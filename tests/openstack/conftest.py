@@ -9,7 +9,7 @@ fail for everybody ask for `broken_cloud`, with which they are alone, and which 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,8 @@ UP = "LAB_UP"
 """Not `YAFFLE_…`: that would be a setting, and none that there is."""
 TEST_S = 900
 """A test may have to wait until the lab is up, and until nobody else uses it: on a busy machine, long."""
+SHOWN = 150
+"""Lines of the cloud's logs that the report of a failed test ends with."""
 
 
 def _owner(config: pytest.Config) -> int:
@@ -58,6 +60,30 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def _begin(config: pytest.Config) -> Path:
     extras = ("neutron", "cinder") if os.environ.get(NETWORKS) else ()
     return keeper.begin(_owner(config), heat=config.stash.get(STACKS, False), extras=extras)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add what the cloud's services logged of the test's project, for the lab ends with the run."""
+    report = yield
+    cloud = next((c for c in getattr(item, "funcargs", {}).values() if isinstance(c, Cloud)), None)
+    if report.when == "call" and report.failed and cloud is not None:
+        report.sections.append(("the cloud's logs of this project", "\n".join(_logged(cloud))))
+    return report
+
+
+def _logged(cloud: Cloud) -> list[str]:
+    """Return the newest lines that name the project, in order, each with its log's name."""
+    project = cloud.credentials.project_id
+    found = [
+        (line[:23], f"{log.stem}: {line.rstrip()}")
+        for log in sorted(cloud.lab.plan.log.glob("*.log"))
+        for line in log.read_text(errors="replace").splitlines()
+        if project in line
+    ]
+    return [line for _, line in sorted(found)[-SHOWN:]]
 
 
 @pytest.fixture(scope="session")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import httpx
 import psutil
 import pytest
 from lab.openstack import Lab, LabError, keeper
@@ -149,6 +152,16 @@ def test_a_service_is_away_and_comes_back(broken_cloud: Cloud, name: str) -> Non
         statuses = {process.status() for process in lab.processes.family(name)}
         assert statuses == {psutil.STATUS_STOPPED}
     assert lab.api.get(kind, "/")
+
+
+@pytest.mark.parametrize("kind", ["identity", "compute", "image", "orchestration"])
+def test_idle_connections_keep_nobody_out(cloud: Cloud, heat: str, kind: str) -> None:
+    place = urlsplit(url := cloud.lab.plan.url(kind))
+    with ExitStack() as held:
+        for _ in range(150):
+            address = (str(place.hostname), place.port or 80)
+            held.enter_context(socket.create_connection(address, timeout=10.0))
+        assert httpx.get(f"{url}/", timeout=10.0).status_code < 500
 
 
 def test_repair_takes_back_what_a_test_forgot(broken_cloud: Cloud) -> None:
