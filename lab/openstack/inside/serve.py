@@ -7,7 +7,6 @@ import sys
 
 import waitress  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-
 CONNECTIONS = 900
 """Heat keeps one of its own to Nova, Glance and Keystone for each request that it serves, idle for as
 long as we let it. At waitress's hundred a service takes no newcomer, and all who ask it hang."""
