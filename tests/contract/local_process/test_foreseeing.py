@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -62,6 +63,16 @@ def test_a_command_that_is_gone_could_not_be_started(world: World, tmp_path: Pat
     assert said.outlook is Outlook.IMPOSSIBLE
     assert said.detail.startswith(f"{program} is not there")
     world.run("DELETE", target)
+
+
+def test_a_deletion_that_was_interrupted_bars_no_new_copy(world: World) -> None:
+    target = made(world, world.target())
+    world.run("KILL", target)
+    # The engine died after the first of the node's files: the record goes last.
+    shutil.rmtree(world.folder(target) / "work")
+    assert outlook(world, target).outlook is Outlook.POSSIBLE
+    assert world.run("DELETE", target).state is ProgressState.DONE
+    world.run("DELETE", made(world, target))
 
 
 @pytest.mark.parametrize(

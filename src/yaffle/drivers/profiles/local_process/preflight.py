@@ -22,7 +22,7 @@ def foresee(state_dir: Path, op: Operation) -> Prospect:
         if record is None:
             return Prospect(outlook=Outlook.POSSIBLE, detail="there is nothing to give up")
         order = draw_up(parse(op.target.spec), record, op.target, folder, "")
-        if why := _missing(order):
+        if why := _missing(order, made=folder.work):
             return Prospect(outlook=Outlook.IMPOSSIBLE, detail=why)
         try_room(folder.path)
     except InvalidSpec as error:
@@ -34,13 +34,18 @@ def foresee(state_dir: Path, op: Operation) -> Prospect:
     return Prospect(outlook=Outlook.POSSIBLE, detail="")
 
 
-def _missing(order: Order) -> str:
-    """Return what the launcher would not find, as it looks for it; raises OSError where none can say."""
+def _missing(order: Order, *, made: Path) -> str:
+    """Return what the launcher would not find, as it looks for it; raises OSError where none can say.
+
+    `made` is the folder that a launch makes: a deletion that was interrupted leaves the node without.
+    """
     program = order.argv[0]
     if "/" not in program and shutil.which(program, path=order.env.get("PATH", "")) is None:
         return f"{program} is not on the node's PATH; install it, or let the profile name another"
     cwd = Path(order.cwd)
     for path in (cwd, cwd / program) if "/" in program else (cwd,):
+        if path == made:
+            continue
         try:
             path.stat()
         except (FileNotFoundError, NotADirectoryError):
