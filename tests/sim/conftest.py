@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -17,6 +18,15 @@ def quiet() -> Iterator[None]:
         )
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def little_garbage() -> Iterator[None]:
+    """Look for unreachable cycles more rarely: a simulation makes many objects, and few of those."""
+    usual = gc.get_threshold()
+    gc.set_threshold(50_000, 20, 50)
+    yield
+    gc.set_threshold(*usual)
 
 
 def _drop(_logger: object, _name: str, _event: object) -> str:

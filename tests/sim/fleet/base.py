@@ -75,8 +75,8 @@ class Base:
     def _begin(self, conn: Connection) -> None:
         """As the store's own, past SQLAlchemy: it is half of what most transactions cost here."""
         writes = conn.get_execution_options().get(WRITE)
-        self.raw.execute(f"PRAGMA query_only = {'OFF' if writes else 'ON'}")
         self.raw.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+        conn.info[kind.BEFORE] = None if writes else self.raw.total_changes
 
     def save(self) -> bytes:
         """Return all that is stored."""

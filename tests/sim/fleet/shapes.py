@@ -264,7 +264,6 @@ async def _build(made: Shape) -> None:
         life.task.cancel()
         await asyncio.wait([life.task])
         # Nobody was there for a while: past every grace.
-        fleet.base.raw.execute("PRAGMA query_only = OFF")
         fleet.base.raw.execute("update nodes set grace_us = null")
         fleet.base.clock.stepped_s += GRACE_S
         made.stored = fleet.base.save()
