@@ -12,48 +12,26 @@ import structlog
 
 from yaffle.engine.cluster_actions.transitions import advance, broken
 from yaffle.engine.runtime.session import LeaseLost
-from yaffle.errors import StaleEpoch, StoreUnavailable
+from yaffle.errors import StaleEpoch
 from yaffle.store import actions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sqlalchemy import Connection
-
     from yaffle.engine.runtime.context import EngineContext
     from yaffle.engine.runtime.session import Session
     from yaffle.store.rows import ActionRow
 
 log = structlog.get_logger()
 
-STORE_RETRY_S = 1.0
-
 
 async def carry_on(ctx: EngineContext, session: Session, action: ActionRow) -> None:
     """Run the next transition of a cluster action; one that raises ends that action alone."""
     ticket = actions.Ticket(action_id=action.id, engine_id=session.me, epoch=session.epoch)
     try:
-        await _patiently(ctx, session, lambda conn: advance(ctx, ticket, conn, action))
+        await session.write(lambda conn: advance(ctx, ticket, conn, action))
     except (StaleEpoch, LeaseLost):
         raise
     except Exception as error:
         # A bug in one kind of job must not stop the healing of everything else.
         log.exception("damaged job")
         why = f"the action cannot go on: {type(error).__name__}: {error}"
-        await _patiently(ctx, session, lambda conn: broken(ctx, ticket, conn, why))
-
-
-async def _patiently(
-    ctx: EngineContext, session: Session, work: Callable[[Connection], None]
-) -> None:
-    """Write, and wait while the database is away; the lease ends the patience."""
-    while True:
-        try:
-            await ctx.store.write(work)
-        except StoreUnavailable as error:
-            log.warning("cannot move a job", error=str(error))
-            if not session.may_act():
-                raise LeaseLost("the lease ran out while the database was away") from error
-            await ctx.clock.sleep(STORE_RETRY_S)
-        else:
-            return
+        await session.write(lambda conn: broken(ctx, ticket, conn, why))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
@@ -33,7 +33,7 @@ from yaffle.model.policy import RecoveryAction
 from yaffle.store import actions, catalog, journal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from sqlalchemy import Connection
 
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from yaffle.store.rows import ActionRow, NodeRow, StepRow
 
 log = structlog.get_logger()
-
-T = TypeVar("T")
 
 
 class StepContext(NamedTuple):
@@ -65,7 +63,6 @@ GAVE_UP = frozenset(
     {Result.FAILED, Result.UNPROVED, Result.WAIVED, Result.LEFT_BEHIND, Result.UNCLEAR}
 )
 """What a process that stood still concludes from the time that has passed; no answer of a target."""
-STORE_RETRY_S = 1.0
 SPARE_SHARE = 4
 """One worker in so many is for recoveries and for moves of rows alone."""
 
@@ -146,9 +143,9 @@ class StepRunner:
     async def run(self) -> None:
         """Run step after step until the end is written; waits while the database is away."""
         try:
-            context = await self._patiently(self._opened)
+            context = await self._session.write(self._opened)
             while not await self._advance(context):
-                context = await self._patiently(self._read)
+                context = await self._session.write(self._read)
             self._ctx.deadlines.forget(self._action.id)
         except (StaleEpoch, LeaseLost):
             raise
@@ -157,21 +154,21 @@ class StepRunner:
             # restart after restart: it ends, loudly, and a person is asked for.
             log.exception("damaged action")
             why = f"{type(error).__name__}: {error}"
-            await self._patiently(
+            await self._session.write(
                 lambda conn: completion.poisoned(self._ctx, self.ticket, conn, self._action, why)
             )
 
     async def _advance(self, context: StepContext | None) -> bool:
         """Take one step; return whether the action has ended."""
         if context is None:
-            await self._patiently(
+            await self._session.write(
                 lambda conn: completion.vanished(self._ctx, self.ticket, conn, self._action)
             )
             return True
         past, snapshot = context.past, context.snapshot
         place = position(context.ladder, [done_of(s) for s in past if s.phase == journal.ENDED])
         if isinstance(place, End):
-            await self._patiently(
+            await self._session.write(
                 lambda conn: completion.end(
                     self._ctx, self.ticket, conn, self._action, place, past, snapshot
                 )
@@ -209,7 +206,9 @@ class StepRunner:
         outcome = await stages.run(step)
         if outcome.result in GAVE_UP and not self._session.may_act():
             raise LeaseLost("the lease ran out during a step: who has it next tries what was not")
-        await self._patiently(lambda conn: completion.write_step(self._ctx, conn, step, outcome))
+        await self._session.write(
+            lambda conn: completion.write_step(self._ctx, conn, step, outcome)
+        )
         log.info(
             "step done",
             stage=row.stage,
@@ -222,20 +221,6 @@ class StepRunner:
         return False
 
     # --- database ----------------------------------------------------------------------------
-
-    async def _patiently(self, work: Callable[[Connection], T]) -> T:
-        """Write, and wait while the database is away, for an act that was done must be written.
-
-        The lease ends the patience: whoever has the action by then reads the target instead.
-        """
-        while True:
-            try:
-                return await self._ctx.store.write(work)
-            except StoreUnavailable as error:
-                log.warning("cannot write the journal", error=str(error))
-                if not self._session.may_act():
-                    raise LeaseLost("the lease ran out while the database was away") from error
-                await self._ctx.clock.sleep(STORE_RETRY_S)
 
     def _begin(self, conn: Connection) -> None:
         action = actions.guard(conn, self.ticket)
@@ -287,7 +272,7 @@ class StepRunner:
                 deadline_us=shared_us or now_us + int(timeout_s * 1_000_000),
             )
 
-        row = await self._patiently(work)
+        row = await self._session.write(work)
         self._mine.add(row.seq)
         return row
 
@@ -334,7 +319,7 @@ class StepRunner:
         row = half_done or await self._intend(
             place, RecoveryAction(name=""), PolicySnapshot.without_policy(0.0), past
         )
-        await self._patiently(
+        await self._session.write(
             lambda conn: journal.ended(
                 conn,
                 self.ticket,

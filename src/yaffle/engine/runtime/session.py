@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
@@ -20,6 +20,8 @@ from yaffle.model.timing import CALL_GRACE_S
 from yaffle.store import catalog, leases
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sqlalchemy import Connection
 
     from yaffle.engine.runtime.context import EngineContext
@@ -27,7 +29,10 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+T = TypeVar("T")
+
 RENEWALS_PER_LEASE = 4
+STORE_RETRY_S = 1.0
 WRITERS = 4
 """Watches whose beliefs and plans are being written at once; the database writes one at a time."""
 READERS = 2
@@ -72,7 +77,7 @@ class Session:
             except StoreUnavailable as error:
                 ctx.metrics.database.set(0)
                 log.warning("database unavailable", error=str(error), doing="registering")
-                await ctx.clock.sleep(1.0)
+                await ctx.clock.sleep(STORE_RETRY_S)
                 continue
             log.info("session began", engine=me, epoch=epoch)
             await _say_what_is_missing(ctx)
@@ -100,6 +105,21 @@ class Session:
             if not self.may_act():
                 raise LeaseLost(f"the lease of epoch {self.epoch} ran out before an act")
             await self._ctx.clock.sleep(0.05)
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Do `work` in the database, and wait while that is away; raises LeaseLost with the lease.
+
+        Of what is written later than the lease nobody knows who reads it first. And what may not be
+        known to be allowed is not done.
+        """
+        while True:
+            try:
+                return await self._ctx.store.write(work)
+            except StoreUnavailable as error:
+                log.warning("database unavailable", doing="an action", error=str(error))
+                if not self.may_act():
+                    raise LeaseLost("the lease ran out while the database was away") from error
+                await self._ctx.clock.sleep(STORE_RETRY_S)
 
     async def keep(self) -> None:
         """Renew the lease until the session is over, then raise LeaseLost."""

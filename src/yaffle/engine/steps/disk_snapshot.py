@@ -21,7 +21,7 @@ from yaffle.core.recovery.ladder import Result, Stage, loses_disk
 from yaffle.engine.incidents import lifecycle
 from yaffle.engine.steps.driver_operation import operate
 from yaffle.engine.steps.objections import hindered
-from yaffle.engine.steps.step import Outcome, StepExecution, patiently
+from yaffle.engine.steps.step import Outcome, StepExecution
 from yaffle.model.incident import IncidentState
 from yaffle.model.operations import EMPTY, ProgressState
 from yaffle.store import disk_images, incidents, journal
@@ -57,7 +57,7 @@ async def keep(step: StepExecution) -> Outcome:
     if (earlier := await _earlier(step)) is not None:
         return earlier
     if discards := DISCARD in _operations(step):
-        await patiently(step, lambda conn: _remember(step, conn))
+        await step.session.write(lambda conn: _remember(step, conn))
     spare_s = min(GIVE_UP_S, max(0.0, step.left_s()) / 4) if discards else 0.0
     asking = replace(step, deadline_s=step.deadline_s - spare_s)
     done = await operate(asking, SNAPSHOT, {PURPOSE: RECOVERY})
@@ -101,7 +101,7 @@ async def _earlier(step: StepExecution) -> Outcome | None:
     incident = step.action.incident_id
     if incident is None:
         return None
-    past = await patiently(step, lambda conn: journal.of_incident(conn, incident))
+    past = await step.session.write(lambda conn: journal.of_incident(conn, incident))
     taken = next((str(row.data[TAKEN]) for row in reversed(past) if row.data.get(TAKEN)), "")
     if taken and not any(row.data.get(BOOTED) for row in past):
         why = "an earlier try of this failure has taken it, and nothing was made from it"

@@ -19,7 +19,7 @@ from yaffle.core.recovery.ladder import Result, Stage
 from yaffle.engine.action_inputs.template_context import names_of
 from yaffle.engine.runtime.driver_call import Failure, call_driver
 from yaffle.engine.steps.objections import well_again
-from yaffle.engine.steps.step import Refused, StepExecution, patiently, superseded
+from yaffle.engine.steps.step import Refused, StepExecution, superseded
 from yaffle.errors import InvalidSpec
 from yaffle.model.machine_identity import unpinned
 from yaffle.model.operations import (
@@ -264,7 +264,7 @@ async def _again(step: StepExecution, submit: Call) -> Progress:
             _settle(conn, step)
         return refusal
 
-    refusal = await patiently(step, work)
+    refusal = await step.session.write(work)
     if refusal is not None:
         raise Refused(*refusal)
     # Where no answer comes, whether it arrived is unknown: the target will tell.

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from yaffle.core.recovery.ladder import Result, Stage
-from yaffle.engine.steps.step import StepExecution, patiently
+from yaffle.engine.steps.step import StepExecution
 from yaffle.model.operations import PoweredOff, Promise
 from yaffle.store import journal
 
@@ -54,7 +54,7 @@ def was_off(conn: Connection, step: StepExecution) -> bool:
 
 async def off_of(step: StepExecution) -> PoweredOff | None:
     """Return the host that this very rung has proved off; None where none was, or none was named."""
-    return await patiently(step, lambda conn: _off_of(conn, step))
+    return await step.session.write(lambda conn: _off_of(conn, step))
 
 
 def _off_of(conn: Connection, step: StepExecution) -> PoweredOff | None:
@@ -80,4 +80,4 @@ async def waived_of(step: StepExecution) -> frozenset[str]:
 
     None unless this very action has recorded a consent: that of an earlier one was to one copy more.
     """
-    return await patiently(step, lambda conn: journal.waived(conn, step.action.id, step.node.id))
+    return await step.session.write(lambda conn: journal.waived(conn, step.action.id, step.node.id))

@@ -42,7 +42,6 @@ from yaffle.engine.steps.step import (
     StepExecution,
     ask_leave,
     cannot_see,
-    patiently,
     superseded,
 )
 from yaffle.model.operations import (
@@ -418,7 +417,7 @@ async def _barred(step: StepExecution) -> str:
     if step.resumed or step.rung.name != MOVED or not isinstance(host, str):
         return ""
     place = place_of(host, step.target.attributes)
-    why = await patiently(step, lambda conn: bars(conn, place))
+    why = await step.session.write(lambda conn: bars(conn, place))
     return f"{step.rung.name}: {why}: nothing was moved there" if why else ""
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from yaffle.core.recovery.ladder import Next, Result
 from yaffle.engine.action_inputs.recover_requests import waited_for
-from yaffle.engine.runtime.session import LeaseLost
 from yaffle.errors import StoreUnavailable
 from yaffle.model.operations import EMPTY, Proof
 from yaffle.model.timing import CALL_MIN_S, follow_pause_s
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-T = TypeVar("T")
-
-STORE_RETRY_S: Final = 1.0
 CALL_S: Final = 4.0
 """Longest single call to a driver; well below a lease, so that no call outlives the right to act."""
 
@@ -113,24 +109,9 @@ class Outcome:
     """The machine that the copy was, or may have been, moved off."""
 
 
-async def patiently(step: StepExecution, work: Callable[[Connection], T]) -> T:
-    """Do `work` in the database, and wait while it is away; the lease ends the patience.
-
-    We fail closed: what may not be known to be allowed is not done.
-    """
-    while True:
-        try:
-            return await step.ctx.store.write(work)
-        except StoreUnavailable as error:
-            log.warning("database unavailable", doing="step", error=str(error))
-            if not step.session.may_act():
-                raise LeaseLost("the lease ran out while the database was away") from error
-            await step.ctx.clock.sleep(STORE_RETRY_S)
-
-
 async def ask_leave(step: StepExecution) -> None:
     """Raise Refused if no further act may begin now."""
-    refusal = await patiently(step, step.refusal)
+    refusal = await step.session.write(step.refusal)
     if refusal is not None:
         raise Refused(*refusal)
 
