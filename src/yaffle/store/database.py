@@ -73,7 +73,7 @@ class Store:
         return await self._wait(Job(work), self._runner.write, timeout_s)
 
     async def read(self, work: Callable[[Connection], T], *, timeout_s: float = TIMEOUT_S) -> T:
-        """Run `work` on a consistent snapshot; writing is refused by the database itself.
+        """Run `work` on a consistent snapshot; if it writes it fails, and nothing of that is stored.
 
         A statement still running at the timeout is stopped.
         """
