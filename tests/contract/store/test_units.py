@@ -9,12 +9,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import Connection, event, insert, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from tests.contract.store.support import HandClock, WallClock, count, keys, place, put, tell, url
 
 from yaffle.errors import NotFound, StoreUnavailable
-from yaffle.store import dialects
+from yaffle.store import dialects, tables
 from yaffle.store.database import READERS, Store, open_store
 
 
@@ -93,11 +93,24 @@ def test_an_event_and_its_news_are_written_together_or_not_at_all(store):
     asyncio.run(scenario())
 
 
-def test_a_reader_is_refused_to_write(store):
+def touched_none(conn: Connection) -> None:
+    conn.execute(
+        update(tables.budgets).where(tables.budgets.c.key == "nobody's").values(tokens=0.0)
+    )
+
+
+def put_in_plain_sql(conn: Connection) -> None:
+    row = insert(tables.budgets).values(scope="t", key="a", tokens=1.0, updated_us=1)
+    plain = row.compile(conn.engine, compile_kwargs={"literal_binds": True})
+    conn.exec_driver_sql(str(plain))
+
+
+@pytest.mark.parametrize("work", [put("a"), touched_none, put_in_plain_sql])
+def test_a_reader_is_refused_to_write(store, work):
     async def scenario() -> None:
         async with store:
             with pytest.raises(DBAPIError, match=r"(?i)read.?only"):
-                await store.read(put("a"))
+                await store.read(work)
             await store.write(put("b"))
             assert await store.read(keys) == ["b"]
 

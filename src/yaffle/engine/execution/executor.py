@@ -160,15 +160,16 @@ class StepRunner:
 
     async def _advance(self, context: StepContext | None) -> bool:
         """Take one step; return whether the action has ended."""
+        write = self._session.write
         if context is None:
-            await self._session.write(
+            await write(
                 lambda conn: completion.vanished(self._ctx, self.ticket, conn, self._action)
             )
             return True
         past, snapshot = context.past, context.snapshot
         place = position(context.ladder, [done_of(s) for s in past if s.phase == journal.ENDED])
         if isinstance(place, End):
-            await self._session.write(
+            await write(
                 lambda conn: completion.end(
                     self._ctx, self.ticket, conn, self._action, place, past, snapshot
                 )
@@ -206,9 +207,7 @@ class StepRunner:
         outcome = await stages.run(step)
         if outcome.result in GAVE_UP and not self._session.may_act():
             raise LeaseLost("the lease ran out during a step: who has it next tries what was not")
-        await self._session.write(
-            lambda conn: completion.write_step(self._ctx, conn, step, outcome)
-        )
+        await write(lambda conn: completion.write_step(self._ctx, conn, step, outcome))
         log.info(
             "step done",
             stage=row.stage,

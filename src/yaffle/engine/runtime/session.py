@@ -109,8 +109,8 @@ class Session:
     async def write(self, work: Callable[[Connection], T]) -> T:
         """Do `work` in the database, and wait while that is away; raises LeaseLost with the lease.
 
-        Of what is written later than the lease nobody knows who reads it first. And what may not be
-        known to be allowed is not done.
+        Whoever has the action once the lease is over reads the target instead of what was not written.
+        It fails closed: what cannot be asked for is not known to be allowed, and waits.
         """
         while True:
             try:

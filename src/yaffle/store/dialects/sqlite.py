@@ -86,7 +86,8 @@ class SQLite:
 
         event.listen(engine, "connect", on_connect)
         event.listen(engine, "begin", _begin)
-        event.listen(engine, "commit", _refuse_writes)
+        event.listen(engine, "before_execute", _refuse_statement)
+        event.listen(engine, "commit", _refuse_commit)
         return engine
 
     def check(self, conn: Connection) -> None:
@@ -183,17 +184,28 @@ def _begin(conn: Connection) -> None:
     conn.info[BEFORE] = None if writes else _changes(conn)
 
 
-def _refuse_writes(conn: Connection) -> None:
-    """Fail the commit of a transaction that was to read and has written.
+def _refuse_statement(conn: Connection, statement: object, *_rest: object) -> None:
+    """Refuse what would change rows, were it none, in a transaction that is to read.
 
-    `PRAGMA query_only` would refuse the statement itself, but has SQLite forget every statement that
-    the connection keeps prepared, each time it is set: two thirds of what statements cost.
+    `PRAGMA query_only` would, but has SQLite forget every statement that the connection keeps
+    prepared, each time it is set: two thirds of what statements cost.
     """
+    if getattr(statement, "is_dml", False) and not conn.get_execution_options().get(WRITE):
+        raise _refusal(str(statement))
+
+
+def _refuse_commit(conn: Connection) -> None:
+    """Fail the commit of a transaction that was to read and has written, in SQL of its own."""
     before = conn.info.pop(BEFORE, None)
     if before is not None and _changes(conn) != before:
-        refusal = sqlite3.OperationalError("attempt to write a readonly database")
-        refusal.sqlite_errorcode = sqlite3.SQLITE_READONLY
-        raise OperationalError("COMMIT", None, refusal)
+        raise _refusal("COMMIT")
+
+
+def _refusal(statement: str) -> OperationalError:
+    """Return SQLite's own error for a write on a connection that may only read."""
+    error = sqlite3.OperationalError("attempt to write a readonly database")
+    error.sqlite_errorcode = sqlite3.SQLITE_READONLY
+    return OperationalError(statement, None, error)
 
 
 def _changes(conn: Connection) -> int:
