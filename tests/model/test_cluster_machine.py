@@ -27,6 +27,7 @@ from tests.unit.core.build import (
     SECOND,
     STATUS,
     URL,
+    decisions,
     detection,
     observation,
     pause,
@@ -36,7 +37,6 @@ from tests.unit.core.build import (
 from yaffle.core.health.staleness import stale_after_us
 from yaffle.core.planning.budgets import Bucket, BudgetLimit, Scope
 from yaffle.core.planning.cluster_view import ClusterView
-from yaffle.core.planning.planner import Plan, plan
 from yaffle.core.planning.retry import FRESH
 from yaffle.model.health import Health, Mark
 from yaffle.model.ids import ModeKey
@@ -353,8 +353,7 @@ class Cluster(RuleBasedStateMachine):
         """Plan and admit; every word of it must be what the twin would have said."""
         before = self.world.view()
         requested = {n.node_id for n in before.nodes if n.requested_by}
-        _, decisions = self.world.act()
-        for decision in decisions:
+        for decision in self.world.act():
             if isinstance(decision, Recover):
                 self._count_admission(decision, asked=decision.node_id in requested)
 
@@ -402,13 +401,13 @@ class Cluster(RuleBasedStateMachine):
     def every_decision_is_what_the_twin_says(self) -> None:
         view, now_us = self.world.view(), self.world.now_us
         self._twin_notices()
-        planned = plan(view, now_us)
+        planned = decisions(view, now_us)
         self._same_view_same_plan(view, planned)
-        self._each_has_one_decision(view, planned.decisions)
+        self._each_has_one_decision(view, planned)
         is_blind = blind(self.lives, self.world.references)
         nodes = {n.node_id: n for n in view.nodes}
         started: set[str] = set()
-        for decision in planned.decisions:
+        for decision in planned:
             node = nodes[decision.node_id]
             found = reasons(view, node, started, is_blind=is_blind, now_us=now_us)
             standing = [reason for reason in found if not lifted(node, reason)]
@@ -420,10 +419,10 @@ class Cluster(RuleBasedStateMachine):
                 started.add(decision.node_id)
         self._settled_verdicts_are_what_the_diary_says()
 
-    def _same_view_same_plan(self, view: ClusterView, planned: Plan) -> None:
+    def _same_view_same_plan(self, view: ClusterView, planned: tuple[Decision, ...]) -> None:
         """Deciding is a function of the view, and the order of its nodes is no part of it."""
         turned = replace(view, nodes=view.nodes[::-1])
-        assert plan(turned, self.world.now_us) == planned
+        assert decisions(turned, self.world.now_us) == planned
 
     def _each_has_one_decision(self, view: ClusterView, decisions: tuple[Decision, ...]) -> None:
         wanted = [
@@ -476,8 +475,8 @@ class Cluster(RuleBasedStateMachine):
             self.rounds(1)
             for name in self._recovering():
                 self.end(name, well=True)
-            _, decisions = self.world.act()
-            quiet = quiet + 1 if self._is_quiet(decisions) else 0
+            decided = self.world.act()
+            quiet = quiet + 1 if self._is_quiet(decided) else 0
             if quiet > 3:
                 break
         else:

@@ -13,14 +13,14 @@ from tests.unit.core.build import SECOND, T0, detection, recovery
 
 from yaffle.core.health.diagnosis import diagnose
 from yaffle.core.health.verdict import NodeMemory, conclude, observe, resettle, restart, set_mark
-from yaffle.core.planning.budgets import Bucket, BudgetLimit, Key, Refusal, Scope, debit
+from yaffle.core.planning.budgets import Bucket, BudgetLimit, Budgets, Key, Scope
 from yaffle.core.planning.cluster_view import ClusterView, NodeView
 from yaffle.core.planning.observer_partition import assess
-from yaffle.core.planning.planner import Plan, plan
+from yaffle.core.planning.planner import plan
 from yaffle.core.planning.retry import FRESH, RetryState, ended, exhausted, spent, stable, started
 from yaffle.model.health import Health, Mark, Observation
 from yaffle.model.ids import ClusterId, NodeId
-from yaffle.model.incident import Decision, Hold, HoldReason, Pause, Recover
+from yaffle.model.incident import Decision, HoldReason, Pause, Recover
 from yaffle.model.policy import Detection, Recovery
 
 CLUSTER = ClusterId("c")
@@ -115,32 +115,22 @@ class World:
             problem=diagnose(memory).code,
         )
 
-    def act(self) -> tuple[Plan, tuple[Decision, ...]]:
-        """Plan, then admit: the decisions as they were carried out."""
-        planned = plan(self.view(), self.now_us)
-        return planned, tuple(self._admit(d) for d in planned.decisions)
+    def act(self) -> tuple[Decision, ...]:
+        """Plan, then carry out: the decisions as they were made."""
+        view = self.view()
+        nodes = tuple(replace(n, draws_on=tuple(self.buckets)) for n in view.nodes)
+        planned = tuple(plan(replace(view, nodes=nodes), self._budgets(), self.now_us))
+        for one in planned:
+            self.buckets = {**self.buckets, **one.debited}
+            if isinstance(one.decision, Recover):
+                self._start(one.decision)
+        return tuple(one.decision for one in planned)
 
-    def _admit(self, decision: Decision) -> Decision:
-        if isinstance(decision, Hold):
-            return decision
-        mine = self._budgets()
-        answer = debit(mine, self.limits, self.now_us)
-        if isinstance(answer, Refusal):
-            return Hold(
-                node_id=decision.node_id,
-                cluster_id=CLUSTER,
-                reason=answer.reason,
-                numbers=answer.numbers,
-                until_us=answer.until_us,
-            )
-        self.buckets = {**self.buckets, **answer}
-        self._start(decision)
-        return decision
-
-    def _budgets(self) -> Mapping[Key, Bucket]:
-        """Return the buckets with what is in flight counted, as admission would."""
+    def _budgets(self) -> Budgets:
+        """Return the budgets with what is in flight counted, as admission reads them."""
         in_flight = sum(m.recovering for m in self.members.values())
-        return {key: replace(b, in_flight=in_flight) for key, b in self.buckets.items()}
+        buckets = {key: replace(b, in_flight=in_flight) for key, b in self.buckets.items()}
+        return Budgets(limits=self.limits, buckets=buckets)
 
     def _start(self, decision: Recover) -> None:
         member = self.members[decision.node_id]

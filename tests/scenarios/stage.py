@@ -13,6 +13,7 @@ from tests.model.world import CLUSTER, World
 from tests.unit.core.build import MODES, SECOND, STATUS, URL, observation, pause
 
 from yaffle.core.health.check_codes import OUTCOMES
+from yaffle.core.planning.planner import wake_of
 from yaffle.core.planning.retry import FRESH
 from yaffle.model.health import Mark, Observation
 from yaffle.model.incident import Decision, Hold
@@ -222,10 +223,11 @@ class Stage:
 
     def do_plan(self, words: list[str]) -> list[str]:
         """Decide, and start what is to be recovered."""
-        planned, decisions = self.world.act()
+        decisions = self.world.act()
         lines = [self._told(d) for d in decisions] or ["nothing to decide"]
-        if planned.wake_us is not None:
-            lines.append(f"look again in {self._in(planned.wake_us)}")
+        wake_us = wake_of(decisions)
+        if wake_us is not None:
+            lines.append(f"look again in {self._in(wake_us)}")
         return lines
 
     def _told(self, decision: Decision) -> str:

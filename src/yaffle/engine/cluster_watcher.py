@@ -16,7 +16,7 @@ import structlog
 
 from yaffle.core.health.staleness import voting
 from yaffle.engine.admission import planning_pass
-from yaffle.engine.admission.decision_writer import Inputs
+from yaffle.engine.admission.decision_writer import Inputs, StoredHold
 from yaffle.engine.detection.checks import never_made, poll, usable
 from yaffle.engine.detection.cluster_snapshot import (
     ClusterSnapshot,
@@ -67,7 +67,7 @@ class ClusterWatcher:
         self._wakeup = Wakeup()
         self._snapshot: ClusterSnapshot | None = None
         self._stamp: Stamp = ()
-        self._told: dict[NodeId, tuple[object, ...]] = {}
+        self._told: dict[NodeId, StoredHold | None] = {}
         self._bearings = ObserverCheck(ctx)
         self._hosts = HostAttribution(ctx, cluster_id)
         self._streams = Subscriptions(ctx, cluster_id, self.take)
@@ -137,7 +137,7 @@ class ClusterWatcher:
     @property
     def held(self) -> Sequence[str]:
         """The reasons for which nodes are held now."""
-        return [str(t[1]) for t in self._told.values() if t[0] == "hold"]
+        return [hold.reason for hold in self._told.values() if hold is not None]
 
     @property
     def is_helpless(self) -> bool:

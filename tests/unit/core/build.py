@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from yaffle.core.health.verdict import NodeMemory, observe
+from yaffle.core.planning.budgets import Budgets
 from yaffle.core.planning.cluster_view import ClusterView, NodeView
+from yaffle.core.planning.planner import plan
 from yaffle.core.planning.retry import FRESH, RetryState
 from yaffle.model.health import Health, Observation, Outcome
 from yaffle.model.ids import ClusterId, ModeKey, NodeId, PauseId
-from yaffle.model.incident import Pause, PauseKind, PauseScope
+from yaffle.model.incident import Decision, Pause, PauseKind, PauseScope
 from yaffle.model.policy import (
     Conditional,
     Detection,
@@ -145,6 +147,11 @@ def cluster(*nodes: NodeView, how: Recovery | None = None, **changed: Any) -> Cl
         recovery=how or recovery(),
     )
     return replace(base, **changed)
+
+
+def decisions(view: ClusterView, now_us: int = T0) -> tuple[Decision, ...]:
+    """What is decided where no budget is shared with others."""
+    return tuple(p.decision for p in plan(view, Budgets(limits={}), now_us))
 
 
 def pause(kind: str = "maintenance", scope: str = "all", target: str = "", **changed: Any) -> Pause:

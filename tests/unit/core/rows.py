@@ -12,21 +12,21 @@ from yaffle.core.decision_audit.capture import Pass, Past, stored
 from yaffle.core.decision_audit.schema import Stored
 from yaffle.core.health import diagnosis
 from yaffle.core.health.verdict import NodeMemory, conclude
-from yaffle.core.planning.budgets import Bucket, BudgetLimit, Key, Refusal, Scope, debit
+from yaffle.core.planning.budgets import Bucket, BudgetLimit, Budgets, Key, Scope
 from yaffle.core.planning.cluster_view import ClusterView, NodeView
-from yaffle.core.planning.guards import NodeCounts
 from yaffle.core.planning.host_attribution import HostReport
 from yaffle.core.planning.observer_partition import Sights, bearings, by_road, is_blind
-from yaffle.core.planning.planner import deciding
+from yaffle.core.planning.planner import plan
 from yaffle.core.planning.retry import FRESH, RetryState, stable
 from yaffle.model.health import Health
 from yaffle.model.ids import NodeId
-from yaffle.model.incident import Decision, Hold, HoldReason, Pause, Recover
+from yaffle.model.incident import Pause
 from yaffle.model.policy import Detection, HealthPolicy, Recovery
 
 LIMITS: Mapping[Scope, BudgetLimit] = {
     scope: BudgetLimit(max_in_flight=5, burst=5, per_hour=60.0) for scope in Scope
 }
+DRAWN_ON: tuple[Key, ...] = ((Scope.GLOBAL, "all"), (Scope.CLUSTER, CLUSTER))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +96,7 @@ def _view(world: World, who: Member, seen: NodeMemory, sights: Sights) -> NodeVi
         blind=sight if is_blind(sight) else None,
         requested_by=who.requested_by,
         problem=diagnosis.diagnose(seen).code,
+        draws_on=DRAWN_ON,
     )
 
 
@@ -123,7 +124,7 @@ def play(world: World) -> list[Stored]:
         policy=HealthPolicy(version="1.3", detection=world.detection, recovery=world.recovery),
         policy_id="p",
         sights=sights,
-        budgets=world.limits or LIMITS,
+        limits=world.limits or LIMITS,
         now_us=T0,
     )
     return _rows(world, made_from, memories)
@@ -132,36 +133,12 @@ def play(world: World) -> list[Stored]:
 def _rows(world: World, made_from: Pass, memories: Mapping[str, NodeMemory]) -> list[Stored]:
     found: list[Stored] = []
     members = {m.name: m for m in world.members}
-    limits = world.limits or LIMITS
-    keys: dict[Scope, Key] = {
-        Scope.GLOBAL: (Scope.GLOBAL, "all"),
-        Scope.CLUSTER: (Scope.CLUSTER, CLUSTER),
-    }
     full = Bucket(tokens=5.0, updated_us=T0)
-    purse = {key: (world.buckets or {}).get(scope, full) for scope, key in keys.items()}
-
-    def admit(node: NodeView, decision: Decision, seen: NodeCounts) -> Decision:
-        nonlocal purse
-        buckets: Mapping[Key, Bucket] = {}
-        if isinstance(decision, Recover) or decision.reason is HoldReason.OBSERVE_MODE:
-            buckets = purse
-            after = debit(buckets, limits, T0)
-            if isinstance(after, Refusal):
-                decision = Hold(
-                    node_id=decision.node_id,
-                    cluster_id=decision.cluster_id,
-                    reason=after.reason,
-                    numbers=after.numbers,
-                    until_us=after.until_us,
-                )
-            elif isinstance(decision, Recover):
-                purse = dict(after)
-        who = members[node.name]
+    purse = {key: (world.buckets or {}).get(key[0], full) for key in DRAWN_ON}
+    budgets = Budgets(limits=world.limits or LIMITS, buckets=purse)
+    for planned in plan(made_from.view, budgets, T0):
+        who = members[planned.node.name]
         past = Past(retry=who.retry, healthy_us=who.healthy_us)
-        record = made_from.record(node, past, memories[node.name], seen, buckets)
-        found.append(stored(decision, record, memories[node.name]))
-        return decision
-
-    for _ in deciding(made_from.view, T0, admit):
-        pass
+        record = made_from.record(planned, past, memories[who.name])
+        found.append(stored(planned.decision, record, memories[who.name]))
     return found

@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.unit.core.build import SECOND, T0, cluster, node, pause, recovery, tried
+from tests.unit.core.build import SECOND, T0, cluster, decisions, node, pause, recovery, tried
 
 from yaffle.core.planning.cluster_view import ClusterView, NodeView
 from yaffle.core.planning.guards import BRAKES, GroupCounts, GuardVerdict, count_nodes, threshold_of
 from yaffle.core.planning.guards import tally as tally_of
 from yaffle.core.planning.observer_partition import Blindness
-from yaffle.core.planning.planner import plan
 from yaffle.model.incident import HoldReason
 from yaffle.model.policy import RecoveryMode, Threshold, WhenExceeded
 
@@ -330,7 +329,7 @@ def test_observe_mode() -> None:
     view = cluster(node("a", "unhealthy"), how=recovery(mode=RecoveryMode.OBSERVE))
     found = dict(numbers(ask(R.OBSERVE_MODE, view)))
     assert found.pop("would") == ["RECREATE"]
-    (recover,) = plan(replace(view, recovery=recovery()), T0).decisions
+    (recover,) = decisions(replace(view, recovery=recovery()))
     assert found == recover.numbers
 
 

@@ -7,7 +7,17 @@ from itertools import product
 from typing import Any
 
 import pytest
-from tests.unit.core.build import SECOND, STATUS, T0, cluster, memory, node, observation, recovery
+from tests.unit.core.build import (
+    SECOND,
+    STATUS,
+    T0,
+    cluster,
+    decisions,
+    memory,
+    node,
+    observation,
+    recovery,
+)
 
 from yaffle.core.health.check_codes import OUTCOMES
 from yaffle.core.health.verdict import Belief, NodeMemory, Track
@@ -24,7 +34,6 @@ from yaffle.core.planning.host_attribution import (
     keys_of,
     place_of,
 )
-from yaffle.core.planning.planner import plan
 from yaffle.model.health import Health, Mark
 from yaffle.model.ids import ModeKey, NodeId
 from yaffle.model.incident import Hold, HoldReason, Recover
@@ -226,7 +235,7 @@ def decide(*members: Any, **changed: Any) -> list[str]:
         f"{d.node_id} {d.reason}"
         if isinstance(d, Hold)
         else f"{d.node_id} {' '.join(a.name for a in d.ladder)}"
-        for d in plan(view, T0).decisions
+        for d in decisions(view)
     ]
 
 
@@ -252,7 +261,7 @@ def test_a_person_means_what_they_ask_for() -> None:
 
 def test_the_cause_and_the_numbers_name_the_host() -> None:
     view = cluster(on_host("a", seen(), problem="silent"), *FIVE, hosts=3)
-    (decision,) = plan(view, T0).decisions
+    (decision,) = decisions(view)
     assert isinstance(decision, Recover)
     assert decision.cause == "host-lost"
     assert decision.numbers["host"] == "h"
@@ -278,7 +287,7 @@ def test_what_lifts_it() -> None:
 
 def test_its_numbers_are_stored() -> None:
     view = cluster(on_host("a", seen(word=Word.UP, suspect=1)), *FIVE)
-    (hold,) = plan(view, T0).decisions
+    (hold,) = decisions(view)
     assert isinstance(hold, Hold)
     assert hold.reason is HoldReason.HOST_UNCLEAR
     assert hold.numbers == {

@@ -7,11 +7,22 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from tests.unit.core.build import CLUSTER, SECOND, T0, cluster, node, pause, recovery, tried
+from tests.unit.core.build import (
+    CLUSTER,
+    SECOND,
+    T0,
+    cluster,
+    decisions,
+    node,
+    pause,
+    recovery,
+    tried,
+)
 
+from yaffle.core.planning.budgets import Bucket, BudgetLimit, Budgets, Scope
 from yaffle.core.planning.cluster_view import ClusterView
 from yaffle.core.planning.observer_partition import Blindness
-from yaffle.core.planning.planner import COUNTS, VOLATILE, Plan, bucket, deciding, plan
+from yaffle.core.planning.planner import COUNTS, VOLATILE, bucket, plan, wake_of
 from yaffle.model.ids import NodeId
 from yaffle.model.incident import Decision, Hold, HoldReason, Recover
 from yaffle.model.policy import RecoveryAction, RecoveryMode, Threshold, WhenExceeded
@@ -28,7 +39,7 @@ def brief(decision: Decision) -> str:
 
 
 def decide(view: ClusterView, now_us: int = T0) -> list[str]:
-    return [brief(d) for d in plan(view, now_us).decisions]
+    return [brief(d) for d in decisions(view, now_us)]
 
 
 def sick(*names: str, **changed: Any) -> list[Any]:
@@ -241,7 +252,7 @@ def test_the_first_reason_is_the_one_told() -> None:
 
 def test_the_order_of_the_nodes_is_irrelevant() -> None:
     nodes = [*sick("a", "b"), node("c", requested_by="ann"), *well(1)]
-    plans = [plan(cluster(*order), T0) for order in permutations(nodes)]
+    plans = [decisions(cluster(*order)) for order in permutations(nodes)]
     assert all(p == plans[0] for p in plans)
 
 
@@ -259,27 +270,25 @@ def test_what_a_recovery_says() -> None:
         *well(4),
         how=recovery(action),
     )
-    assert plan(view, T0) == Plan(
-        decisions=(
-            Recover(
-                node_id=NodeId("a"),
-                cluster_id=CLUSTER,
-                ladder=(action,),
-                cause="silent",
-                numbers={
-                    "sick": 2,
-                    "suspect": 1,
-                    "threshold": 3,
-                    "in_flight": 1,
-                    "max_in_flight": 2,
-                    "attempt": 2,
-                    "attempts_allowed": 3,
-                },
-            ),
+    assert decisions(view) == (
+        Recover(
+            node_id=NodeId("a"),
+            cluster_id=CLUSTER,
+            ladder=(action,),
+            cause="silent",
+            numbers={
+                "sick": 2,
+                "suspect": 1,
+                "threshold": 3,
+                "in_flight": 1,
+                "max_in_flight": 2,
+                "attempt": 2,
+                "attempts_allowed": 3,
+            },
         ),
-        wake_us=None,
     )
-    (decision,) = plan(cluster(node("a", requested_by="ann", problem="x")), T0).decisions
+    assert wake_of(decisions(view)) is None
+    (decision,) = decisions(cluster(node("a", requested_by="ann", problem="x")))
     assert isinstance(decision, Recover)
     assert decision.cause == "requested by ann"
 
@@ -291,9 +300,9 @@ def test_what_a_hold_says_and_when_to_look_again() -> None:
         *sick("c", settled=False),
         desired_capacity=20,
     )
-    decided = plan(view, T0)
-    assert decided.wake_us == T0 + 5 * SECOND
-    assert decided.decisions[0] == Hold(
+    decided = decisions(view)
+    assert wake_of(decided) == T0 + 5 * SECOND
+    assert decided[0] == Hold(
         node_id=NodeId("a"),
         cluster_id=CLUSTER,
         reason=R.COOLING_DOWN,
@@ -343,12 +352,30 @@ def test_an_outdated_belief_is_counted_but_not_decided_upon() -> None:
 
 def test_a_recovery_that_a_budget_refused_is_not_in_flight() -> None:
     """Nobody is to be told that something is under way which was never begun."""
-    view = cluster(*sick("a", "b", "c"), *well(7), how=recovery(max_in_flight=1))
+    spent, full = (Scope.HOST, "h1"), (Scope.HOST, "h2")
+    budgets = Budgets(
+        limits={Scope.HOST: BudgetLimit(max_in_flight=9, burst=1, per_hour=1.0)},
+        buckets={
+            spent: Bucket(tokens=0.0, updated_us=T0),
+            full: Bucket(tokens=1.0, updated_us=T0),
+        },
+    )
+    nodes = [*sick("a", draws_on=(spent,)), *sick("b", "c", draws_on=(full,))]
+    view = cluster(*nodes, *well(7), how=recovery(max_in_flight=1))
+    became = list(plan(view, budgets, T0))
+    assert [brief(p.decision) for p in became] == ["a rate", "b recover", "c in-flight"]
+    assert [sorted(p.asked) for p in became] == [[spent], [full], []]
+    assert [dict(p.debited) for p in became] == [{}, {full: Bucket(tokens=0.0, updated_us=T0)}, {}]
 
-    def refuses_the_first(who: Any, decision: Decision, _seen: Any) -> Decision:
-        if who.name != "a":
-            return decision
-        return Hold(node_id=who.node_id, cluster_id=CLUSTER, reason=R.RATE)
 
-    became = [brief(d) for d in deciding(view, T0, refuses_the_first)]
-    assert became == ["a rate", "b recover", "c in-flight"]
+def test_what_one_pass_admits_counts_against_the_shared_budgets() -> None:
+    key = (Scope.GLOBAL, "all")
+    budgets = Budgets(
+        limits={Scope.GLOBAL: BudgetLimit(max_in_flight=3, burst=9, per_hour=1.0)},
+        buckets={key: Bucket(tokens=9.0, updated_us=T0, in_flight=1)},
+    )
+    view = cluster(*sick("a", "b", "c", draws_on=(key,)), *well(7), how=recovery(max_in_flight=9))
+    became = list(plan(view, budgets, T0))
+    assert [brief(p.decision) for p in became] == ["a recover", "b recover", "c in-flight"]
+    assert [p.asked[key].in_flight for p in became] == [1, 2, 3]
+    assert [p.asked[key].tokens for p in became] == [9.0, 8.0, 7.0]

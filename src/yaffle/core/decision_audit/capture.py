@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from yaffle.core.health.verdict import NodeMemory, Track
     from yaffle.core.planning.budgets import Bucket, BudgetLimit, Key, Scope
     from yaffle.core.planning.cluster_view import ClusterView, NodeView
-    from yaffle.core.planning.guards import NodeCounts
     from yaffle.core.planning.observer_partition import Sights
+    from yaffle.core.planning.planner import Planned
     from yaffle.core.planning.retry import RetryState
     from yaffle.model.ids import ModeKey
     from yaffle.model.incident import Decision
@@ -61,19 +61,12 @@ class Pass:
     policy: HealthPolicy
     policy_id: str
     sights: Sights
-    budgets: Mapping[Scope, BudgetLimit]
+    limits: Mapping[Scope, BudgetLimit]
     now_us: int
 
-    def record(
-        self,
-        node: NodeView,
-        past: Past,
-        memory: NodeMemory,
-        seen: NodeCounts,
-        buckets: Mapping[Key, Bucket],
-    ) -> Record:
+    def record(self, planned: Planned, past: Past, memory: NodeMemory) -> Record:
         """Return what the decision about this node rests on."""
-        view = self.view
+        view, node = self.view, planned.node
         sight = self.sights.of(memory)
         pauses, more = self._pauses(node)
         return Record(
@@ -94,7 +87,7 @@ class Pass:
                 healthy_us=past.healthy_us,
             ),
             desired_capacity=view.desired_capacity,
-            nodes=kinds(seen, node.domain),
+            nodes=kinds(planned.seen, node.domain),
             released_until_us=view.released_until_us,
             sight=Sight(
                 asked=sight.asked,
@@ -107,7 +100,7 @@ class Pass:
             pauses=pauses,
             more_pauses=more,
             purses=tuple(
-                _purse(key, bucket, self.budgets[key[0]]) for key, bucket in buckets.items()
+                _purse(key, bucket, self.limits[key[0]]) for key, bucket in planned.asked.items()
             ),
             host=node.host,
             hosts=view.hosts,

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Final
 from yaffle.core.decision_audit.schema import Believed, Heard, Record, Stored, node_counts
 from yaffle.core.health import diagnosis
 from yaffle.core.health.verdict import NodeMemory, Track
-from yaffle.core.planning.budgets import Bucket, BudgetLimit, Refusal, Scope, debit
+from yaffle.core.planning.budgets import Bucket, BudgetLimit, Scope
 from yaffle.core.planning.cluster_view import ClusterView, NodeView
 from yaffle.core.planning.guards import tally
 from yaffle.core.planning.observer_partition import Blindness, is_blind
-from yaffle.core.planning.planner import decide
+from yaffle.core.planning.planner import decide, within_budgets
 from yaffle.core.planning.retry import RetryState, stable
 from yaffle.model.health import Health, Mark, Observation
 from yaffle.model.ids import ClusterId, ModeKey, NodeId, PauseId
-from yaffle.model.incident import Decision, Hold, HoldReason, Pause, PauseKind
+from yaffle.model.incident import Decision, Pause, PauseKind
 from yaffle.model.policy import (
     Detection,
     DetectionMode,
@@ -101,22 +101,7 @@ def again(stored: Stored, record: Record) -> Decision:
     seen = node_counts(record.nodes, record.subject.domain)
     counts = tally(seen, view.recovery.limits, view.desired_capacity)
     decision = decide(view, node, counts, record.now_us)
-    if isinstance(decision, Hold) and decision.reason is not HoldReason.OBSERVE_MODE:
-        return decision
-    refusal = _refused(record)
-    if refusal is None:
-        return decision
-    return Hold(
-        node_id=decision.node_id,
-        cluster_id=decision.cluster_id,
-        reason=refusal.reason,
-        numbers=refusal.numbers,
-        until_us=refusal.until_us,
-    )
-
-
-def _refused(record: Record) -> Refusal | None:
-    buckets = {
+    asked = {
         (Scope(p.scope), p.key): Bucket(
             tokens=p.tokens, updated_us=p.updated_us, in_flight=p.in_flight
         )
@@ -128,8 +113,7 @@ def _refused(record: Record) -> Refusal | None:
         )
         for p in record.purses
     }
-    after = debit(buckets, limits, record.now_us)
-    return after if isinstance(after, Refusal) else None
+    return within_budgets(decision, asked, limits, record.now_us)[0]
 
 
 def view_of(stored: Stored, record: Record) -> ClusterView:

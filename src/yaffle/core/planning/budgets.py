@@ -1,12 +1,13 @@
 """Budgets shared by many clusters: in-flight caps and token buckets for each scope.
 
-A hundred three-node clusters that may each "always heal one" are still a storm, so admission debits
-every scope that a recovery touches, in the transaction that admits it (design/failure#admission).
+A hundred three-node clusters that may each "always heal one" are still a storm, so a plan debits
+every scope that a recovery touches, and what it has debited is stored in the transaction that admits
+(design/failure#admission).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -59,6 +60,21 @@ class Refusal:
 
 
 Key = tuple[Scope, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """The buckets that a plan may draw on, as its transaction read them; nobody else spends meanwhile."""
+
+    limits: Mapping[Scope, BudgetLimit]
+    buckets: Mapping[Key, Bucket] = field(default_factory=dict)
+
+    def spent(self, after: Mapping[Key, Bucket]) -> Budgets:
+        """Return the budgets after a recovery that was debited: it is in flight from here on."""
+        started = {key: replace(b, in_flight=b.in_flight + 1) for key, b in after.items()}
+        return replace(self, buckets={**self.buckets, **started})
+
+
 LATE_US: Final = 60 * SECOND
 """A pass is late by less; a clock that was set back by more is believed, lest nothing flows for long."""
 

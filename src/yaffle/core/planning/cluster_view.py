@@ -11,6 +11,7 @@ from yaffle.model.health import Health
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from yaffle.core.planning.budgets import Key
     from yaffle.core.planning.host_attribution import HostReport
     from yaffle.core.planning.observer_partition import Blindness
     from yaffle.core.planning.retry import RetryState
@@ -45,6 +46,8 @@ class NodeView:
     """Rungs that cannot help it, because its copy is gone for good."""
     outdated: bool = False
     """Its row is newer than what is believed of it: counted by the brakes, not decided upon."""
+    draws_on: tuple[Key, ...] = ()
+    """The shared budgets that a recovery of it is debited to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,11 @@ never exceed the caps, whatever the number of sick nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from yaffle.core.planning.budgets import Refusal, debit
 from yaffle.core.planning.guards import (
     BRAKES,
     GroupCounts,
@@ -32,15 +33,22 @@ from yaffle.model.health import Health
 from yaffle.model.incident import Decision, Hold, HoldReason, Recover
 
 if TYPE_CHECKING:
+    from yaffle.core.planning.budgets import Bucket, BudgetLimit, Budgets, Key, Scope
     from yaffle.core.planning.cluster_view import ClusterView, NodeView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """The decisions of one pass, and when to plan again if nothing else happens."""
+class Planned:
+    """The decision about one node, and what it was made from."""
 
-    decisions: tuple[Decision, ...]
-    wake_us: int | None
+    node: NodeView
+    decision: Decision
+    seen: NodeCounts
+    """The cluster's nodes as the guards counted them."""
+    asked: Mapping[Key, Bucket]
+    """The budgets as they were asked; empty where a guard held the node already."""
+    debited: Mapping[Key, Bucket]
+    """The budgets after the debit, to be stored with the recovery; empty for a hold."""
 
 
 def candidates(view: ClusterView) -> list[NodeView]:
@@ -56,31 +64,59 @@ def candidates(view: ClusterView) -> list[NodeView]:
     return sorted(wanted, key=lambda n: (not n.requested_by, n.name, n.node_id))
 
 
-Admit = Callable[["NodeView", Decision, NodeCounts], Decision]
-"""What becomes of a decision: itself, or the hold of a budget that says no to it."""
+def plan(view: ClusterView, budgets: Budgets, now_us: int) -> Iterator[Planned]:
+    """Decide for every candidate, one after another.
 
-
-def deciding(view: ClusterView, now_us: int, admit: Admit) -> Iterator[Decision]:
-    """Decide for every candidate, one after another, and yield what became of each decision.
-
-    Only a recovery that was admitted counts as in flight for the nodes after it: one that a budget
-    refused is none, and nobody is to be told that it is under way.
+    Only a recovery that the budgets let pass counts as in flight for the nodes after it: one that
+    was refused is none, and nobody is to be told that it is under way.
     """
     seen = count_nodes(view, now_us)
     counts = tally(seen, view.recovery.limits, view.desired_capacity)
     for node in candidates(view):
-        decision = admit(node, decide(view, node, counts, now_us), seen)
+        decision = decide(view, node, counts, now_us)
+        asked = {key: budgets.buckets[key] for key in node.draws_on} if _passed(decision) else {}
+        decision, debited = within_budgets(decision, asked, budgets.limits, now_us)
+        yield Planned(node=node, decision=decision, seen=seen, asked=asked, debited=debited)
         if isinstance(decision, Recover):
+            budgets = budgets.spent(debited)
             seen = with_recovery(seen, cell_of(view, node, now_us))
             counts = tally(seen, view.recovery.limits, view.desired_capacity)
-        yield decision
 
 
-def plan(view: ClusterView, now_us: int) -> Plan:
-    """Decide for every candidate of the cluster where no budget is shared with others."""
-    decisions = tuple(deciding(view, now_us, lambda _node, decision, _seen: decision))
-    wakes = [d.until_us for d in decisions if isinstance(d, Hold) and d.until_us is not None]
-    return Plan(decisions=decisions, wake_us=min(wakes, default=None))
+def wake_of(decisions: Iterable[Decision]) -> int | None:
+    """Return when to plan again if nothing else happens: at the first end of a hold."""
+    ends = (d.until_us for d in decisions if isinstance(d, Hold) and d.until_us is not None)
+    return min(ends, default=None)
+
+
+def _passed(decision: Decision) -> bool:
+    """Whether the guards let the node through; a policy that only observes holds it all the same."""
+    return isinstance(decision, Recover) or decision.reason is HoldReason.OBSERVE_MODE
+
+
+def within_budgets(
+    decision: Decision,
+    asked: Mapping[Key, Bucket],
+    limits: Mapping[Scope, BudgetLimit],
+    now_us: int,
+) -> tuple[Decision, Mapping[Key, Bucket]]:
+    """Return what the budgets make of a decision, and the buckets that its recovery leaves.
+
+    A policy that only observes is told of a refusal, and takes nothing.
+    """
+    if not _passed(decision):
+        return decision, {}
+    after = debit(asked, limits, now_us)
+    if isinstance(after, Refusal):
+        refused = Hold(
+            node_id=decision.node_id,
+            cluster_id=decision.cluster_id,
+            reason=after.reason,
+            numbers=after.numbers,
+            until_us=after.until_us,
+        )
+        return refused, {}
+    return decision, after if isinstance(decision, Recover) else {}
 
 
 def decide(view: ClusterView, node: NodeView, counts: GroupCounts, now_us: int) -> Decision:

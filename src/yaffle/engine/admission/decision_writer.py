@@ -1,6 +1,6 @@
 """Writes the planner's decisions as rows: actions with their locks, incidents, stored holds.
 
-One `Desk` lives for one transaction. A decision is written only when it says something new.
+One `DecisionWriter` lives for one transaction. A decision is written only when it says something new.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from yaffle.engine.action_inputs.template_context import names_of, recover_actio
 from yaffle.engine.detection.cluster_snapshot import in_place_names
 from yaffle.engine.incidents import lifecycle
 from yaffle.engine.incidents.host_incident import NO_HOSTS, Counts, HostIncidents
-from yaffle.engine.runtime import budget_ledger
 from yaffle.engine.steps import reversal
 from yaffle.model.health import Health, NodeStatus
 from yaffle.model.ids import ActionId, IncidentId, NodeId
 from yaffle.model.incident import Decision, Hold, HoldReason, IncidentState, Recover
-from yaffle.store import actions, catalog, incidents
+from yaffle.store import actions, budgets, catalog, incidents
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -33,13 +32,31 @@ if TYPE_CHECKING:
     from yaffle.core.decision_audit.capture import Pass
     from yaffle.core.decision_audit.schema import Record
     from yaffle.core.health.verdict import NodeMemory
-    from yaffle.core.planning.budgets import Bucket, Key, Refusal
     from yaffle.core.planning.cluster_view import NodeView
-    from yaffle.core.planning.guards import NodeCounts
     from yaffle.core.planning.observer_partition import Sights
+    from yaffle.core.planning.planner import Planned
     from yaffle.engine.runtime.context import EngineContext
     from yaffle.model.policy import HealthPolicy, RecoveryAction
     from yaffle.store.rows import ActionRow, ClusterRow, IncidentRow, NodeRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredHold:
+    """What a stored hold says; the next one is stored only where it says something else."""
+
+    bucket: tuple[str, ...]
+    """Its reason, and its numbers as far as they count (`planner.bucket`)."""
+    explained: bool
+    """Whether the cause was known by then."""
+
+    @property
+    def reason(self) -> str:
+        """The reason's name."""
+        return self.bucket[0]
+
+
+Told = Mapping[NodeId, StoredHold | None]
+"""The last decision of each node that was stored; None for a recovery."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +74,7 @@ class Inputs:
     sights: Sights
     """Who answered us; whether that is nobody is decided with the rest."""
     lost: tuple[str, ...]
-    told: Mapping[NodeId, tuple[object, ...]]
+    told: Told
     """The last decision stored per node, so that only changes are written."""
     hosts: Counts = field(default_factory=lambda: NO_HOSTS)
     """What was counted of each host on which a node of the cluster is sick."""
@@ -84,39 +101,23 @@ class DecisionWriter:
         self.now_us = made_from.now_us
         self._outages = HostIncidents(ctx, conn, made_from.now_us)
         self._joined: set[IncidentId] = set()
-        self._ledger = budget_ledger.BudgetLedger(ctx, conn, made_from.now_us)
-        self.told: dict[NodeId, tuple[object, ...]] = {}
-        self.held: dict[str, int] = {}
+        self.told: dict[NodeId, StoredHold | None] = {}
         self.admitted = 0
         self.written = 0
-        self.wake_us: int | None = None
 
-    def apply(self, node: NodeView, decision: Decision, seen: NodeCounts) -> Decision:
-        """Write a decision and return what it became: a budget may turn it into a hold."""
-        buckets: Mapping[Key, Bucket] = {}
-        if isinstance(decision, Recover) or decision.reason is HoldReason.OBSERVE_MODE:
-            asked = self._ask_budgets(decision)
-            buckets = asked.buckets
-            if asked.refusal is not None:
-                decision = _refused(decision, asked.refusal)
-        match decision:
+    def apply(self, planned: Planned) -> None:
+        """Write a decision; a recovery in the same transaction as what it takes of the budgets."""
+        match planned.decision:
             case Recover():
-                self._recover(decision, node, self._record(node, seen, buckets))
+                budgets.write(self.conn, planned.debited)
+                self._recover(planned.decision, planned.node, self._record(planned))
             case Hold():
-                self._hold(decision, node, seen, buckets)
-        return decision
+                self._hold(planned.decision, planned)
 
-    def _ask_budgets(self, decision: Decision) -> budget_ledger.Asked:
-        """Debit the budgets; a policy that only observes asks and takes nothing."""
-        domain = self.inputs.policy.recovery.limits.domain
-        row = self.rows[decision.node_id]
-        return self._ledger.ask(row, domain, take=isinstance(decision, Recover))
-
-    def _record(self, node: NodeView, seen: NodeCounts, buckets: Mapping[Key, Bucket]) -> Record:
-        row = self.rows[node.node_id]
+    def _record(self, planned: Planned) -> Record:
+        row = self.rows[planned.node.node_id]
         past = Past(retry=target_mapping.retry_of(row), healthy_us=row.healthy_us)
-        memory = self.inputs.memories[node.node_id]
-        return self.made_from.record(node, past, memory, seen, buckets)
+        return self.made_from.record(planned, past, self.inputs.memories[row.id])
 
     def _outage(self, node: NodeView) -> IncidentRow | None:
         """Return the incident of the host that the node failed with; incidents of its nodes join it."""
@@ -180,7 +181,7 @@ class DecisionWriter:
             rungs = ", ".join(a.name for a in ladder)
             why = f"trying {rungs}, {node.name} first"
             self._outages.moved(outage, IncidentState.RECOVERING, why)
-        self.told[row.id] = ("recover", action_id)
+        self.told[row.id] = None
         self.admitted += 1
 
     def _action(
@@ -236,22 +237,16 @@ class DecisionWriter:
         )
         return action_id, snapshot.recovery.actions
 
-    def _hold(
-        self, decision: Hold, node: NodeView, seen: NodeCounts, buckets: Mapping[Key, Bucket]
-    ) -> None:
+    def _hold(self, decision: Hold, planned: Planned) -> None:
         """Store the hold and notify, if its reason changed."""
-        reason = decision.reason
-        self.held[reason.value] = self.held.get(reason.value, 0) + 1
-        if decision.until_us is not None:
-            known = self.wake_us
-            self.wake_us = decision.until_us if known is None else min(known, decision.until_us)
-        key = ("hold", *bucket(decision))
+        node, reason = planned.node, decision.reason
+        says = bucket(decision)
         self._say_held(decision)
-        if self._is_held(node, key):
+        if self._is_held(node, says):
             return
         self.written += 1
         row = self.rows[decision.node_id]
-        self.told[decision.node_id] = (*key, bool(self._cause(node)))
+        self.told[row.id] = StoredHold(bucket=says, explained=bool(self._cause(node)))
         self.ctx.metrics.holds.labels(reason.value).inc()
         incident = incidents.open_of(self.conn, row.id)
         anew = incident is None and row.exhausted_us is None and self._is_sick(row)
@@ -261,8 +256,7 @@ class DecisionWriter:
             incident = self._reopen(row, outage)
         else:
             incident = self._explain(node, incident)
-        record = self._record(node, seen, buckets)
-        self._store(decision, incident.id if incident else None, record)
+        self._store(decision, incident.id if incident else None, self._record(planned))
         if incident is None:
             return
         if reason is HoldReason.NEEDS_HUMAN:
@@ -298,14 +292,14 @@ class DecisionWriter:
             self.written += 1
             actions.set_values(self.conn, waiting.id, self.now_us, **values)
 
-    def _is_held(self, node: NodeView, key: tuple[str, ...]) -> bool:
+    def _is_held(self, node: NodeView, says: tuple[str, ...]) -> bool:
         """Whether the same hold is stored already."""
-        told = self.inputs.told.get(node.node_id, ())
-        if told[:-1] != key:
+        told = self.inputs.told.get(node.node_id)
+        if told is None or told.bucket != says:
             return False
-        if not told[-1] and self._cause(node):
+        if not told.explained and self._cause(node):
             self._explain(node, incidents.open_of(self.conn, node.node_id))
-            self.told[node.node_id] = (*key, True)
+            self.told[node.node_id] = replace(told, explained=True)
         return True
 
     def _cause(self, node: NodeView) -> str:
@@ -349,13 +343,3 @@ class DecisionWriter:
         row = stored(decision, record, memory)
         values = {field.name: getattr(row, field.name) for field in fields(row)}
         incidents.add_decision(self.conn, {**values, "incident_id": incident_id})
-
-
-def _refused(decision: Decision, refusal: Refusal) -> Hold:
-    return Hold(
-        node_id=decision.node_id,
-        cluster_id=decision.cluster_id,
-        reason=refusal.reason,
-        numbers=refusal.numbers,
-        until_us=refusal.until_us,
-    )

@@ -18,12 +18,12 @@ from yaffle.core.health.verdict import conclude
 from yaffle.core.planning import retry
 from yaffle.core.planning.cluster_view import ClusterView, NodeView
 from yaffle.core.planning.observer_partition import is_blind
-from yaffle.core.planning.planner import deciding
+from yaffle.core.planning.planner import candidates, plan, wake_of
 from yaffle.core.recovery.ladder import helpless
 from yaffle.engine.action_inputs import target_mapping
 from yaffle.engine.action_inputs.default_policy import unread
 from yaffle.engine.action_inputs.recover_requests import REQUEST_S, expires_us
-from yaffle.engine.admission.decision_writer import DecisionWriter, Inputs
+from yaffle.engine.admission.decision_writer import DecisionWriter, Inputs, Told
 from yaffle.engine.cluster_actions.table import disturbs
 from yaffle.engine.detection.cluster_snapshot import policy_of, watched_rows
 from yaffle.engine.detection.health_persistence import outdated, verified_since
@@ -31,8 +31,9 @@ from yaffle.engine.incidents import host_incident
 from yaffle.errors import StaleEpoch
 from yaffle.model.health import ClusterStatus, Health, NodeStatus
 from yaffle.model.ids import NodeId
+from yaffle.model.incident import Decision
 from yaffle.model.operations import Promise
-from yaffle.store import actions, catalog, leases, lock_owners, pauses
+from yaffle.store import actions, budgets, catalog, leases, lock_owners, pauses
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -61,16 +62,14 @@ DETECTABLE = frozenset(
 class Outcome:
     """The result of one planning transaction."""
 
-    told: Mapping[NodeId, tuple[object, ...]]
+    told: Told
     admitted: int
-    held: Mapping[str, int]
-    """Nodes held, by reason."""
     wake_us: int | None
     more: bool
     """Whether decisions were left for the next pass, because this one had written enough."""
 
 
-NOTHING = Outcome(told={}, admitted=0, held={}, wake_us=None, more=False)
+NOTHING = Outcome(told={}, admitted=0, wake_us=None, more=False)
 
 
 def decide(ctx: EngineContext, session: Session, conn: Connection, inputs: Inputs) -> Outcome:
@@ -98,20 +97,23 @@ def decide(ctx: EngineContext, session: Session, conn: Connection, inputs: Input
         policy=inputs.policy,
         policy_id=inputs.policy_id,
         sights=inputs.sights,
-        budgets=ctx.budgets,
+        limits=ctx.budgets,
         now_us=now_us,
     )
     writer = DecisionWriter(ctx, conn, inputs, rows, locks, made_from)
-    more = False
-    for _ in deciding(view, now_us, writer.apply):
+    more, decisions = False, list[Decision]()
+    drawn_on = (key for node in candidates(view) for key in node.draws_on)
+    shared = budgets.read(conn, drawn_on, ctx.budgets, now_us)
+    for planned in plan(view, shared, now_us):
+        writer.apply(planned)
+        decisions.append(planned.decision)
         if writer.written >= WRITTEN_MAX:
             more = True
             break
     return Outcome(
         told=writer.told,
         admitted=writer.admitted,
-        held=writer.held,
-        wake_us=writer.wake_us,
+        wake_us=wake_of(decisions),
         more=more,
     )
 
@@ -236,6 +238,9 @@ def _node_view(
         problem="" if memory.health is Health.HEALTHY else diagnosis.diagnose(memory).code,
         left_out=_left_out(ctx, conn, inputs, row, memory),
         outdated=outdated(inputs.known.get(row.id), row) or verified_since(row, memory, now_us),
+        draws_on=budgets.keys_of(row, domain)
+        if requested or memory.health is Health.UNHEALTHY
+        else (),
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from yaffle.core.planning import retry
+from yaffle.core.planning.budgets import Refusal, debit
 from yaffle.engine.action_inputs import target_mapping
 from yaffle.engine.action_inputs.default_policy import without_policy
 from yaffle.engine.action_inputs.policy_snapshot import PolicySnapshot, pack
@@ -21,11 +22,10 @@ from yaffle.engine.cluster_actions.enqueue import queue
 from yaffle.engine.commands.context import CommandContext, asker
 from yaffle.engine.commands.nodes import tell
 from yaffle.engine.detection.cluster_snapshot import in_place_names, policy_of
-from yaffle.engine.runtime import budget_ledger
 from yaffle.engine.runtime.pauses import halted
 from yaffle.errors import Conflict
 from yaffle.model.authz import Right, need
-from yaffle.store import actions, catalog
+from yaffle.store import actions, budgets, catalog
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -121,15 +121,15 @@ class Recoveries:
             raise Conflict(f"Node {row.id} cannot be recovered now: {why}", hint="lift it first")
         policy = without_policy(self._ctx.settings.default_interval)
         snapshot = PolicySnapshot.of(policy, inputs, in_place=in_place_names(self._ctx))
-        refusal = (
-            budget_ledger.BudgetLedger(self._ctx, conn, now_us).ask(row, None, take=True).refusal
-        )
-        if refusal is not None:
-            numbers = ", ".join(f"{k} {v}" for k, v in refusal.numbers.items())
+        shared = budgets.read(conn, budgets.keys_of(row, None), self._ctx.budgets, now_us)
+        after = debit(shared.buckets, shared.limits, now_us)
+        if isinstance(after, Refusal):
+            numbers = ", ".join(f"{k} {v}" for k, v in after.numbers.items())
             raise Conflict(
-                f"Node {row.id} cannot be recovered now: {refusal.reason.value} ({numbers})",
+                f"Node {row.id} cannot be recovered now: {after.reason.value} ({numbers})",
                 hint="ask again later, or raise the budget",
             )
+        budgets.write(conn, after)
         state = retry.started(target_mapping.retry_of(row), policy.recovery.retry, now_us)
         catalog.set_node(
             conn,

@@ -10,7 +10,6 @@ from yaffle.core.recovery.ladder import End, Result, Stage
 from yaffle.core.recovery.objections import OBJECTION, Objection
 from yaffle.engine.action_inputs.target_mapping import retry_of
 from yaffle.engine.incidents import lifecycle
-from yaffle.engine.runtime import budget_ledger
 from yaffle.engine.steps.disk_snapshot import lost_for
 from yaffle.engine.steps.evidence import HOST
 from yaffle.engine.steps.node_action_completion import resting
@@ -19,7 +18,7 @@ from yaffle.engine.steps.preflight import WITHHELD, impossible, was_withheld
 from yaffle.model.health import Health, NodeStatus
 from yaffle.model.ids import IncidentId
 from yaffle.model.incident import IncidentState
-from yaffle.store import catalog, incidents, journal
+from yaffle.store import budgets, catalog, incidents, journal
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -207,7 +206,7 @@ def _give_back(
         before = set(map(_host_off, _others(conn, action)))
         dear = [s for s in dear if _host_off(s) not in before]
     if not dear and not (any(map(_unproved, past)) and not _others(conn, action)):
-        budget_ledger.give_back(ctx, conn, node, domain, now_us)
+        budgets.give_back(conn, node, domain, ctx.budgets, now_us)
 
 
 def _unproved(step: StepRow) -> bool:
