@@ -8,11 +8,13 @@ from docs.pages.text import attribute_docs, code, join, table
 
 from yaffle.core.health.check_codes import OUTCOMES
 from yaffle.core.health.diagnosis import PROBLEMS, UNEXPLAINED
+from yaffle.core.health.node_lifecycle import ANY, KEPT, NodeEvent
+from yaffle.core.health.node_lifecycle import TABLE as LIFECYCLE
 from yaffle.core.health.transitions import TABLE, HealthEvent
 from yaffle.core.planning.guards import BRAKES
 from yaffle.core.recovery.ladder import TABLE as LADDER
 from yaffle.core.recovery.ladder import End, Onward, Result, Stage, path_of
-from yaffle.model.health import Health
+from yaffle.model.health import Health, NodeStatus
 from yaffle.model.incident import HoldReason
 from yaffle.model.policy import (
     ActionKind,
@@ -66,9 +68,9 @@ def outcomes() -> str:
 
 
 def health() -> str:
-    """The five states and every move."""
+    """The five states of its health and every move, and what sets its status."""
     return join(
-        "# Health of a node",
+        "# Health and status of a node",
         table(("state", "meaning"), [(code(h), HEALTHS[h]) for h in Health]),
         "## Events",
         "What the votes of all detection modes came to, after rise, fall and grace.",
@@ -83,7 +85,21 @@ def health() -> str:
             [(code(h), *(TABLE[h, e].value for e in HealthEvent)) for h in Health],
         ),
         "The drawing and the table are made from `yaffle.core.health.transitions.TABLE`.",
+        "## Status",
+        "What clients of Senlin see. Each change of it is a row of this table, which is made from\n"
+        "`yaffle.core.health.node_lifecycle.TABLE`.",
+        table(("event", "meaning", "the status becomes", "from"), list(map(_event, LIFECYCLE))),
+        "*At rest*: ERROR without a resource; WARNING where it is unhealthy, marked, or not running\n"
+        "by somebody's wish; else ACTIVE.",
     )
+
+
+def _event(event: NodeEvent) -> tuple[str, ...]:
+    rule = LIFECYCLE[event]
+    every = {ANY: "any", KEPT: f"any but {NodeStatus.DELETING}"}
+    leaves = every.get(rule.leaves) or ", ".join(s for s in NodeStatus if s in rule.leaves)
+    meaning = attribute_docs(NodeEvent)[event.name]
+    return code(event), meaning, rule.becomes or "*at rest*", leaves
 
 
 def _drawing() -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import yaffle.engine
@@ -25,3 +27,43 @@ def test_actions_write_through_their_session_which_waits_while_the_database_is_a
         if (count := len(WRITE.findall(path.read_text())))
     }
     assert found == NO_ACTION
+
+
+SRC = ENGINE.parent
+STATUS = {"status", "status_reason"}
+MADE_WITH = {"engine/commands/adopt.py"}
+"""Modules that insert a node's row, with its first status."""
+
+
+def _writes_of_status(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines that set a node's status by name."""
+    for part in ast.walk(tree):
+        if isinstance(part, ast.Call) and getattr(part.func, "attr", "") == "set_node":
+            yield from (k.lineno for k in part.keywords if k.arg in STATUS)
+        elif isinstance(part, ast.Dict):
+            named = {k.value for k in part.keys if isinstance(k, ast.Constant)}
+            if named & STATUS and "NodeStatus." in ast.unparse(part):
+                yield part.lineno
+        elif isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Subscript):
+            key = part.targets[0].slice
+            if isinstance(key, ast.Constant) and key.value in STATUS:
+                yield part.lineno
+
+
+def test_the_status_of_a_node_is_written_as_the_table_of_its_lifecycle_says() -> None:
+    found = {
+        f"{name}:{line}"
+        for path in sorted(SRC.rglob("*.py"))
+        if (name := str(path.relative_to(SRC))) not in MADE_WITH
+        for line in _writes_of_status(ast.parse(path.read_text()))
+    }
+    assert found == set()
+
+
+def test_a_write_past_the_table_would_be_found() -> None:
+    past = """
+catalog.set_node(conn, node.id, now_us, status=status.value)
+values = {"status": NodeStatus.ERROR.value}
+values["status_reason"] = "so"
+"""
+    assert sorted(_writes_of_status(ast.parse(past))) == [2, 3, 4]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from yaffle.core.decision_audit.capture import Past, stored
 from yaffle.core.health import diagnosis
+from yaffle.core.health.node_lifecycle import NodeEvent, move
 from yaffle.core.planning import retry
 from yaffle.core.planning.host_attribution import Fault, is_lost, judge
 from yaffle.core.planning.planner import HOST_LOST, bucket
@@ -21,7 +22,7 @@ from yaffle.engine.detection.cluster_snapshot import in_place_names
 from yaffle.engine.incidents import lifecycle
 from yaffle.engine.incidents.host_incident import NO_HOSTS, Counts, HostIncidents
 from yaffle.engine.steps import reversal
-from yaffle.model.health import Health, NodeStatus
+from yaffle.model.health import Health
 from yaffle.model.ids import ActionId, IncidentId, NodeId
 from yaffle.model.incident import Decision, Hold, HoldReason, IncidentState, Recover
 from yaffle.store import actions, budgets, catalog, incidents
@@ -157,8 +158,7 @@ class DecisionWriter:
             self.conn,
             row.id,
             self.now_us,
-            status=NodeStatus.RECOVERING.value,
-            status_reason=f"recovery started: {decision.cause}",
+            **move(row, NodeEvent.RECOVERY_BEGUN, f"recovery started: {decision.cause}"),
             attempts=state.attempts,
             attempt_us=self.now_us,
             next_attempt_us=state.next_us,
@@ -328,15 +328,13 @@ class DecisionWriter:
         )
 
     def _exhaust(self, row: NodeRow, incident: IncidentRow) -> None:
-        catalog.set_node(
-            self.conn,
-            row.id,
-            self.now_us,
-            exhausted_us=row.exhausted_us or self.now_us,
-            status=NodeStatus.ERROR.value,
-            status_reason="needs a human: its recoveries are used up; "
-            f"acknowledge with `yaffle incident ack {incident.id[:8]}`",
+        why = (
+            "needs a human: its recoveries are used up; "
+            f"acknowledge with `yaffle incident ack {incident.id[:8]}`"
         )
+        exhausted_us = row.exhausted_us or self.now_us
+        values = {**move(row, NodeEvent.NEEDS_HUMAN, why), "exhausted_us": exhausted_us}
+        catalog.set_node(self.conn, row.id, self.now_us, **values)
 
     def _store(self, decision: Decision, incident_id: str | None, record: Record) -> None:
         memory = self.inputs.memories[decision.node_id]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from yaffle.core.decision_audit.capture import Pass
 from yaffle.core.health import diagnosis
+from yaffle.core.health.node_lifecycle import WATCHED
 from yaffle.core.health.verdict import conclude
 from yaffle.core.planning import retry
 from yaffle.core.planning.cluster_view import ClusterView, NodeView
@@ -29,7 +30,7 @@ from yaffle.engine.detection.cluster_snapshot import policy_of, watched_rows
 from yaffle.engine.detection.health_persistence import outdated, verified_since
 from yaffle.engine.incidents import host_incident
 from yaffle.errors import StaleEpoch
-from yaffle.model.health import ClusterStatus, Health, NodeStatus
+from yaffle.model.health import ClusterStatus, Health
 from yaffle.model.ids import NodeId
 from yaffle.model.incident import Decision
 from yaffle.model.operations import Promise
@@ -46,16 +47,6 @@ if TYPE_CHECKING:
 UNREAD = "the cluster's health policy, which this engine cannot read"
 WRITTEN_MAX = 50
 """Decisions that one transaction writes; a thousand would keep the lease from being renewed."""
-
-DETECTABLE = frozenset(
-    {
-        NodeStatus.ACTIVE.value,
-        NodeStatus.WARNING.value,
-        NodeStatus.ERROR.value,
-        NodeStatus.RECOVERING.value,
-    }
-)
-"""A node in ERROR is still watched; one that is being made or deleted is not (design/state)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +152,7 @@ def build_view(
     """Return the cluster as the planner sees it."""
     work = _users_work(conn, inputs)
     lost = host_incident.lost_hosts(conn, inputs.hosts)
-    watched = [r for r in rows.values() if r.status in DETECTABLE and r.id in inputs.memories]
+    watched = [r for r in rows.values() if r.status in WATCHED and r.id in inputs.memories]
     return ClusterView(
         cluster_id=inputs.cluster.id,
         name=inputs.cluster.name,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from yaffle.core.health.node_lifecycle import NodeEvent, move
 from yaffle.core.recovery.ladder import Stage
 from yaffle.engine.cluster_actions import capacity_compensation
 from yaffle.engine.cluster_actions.enqueue import only_rows
 from yaffle.engine.cluster_actions.member_removal import DELETE
 from yaffle.engine.incidents import lifecycle
-from yaffle.engine.steps.node_action_completion import resting
 from yaffle.model.health import NodeStatus
 from yaffle.model.incident import IncidentState
 from yaffle.store import actions, catalog, incidents, journal
@@ -60,19 +60,18 @@ def _spared(conn: Connection, action: ActionRow, why: str, now_us: int) -> None:
     if node is None:
         return
     if action.action == "NODE_CREATE":
-        _say(conn, node, NodeStatus.ERROR, why, now_us)
+        _move(conn, node, NodeEvent.CREATE_FAILED, why, now_us)
     elif action.action == DELETE and node.status == NodeStatus.DELETING:
-        _say(conn, node, returned(node, action.inputs), why, now_us)
+        _move(conn, node, deletion_cancelled(action.inputs), why, now_us)
 
 
-def returned(node: NodeRow, inputs: Mapping[str, object]) -> NodeStatus:
-    """Return the status of a node whose deletion was cancelled, from that action's inputs.
+def deletion_cancelled(inputs: Mapping[str, object]) -> NodeEvent:
+    """Return what a deletion that was cancelled before it began is, from that action's inputs.
 
-    What was being done to it when its deletion was asked for has been stopped.
+    What was being done to the node when its deletion was asked for has been stopped.
     """
-    was = inputs.get("was")
-    failed = was == NodeStatus.ERROR or inputs.get("tries")
-    return NodeStatus.ERROR if failed else resting(node)
+    failed = inputs.get("was") == NodeStatus.ERROR or inputs.get("tries")
+    return NodeEvent.DELETE_BROKEN_OFF if failed else NodeEvent.DELETE_SPARED
 
 
 def _is_making(conn: Connection, action: ActionRow) -> bool:
@@ -81,8 +80,9 @@ def _is_making(conn: Connection, action: ActionRow) -> bool:
     return any(s.stage == Stage.CREATE and s.phase != journal.ENDED for s in steps)
 
 
-def _say(conn: Connection, node: NodeRow, status: NodeStatus, why: str, now_us: int) -> None:
-    catalog.set_node(conn, node.id, now_us, status=status.value, status_reason=why)
+def _move(conn: Connection, node: NodeRow, event: NodeEvent, why: str, now_us: int) -> None:
+    if values := move(node, event, why):
+        catalog.set_node(conn, node.id, now_us, **values)
 
 
 def cut_off(ctx: EngineContext, conn: Connection, action: ActionRow, why: str, now_us: int) -> None:
@@ -100,7 +100,9 @@ def cut_off(ctx: EngineContext, conn: Connection, action: ActionRow, why: str, n
     if node is None or fresh.status != actions.RUNNING:
         return
     if fresh.action in CHANGING or node.status == NodeStatus.RECOVERING:
-        _say(conn, node, NodeStatus.ERROR, why, now_us)
+        deleting = fresh.action == DELETE
+        event = NodeEvent.DELETE_BROKEN_OFF if deleting else NodeEvent.BROKEN_OFF
+        _move(conn, node, event, why, now_us)
     incident = incidents.open_of(conn, node.id)
     if incident is not None and incident.id == fresh.incident_id:
         # A node that is still ill opens another one, as soon as the watch says so.

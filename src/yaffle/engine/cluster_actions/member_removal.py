@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from yaffle.core.health.node_lifecycle import NodeEvent, move
 from yaffle.engine.cluster_actions import capacity_compensation, lifecycle_hooks
 from yaffle.engine.cluster_actions.enqueue import REQUESTED, queue
 from yaffle.engine.incidents import lifecycle
-from yaffle.model.health import NodeStatus
 from yaffle.model.incident import IncidentState
 from yaffle.store import actions, catalog, incidents, lock_owners
 
@@ -78,13 +78,8 @@ def remove(  # noqa: PLR0913 - whose part it is, and what it waits for
         lock_key=node.id if holder is None else None,
         wake_us=None if hook is None else now_us + hook.timeout_s * 1_000_000,
     )
-    catalog.set_node(
-        conn,
-        node.id,
-        now_us,
-        status=NodeStatus.DELETING.value,
-        status_reason=f"asked for by {who.user}",
-    )
+    going = move(node, NodeEvent.DELETE_BEGUN, f"asked for by {who.user}")
+    catalog.set_node(conn, node.id, now_us, **going)
     if hook is not None:
         lifecycle_hooks.tell(ctx, conn, ident, node, hook, now_us)
     if holder is None:

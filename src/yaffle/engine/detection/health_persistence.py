@@ -10,6 +10,7 @@ import structlog
 
 from yaffle.core.health import diagnosis
 from yaffle.core.health.cluster_status import judge
+from yaffle.core.health.node_lifecycle import NodeEvent, move, remark
 from yaffle.core.health.staleness import voting
 from yaffle.core.planning import retry
 from yaffle.engine.action_inputs.default_policy import unread
@@ -232,8 +233,8 @@ def _values_of(
         if left:
             ends_as, why = IncidentState.SUPERSEDED, left
         values |= _is_well(ctx, conn, row, around, now_us, ends_as, why)
-        if left and row.status in {NodeStatus.ACTIVE, *OUTLIVED} and not around.recovering(row.id):
-            values |= {"status": NodeStatus.WARNING.value, "status_reason": left}
+        if left and not around.recovering(row.id):
+            values |= move(row, NodeEvent.LEFT_ALONE, left)
     elif not voting(snapshot.policy.detection) and not unread(snapshot.policy, snapshot.policy_id):
         values |= _is_well(ctx, conn, row, around, now_us, IncidentState.SUPERSEDED, UNWATCHED)
     elif row.health == Health.UNHEALTHY:
@@ -260,7 +261,7 @@ def _left(conn: Connection, row: NodeRow, left: str, now_us: int) -> dict[str, o
 def _told_anew(row: NodeRow, reason: str) -> Mapping[str, object]:
     """Update the problem sentence of a node that stays unhealthy."""
     same = row.status == NodeStatus.WARNING and row.status_reason == row.health_reason
-    return dict.fromkeys(("health_reason", "status_reason") if same else ("health_reason",), reason)
+    return {"health_reason": reason, **(remark(row, reason) if same else {})}
 
 
 def _adopted(
@@ -359,7 +360,7 @@ def _fell_ill(
             ctx.metrics.detect.observe(max(0.0, (now_us - memory.first_fail_us) / 1e6))
     if not well:
         return {}
-    return {"status": NodeStatus.WARNING.value, "status_reason": diagnosis.explain(memory)}
+    return move(row, NodeEvent.FELL_ILL, diagnosis.explain(memory))
 
 
 def _in_doubt(
@@ -429,16 +430,9 @@ def _is_well(
             recovered_us=now_us if well else None,
         )
     # Nobody says that it runs again because nobody looks any more; a mark is lifted by a word.
-    if not (well or lifted) or row.status not in OUTLIVED:
+    if not (well or lifted):
         return {}
-    again = "it runs again" if row.left_as_it_is else again
-    return {"status": NodeStatus.ACTIVE.value, "status_reason": again}
-
-
-OUTLIVED = frozenset(
-    {NodeStatus.WARNING.value, NodeStatus.ERROR.value, NodeStatus.RECOVERING.value}
-)
-"""Statuses that a node without an action sheds when it is well."""
+    return move(row, NodeEvent.BECAME_WELL, "it runs again" if row.left_as_it_is else again)
 
 
 def refresh_cluster(conn: Connection, cluster_id: ClusterId, now_us: int) -> None:

@@ -15,6 +15,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from yaffle.core.health.check_deadlines import next_change_us
+from yaffle.core.health.node_lifecycle import OUTLIVED, WATCHED
 from yaffle.core.health.verdict import (
     NodeMemory,
     conclude,
@@ -25,7 +26,7 @@ from yaffle.core.health.verdict import (
     verified,
 )
 from yaffle.engine.action_inputs.target_mapping import host_of, mark_of, memory_of
-from yaffle.engine.detection.health_persistence import OUTLIVED, Saved, problem_of, verified_since
+from yaffle.engine.detection.health_persistence import Saved, problem_of, verified_since
 from yaffle.model.health import Health, NodeStatus, Observation
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ class HealthTracker:
         # One that is left as it is bears WARNING, and no other of these.
         outlived = row.status in OUTLIVED
         if row.left_as_it_is:
-            outlived = row.status in {NodeStatus.ACTIVE, *OUTLIVED} - {NodeStatus.WARNING}
+            outlived = row.status in WATCHED - {NodeStatus.WARNING}
         (self._outlived.add if outlived else self._outlived.discard)(ident)
         self._put(before, after)
         self._stands_on(ident, host_of(row))

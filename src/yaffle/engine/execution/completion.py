@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from yaffle.core.health.node_lifecycle import NodeEvent, move
 from yaffle.core.recovery.ladder import End, Result, Stage
 from yaffle.engine.action_inputs.recover_requests import NOT_BEGUN
 from yaffle.engine.action_inputs.target_mapping import target_of
 from yaffle.engine.cluster_actions import capacity_compensation
-from yaffle.engine.cluster_actions.cancellation import returned
+from yaffle.engine.cluster_actions.cancellation import deletion_cancelled
 from yaffle.engine.detection.health_persistence import refresh_cluster
 from yaffle.engine.incidents import lifecycle
 from yaffle.engine.steps import (
@@ -23,7 +24,6 @@ from yaffle.engine.steps import (
 )
 from yaffle.engine.steps.node_action_plan import IN_DOUBT
 from yaffle.engine.steps.recovery_completion import SUCCEEDED, touched
-from yaffle.model.health import NodeStatus
 from yaffle.model.ids import IncidentId
 from yaffle.model.incident import IncidentState
 from yaffle.store import actions, catalog, incidents, journal, late_resources, lock_owners, orphans
@@ -45,10 +45,9 @@ def started(ctx: EngineContext, conn: Connection, action: ActionRow, now_us: int
     """Set the rows of an action that starts: its node's status, its incident's start."""
     if action.node_id is None:
         return
-    said = node_action_completion.begun(action)
-    if said is not None:
-        status, why = said
-        catalog.set_node(conn, action.node_id, now_us, status=status.value, status_reason=why)
+    node = catalog.node(conn, action.node_id)
+    if node is not None and (values := node_action_completion.begun(action, node)):
+        catalog.set_node(conn, node.id, now_us, **values)
     incident = incidents.open_of(conn, action.node_id) if action.incident_id else None
     if incident is not None:
         incidents.set_values(conn, incident.id, started_us=incident.started_us or now_us)
@@ -144,8 +143,7 @@ def poisoned(
         conn,
         node.id,
         now_us,
-        status=NodeStatus.ERROR.value,
-        status_reason=reason,
+        **move(node, NodeEvent.BROKEN_OFF, reason),
         exhausted_us=now_us,
     )
     incident = incidents.open_of(conn, node.id)
@@ -202,12 +200,12 @@ def end(
 
 def _created(conn: Connection, node: NodeRow, how: End, reason: str, now_us: int) -> None:
     well = how is End.DONE
-    status = NodeStatus.ACTIVE if well else NodeStatus.ERROR
+    event = NodeEvent.CREATED if well else NodeEvent.CREATE_FAILED
     catalog.set_node(
         conn,
         node.id,
         now_us,
-        **unless_going(node, status, "Creation succeeded" if well else reason),
+        **move(node, event, "Creation succeeded" if well else reason),
         # A creation that failed leaves a node that is watched and healed like any other.
         grace_us=now_us if well else None,
         made_us=now_us if well else None,
@@ -220,13 +218,6 @@ def _created(conn: Connection, node: NodeRow, how: End, reason: str, now_us: int
         status="end" if well else "error",
         reason=reason,
     )
-
-
-def unless_going(node: NodeRow, status: NodeStatus, reason: str) -> dict[str, object]:
-    """Return a node's new status; nothing for a node that is being deleted."""
-    if node.status == NodeStatus.DELETING:
-        return {}
-    return {"status": status.value, "status_reason": reason}
 
 
 def _forget(conn: Connection, action: ActionRow, node: NodeRow, now_us: int) -> None:
@@ -277,9 +268,7 @@ def _deleted(
     tries = as_count(action.inputs.get("tries")) + 1
     wait_s = min(DELETE_AGAIN_S * 2.0 ** min(tries - 1, 10), DELETE_AGAIN_MAX_S)
     said = f"not deleted yet (try {tries}, again in {wait_s:g} s): {reason}"
-    catalog.set_node(
-        conn, node.id, now_us, status=NodeStatus.DELETING.value, status_reason=said[:4000]
-    )
+    catalog.set_node(conn, node.id, now_us, **move(node, NodeEvent.DELETE_BEGUN, said))
     lifecycle.node_event(
         conn, node, at_us=now_us, action="NODE_DELETE", status="error", reason=said, level=40
     )
@@ -313,9 +302,9 @@ def _kept(
 ) -> None:
     """End a cancelled deletion: the node is watched again, in ERROR if it may have lost its copy."""
     begun = any(map(touched, past))
-    status = NodeStatus.ERROR if begun else returned(node, action.inputs)
+    event = NodeEvent.DELETE_BROKEN_OFF if begun else deletion_cancelled(action.inputs)
     why = "its deletion was cancelled" + (" after it had begun" if begun else "")
-    catalog.set_node(conn, node.id, now_us, status=status.value, status_reason=why)
+    catalog.set_node(conn, node.id, now_us, **move(node, event, why))
     lifecycle.node_event(
         conn, node, at_us=now_us, action="NODE_DELETE", status="error", reason=why, level=40
     )

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from yaffle.core.health.node_lifecycle import REASON_MAX, NodeEvent, move, remark
 from yaffle.core.recovery.ladder import End, Result, Stage
 from yaffle.core.recovery.objections import OBJECTION
 from yaffle.engine.incidents import lifecycle
 from yaffle.engine.steps import node_action_plan
 from yaffle.engine.steps.preflight import was_withheld
-from yaffle.model.health import Health, NodeStatus
+from yaffle.model.health import Health
 from yaffle.model.incident import IncidentState
 from yaffle.store import catalog, incidents
 
@@ -24,26 +25,25 @@ if TYPE_CHECKING:
     from yaffle.engine.runtime.context import EngineContext
     from yaffle.store.rows import ActionRow, NodeRow, StepRow
 
-REASON_MAX: Final = 4000
 ERROR_LEVEL: Final = 40
 
 
-def begun(action: ActionRow) -> tuple[NodeStatus, str] | None:
-    """Return the status and reason of a node while an action is under way; None: as before."""
-    match action.action:
-        case "NODE_CREATE":
-            return NodeStatus.CREATING, "Creation in progress"
-        case "NODE_DELETE":
-            return NodeStatus.DELETING, "Deletion in progress"
-        case "NODE_UPDATE":
-            return NodeStatus.UPDATING, "Update in progress"
-        case "NODE_OPERATION":
-            return NodeStatus.OPERATING, f"Operation '{_operation(action)}' in progress"
-        case "NODE_RECOVER" if action.cluster_id is None:
-            # In a cluster the planner that admitted it has said so.
-            return NodeStatus.RECOVERING, "Recovery in progress"
-        case _:
-            return None
+BEGUN: Final[Mapping[str, tuple[NodeEvent, str]]] = {
+    "NODE_CREATE": (NodeEvent.CREATE_BEGUN, "Creation in progress"),
+    "NODE_DELETE": (NodeEvent.DELETE_BEGUN, "Deletion in progress"),
+    "NODE_UPDATE": (NodeEvent.UPDATE_BEGUN, "Update in progress"),
+    "NODE_OPERATION": (NodeEvent.OPERATION_BEGUN, "Operation '{operation}' in progress"),
+    "NODE_RECOVER": (NodeEvent.RECOVERY_BEGUN, "Recovery in progress"),
+}
+
+
+def begun(action: ActionRow, node: NodeRow) -> dict[str, object]:
+    """Return what the start of an action changes of its node."""
+    found = BEGUN.get(action.action)
+    if found is None or (action.action == "NODE_RECOVER" and action.cluster_id is not None):
+        return {}  # in a cluster the planner that admitted a recovery has said so
+    event, reason = found
+    return move(node, event, reason.format(operation=_operation(action)))
 
 
 def _operation(action: ActionRow) -> str:
@@ -70,9 +70,6 @@ def ended(
             values = _operated(action, node, how, past, detail)
     well = how in {End.DONE, End.ALREADY_HEALTHY}
     if values:
-        if node.status == NodeStatus.DELETING:
-            # Whoever deletes it has the word now.
-            values = {k: v for k, v in values.items() if k not in {"status", "status_reason"}}
         catalog.set_node(conn, node.id, now_us, **values)
     lifecycle.node_event(
         conn,
@@ -99,18 +96,19 @@ def _checked(node: NodeRow, how: End, past: Sequence[StepRow], detail: str) -> d
             # One look that passes does not outweigh a verdict: it has to rise.
             why = "Check: Physical object is ACTIVE but the node status was"
             said_before = node.status_reason.rpartition(": was ")[2]
-            values["status_reason"] = f"{why} {node.status}: was {said_before}"[:REASON_MAX]
+            values |= remark(node, f"{why} {node.status}: was {said_before}")
         case End.ALREADY_HEALTHY:
-            values |= _status(NodeStatus.ACTIVE, "Check: Node is ACTIVE.") | {"health_reason": ""}
+            values |= move(node, NodeEvent.CHECK_PASSED, "Check: Node is ACTIVE.")
+            values["health_reason"] = ""
         case End.DONE if seen.get(OBJECTION):
-            values |= _status(NodeStatus.WARNING, f"Check: Node is not ACTIVE. {detail}")
+            values |= move(node, NodeEvent.CHECK_FAILED, f"Check: Node is not ACTIVE. {detail}")
             if node.health != Health.UNHEALTHY:
                 # Whoever recovers all that is not active does not mean this one.
                 values["health_reason"] = detail
         case End.DONE:
             missing = not node.physical_id or bool(seen.get("gone"))
-            status = NodeStatus.ERROR if missing else NodeStatus.WARNING
-            values |= _status(status, f"Check: Node is not ACTIVE. {detail}")
+            event = NodeEvent.CHECK_FOUND_NONE if missing else NodeEvent.CHECK_FAILED
+            values |= move(node, event, f"Check: Node is not ACTIVE. {detail}")
         case _:
             # What could not be asked is unknown, not bad.
             return {}
@@ -148,7 +146,7 @@ def _updated(
     certain = {k: v for k, v in _facts(conn, node).items() if k != node_action_plan.IN_DOUBT}
     values = {"profile_id": profile.id, "attributes": certain}
     if not any(step.stage == Stage.CREATE for step in past):
-        return values | _status(resting(node), "Update succeeded")
+        return values | move(node, NodeEvent.CHANGED, "Update succeeded")
     incident = incidents.open_of(conn, node.id)
     if incident is not None:
         lifecycle.transition(
@@ -160,7 +158,7 @@ def _updated(
             reason="the node was made anew with another profile",
             now_us=now_us,
         )
-    return values | _status(NodeStatus.ACTIVE, "Update succeeded") | _afresh(node, now_us)
+    return values | move(node, NodeEvent.REMADE, "Update succeeded") | _afresh(node, now_us)
 
 
 def _facts(conn: Connection, node: NodeRow) -> Mapping[str, object]:
@@ -196,7 +194,7 @@ def _operated(
 ) -> dict[str, object]:
     what = f"Operation '{_operation(action)}'"
     if how is End.DONE:
-        return _status(resting(node), f"{what} succeeded")
+        return move(node, NodeEvent.CHANGED, f"{what} succeeded")
     return _stopped(node, how, past, f"{what} failed: {detail}", "operation")
 
 
@@ -204,27 +202,11 @@ def _stopped(
     node: NodeRow, how: End, past: Sequence[StepRow], why: str, what: str
 ) -> dict[str, object]:
     """What did not come to its end: ERROR if it may have changed anything, else as it was."""
-    if node.status == NodeStatus.DELETING:
-        return {}  # whoever deletes it has the word now
     if how is End.SUPERSEDED and not any(map(_touched, past)):
-        return _status(resting(node), f"the {what} was cancelled before it began")
-    if was_withheld(past):
-        return _status(resting(node), why)
-    return _status(NodeStatus.ERROR, why)
+        return move(node, NodeEvent.SPARED, f"the {what} was cancelled before it began")
+    return move(node, NodeEvent.SPARED if was_withheld(past) else NodeEvent.BROKEN_OFF, why)
 
 
 def _touched(step: StepRow) -> bool:
     refused = step.result in {Result.HALTED, Result.SUPERSEDED}
     return step.submitted_us is not None or not refused
-
-
-def resting(node: NodeRow) -> NodeStatus:
-    """Return the status of a node that nothing is being done to."""
-    if not node.physical_id:
-        return NodeStatus.ERROR
-    sick = node.health == Health.UNHEALTHY or node.mark_reason is not None or node.left_as_it_is
-    return NodeStatus.WARNING if sick else NodeStatus.ACTIVE
-
-
-def _status(status: NodeStatus, reason: str) -> dict[str, object]:
-    return {"status": status.value, "status_reason": reason[:REASON_MAX]}

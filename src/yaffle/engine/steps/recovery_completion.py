@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from yaffle.core.health.node_lifecycle import NodeEvent, move, remark
 from yaffle.core.planning import retry
 from yaffle.core.recovery.ladder import End, Result, Stage
 from yaffle.core.recovery.objections import OBJECTION, Objection
@@ -12,7 +13,6 @@ from yaffle.engine.action_inputs.target_mapping import retry_of
 from yaffle.engine.incidents import lifecycle
 from yaffle.engine.steps.disk_snapshot import lost_for
 from yaffle.engine.steps.evidence import HOST
-from yaffle.engine.steps.node_action_completion import resting
 from yaffle.engine.steps.objections import REFUSED
 from yaffle.engine.steps.preflight import WITHHELD, impossible, was_withheld
 from yaffle.model.health import Health, NodeStatus
@@ -59,26 +59,22 @@ def ended(
     match how:
         case End.RECOVERED | End.DONE:
             state = retry.ended(state, policy, now_us)
-            values = {"status": NodeStatus.ACTIVE.value, "status_reason": "Recovery succeeded"}
+            values = move(node, NodeEvent.RECOVERED, "Recovery succeeded")
         case End.ALREADY_HEALTHY:
             # It rests all the same: a watch and a look that disagree must not take turns for ever.
             state = retry.ended(state, policy, now_us)
-            values = {"status": NodeStatus.ACTIVE.value, "status_reason": "already healthy"}
+            values = move(node, NodeEvent.RECOVERED, "already healthy")
         case End.SUPERSEDED:
             values = _taken_over(node, past)
         case End.ABANDONED:
             state = retry.ended(state, policy, now_us, unseen=_unseen(conn, action, past))
-            values = {"status": NodeStatus.WARNING.value, "status_reason": f"abandoned: {detail}"}
+            values = move(node, NodeEvent.ABANDONED, f"abandoned: {detail}")
         case End.EXHAUSTED:
             state = retry.ended(state, policy, now_us)
             if retry.spent(state, policy):
                 state = retry.exhausted(state, now_us)
-            values = {
-                "status": NodeStatus.ERROR.value,
-                "status_reason": f"attempt {state.attempts} of {policy.attempts} failed: {detail}",
-            }
-    if node.status == NodeStatus.DELETING:
-        values = {}  # whoever deletes it has the word now
+            said = f"attempt {state.attempts} of {policy.attempts} failed: {detail}"
+            values = move(node, NodeEvent.ATTEMPT_FAILED, said)
     if how in SUCCEEDED:
         values |= _answered(conn, node, past, now_us)
     catalog.set_node(
@@ -115,11 +111,11 @@ def _answered(
 
 def _taken_over(node: NodeRow, past: Sequence[StepRow]) -> dict[str, object]:
     """Whoever took over may not touch the copy, or was somebody who only said stop."""
-    values: dict[str, object] = {"status_reason": "recovery superseded by a user's action"}
-    if node.status == NodeStatus.RECOVERING:
-        begun = any(map(touched, past))
-        values["status"] = (NodeStatus.ERROR if begun else resting(node)).value
-    return values
+    why = "recovery superseded by a user's action"
+    if node.status != NodeStatus.RECOVERING:
+        return remark(node, why)
+    begun = any(map(touched, past))
+    return move(node, NodeEvent.BROKEN_OFF if begun else NodeEvent.SPARED, why)
 
 
 def _verified(
