@@ -35,7 +35,10 @@ def test_it_applies_and_names_tests_that_exist(patch: Path, tmp_path: Path) -> N
     tests = caught_by(patch)
     assert tests
     for test in tests:
-        assert (ROOT / test.partition("::")[0]).exists(), test
+        path, _, name = test.partition("::")
+        place = ROOT / path
+        assert place.exists(), test
+        assert not name or f" {name.partition('[')[0]}(" in place.read_text(), test
 
 
 def test_one_that_does_not_apply_is_told(tmp_path: Path) -> None:

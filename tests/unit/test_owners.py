@@ -67,3 +67,16 @@ values = {"status": NodeStatus.ERROR.value}
 values["status_reason"] = "so"
 """
     assert sorted(_writes_of_status(ast.parse(past))) == [2, 3, 4]
+
+
+INCIDENT = re.compile(r"\bincidents\.add\(|\bincidents\.set_values\([^)]*\bstate=")
+INCIDENT_OWNER = "engine/incidents/lifecycle.py"
+
+
+def test_incidents_are_opened_and_moved_by_their_lifecycle_alone() -> None:
+    found = {
+        str(path.relative_to(SRC)): count
+        for path in sorted(SRC.rglob("*.py"))
+        if (count := len(INCIDENT.findall(path.read_text())))
+    }
+    assert found == {INCIDENT_OWNER: 2}, "one opener, one mover"

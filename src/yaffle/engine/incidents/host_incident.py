@@ -106,25 +106,16 @@ class HostIncidents:
         present = self._present(seen.name)
         if present is not None:
             return present
-        incidents.add(
+        row = lifecycle.open_host(
+            self._ctx,
             self._conn,
-            {
-                "id": self._ctx.new_id(),
-                "node_id": "",
-                "node_name": f"host {seen.name}",
-                "cluster_id": "",
-                "cluster_name": "",
-                "state": IncidentState.OPEN.value,
-                "cause": fault.value,
-                "reason": sentence(seen),
-                "first_fail_us": first_fail_us,
-                "opened_us": self._now_us,
-                "open_key": key_of(seen.name),
-                # A host belongs to no project: whoever may see all sees it.
-                "project": "",
-            },
+            seen.name,
+            key_of(seen.name),
+            cause=fault.value,
+            now_us=self._now_us,
+            reason=sentence(seen),
+            first_fail_us=first_fail_us,
         )
-        row = self._again(seen.name)
         self._told(row, IncidentState.OPEN, sentence(seen))
         return row
 
@@ -135,8 +126,16 @@ class HostIncidents:
         why: str,
         **columns: object,
     ) -> None:
-        lifecycle.host_change(
-            self._ctx, self._conn, row, state, reason=why, now_us=self._now_us, tell=True, **columns
+        lifecycle.transition(
+            self._ctx,
+            self._conn,
+            None,
+            row,
+            state,
+            reason=why,
+            now_us=self._now_us,
+            tell=True,
+            **columns,
         )
 
     def _present(self, name: str) -> IncidentRow | None:

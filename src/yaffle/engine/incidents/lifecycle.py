@@ -1,4 +1,7 @@
-"""Incident transitions: each writes one event, and one message per notifier, in one transaction."""
+"""Opens incidents and moves them: each writes one event, and one message per notifier.
+
+Nobody else inserts an incident or sets its state (`tests/unit/test_owners.py`).
+"""
 
 from __future__ import annotations
 
@@ -95,10 +98,16 @@ def _about(node: NodeRow, incident_id: IncidentId | None) -> events.Subject:
     )
 
 
+def _about_host(incident: IncidentRow) -> events.Subject:
+    return events.Subject(
+        otype="HOST", oid=incident.id, oname=incident.node_name, incident_id=incident.id
+    )
+
+
 def transition(
     ctx: EngineContext,
     conn: Connection,
-    node: NodeRow,
+    node: NodeRow | None,
     incident: IncidentRow,
     state: IncidentState,
     *,
@@ -109,44 +118,23 @@ def transition(
 ) -> None:
     """Move an incident to `state` (also the one just inserted), with its event and its messages.
 
-    `tell`: whether the notifiers hear of it, or the topic under which, where that is not the state's.
+    `node`: whose it is; None for that of a host. `tell`: whether the notifiers hear of it, or the
+    topic under which, where that is not the state's.
     """
     ended: dict[str, object] = {"open_key": None, "ended_us": now_us} if state in ENDED else {}
     incidents.set_values(
         conn, incident.id, state=state.value, reason=reason[:4000], **ended, **columns
     )
-    if state in ENDED:
+    if state in ENDED and node is not None:
         ctx.metrics.incidents.labels(state.value).inc()
     # Of fifteen nodes that failed with their host one message is sent, about the host; who needs a
     # person is told of by name.
     heard = tell and (incident.parent_id is None or state is IncidentState.EXHAUSTED)
+    about = _about_host(incident) if node is None else _about(node, incident.id)
     body = _body(incident, state, reason, now_us, columns)
-    _append(ctx, conn, _about(node, incident.id), state, reason, now_us, body, tell=heard and tell)
+    _append(ctx, conn, about, state, reason, now_us, body, tell=heard and tell)
     if state in ENDED and incident.parent_id is not None:
         host_over(ctx, conn, incident.parent_id, now_us)
-
-
-def host_change(
-    ctx: EngineContext,
-    conn: Connection,
-    incident: IncidentRow,
-    state: IncidentState,
-    *,
-    reason: str,
-    now_us: int,
-    tell: bool = True,
-    **columns: object,
-) -> None:
-    """Move the incident of a host to `state`, with its event and, with `tell`, its messages."""
-    ended: dict[str, object] = {"open_key": None, "ended_us": now_us} if state in ENDED else {}
-    incidents.set_values(
-        conn, incident.id, state=state.value, reason=reason[:4000], **ended, **columns
-    )
-    about = events.Subject(
-        otype="HOST", oid=incident.id, oname=incident.node_name, incident_id=incident.id
-    )
-    body = _body(incident, state, reason, now_us, columns)
-    _append(ctx, conn, about, state, reason, now_us, body, tell=tell)
 
 
 def host_over(ctx: EngineContext, conn: Connection, parent: IncidentId, now_us: int) -> None:
@@ -160,9 +148,10 @@ def host_over(ctx: EngineContext, conn: Connection, parent: IncidentId, now_us: 
     )
     becomes = next((s for s in WORST_FIRST if s in states), IncidentState.SUPERSEDED)
     recovered = now_us if becomes is IncidentState.RECOVERED else None
-    host_change(
+    transition(
         ctx,
         conn,
+        None,
         host,
         becomes,
         reason=f"nothing is left to be done: of its nodes {parts}",
@@ -253,25 +242,76 @@ def open_incident(
     if present is not None:
         return present
     reason = diagnosis.explain(memory)
+    opened = _insert(
+        ctx,
+        conn,
+        key=node.id,
+        cause=cause,
+        reason=reason,
+        now_us=now_us,
+        node_id=node.id,
+        node_name=node.name,
+        cluster_id=node.cluster_id or "",
+        cluster_name=cluster_name,
+        first_fail_us=memory.first_fail_us,
+        parent_id=parent,
+        project=node.project,
+    )
+    transition(ctx, conn, node, opened, IncidentState.OPEN, reason=reason, now_us=now_us)
+    return opened
+
+
+def open_host(
+    ctx: EngineContext,
+    conn: Connection,
+    place: str,
+    key: str,
+    *,
+    cause: str,
+    now_us: int,
+    reason: str = "",
+    first_fail_us: int | None = None,
+) -> IncidentRow:
+    """Insert the incident of a host, of which no other is open under this key; nobody is told yet.
+
+    A host belongs to no project: whoever may see all sees it.
+    """
+    return _insert(
+        ctx,
+        conn,
+        key=key,
+        cause=cause,
+        reason=reason,
+        now_us=now_us,
+        node_id="",
+        node_name=f"host {place}",
+        cluster_id="",
+        cluster_name="",
+        first_fail_us=first_fail_us,
+        project="",
+    )
+
+
+def _insert(
+    ctx: EngineContext,
+    conn: Connection,
+    *,
+    key: str,
+    cause: str,
+    reason: str,
+    now_us: int,
+    **columns: object,
+) -> IncidentRow:
     incidents.add(
         conn,
         {
             "id": ctx.new_id(),
-            "node_id": node.id,
-            "node_name": node.name,
-            "cluster_id": node.cluster_id or "",
-            "cluster_name": cluster_name,
             "state": IncidentState.OPEN.value,
             "cause": cause,
             "reason": reason[:4000],
-            "first_fail_us": memory.first_fail_us,
             "opened_us": now_us,
-            "open_key": node.id,
-            "parent_id": parent,
-            "project": node.project,
+            "open_key": key,
+            **columns,
         },
     )
-    opened = incidents.open_of(conn, node.id)
-    assert opened is not None  # noqa: S101 - inserted two lines above
-    transition(ctx, conn, node, opened, IncidentState.OPEN, reason=reason, now_us=now_us)
-    return opened
+    return incidents.open_by_key(conn, [key])[key]

@@ -176,23 +176,7 @@ def _open(ctx: EngineContext, conn: Connection, place: str, now_us: int) -> Inci
     present = incidents.open_by_key(conn, [key]).get(key)
     if present is not None:
         return present
-    incidents.add(
-        conn,
-        {
-            "id": ctx.new_id(),
-            "node_id": "",
-            "node_name": f"host {place}",
-            "cluster_id": "",
-            "cluster_name": "",
-            "state": IncidentState.OPEN.value,
-            "cause": CAUSE,
-            "opened_us": now_us,
-            "open_key": key,
-            # A host belongs to no project: whoever may see all sees it.
-            "project": "",
-        },
-    )
-    return incidents.open_by_key(conn, [key])[key]
+    return lifecycle.open_host(ctx, conn, place, key, cause=CAUSE, now_us=now_us)
 
 
 def _write(
@@ -203,7 +187,7 @@ def _write(
     incidents.set_values(conn, row.id, reason=reason[:4000], hold_numbers=numbers)
     if kept.told and row.state != IncidentState.HELD:
         log.warning("host in quarantine", host=kept.place, reason=reason)
-        lifecycle.host_change(ctx, conn, row, IncidentState.HELD, reason=reason, now_us=now_us)
+        lifecycle.transition(ctx, conn, None, row, IncidentState.HELD, reason=reason, now_us=now_us)
 
 
 # --- it goes on, and ends -------------------------------------------------------------------------
@@ -216,9 +200,10 @@ def over(
     numbers = msgspec.to_builtins(replace(kept, do=Do.OVER), enc_hook=dict)
     incidents.set_values(conn, row.id, hold_numbers=numbers)
     log.info("quarantine over", host=kept.place, reason=reason)
-    lifecycle.host_change(
+    lifecycle.transition(
         ctx,
         conn,
+        None,
         row,
         IncidentState.RECOVERED if kept.told else IncidentState.SUPERSEDED,
         reason=reason,
@@ -236,7 +221,9 @@ def acknowledged(
         return
     reason = f"{by} says that no old copy is left on {row.node_name}"
     log.warning("quarantine ended by a person", host=row.node_name, by=by)
-    lifecycle.host_change(ctx, conn, row, IncidentState.SUPERSEDED, reason=reason, now_us=now_us)
+    lifecycle.transition(
+        ctx, conn, None, row, IncidentState.SUPERSEDED, reason=reason, now_us=now_us
+    )
 
 
 class Quarantines:
