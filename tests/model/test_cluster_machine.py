@@ -534,4 +534,4 @@ class Cluster(RuleBasedStateMachine):
 
 
 TestCluster = Cluster.TestCase
-TestCluster.settings = weather(examples=120, steps=30)
+TestCluster.settings = weather(examples=150, steps=30)

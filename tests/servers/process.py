@@ -91,8 +91,12 @@ class Process:
         raise NotImplementedError
 
     def as_owner(self, command: Sequence[str]) -> list[str]:
-        """Return `command` so that it runs as the server's account and ends when we do."""
-        prefix = ["setpriv", "--pdeathsig", "KILL"]
+        """Return `command` so that it runs as the server's account and ends when we do.
+
+        What it keeps for a while is in its own folder: a MariaDB that starts removes all temporary
+        tables from the folder for them, those of the others as well.
+        """
+        prefix = ["env", f"TMPDIR={self.folder}", "setpriv", "--pdeathsig", "KILL"]
         if self._other:
             prefix += [f"--reuid={self.account}", f"--regid={self.account}", "--clear-groups"]
         return [*prefix, *command]

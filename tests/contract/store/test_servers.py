@@ -44,6 +44,10 @@ def opened(url: str) -> Store:
     return open_store(url, clock=WallClock(), hold_s=20.0)
 
 
+def test_a_server_keeps_its_temporary_tables_where_no_other_removes_them(mariadb):
+    assert mariadb.sql("SELECT @@tmpdir") == [(str(mariadb.folder),)]
+
+
 def test_writers_of_two_processes_lose_no_update(ready_url):
     """Each reads and then writes, as units of work do; without turns most of this would be lost."""
 
