@@ -17,7 +17,6 @@ from yaffle.core.recovery.ladder import End, Onward, Result, Stage, path_of
 from yaffle.model.health import Health, NodeStatus
 from yaffle.model.incident import HoldReason
 from yaffle.model.policy import (
-    ActionKind,
     Evidence,
     FencingKind,
     Limits,
@@ -25,6 +24,7 @@ from yaffle.model.policy import (
     RecoveryAction,
     RecoveryMode,
     Retry,
+    RungKind,
     Threshold,
     WhenExceeded,
 )
@@ -193,7 +193,7 @@ def _paths() -> list[tuple[str, str]]:
         ("in place: REBOOT, REBUILD, START", RecoveryAction(name="REBOOT", in_place=True), ()),
         (
             "a workflow that the operator has not declared `in_place`",
-            RecoveryAction(name="w", kind=ActionKind.COMMAND),
+            RecoveryAction(name="w", kind=RungKind.COMMAND),
             (FencingKind.COMPUTE,),
         ),
     )

@@ -20,14 +20,14 @@ from yaffle.core.recovery.ladder import (
     build,
     position,
 )
-from yaffle.model.policy import ActionKind, Evidence, FencingKind, RecoveryAction
+from yaffle.model.policy import Evidence, FencingKind, RecoveryAction, RungKind
 
 S, R = Stage, Result
 
 actions = st.builds(
     RecoveryAction,
     name=st.sampled_from(["RECREATE", "REBOOT", "RECREATE", "EVACUATE", "my_workflow"]),
-    kind=st.sampled_from([ActionKind.BUILTIN, ActionKind.BUILTIN, *ActionKind]),
+    kind=st.sampled_from([RungKind.BUILTIN, RungKind.BUILTIN, *RungKind]),
     in_place=st.booleans(),
 )
 ENDING = {R.HEALTHY, R.UNCLEAR, R.PASSED, R.SUPERSEDED}

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import yaffle.engine
+from yaffle.core.recovery.node_actions import NODE_ACTIONS
+from yaffle.engine.cluster_actions.table import KINDS
+from yaffle.model.action import ActionKind
 
 ENGINE = Path(yaffle.engine.__file__).parent
 ROOMS = ("cluster_actions", "execution", "steps")
@@ -80,3 +83,26 @@ def test_incidents_are_opened_and_moved_by_their_lifecycle_alone() -> None:
         if (count := len(INCIDENT.findall(path.read_text())))
     }
     assert found == {INCIDENT_OWNER: 2}, "one opener, one mover"
+
+
+NAMES = re.compile(rf'"(?:{"|".join(ActionKind)})"')
+NAMED_ELSEWHERE = {
+    "model/action.py": len(ActionKind),
+    "model/cluster_policies.py": 2,  # events of a scaling policy, Senlin's words
+    "policy/type_schema.py": 1,
+    "api/clustering/routes/receivers.py": 1,  # examples
+    "api/examples.py": 2,
+}
+
+
+def test_actions_are_named_by_their_kind_and_never_by_a_word() -> None:
+    found = {
+        str(path.relative_to(SRC)): count
+        for path in sorted(SRC.rglob("*.py"))
+        if (count := len(NAMES.findall(path.read_text())))
+    }
+    assert found == NAMED_ELSEWHERE
+
+
+def test_each_kind_of_action_has_one_row_in_one_table() -> None:
+    assert sorted([*NODE_ACTIONS, *KINDS]) == sorted(ActionKind)

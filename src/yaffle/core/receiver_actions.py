@@ -15,6 +15,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, TypeVar
 
+from yaffle.model.action import ActionKind
+
 Params = Mapping[str, object]
 T = TypeVar("T")
 
@@ -140,9 +142,9 @@ HOW_MANY: Final = frozenset({"count"})
 
 ACTIONS: Final[Mapping[str, Startable]] = MappingProxyType(
     {
-        "CLUSTER_SCALE_OUT": _act("scale_out", HOW_MANY, count=COUNT),
-        "CLUSTER_SCALE_IN": _act("scale_in", HOW_MANY, count=COUNT),
-        "CLUSTER_RESIZE": _act(
+        ActionKind.CLUSTER_SCALE_OUT: _act("scale_out", HOW_MANY, count=COUNT),
+        ActionKind.CLUSTER_SCALE_IN: _act("scale_in", HOW_MANY, count=COUNT),
+        ActionKind.CLUSTER_RESIZE: _act(
             "resize",
             adjustment_type=ADJUSTMENT,
             number=NUMBER,
@@ -151,17 +153,17 @@ ACTIONS: Final[Mapping[str, Startable]] = MappingProxyType(
             min_step=INTEGER,
             strict=FLAG,
         ),
-        "CLUSTER_CHECK": _act("check", delete_check_action=FLAG),
-        "CLUSTER_RECOVER": _act(
+        ActionKind.CLUSTER_CHECK: _act("check", delete_check_action=FLAG),
+        ActionKind.CLUSTER_RECOVER: _act(
             "recover", operation=TEXT, operation_params=TABLE, check=FLAG, check_capacity=FLAG
         ),
-        "CLUSTER_ADD_NODES": _act("add_nodes", nodes=NAMES),
-        "CLUSTER_DEL_NODES": _act("del_nodes", nodes=NAMES, destroy_after_deletion=FLAG),
-        "CLUSTER_REPLACE_NODES": _act("replace_nodes", nodes=PAIRS),
-        "CLUSTER_ATTACH_POLICY": _act("policy_attach", policy_id=TEXT, enabled=FLAG),
-        "CLUSTER_DETACH_POLICY": _act("policy_detach", policy_id=TEXT),
-        "CLUSTER_UPDATE_POLICY": _act("policy_update", policy_id=TEXT, enabled=FLAG),
-        "CLUSTER_UPDATE": Startable(
+        ActionKind.CLUSTER_ADD_NODES: _act("add_nodes", nodes=NAMES),
+        ActionKind.CLUSTER_DEL_NODES: _act("del_nodes", nodes=NAMES, destroy_after_deletion=FLAG),
+        ActionKind.CLUSTER_REPLACE_NODES: _act("replace_nodes", nodes=PAIRS),
+        ActionKind.CLUSTER_ATTACH_POLICY: _act("policy_attach", policy_id=TEXT, enabled=FLAG),
+        ActionKind.CLUSTER_DETACH_POLICY: _act("policy_detach", policy_id=TEXT),
+        ActionKind.CLUSTER_UPDATE_POLICY: _act("policy_update", policy_id=TEXT, enabled=FLAG),
+        ActionKind.CLUSTER_UPDATE: Startable(
             route=Route.UPDATE,
             takes=MappingProxyType(
                 {
@@ -174,8 +176,10 @@ ACTIONS: Final[Mapping[str, Startable]] = MappingProxyType(
                 }
             ),
         ),
-        "CLUSTER_DELETE": Startable(route=Route.DELETE, takes=MappingProxyType({"force": FLAG})),
-        "CLUSTER_OPERATION": Startable(
+        ActionKind.CLUSTER_DELETE: Startable(
+            route=Route.DELETE, takes=MappingProxyType({"force": FLAG})
+        ),
+        ActionKind.CLUSTER_OPERATION: Startable(
             route=Route.OPERATE,
             takes=MappingProxyType({"operation": TEXT, "filters": TABLE, "params": TABLE}),
         ),

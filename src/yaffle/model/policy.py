@@ -44,7 +44,7 @@ class WhenExceeded(StrEnum):
     SLOW = "slow"
 
 
-class ActionKind(StrEnum):
+class RungKind(StrEnum):
     """Built into the profile, or handed to a workflow driver."""
 
     BUILTIN = "BUILTIN"
@@ -117,7 +117,7 @@ class RecoveryAction:
 
     name: str
     """REBOOT, REBUILD, RECREATE, EVACUATE, another operation of the profile, or a workflow's name."""
-    kind: ActionKind = ActionKind.BUILTIN
+    kind: RungKind = RungKind.BUILTIN
     params: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     timeout_s: float = 600.0
     """For the act and its verification together."""

@@ -26,7 +26,6 @@ import math
 from dataclasses import dataclass
 
 from yaffle.model.policy import (
-    ActionKind,
     Conditional,
     Detection,
     DetectionMode,
@@ -34,6 +33,7 @@ from yaffle.model.policy import (
     ModeType,
     Recovery,
     RecoveryAction,
+    RungKind,
 )
 from yaffle.model.timing import (
     ADOPT_S,
@@ -203,10 +203,10 @@ def _prepare_s(detection: Detection, recovery: Recovery) -> float:
 def _fence_s(action: RecoveryAction, recovery: Recovery) -> float:
     """Return how long it takes to make sure, before `action`, that the copy there is dead."""
     # Whether a workflow is in place is the operator's word, which a document cannot know.
-    if action.in_place and action.kind is ActionKind.BUILTIN:
+    if action.in_place and action.kind is RungKind.BUILTIN:
         return 0.0
     longest_s = fence_s(len(recovery.fencing)) + OVERRUN_S if recovery.fencing else 0.0
-    if action.kind is not ActionKind.BUILTIN or action.name != "RECREATE":
+    if action.kind is not RungKind.BUILTIN or action.name != "RECREATE":
         return longest_s
     return longest_s + max(recovery.node_delete_timeout_s, ADOPT_S) + OVERRUN_S
 

@@ -14,7 +14,6 @@ from typing import Final, TypeVar
 
 from yaffle.model.ids import ModeKey
 from yaffle.model.policy import (
-    ActionKind,
     Conditional,
     Detection,
     DetectionMode,
@@ -26,6 +25,7 @@ from yaffle.model.policy import (
     RecoveryAction,
     RecoveryMode,
     Retry,
+    RungKind,
     Snapshot,
     Threshold,
     UrlOptions,
@@ -143,10 +143,10 @@ def _recovery(
 
 
 def _action(spec: schema.ActionSpec, operations: ops.Operations | None) -> RecoveryAction:
-    kind = _or(spec.type, ActionKind.BUILTIN)
+    kind = _or(spec.type, RungKind.BUILTIN)
     params: dict[str, object] = dict(spec.params or {})
     in_place = bool(spec.in_place)
-    if kind is ActionKind.BUILTIN:
+    if kind is RungKind.BUILTIN:
         params = ops.canonical_params(spec.name, params, operations)
         in_place = ops.is_in_place(spec.name, operations)
     return RecoveryAction(
@@ -264,7 +264,7 @@ def _recovery_out(recovery: Recovery, *, newest: bool) -> dict[str, object]:
 
 def _action_out(action: RecoveryAction, *, newest: bool) -> dict[str, object]:
     out: dict[str, object] = {"name": action.name}
-    if action.kind is not ActionKind.BUILTIN:
+    if action.kind is not RungKind.BUILTIN:
         out["type"] = action.kind.value
         if newest:
             out["in_place"] = action.in_place

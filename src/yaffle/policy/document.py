@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from yaffle.errors import InvalidSpec
 from yaffle.model.operations import OperationSpec
-from yaffle.model.policy import ActionKind, HealthPolicy, ModeType
+from yaffle.model.policy import HealthPolicy, ModeType, RungKind
 from yaffle.policy import cluster_build, cluster_rules, legacy, rules, schema, shape_faults
 from yaffle.policy import cluster_schema as sizes
 from yaffle.policy.arithmetic import Arithmetic, arithmetic
@@ -45,7 +45,7 @@ from yaffle.policy.settings import (
 from yaffle.policy.versions import Grammar
 
 ALL_MODES: Final = frozenset(mode.value for mode in ModeType)
-ALL_KINDS: Final = frozenset(kind.value for kind in ActionKind)
+ALL_KINDS: Final = frozenset(kind.value for kind in RungKind)
 Policy: TypeAlias = HealthPolicy | ClusterPolicy
 
 GRAMMARS: Final[Mapping[str, Grammar]] = {

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from yaffle.model.operations import OperationKind, OperationSpec, ParamSpec
-from yaffle.model.policy import ActionKind, HealthPolicy
+from yaffle.model.policy import HealthPolicy, RungKind
 from yaffle.policy import templates
 from yaffle.policy.faults import Path, listed, near_miss, shown, shown_text
 
@@ -120,7 +120,7 @@ def caveats(policy: HealthPolicy, operations: Operations) -> Iterator[tuple[Path
 def _lacks(policy: HealthPolicy, operations: Operations) -> Iterator[str]:
     offered = [name for name in operations if name not in NO_RECOVERY]
     for place, action in enumerate(policy.recovery.actions):
-        if action.kind is not ActionKind.BUILTIN:
+        if action.kind is not RungKind.BUILTIN:
             continue
         where = f"recovery.actions.{place}"
         if action.name != RECREATE and action.name not in operations:

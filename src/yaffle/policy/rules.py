@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from yaffle.model.policy import ActionKind, ModeType
+from yaffle.model.policy import ModeType, RungKind
 from yaffle.policy import operations, schema, templates
 from yaffle.policy.faults import Fault, Path, listed, shown_text
 from yaffle.policy.versions import needs
@@ -135,10 +135,10 @@ def _action_faults(document: Mapping[str, object], offer: Offer) -> Iterator[Fau
         params = action.get("params")
         for where, text in templates.check(params, (*path, "params")):
             yield Fault(path=where, text=text)
-        kind = action.get("type", ActionKind.BUILTIN)
-        if kind == ActionKind.BUILTIN:
+        kind = action.get("type", RungKind.BUILTIN)
+        if kind == RungKind.BUILTIN:
             yield from _builtin_faults(path, action, offer)
-        elif isinstance(kind, str) and kind in list(ActionKind) and kind not in offer.kinds:
+        elif isinstance(kind, str) and kind in list(RungKind) and kind not in offer.kinds:
             text = f"not available here: {kind}; an administrator has to enable it"
             yield Fault(path=(*path, "type"), text=text)
 

@@ -12,11 +12,11 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from yaffle.model.policy import (
-    ActionKind,
     Conditional,
     FencingKind,
     ModeType,
     RecoveryMode,
+    RungKind,
     Threshold,
     WhenExceeded,
 )
@@ -69,7 +69,7 @@ class ActionSpec(Spec):
     """One of `recovery.actions`."""
 
     name: Annotated[str, f.text(255, 1)]
-    type: Annotated[ActionKind | None, f.word(ActionKind)] = None
+    type: Annotated[RungKind | None, f.word(RungKind)] = None
     params: dict[str, object] | None = None
     timeout: Annotated[float | None, f.seconds(1)] = None
     in_place: _Flag = None
@@ -185,8 +185,8 @@ WORDS_SINCE_1_3: Final[frozenset[tuple[Place, str]]] = frozenset(
     {
         ((*_M, "type"), ModeType.LB_STATUS_POLLING.value),
         ((*_R, "fencing"), FencingKind.HOST.value),
-        ((*_R, "actions", "type"), ActionKind.COMMAND.value),
-        ((*_R, "actions", "type"), ActionKind.HTTP.value),
+        ((*_R, "actions", "type"), RungKind.COMMAND.value),
+        ((*_R, "actions", "type"), RungKind.HTTP.value),
     }
 )
 """Values that documents below 1.3 do not know."""

@@ -27,7 +27,9 @@ from sqlalchemy import (
     update,
 )
 
+from yaffle.core.recovery.node_actions import NODE_ACTIONS
 from yaffle.errors import StaleEpoch
+from yaffle.model.action import ActionKind
 from yaffle.model.ids import ActionId, EngineId, Epoch
 from yaffle.store import leases
 from yaffle.store.rows import ActionRow, load
@@ -106,13 +108,13 @@ def _unfinished(names: tuple[str, ...]) -> Select[tuple[object, ...]]:
 
 
 _URGENT: Final = or_(
-    actions.c.action.in_(("NODE_RECOVER", "NODE_JOIN", "NODE_LEAVE")),
+    actions.c.action.in_([name for name, kind in NODE_ACTIONS.items() if kind.urgent]),
     actions.c.action.startswith("CLUSTER_"),
 )
 """Recoveries, and what is over in one transaction."""
 
 
-LOOKING: Final = ("NODE_RECOVER", "NODE_CHECK")
+LOOKING: Final = tuple(name for name, kind in NODE_ACTIONS.items() if kind.looks)
 """What begins with a look at the node."""
 
 
@@ -375,7 +377,7 @@ def promote(conn: Connection, key: str, now_us: int) -> None:
     waiting = conn.execute(_WAITS, {"key": key}).one_or_none()
     if waiting is None:
         return
-    on = waiting.status == WAITING and waiting.action != "NODE_RECOVER"
+    on = waiting.status == WAITING and waiting.action != ActionKind.NODE_RECOVER
     status = READY if on else waiting.status
     set_values(conn, waiting.id, now_us, status=status, lock_key=key)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import bindparam, insert, select, tuple_, update
 
 from yaffle.core.planning.budgets import Bucket, Budgets, Key, Scope, refill
+from yaffle.model.action import ActionKind
 from yaffle.store.tables import actions, budgets, nodes
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _INSERT: Final = insert(budgets)
 _IN_FLIGHT: Final = (
     select(actions.c.project, actions.c.cluster_id, nodes.c.attributes)
     .join_from(actions, nodes, nodes.c.id == actions.c.node_id, isouter=True)
-    .where(actions.c.action == "NODE_RECOVER", actions.c.status.in_(("READY", "RUNNING")))
+    .where(actions.c.action == ActionKind.NODE_RECOVER, actions.c.status.in_(("READY", "RUNNING")))
 )
 SOME_MAX: Final = 1000
 """Keys of one statement."""

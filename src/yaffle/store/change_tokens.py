@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import bindparam, func, select
 
+from yaffle.model.action import ActionKind
 from yaffle.model.ids import ClusterId
 from yaffle.store.actions import ACTIVE, UNFINISHED
 from yaffle.store.tables import actions, bindings, clusters, nodes, pauses, policies, releases
@@ -43,7 +44,7 @@ _HOLDS = (
     select(func.count(), func.max(pauses.c.starts_us), func.max(pauses.c.lifted_us)),
     select(func.count(), func.max(releases.c.created_us)).select_from(releases),
     select(func.count(), func.max(actions.c.created_us), func.max(actions.c.updated_us)).where(
-        actions.c.action == "NODE_RECOVER", actions.c.status.in_(ACTIVE)
+        actions.c.action == ActionKind.NODE_RECOVER, actions.c.status.in_(ACTIVE)
     ),
 )
 _PARTS = (

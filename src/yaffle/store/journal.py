@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import bindparam, insert, select, update
 
+from yaffle.model.action import ActionKind
 from yaffle.model.ids import ActionId, IncidentId, OperationId
 from yaffle.store import actions
 from yaffle.store.rows import StepRow, load
@@ -34,7 +35,7 @@ _LAST_FAILURE: Final = (
     select(work.c.id)
     .where(
         work.c.incident_id == bindparam("ident"),
-        work.c.action == "NODE_RECOVER",
+        work.c.action == ActionKind.NODE_RECOVER,
         work.c.status == actions.FAILED,
     )
     .order_by(work.c.end_us.desc(), work.c.id)

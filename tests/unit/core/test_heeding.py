@@ -16,7 +16,7 @@ from yaffle.core.recovery.objections import (
     of_reading,
 )
 from yaffle.model.operations import Actor, Cause, Hindrance, Reading
-from yaffle.model.policy import ActionKind, RecoveryAction
+from yaffle.model.policy import RecoveryAction, RungKind
 
 OFF = Reading(exists=True, up=False, backend_status="SHUTOFF", detail="it is off")
 
@@ -45,16 +45,16 @@ def test_not_told_and_not_asked_are_two_answers_and_neither_is_nobody() -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "in_place", "harm"),
     [
-        pytest.param("START", ActionKind.BUILTIN, True, Harm.KEEPS, id="start"),
-        pytest.param("REBOOT", ActionKind.BUILTIN, True, Harm.KEEPS, id="reboot"),
-        pytest.param("REBUILD", ActionKind.BUILTIN, True, Harm.LOSES, id="rebuild"),
-        pytest.param("STACK_UPDATE", ActionKind.BUILTIN, True, Harm.LOSES, id="replaces members"),
-        pytest.param("RECREATE", ActionKind.BUILTIN, False, Harm.LOSES, id="recreate"),
-        pytest.param("EVACUATE", ActionKind.BUILTIN, False, Harm.LOSES, id="evacuate"),
-        pytest.param("START", ActionKind.HTTP, True, Harm.LOSES, id="a workflow's own word"),
+        pytest.param("START", RungKind.BUILTIN, True, Harm.KEEPS, id="start"),
+        pytest.param("REBOOT", RungKind.BUILTIN, True, Harm.KEEPS, id="reboot"),
+        pytest.param("REBUILD", RungKind.BUILTIN, True, Harm.LOSES, id="rebuild"),
+        pytest.param("STACK_UPDATE", RungKind.BUILTIN, True, Harm.LOSES, id="replaces members"),
+        pytest.param("RECREATE", RungKind.BUILTIN, False, Harm.LOSES, id="recreate"),
+        pytest.param("EVACUATE", RungKind.BUILTIN, False, Harm.LOSES, id="evacuate"),
+        pytest.param("START", RungKind.HTTP, True, Harm.LOSES, id="a workflow's own word"),
     ],
 )
-def test_what_a_rung_may_cost(name: str, kind: ActionKind, in_place: bool, harm: Harm) -> None:
+def test_what_a_rung_may_cost(name: str, kind: RungKind, in_place: bool, harm: Harm) -> None:
     assert harm_of(RecoveryAction(name=name, kind=kind, in_place=in_place)) is harm
 
 

@@ -27,11 +27,11 @@ from yaffle.core.recovery.ladder import (
     without,
 )
 from yaffle.model.policy import (
-    ActionKind,
     Evidence,
     FencingKind,
     Recovery,
     RecoveryAction,
+    RungKind,
     Snapshot,
 )
 
@@ -60,7 +60,7 @@ RECOVERIES = [
 ACTIONS = [
     RecoveryAction(name=name, kind=kind, in_place=in_place)
     for name, kind, in_place in product(
-        ("REBOOT", "REBUILD", "RECREATE", "EVACUATE", "my_workflow"), ActionKind, (False, True)
+        ("REBOOT", "REBUILD", "RECREATE", "EVACUATE", "my_workflow"), RungKind, (False, True)
     )
 ]
 
@@ -199,7 +199,7 @@ def test_every_result_of_every_step_has_somewhere_to_go(how: Recovery) -> None:
             id="recreate-is-never-in-place",
         ),
         pytest.param(
-            RecoveryAction(name="RECREATE", kind=ActionKind.COMMAND),
+            RecoveryAction(name="RECREATE", kind=RungKind.COMMAND),
             True,
             False,
             True,
@@ -207,7 +207,7 @@ def test_every_result_of_every_step_has_somewhere_to_go(how: Recovery) -> None:
             id="a-workflow-of-that-name",
         ),
         pytest.param(
-            RecoveryAction(name="w", kind=ActionKind.HTTP, in_place=True),
+            RecoveryAction(name="w", kind=RungKind.HTTP, in_place=True),
             True,
             False,
             True,
@@ -263,7 +263,7 @@ REBUILD = RecoveryAction(name="REBUILD", in_place=True)
             id="not-wanted",
         ),
         pytest.param(
-            (RecoveryAction(name="RECREATE", kind=ActionKind.HTTP),),
+            (RecoveryAction(name="RECREATE", kind=RungKind.HTTP),),
             TAKE,
             ["look evidence look fence act verify"],
             id="not-before-a-workflow-of-that-name",
@@ -530,7 +530,7 @@ def test_an_act_that_failed_has_answered_nothing() -> None:
 def test_what_is_gone_is_not_treated_in_place() -> None:
     reboot = RecoveryAction(name="REBOOT", in_place=True)
     rebuild = RecoveryAction(name="REBUILD", in_place=True)
-    flow = RecoveryAction(name="mend", kind=ActionKind.MISTRAL_WORKFLOW, in_place=True)
+    flow = RecoveryAction(name="mend", kind=RungKind.MISTRAL_WORKFLOW, in_place=True)
     recreate = RecoveryAction(name="RECREATE")
     assert helpless((reboot, rebuild, recreate)) == ("REBOOT", "REBUILD")
     # Of a workflow nobody knows what it does.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from yaffle.errors import InvalidSpec
-from yaffle.model.policy import ActionKind, FencingKind, ModeType, Threshold
+from yaffle.model.policy import FencingKind, ModeType, RungKind, Threshold
 from yaffle.policy import ParsedPolicy, parse, parse_document
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -82,9 +82,9 @@ def test_recovery_actions_unquoted_template_gets_the_hint() -> None:
 def test_recovery_actions_quoted() -> None:
     actions = sample("seed1_actions_quoted.yaml").policy.recovery.actions
     assert [(action.name, action.kind, action.in_place) for action in actions] == [
-        ("REBOOT", ActionKind.BUILTIN, True),
-        ("REBUILD", ActionKind.BUILTIN, True),
-        ("my_evacuation_workflow", ActionKind.MISTRAL_WORKFLOW, False),
+        ("REBOOT", RungKind.BUILTIN, True),
+        ("REBUILD", RungKind.BUILTIN, True),
+        ("my_evacuation_workflow", RungKind.MISTRAL_WORKFLOW, False),
     ]
     assert actions[0].params == {"type": "SOFT"}
     assert actions[2].params == {"node_id": "{{ node.physicalid }}"}

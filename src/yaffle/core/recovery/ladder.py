@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from yaffle.model.policy import ActionKind
+from yaffle.model.policy import RungKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -180,7 +180,7 @@ def path_of(
     wanted = recovery.evidence is not None and recovery.evidence.console_log
     before = (Stage.EVIDENCE,) * (first and wanted) + (Stage.SNAPSHOT,) * keeps
     opening = (Stage.LOOK, *before, Stage.LOOK) if before else (Stage.LOOK,)
-    if action.kind is ActionKind.BUILTIN and action.name == "RECREATE":
+    if action.kind is RungKind.BUILTIN and action.name == "RECREATE":
         fence = (Stage.FENCE,) if recovery.fencing else ()
         return (*opening, *fence, Stage.DELETE, Stage.CREATE, Stage.VERIFY)
     if action.in_place:
@@ -232,7 +232,7 @@ def helpless(actions: Sequence[RecoveryAction]) -> tuple[str, ...]:
 
     None where there is no other rung: a policy that names nothing else is taken at its word.
     """
-    keeping = tuple(a.name for a in actions if a.in_place and a.kind is ActionKind.BUILTIN)
+    keeping = tuple(a.name for a in actions if a.in_place and a.kind is RungKind.BUILTIN)
     return keeping if len(keeping) < len(actions) else ()
 
 
@@ -245,7 +245,7 @@ def without(
 
 def loses_disk(action: RecoveryAction) -> bool:
     """Whether a rung gives up the disk of the copy that failed."""
-    return action.kind is ActionKind.BUILTIN and action.name in DISK_LOST
+    return action.kind is RungKind.BUILTIN and action.name in DISK_LOST
 
 
 def _keeping(recovery: Recovery) -> int | None:

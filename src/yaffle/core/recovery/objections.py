@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from yaffle.model.operations import Actor, Hindrance
-from yaffle.model.policy import ActionKind
+from yaffle.model.policy import RungKind
 
 if TYPE_CHECKING:
     from yaffle.model.operations import Cause, Reading
@@ -96,7 +96,7 @@ stack, say, replaces a server that somebody has stopped."""
 
 def harm_of(rung: RecoveryAction) -> Harm:
     """Return what a rung may cost."""
-    cheap = rung.kind is ActionKind.BUILTIN and rung.in_place and rung.name in CHEAP
+    cheap = rung.kind is RungKind.BUILTIN and rung.in_place and rung.name in CHEAP
     return Harm.KEEPS if cheap else Harm.LOSES
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import and_
 
+from yaffle.model.action import ActionKind
 from yaffle.model.incident import HoldReason
 from yaffle.store import actions
 from yaffle.store.tables import actions as table
@@ -37,7 +38,7 @@ def waiting() -> ColumnElement[bool]:
     """Return the condition that an action is a request that waits, and may be cancelled."""
     return and_(
         table.c.status == actions.WAITING,
-        table.c.action == "NODE_RECOVER",
+        table.c.action == ActionKind.NODE_RECOVER,
         table.c.lock_key.is_not(None),
     )
 
@@ -45,7 +46,7 @@ def waiting() -> ColumnElement[bool]:
 def expires_us(action: ActionRow) -> int | None:
     """Return when a request that waits is dropped; None for what is none."""
     waits = action.status == actions.WAITING and action.lock_key is not None
-    if not waits or action.action != "NODE_RECOVER":
+    if not waits or action.action != ActionKind.NODE_RECOVER:
         return None
     return action.created_us + REQUEST_S * 1_000_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yaffle.errors import InvalidSpec
-from yaffle.model.policy import ActionKind
+from yaffle.model.policy import RungKind
 from yaffle.policy.templates import fill
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def recover_action(
 
 def _shown(action: RecoveryAction, names: dict[str, object]) -> dict[str, object]:
     shown: dict[str, object] = {"name": action.name}
-    if action.kind is not ActionKind.BUILTIN:
+    if action.kind is not RungKind.BUILTIN:
         shown["type"] = action.kind.value
     if action.params:
         shown["params"] = _filled(action, names)

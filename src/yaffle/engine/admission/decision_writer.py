@@ -22,6 +22,7 @@ from yaffle.engine.detection.cluster_snapshot import in_place_names
 from yaffle.engine.incidents import lifecycle
 from yaffle.engine.incidents.host_incident import NO_HOSTS, Counts, HostIncidents
 from yaffle.engine.steps import reversal
+from yaffle.model.action import ActionKind
 from yaffle.model.health import Health
 from yaffle.model.ids import ActionId, IncidentId, NodeId
 from yaffle.model.incident import Decision, Hold, HoldReason, IncidentState, Recover
@@ -224,7 +225,7 @@ class DecisionWriter:
             {
                 "id": action_id,
                 "name": f"node_recover_{row.id[:8]}",
-                "action": "NODE_RECOVER",
+                "action": ActionKind.NODE_RECOVER,
                 "target": row.id,
                 "cluster_id": row.cluster_id,
                 "node_id": row.id,

@@ -30,6 +30,7 @@ from yaffle.engine.detection.cluster_snapshot import policy_of, watched_rows
 from yaffle.engine.detection.health_persistence import outdated, verified_since
 from yaffle.engine.incidents import host_incident
 from yaffle.errors import StaleEpoch
+from yaffle.model.action import ActionKind
 from yaffle.model.health import ClusterStatus, Health
 from yaffle.model.ids import NodeId
 from yaffle.model.incident import Decision
@@ -202,7 +203,7 @@ def _node_view(
 ) -> NodeView:
     memory = inputs.memories[row.id]
     requested = lock is not None and lock.status == actions.WAITING
-    recovering = lock is not None and not requested and lock.action == "NODE_RECOVER"
+    recovering = lock is not None and not requested and lock.action == ActionKind.NODE_RECOVER
     domain = inputs.policy.recovery.limits.domain
     healthy_us = row.healthy_us if memory.health is Health.HEALTHY else None
     state = target_mapping.retry_of(row)

@@ -6,14 +6,16 @@ going to change any more would keep the node from ever being watched and healed 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from yaffle.core.health.node_lifecycle import NodeEvent, move
 from yaffle.core.recovery.ladder import Stage
+from yaffle.core.recovery.node_actions import of_name
 from yaffle.engine.cluster_actions import capacity_compensation
 from yaffle.engine.cluster_actions.enqueue import only_rows
 from yaffle.engine.cluster_actions.member_removal import DELETE
 from yaffle.engine.incidents import lifecycle
+from yaffle.model.action import ActionKind
 from yaffle.model.health import NodeStatus
 from yaffle.model.incident import IncidentState
 from yaffle.store import actions, catalog, incidents, journal
@@ -25,9 +27,6 @@ if TYPE_CHECKING:
 
     from yaffle.engine.runtime.context import EngineContext
     from yaffle.store.rows import ActionRow, NodeRow
-
-CHANGING: Final = frozenset({"NODE_CREATE", "NODE_UPDATE", "NODE_OPERATION", DELETE})
-"""Cut off in the middle, they may have left anything."""
 
 
 def stop(
@@ -59,7 +58,7 @@ def _spared(conn: Connection, action: ActionRow, why: str, now_us: int) -> None:
     node = None if action.node_id is None else catalog.node(conn, action.node_id)
     if node is None:
         return
-    if action.action == "NODE_CREATE":
+    if action.action == ActionKind.NODE_CREATE:
         _move(conn, node, NodeEvent.CREATE_FAILED, why, now_us)
     elif action.action == DELETE and node.status == NodeStatus.DELETING:
         _move(conn, node, deletion_cancelled(action.inputs), why, now_us)
@@ -99,7 +98,8 @@ def cut_off(ctx: EngineContext, conn: Connection, action: ActionRow, why: str, n
     node = None if fresh.node_id is None else catalog.node(conn, fresh.node_id)
     if node is None or fresh.status != actions.RUNNING:
         return
-    if fresh.action in CHANGING or node.status == NodeStatus.RECOVERING:
+    kind = of_name(fresh.action)
+    if kind.may_break_off or node.status == NodeStatus.RECOVERING:
         deleting = fresh.action == DELETE
         event = NodeEvent.DELETE_BROKEN_OFF if deleting else NodeEvent.BROKEN_OFF
         _move(conn, node, event, why, now_us)

@@ -10,6 +10,7 @@ from yaffle.core.scaling import node_names
 from yaffle.engine.cluster_actions.cancellation import stop
 from yaffle.engine.cluster_actions.enqueue import DERIVED, name_of, queue
 from yaffle.errors import BadRequest
+from yaffle.model.action import ActionKind
 from yaffle.model.ids import ActionId, NodeId
 from yaffle.store import actions, lock_owners
 from yaffle.store.tables import actions as action_table
@@ -57,8 +58,8 @@ def make_nodes(job: ClusterAction, count: int) -> ClusterAction:
         [
             {
                 "id": ActionId(ctx.new_id()),
-                "name": name_of("NODE_CREATE", str(row["id"])),
-                "action": "NODE_CREATE",
+                "name": name_of(ActionKind.NODE_CREATE, str(row["id"])),
+                "action": ActionKind.NODE_CREATE,
                 "target": row["id"],
                 "cluster_id": cluster.id,
                 "node_id": row["id"],

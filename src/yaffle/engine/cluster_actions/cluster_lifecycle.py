@@ -11,6 +11,7 @@ from yaffle.engine.cluster_actions.cluster_action import SUCCESS, Ended, Wait, f
 from yaffle.engine.cluster_actions.enqueue import DERIVED
 from yaffle.engine.cluster_actions.finalize import conclude
 from yaffle.engine.cluster_actions.member_removal import deletion_of, remove
+from yaffle.model.action import ActionKind
 from yaffle.model.cluster_policies import BatchPolicy
 from yaffle.model.health import ClusterStatus, Health, NodeStatus
 from yaffle.model.ids import NodeId
@@ -106,7 +107,7 @@ def _update_batch(job: ClusterAction, policy: BatchPolicy) -> Transition | None:
         assert node is not None  # noqa: S101 - listed in this transaction
         on_node(
             job,
-            "NODE_UPDATE",
+            ActionKind.NODE_UPDATE,
             node,
             takes_over=True,
             inputs={"new_profile_id": str(job.cluster.profile_id)},

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from yaffle.core.recovery.node_actions import NODE_ACTIONS
 from yaffle.engine.cluster_actions.enqueue import HEALTH_POLICY
 from yaffle.errors import ActionConflict, ResourceIsLocked
+from yaffle.model.action import ActionKind
 from yaffle.store import actions
 
 if TYPE_CHECKING:
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 
     from yaffle.store.rows import ActionRow
 
-UNIMPEDED: Final = frozenset({"CLUSTER_DELETE", "NODE_DELETE", "NODE_OPERATION"})
+UNIMPEDED: Final = {name for name, kind in NODE_ACTIONS.items() if kind.unimpeded} | {
+    ActionKind.CLUSTER_DELETE
+}
 
 
 def check(conn: Connection, action: str, kind: str, target: str) -> Sequence[ActionRow]:

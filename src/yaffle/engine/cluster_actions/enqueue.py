@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from yaffle.core.recovery.node_actions import NODE_ACTIONS
+from yaffle.model.action import ActionKind
 from yaffle.model.ids import ActionId
 from yaffle.store import actions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from sqlalchemy import Connection
 
     from yaffle.engine.runtime.context import EngineContext
@@ -24,7 +25,7 @@ HEALTH_POLICY: Final = "Health Policy"
 WEBHOOK: Final = "Receiver"
 """Causes, in Senlin's words where it has one."""
 
-NODE_MOVES: Final = frozenset({"NODE_JOIN", "NODE_LEAVE"})
+NODE_MOVES: Final = frozenset(name for name, kind in NODE_ACTIONS.items() if kind.rows_only)
 """Actions on a node that touch nothing but rows."""
 
 
@@ -33,10 +34,10 @@ def only_rows(action: ActionRow) -> bool:
     return action.action in NODE_MOVES or action.action.startswith("CLUSTER_")
 
 
-_NAMES: Final = {
-    "CLUSTER_ATTACH_POLICY": "attach_policy",
-    "CLUSTER_DETACH_POLICY": "detach_policy",
-    "CLUSTER_UPDATE_POLICY": "update_policy",
+_NAMES: Final[Mapping[str, str]] = {
+    ActionKind.CLUSTER_ATTACH_POLICY: "attach_policy",
+    ActionKind.CLUSTER_DETACH_POLICY: "detach_policy",
+    ActionKind.CLUSTER_UPDATE_POLICY: "update_policy",
 }
 
 

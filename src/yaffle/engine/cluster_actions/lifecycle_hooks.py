@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from yaffle.engine.cluster_actions.enqueue import DERIVED_HOOKED
 from yaffle.errors import NotFound
+from yaffle.model.action import ActionKind
 from yaffle.model.ids import ActionId
 from yaffle.store import actions, events
 from yaffle.store.events import Subject
@@ -55,7 +56,7 @@ def tell(
             project=node.project,
         ),
         at_us=now_us,
-        action="NODE_DELETE",
+        action=ActionKind.NODE_DELETE,
         status="start",
         reason=f"waits up to {hook.timeout_s} s for its lifecycle hook",
         data=message,

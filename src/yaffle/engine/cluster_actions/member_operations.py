@@ -16,6 +16,7 @@ from yaffle.engine.cluster_actions.finalize import conclude
 from yaffle.engine.cluster_actions.sizing import chosen, give_up, rest_of_removal
 from yaffle.engine.detection.cluster_snapshot import in_place_names, policy_of
 from yaffle.errors import BadRequest
+from yaffle.model.action import ActionKind
 from yaffle.model.health import ClusterStatus, Health, NodeStatus
 from yaffle.store import actions, catalog, lock_owners
 
@@ -47,7 +48,7 @@ def check(job: ClusterAction) -> Transition:
 def _looked_at(job: ClusterAction) -> Wait | None:
     members = _members(job)
     for node in members:
-        on_node(job, "NODE_CHECK", node, takes_over=False)
+        on_node(job, ActionKind.NODE_CHECK, node, takes_over=False)
     return Wait(data={"phase": "check"}) if members else None
 
 
@@ -86,7 +87,11 @@ def _request_recovery(job: ClusterAction, node: NodeRow) -> ActionId:
     One that something else is being done to is looked at again once that is over.
     """
     holder = lock_owners.lock_holder(job.conn, node.id)
-    mine = holder is not None and holder.action == "NODE_RECOVER" and holder.cancel_reason is None
+    mine = (
+        holder is not None
+        and holder.action == ActionKind.NODE_RECOVER
+        and holder.cancel_reason is None
+    )
     if holder is not None and mine:
         # Whatever it was a part of has ended: only one action at a time holds the cluster.
         actions.set_values(job.conn, holder.id, job.now_us, parent_id=job.action.id)
@@ -97,7 +102,7 @@ def _request_recovery(job: ClusterAction, node: NodeRow) -> ActionId:
     return queue(
         job.ctx,
         job.conn,
-        action="NODE_RECOVER",
+        action=ActionKind.NODE_RECOVER,
         who=job.who,
         target=node.id,
         cluster_id=job.cluster.id,
@@ -127,9 +132,9 @@ def recovered(job: ClusterAction) -> Transition:
         case "check":
             return _recover_sick(job)
         case "recover":
-            return _fill(job, verdict(_of(job, "NODE_RECOVER")))
+            return _fill(job, verdict(_of(job, ActionKind.NODE_RECOVER)))
         case _:
-            parts = [p for p in job.parts() if p.action != "NODE_CHECK"]
+            parts = [p for p in job.parts() if p.action != ActionKind.NODE_CHECK]
             return rest_of_removal(job) or conclude(job, verdict(parts))
 
 
@@ -164,7 +169,7 @@ def operate(job: ClusterAction) -> Transition:
     for node in members:
         on_node(
             job,
-            "NODE_OPERATION",
+            ActionKind.NODE_OPERATION,
             node,
             takes_over=False,
             inputs={

@@ -9,6 +9,7 @@ from yaffle.core.health.node_lifecycle import NodeEvent, move
 from yaffle.engine.cluster_actions import capacity_compensation, lifecycle_hooks
 from yaffle.engine.cluster_actions.enqueue import REQUESTED, queue
 from yaffle.engine.incidents import lifecycle
+from yaffle.model.action import ActionKind
 from yaffle.model.incident import IncidentState
 from yaffle.store import actions, catalog, incidents, lock_owners
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from yaffle.model.ids import ActionId
     from yaffle.store.rows import ActionRow, NodeRow
 
-DELETE: Final = "NODE_DELETE"
+DELETE: Final = ActionKind.NODE_DELETE
 
 
 def deletion_of(conn: Connection, node: NodeRow) -> ActionRow | None:

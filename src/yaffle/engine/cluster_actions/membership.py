@@ -12,6 +12,7 @@ from yaffle.engine.cluster_actions.cluster_action import Wait, verdict
 from yaffle.engine.cluster_actions.finalize import conclude
 from yaffle.engine.cluster_actions.sizing import give_up, resized, sizes_of
 from yaffle.errors import BadRequest, NotFound
+from yaffle.model.action import ActionKind
 from yaffle.model.health import ClusterStatus, NodeStatus
 from yaffle.store import catalog
 
@@ -75,7 +76,9 @@ def add(job: ClusterAction) -> Transition:
     _may_join(job, nodes)
     job = _resized_by(job, len(nodes)).show(ClusterStatus.RESIZING)
     for node in nodes:
-        on_node(job, "NODE_JOIN", node, takes_over=True, inputs=capacity_compensation.more())
+        on_node(
+            job, ActionKind.NODE_JOIN, node, takes_over=True, inputs=capacity_compensation.more()
+        )
     return Wait()
 
 
@@ -109,9 +112,9 @@ def replace(job: ClusterAction) -> Transition:
     _may_join(job, new)
     job = job.show(ClusterStatus.UPDATING)
     for node in old:
-        on_node(job, "NODE_LEAVE", node, takes_over=True)
+        on_node(job, ActionKind.NODE_LEAVE, node, takes_over=True)
     for node in new:
-        on_node(job, "NODE_JOIN", node, takes_over=True)
+        on_node(job, ActionKind.NODE_JOIN, node, takes_over=True)
     return Wait()
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from yaffle.engine.cluster_actions.cluster_action import SUCCESS, Ended
 from yaffle.engine.incidents import lifecycle
+from yaffle.model.action import ActionKind
 from yaffle.model.incident import IncidentState
 from yaffle.store import actions, catalog, incidents
 
@@ -24,7 +25,7 @@ def move(ctx: EngineContext, conn: Connection, action: ActionRow) -> Ended:
         return Ended(status=actions.CANCELLED, reason=action.cancel_reason)
     if node is None:
         return Ended(status=actions.CANCELLED, reason="the node is gone")
-    if action.action == "NODE_JOIN":
+    if action.action == ActionKind.NODE_JOIN:
         ended = _join(conn, action, node, now_us)
     else:
         ended = _leave(ctx, conn, action, node, now_us)

@@ -11,8 +11,9 @@ from yaffle.engine.cluster_actions.cluster_action import Ended, failed
 from yaffle.engine.cluster_actions.finalize import conclude
 from yaffle.engine.detection.cluster_snapshot import declared_in_place
 from yaffle.errors import BadRequest, Forbidden, InvalidSpec, MultipleChoices, NotFound
+from yaffle.model.action import ActionKind
 from yaffle.model.operations import EMPTY
-from yaffle.model.policy import ActionKind, HealthPolicy, ModeType, Recovery
+from yaffle.model.policy import HealthPolicy, ModeType, Recovery, RungKind
 from yaffle.policy import caveats, check_operations, parse_document
 from yaffle.policy.catalogue import FAMILIES
 from yaffle.ports import NeedsSettings, SupportsHostStatus, SupportsModeValidation
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from yaffle.policy import ParsedPolicy
     from yaffle.store.rows import BindingRow, ClusterRow, PolicyRow
 
-ATTACH: Final = "CLUSTER_ATTACH_POLICY"
+ATTACH: Final = ActionKind.CLUSTER_ATTACH_POLICY
 
 
 def type_of(row_type: str) -> str:
@@ -210,7 +211,7 @@ def missing_drivers(drivers: Drivers, policy: HealthPolicy) -> Iterator[str]:
             )
     for place, action in enumerate(policy.recovery.actions):
         where = f"recovery.actions.{place}"
-        if action.kind is ActionKind.BUILTIN:
+        if action.kind is RungKind.BUILTIN:
             continue
         driver = drivers.workflows.get(action.kind)
         if driver is None:

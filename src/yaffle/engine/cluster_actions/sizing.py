@@ -15,6 +15,7 @@ from yaffle.engine.cluster_actions.enqueue import DERIVED
 from yaffle.engine.cluster_actions.finalize import conclude
 from yaffle.engine.cluster_actions.member_removal import deletion_of, remove
 from yaffle.errors import ActionCooldown, BadRequest
+from yaffle.model.action import ActionKind
 from yaffle.model.cluster_policies import AdjustmentType, Criteria, ScalingEvent, ScalingPolicy
 from yaffle.model.health import ClusterStatus, Health, NodeStatus
 from yaffle.model.ids import NodeId
@@ -235,7 +236,7 @@ def _removed(job: ClusterAction, plan: Plan, policy: DeletionPolicy | None) -> W
             continue
         said = capacity_compensation.fewer(reduced=place < plan.reduced)
         if not plan.destroy:
-            on_node(job, "NODE_LEAVE", node, takes_over=True, inputs=said)
+            on_node(job, ActionKind.NODE_LEAVE, node, takes_over=True, inputs=said)
             continue
         remove(
             job.ctx,

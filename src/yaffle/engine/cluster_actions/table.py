@@ -13,6 +13,7 @@ from yaffle.engine.cluster_actions import (
     policy_binding,
     sizing,
 )
+from yaffle.model.action import ActionKind
 
 if TYPE_CHECKING:
     from yaffle.engine.cluster_actions.cluster_action import ClusterAction, Transition
@@ -37,44 +38,48 @@ class Kind:
 
 
 KINDS: Final[Mapping[str, Kind]] = {
-    "CLUSTER_CREATE": Kind(
+    ActionKind.CLUSTER_CREATE: Kind(
         verb="", begin=cluster_lifecycle.create, resume=cluster_lifecycle.created
     ),
-    "CLUSTER_UPDATE": Kind(
+    ActionKind.CLUSTER_UPDATE: Kind(
         verb="", begin=cluster_lifecycle.update, resume=cluster_lifecycle.updated, disturbs=True
     ),
-    "CLUSTER_DELETE": Kind(
+    ActionKind.CLUSTER_DELETE: Kind(
         verb="", begin=cluster_lifecycle.delete, resume=cluster_lifecycle.deleted
     ),
-    "CLUSTER_OPERATION": Kind(
+    ActionKind.CLUSTER_OPERATION: Kind(
         verb="", begin=member_operations.operate, resume=member_operations.operated
     ),
-    "CLUSTER_ADD_NODES": Kind(verb="add_nodes", begin=membership.add, resume=membership.changed),
-    "CLUSTER_DEL_NODES": Kind(
+    ActionKind.CLUSTER_ADD_NODES: Kind(
+        verb="add_nodes", begin=membership.add, resume=membership.changed
+    ),
+    ActionKind.CLUSTER_DEL_NODES: Kind(
         verb="del_nodes", begin=membership.remove, resume=membership.removed, disturbs=True
     ),
-    "CLUSTER_REPLACE_NODES": Kind(
+    ActionKind.CLUSTER_REPLACE_NODES: Kind(
         verb="replace_nodes", begin=membership.replace, resume=membership.changed, disturbs=True
     ),
-    "CLUSTER_SCALE_OUT": Kind(verb="scale_out", begin=sizing.scale_out, resume=sizing.resized),
-    "CLUSTER_SCALE_IN": Kind(
+    ActionKind.CLUSTER_SCALE_OUT: Kind(
+        verb="scale_out", begin=sizing.scale_out, resume=sizing.resized
+    ),
+    ActionKind.CLUSTER_SCALE_IN: Kind(
         verb="scale_in", begin=sizing.scale_in, resume=sizing.resized, disturbs=True
     ),
-    "CLUSTER_RESIZE": Kind(
+    ActionKind.CLUSTER_RESIZE: Kind(
         verb="resize", begin=sizing.resize, resume=sizing.resized, disturbs=True
     ),
-    "CLUSTER_CHECK": Kind(
+    ActionKind.CLUSTER_CHECK: Kind(
         verb="check", begin=member_operations.check, resume=member_operations.checked
     ),
-    "CLUSTER_RECOVER": Kind(
+    ActionKind.CLUSTER_RECOVER: Kind(
         verb="recover",
         begin=member_operations.recover,
         resume=member_operations.recovered,
         disturbs=True,
     ),
-    "CLUSTER_ATTACH_POLICY": Kind(verb="policy_attach", begin=policy_binding.attach),
-    "CLUSTER_DETACH_POLICY": Kind(verb="policy_detach", begin=policy_binding.detach),
-    "CLUSTER_UPDATE_POLICY": Kind(verb="policy_update", begin=policy_binding.switch),
+    ActionKind.CLUSTER_ATTACH_POLICY: Kind(verb="policy_attach", begin=policy_binding.attach),
+    ActionKind.CLUSTER_DETACH_POLICY: Kind(verb="policy_detach", begin=policy_binding.detach),
+    ActionKind.CLUSTER_UPDATE_POLICY: Kind(verb="policy_update", begin=policy_binding.switch),
 }
 
 VERBS: Final[Mapping[str, str]] = {kind.verb: name for name, kind in KINDS.items() if kind.verb}
@@ -86,4 +91,4 @@ def disturbs(action: ActionRow) -> bool:
     kind = KINDS.get(action.action)
     if kind is None or not kind.disturbs:
         return False
-    return action.action != "CLUSTER_RESIZE" or "remove" in action.data
+    return action.action != ActionKind.CLUSTER_RESIZE or "remove" in action.data

@@ -19,6 +19,7 @@ from yaffle.engine.cluster_actions.finalize import conclude
 from yaffle.engine.cluster_actions.table import KINDS
 from yaffle.engine.detection.health_persistence import refresh_cluster
 from yaffle.errors import ActionImmutable
+from yaffle.model.action import ActionKind
 from yaffle.store import actions, catalog
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def advance(ctx: EngineContext, ticket: Ticket, conn: Connection, action: Action
     cluster = None if action.cluster_id is None else catalog.cluster(conn, action.cluster_id)
     if cluster is None:
         gone = Ended(status=actions.CANCELLED, reason="the cluster is gone")
-        _end(conn, action, Ended() if action.action == "CLUSTER_DELETE" else gone, now_us)
+        _end(conn, action, Ended() if action.action == ActionKind.CLUSTER_DELETE else gone, now_us)
         return
     if action.start_us is None or action.start_us > now_us:
         # The clock was set back: it must not give anything more time than was meant.
@@ -133,7 +134,7 @@ def _cut_short(job: ClusterAction, *, late: bool) -> Transition:
     Only deletions of a cluster that takes too long go on: what somebody wants gone goes.
     """
     why = f"Timeout: not over within {job.action.timeout_s} s" if late else "Action cancelled"
-    deleting = job.action.action == "CLUSTER_DELETE"
+    deleting = job.action.action == ActionKind.CLUSTER_DELETE
     for part in job.parts():
         if part.status in actions.UNFINISHED:
             stop(job.conn, part, why, job.now_us, deletions=not (late and deleting))

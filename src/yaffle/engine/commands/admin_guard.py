@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from yaffle.engine.runtime.context import LOCAL_PROCESS
 from yaffle.model.authz import Right, need
-from yaffle.model.policy import ActionKind, HealthPolicy
+from yaffle.model.policy import HealthPolicy, RungKind
 
 if TYPE_CHECKING:
     from yaffle.model.authz import Principal
@@ -27,6 +27,6 @@ def may_run(who: Principal, parsed: ParsedPolicy) -> None:
     """Raise Forbidden for somebody who may not have a policy run what this one runs."""
     policy = parsed.policy
     if isinstance(policy, HealthPolicy) and any(
-        action.kind is ActionKind.COMMAND for action in policy.recovery.actions
+        action.kind is RungKind.COMMAND for action in policy.recovery.actions
     ):
         need(who, Right.ADMIN)

@@ -27,6 +27,7 @@ from yaffle.errors import (
     InvalidSpec,
     ResourceInUse,
 )
+from yaffle.model.action import ActionKind
 from yaffle.model.authz import Right, need
 from yaffle.model.health import NodeStatus
 from yaffle.model.ids import NodeId, ProfileId
@@ -143,7 +144,7 @@ class Adoption:
         catalog.add(conn, nodes, {**node, **owner})
         row = catalog.node(conn, target.node_id)
         assert row is not None  # noqa: S101 - inserted a line above
-        tell(conn, who, row, "NODE_CREATE", now_us, f"adopted by {who.user}")
+        tell(conn, who, row, ActionKind.NODE_CREATE, now_us, f"adopted by {who.user}")
 
     # --- the driver -----------------------------------------------------------------------------
 

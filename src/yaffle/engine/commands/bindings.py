@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from yaffle.engine.cluster_actions.transitions import begin
 from yaffle.engine.commands.context import CommandContext, asker
 from yaffle.errors import BadRequest, Conflict, NotFound
+from yaffle.model.action import ActionKind
 from yaffle.store import actions, catalog
 
 if TYPE_CHECKING:
@@ -27,17 +28,17 @@ class Bindings:
         self, cluster: str, policy: str, *, by: str | Principal, enabled: bool = True
     ) -> None:
         """Bind a policy to a cluster; the health policy is a singleton, the same policy a no-op."""
-        await self._do(cluster, policy, "CLUSTER_ATTACH_POLICY", {"enabled": enabled}, by)
+        await self._do(cluster, policy, ActionKind.CLUSTER_ATTACH_POLICY, {"enabled": enabled}, by)
 
     async def set_policy_enabled(
         self, cluster: str, policy: str, *, enabled: bool, by: str | Principal
     ) -> None:
         """Switch a binding on or off."""
-        await self._do(cluster, policy, "CLUSTER_UPDATE_POLICY", {"enabled": enabled}, by)
+        await self._do(cluster, policy, ActionKind.CLUSTER_UPDATE_POLICY, {"enabled": enabled}, by)
 
     async def detach(self, cluster: str, policy: str, *, by: str | Principal) -> None:
         """Unbind a policy; recoveries that run go on with the policy they began with."""
-        await self._do(cluster, policy, "CLUSTER_DETACH_POLICY", {}, by)
+        await self._do(cluster, policy, ActionKind.CLUSTER_DETACH_POLICY, {}, by)
 
     async def _do(
         self,

@@ -22,6 +22,7 @@ from yaffle.errors import (
     NotFound,
     OverQuota,
 )
+from yaffle.model.action import ActionKind
 from yaffle.model.authz import need_for_recovery
 from yaffle.model.health import ClusterStatus
 from yaffle.model.ids import ClusterId
@@ -106,7 +107,7 @@ class Clusters:
             )
             if policy is not None:
                 self._bind(conn, ident, policy, who)
-            return self._begin(conn, who, ident, "CLUSTER_CREATE", {})
+            return self._begin(conn, who, ident, ActionKind.CLUSTER_CREATE, {})
 
         action = await self._context.ctx.store.write(work)
         self._context.changed()
@@ -146,7 +147,7 @@ class Clusters:
                 )
             if "profile_id" in inputs:
                 inputs["profile_only"] = bool(profile_only)
-            return self._begin(conn, who, row.id, "CLUSTER_UPDATE", inputs)
+            return self._begin(conn, who, row.id, ActionKind.CLUSTER_UPDATE, inputs)
 
         return await self._asked(work)
 
@@ -173,7 +174,7 @@ class Clusters:
                     f"The cluster '{ident}' is in status {row.status}.",
                     hint="wait for its end, or use force",
                 )
-            return self._begin(conn, who, row.id, "CLUSTER_DELETE", {})
+            return self._begin(conn, who, row.id, ActionKind.CLUSTER_DELETE, {})
 
         return await self._asked(work)
 
@@ -193,7 +194,7 @@ class Clusters:
             inputs = {k: v for k, v in data.items() if v is not None}
             if "policy_id" in inputs:
                 inputs["policy_id"] = self._policy_id(conn, who, str(inputs["policy_id"]))
-            if action == "CLUSTER_RECOVER":
+            if action == ActionKind.CLUSTER_RECOVER:
                 need_for_recovery(who, inputs)
                 driver = self._driver_of(conn, row)
                 inputs = request_validation.recovery(
@@ -224,7 +225,7 @@ class Clusters:
             row = catalog.find_cluster(conn, ident, who.scope)
             known = request_validation.operation(self._driver_of(conn, row), operation, params)
             inputs = {**known, "filters": dict(filters)}
-            return self._begin(conn, who, row.id, "CLUSTER_OPERATION", inputs)
+            return self._begin(conn, who, row.id, ActionKind.CLUSTER_OPERATION, inputs)
 
         return await self._asked(work)
 

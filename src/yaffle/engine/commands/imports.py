@@ -27,6 +27,7 @@ from yaffle.core.imports.plan import Planner
 from yaffle.core.imports.planned import Outcome, Planned, Present
 from yaffle.engine.commands.policy_validation import Installed
 from yaffle.errors import BadRequest
+from yaffle.model.action import ActionKind
 from yaffle.model.authz import Principal, Right, need
 from yaffle.store import events, receivers
 from yaffle.store.receivers import masked, stored_id
@@ -56,7 +57,7 @@ EVENTS: Final[Mapping[Kind, tuple[str, str]]] = {
     Kind.POLICY: ("POLICY", "POLICY_IMPORT"),
     Kind.CLUSTER: ("CLUSTER", "CLUSTER_IMPORT"),
     Kind.NODE: ("NODE", "NODE_IMPORT"),
-    Kind.BINDING: ("CLUSTER", "CLUSTER_ATTACH_POLICY"),
+    Kind.BINDING: ("CLUSTER", ActionKind.CLUSTER_ATTACH_POLICY),
     Kind.RECEIVER: ("RECEIVER", "RECEIVER_IMPORT"),
 }
 """What each is told about and as; a binding is told by its cluster's."""

@@ -19,6 +19,7 @@ from yaffle.engine.cluster_actions.member_removal import deletion_of, remove
 from yaffle.engine.commands.context import CommandContext, asker, existing_profile, named
 from yaffle.engine.steps.node_action_plan import IN_DOUBT, NEW_PROFILE
 from yaffle.errors import ActionInProgress, BadRequest, NotFound, ResourceIsLocked
+from yaffle.model.action import ActionKind
 from yaffle.model.authz import Right, need
 from yaffle.model.health import ClusterStatus, NodeStatus
 from yaffle.model.ids import NodeId
@@ -89,7 +90,7 @@ class Nodes:
             catalog.add(conn, nodes, values)
             made = catalog.node(conn, ident)
             assert made is not None  # noqa: S101 - inserted a line above
-            return self._queue(conn, who, made, "NODE_CREATE")
+            return self._queue(conn, who, made, ActionKind.NODE_CREATE)
 
         return ident, await self._asked(work)
 
@@ -108,7 +109,7 @@ class Nodes:
         holder = lock_owners.lock_holder(conn, NodeId(home.id))
         if home.status == ClusterStatus.DELETING:
             raise BadRequest(f"The specified cluster '{cluster}' is being deleted.")
-        if holder is not None and holder.action == "CLUSTER_DELETE":
+        if holder is not None and holder.action == ActionKind.CLUSTER_DELETE:
             raise ResourceIsLocked(
                 f"NODE_CREATE for cluster '{home.id}' cannot be completed because it is already"
                 " locked.",
@@ -161,13 +162,13 @@ class Nodes:
             new = None if profile is None else self._new_profile(conn, row, profile, who)
             if not words and new is None:
                 raise BadRequest(NOTHING)
-            conflicts.check(conn, "NODE_UPDATE", "node", row.id)
+            conflicts.check(conn, ActionKind.NODE_UPDATE, "node", row.id)
             now_us = self._context.now()
             if words:
                 catalog.set_node(conn, row.id, now_us, **words)
             inputs = words if new is None else {**words, NEW_PROFILE: new.id}
             alone_s = int(self._ctx.settings.update_timeout)
-            action = self._queue(conn, who, row, "NODE_UPDATE", inputs, alone_s=alone_s)
+            action = self._queue(conn, who, row, ActionKind.NODE_UPDATE, inputs, alone_s=alone_s)
             if new is None:
                 _done(conn, action, now_us)
             return action
@@ -195,8 +196,8 @@ class Nodes:
 
         def work(conn: Connection) -> ActionId:
             row = catalog.find_node(conn, ident, who.scope)
-            conflicts.check(conn, "NODE_CHECK", "node", row.id)
-            return self._queue(conn, who, row, "NODE_CHECK", dict(params or {}))
+            conflicts.check(conn, ActionKind.NODE_CHECK, "node", row.id)
+            return self._queue(conn, who, row, ActionKind.NODE_CHECK, dict(params or {}))
 
         return await self._asked(work)
 
@@ -210,8 +211,8 @@ class Nodes:
             row = catalog.find_node(conn, ident, who.scope)
             driver = self._context.driver(catalog.profile(conn, row.profile_id).type)
             inputs = request_validation.operation(driver, operation, dict(params or {}))
-            conflicts.check(conn, "NODE_OPERATION", "node", row.id)
-            return self._queue(conn, who, row, "NODE_OPERATION", inputs)
+            conflicts.check(conn, ActionKind.NODE_OPERATION, "node", row.id)
+            return self._queue(conn, who, row, ActionKind.NODE_OPERATION, inputs)
 
         return await self._asked(work)
 
@@ -245,7 +246,7 @@ class Nodes:
                 _resized(home, fewer)
                 catalog.set_cluster(conn, home.id, now_us, desired_capacity=fewer)
                 reduced = True
-        self._event(conn, who, row, "NODE_DELETE")
+        self._event(conn, who, row, ActionKind.NODE_DELETE)
         return remove(
             self._ctx,
             conn,

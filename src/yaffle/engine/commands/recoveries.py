@@ -24,6 +24,7 @@ from yaffle.engine.commands.nodes import tell
 from yaffle.engine.detection.cluster_snapshot import in_place_names, policy_of
 from yaffle.engine.runtime.pauses import halted
 from yaffle.errors import Conflict
+from yaffle.model.action import ActionKind
 from yaffle.model.authz import Right, need
 from yaffle.store import actions, budgets, catalog
 
@@ -63,8 +64,8 @@ class Recoveries:
                 "by": who.user,
                 **request_validation.recovery(who, driver, dict(params or {}), known),
             }
-            conflicts.check(conn, "NODE_RECOVER", "node", row.id)
-            tell(conn, who, row, "NODE_RECOVER", self._context.now())
+            conflicts.check(conn, ActionKind.NODE_RECOVER, "node", row.id)
+            tell(conn, who, row, ActionKind.NODE_RECOVER, self._context.now())
             if row.cluster_id is None:
                 return self._alone(conn, who, row, inputs)
             return self._member(conn, who, row, inputs)
@@ -100,7 +101,7 @@ class Recoveries:
         return queue(
             self._ctx,
             conn,
-            action="NODE_RECOVER",
+            action=ActionKind.NODE_RECOVER,
             who=replace(who, project=row.project, domain=row.domain),
             target=row.id,
             cluster_id=row.cluster_id,
@@ -143,7 +144,7 @@ class Recoveries:
         return queue(
             self._ctx,
             conn,
-            action="NODE_RECOVER",
+            action=ActionKind.NODE_RECOVER,
             who=replace(who, project=row.project, domain=row.domain),
             target=row.id,
             node_id=row.id,

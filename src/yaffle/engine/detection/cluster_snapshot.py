@@ -12,6 +12,7 @@ import structlog
 from yaffle.engine.action_inputs.default_policy import without_policy
 from yaffle.engine.action_inputs.target_mapping import target_of
 from yaffle.errors import InvalidSpec, StaleEpoch
+from yaffle.model.action import ActionKind
 from yaffle.model.policy import HealthPolicy, RecoveryAction
 from yaffle.policy import UnknownPolicyType, parse_document
 from yaffle.store import actions, catalog, change_tokens, leases
@@ -175,7 +176,9 @@ def load_cluster_snapshot(
         versions=versions,
         changed=frozenset(watched),
         requests=any(
-            a.status == actions.WAITING and a.lock_key is not None and a.action == "NODE_RECOVER"
+            a.status == actions.WAITING
+            and a.lock_key is not None
+            and a.action == ActionKind.NODE_RECOVER
             for a in active
         ),
         disturbed=bool(active),

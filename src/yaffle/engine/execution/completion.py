@@ -24,6 +24,7 @@ from yaffle.engine.steps import (
 )
 from yaffle.engine.steps.node_action_plan import IN_DOUBT
 from yaffle.engine.steps.recovery_completion import SUCCEEDED, touched
+from yaffle.model.action import ActionKind
 from yaffle.model.ids import IncidentId
 from yaffle.model.incident import IncidentState
 from yaffle.store import actions, catalog, incidents, journal, late_resources, lock_owners, orphans
@@ -132,7 +133,7 @@ def poisoned(
     now_us = ctx.clock.now_us()
     reason = f"the action's record is damaged: {why}"
     node = None if action.node_id is None else catalog.node(conn, action.node_id)
-    unwanted = node is not None and action.action == "NODE_DELETE"
+    unwanted = node is not None and action.action == ActionKind.NODE_DELETE
     if node is not None and unwanted:
         # What a user wants gone is tried again, with a journal of its own.
         _deleted(ctx, conn, action, node, End.EXHAUSTED, reason, now_us)
@@ -170,14 +171,14 @@ def end(
     node = None if action.node_id is None else catalog.node(conn, action.node_id)
     if node is not None:
         match action.action:
-            case "NODE_CREATE":
+            case ActionKind.NODE_CREATE:
                 _created(conn, node, how, reason, now_us)
-            case "NODE_DELETE":
+            case ActionKind.NODE_DELETE:
                 if how is End.SUPERSEDED:
                     _kept(conn, action, node, past, now_us)
                 else:
                     _deleted(ctx, conn, action, node, how, reason, now_us)
-            case "NODE_CHECK" | "NODE_UPDATE" | "NODE_OPERATION":
+            case ActionKind.NODE_CHECK | ActionKind.NODE_UPDATE | ActionKind.NODE_OPERATION:
                 node_action_completion.ended(ctx, conn, action, node, how, past, now_us)
             case _:
                 recovery_completion.ended(ctx, conn, action, node, how, past, snapshot, now_us)
@@ -190,7 +191,7 @@ def end(
         reason=COMPLETED if how in SUCCEEDED and not last.startswith(NOT_BEGUN) else reason,
         outputs={"end": how.value},
     )
-    if how is End.SUPERSEDED or (how not in SUCCEEDED and action.action != "NODE_DELETE"):
+    if how is End.SUPERSEDED or (how not in SUCCEEDED and action.action != ActionKind.NODE_DELETE):
         # A deletion that failed is tried again by another action, on the same account.
         capacity_compensation.give_back(conn, action, now_us)
     if action.cluster_id is not None:
@@ -214,7 +215,7 @@ def _created(conn: Connection, node: NodeRow, how: End, reason: str, now_us: int
         conn,
         node,
         at_us=now_us,
-        action="NODE_CREATE",
+        action=ActionKind.NODE_CREATE,
         status="end" if well else "error",
         reason=reason,
     )
@@ -244,7 +245,7 @@ def _gone(
             ctx, conn, node, incident, IncidentState.SUPERSEDED, reason=told, now_us=now_us
         )
     lifecycle.node_event(
-        conn, node, at_us=now_us, action="NODE_DELETE", status="end", reason=reason
+        conn, node, at_us=now_us, action=ActionKind.NODE_DELETE, status="end", reason=reason
     )
     _forget(conn, action, node, now_us)
 
@@ -263,21 +264,27 @@ def _deleted(
         _gone(ctx, conn, action, node, reason, now_us)
         return
     present = actions.unfinished(conn, node_id=node.id)
-    if any(a.action == "NODE_DELETE" and a.id != action.id for a in present):
+    if any(a.action == ActionKind.NODE_DELETE and a.id != action.id for a in present):
         return  # another deletion waits for the lock, and goes on from here
     tries = as_count(action.inputs.get("tries")) + 1
     wait_s = min(DELETE_AGAIN_S * 2.0 ** min(tries - 1, 10), DELETE_AGAIN_MAX_S)
     said = f"not deleted yet (try {tries}, again in {wait_s:g} s): {reason}"
     catalog.set_node(conn, node.id, now_us, **move(node, NodeEvent.DELETE_BEGUN, said))
     lifecycle.node_event(
-        conn, node, at_us=now_us, action="NODE_DELETE", status="error", reason=said, level=40
+        conn,
+        node,
+        at_us=now_us,
+        action=ActionKind.NODE_DELETE,
+        status="error",
+        reason=said,
+        level=40,
     )
     actions.add(
         conn,
         {
             "id": ctx.new_id(),
             "name": action.name,
-            "action": "NODE_DELETE",
+            "action": ActionKind.NODE_DELETE,
             "target": node.id,
             "cluster_id": node.cluster_id,
             "node_id": node.id,
@@ -306,7 +313,13 @@ def _kept(
     why = "its deletion was cancelled" + (" after it had begun" if begun else "")
     catalog.set_node(conn, node.id, now_us, **move(node, event, why))
     lifecycle.node_event(
-        conn, node, at_us=now_us, action="NODE_DELETE", status="error", reason=why, level=40
+        conn,
+        node,
+        at_us=now_us,
+        action=ActionKind.NODE_DELETE,
+        status="error",
+        reason=why,
+        level=40,
     )
 
 

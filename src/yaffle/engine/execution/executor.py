@@ -28,6 +28,7 @@ from yaffle.engine.steps.evidence import on_lost_host
 from yaffle.engine.steps.node_action_plan import plan_of
 from yaffle.engine.steps.step import StepExecution
 from yaffle.errors import StaleEpoch, StoreUnavailable
+from yaffle.model.action import ActionKind
 from yaffle.model.ids import OperationId
 from yaffle.model.policy import RecoveryAction
 from yaffle.store import actions, catalog, journal
@@ -301,7 +302,7 @@ class StepRunner:
         action = actions.guard(conn, self.ticket)
         if action.cancel_reason is not None:
             return Result.SUPERSEDED, "a user's action took over"
-        if action.action != "NODE_RECOVER":
+        if action.action != ActionKind.NODE_RECOVER:
             return None
         why = halted(conn, action.node_id, action.cluster_id, self._ctx.clock.now_us())
         return (Result.HALTED, why) if why else None

@@ -39,7 +39,7 @@ from yaffle.model.ids import NodeId
 from yaffle.model.incident import IncidentState
 from yaffle.model.msgspec_init import prepared
 from yaffle.model.operations import EMPTY, OldCopy, Target, Vacated
-from yaffle.model.policy import ActionKind
+from yaffle.model.policy import RungKind
 from yaffle.ports import SupportsEvacuationStatus
 from yaffle.store import incidents
 
@@ -136,7 +136,7 @@ def enter(
 def _left_by(step: StepExecution, outcome: Outcome) -> str:
     """Return how the node left its host, if it did: one that failed may have been moved all the same."""
     rung, stage = step.rung, step.place.stage
-    if rung.kind is not ActionKind.BUILTIN:
+    if rung.kind is not RungKind.BUILTIN:
         return ""
     if rung.name == MOVED and stage is Stage.ACT:
         moved, in_doubt = outcome.result is Result.DONE, outcome.result in _IN_DOUBT

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from yaffle.core.health.node_lifecycle import REASON_MAX, NodeEvent, move, remark
 from yaffle.core.recovery.ladder import End, Result, Stage
+from yaffle.core.recovery.node_actions import of_name
 from yaffle.core.recovery.objections import OBJECTION
 from yaffle.engine.incidents import lifecycle
 from yaffle.engine.steps import node_action_plan
 from yaffle.engine.steps.preflight import was_withheld
+from yaffle.model.action import ActionKind
 from yaffle.model.health import Health
 from yaffle.model.incident import IncidentState
 from yaffle.store import catalog, incidents
@@ -28,22 +30,13 @@ if TYPE_CHECKING:
 ERROR_LEVEL: Final = 40
 
 
-BEGUN: Final[Mapping[str, tuple[NodeEvent, str]]] = {
-    "NODE_CREATE": (NodeEvent.CREATE_BEGUN, "Creation in progress"),
-    "NODE_DELETE": (NodeEvent.DELETE_BEGUN, "Deletion in progress"),
-    "NODE_UPDATE": (NodeEvent.UPDATE_BEGUN, "Update in progress"),
-    "NODE_OPERATION": (NodeEvent.OPERATION_BEGUN, "Operation '{operation}' in progress"),
-    "NODE_RECOVER": (NodeEvent.RECOVERY_BEGUN, "Recovery in progress"),
-}
-
-
 def begun(action: ActionRow, node: NodeRow) -> dict[str, object]:
     """Return what the start of an action changes of its node."""
-    found = BEGUN.get(action.action)
-    if found is None or (action.action == "NODE_RECOVER" and action.cluster_id is not None):
+    kind = of_name(action.action)
+    admitted = action.action == ActionKind.NODE_RECOVER and action.cluster_id is not None
+    if kind.begins is None or admitted:
         return {}  # in a cluster the planner that admitted a recovery has said so
-    event, reason = found
-    return move(node, event, reason.format(operation=_operation(action)))
+    return move(node, kind.begins, kind.progress.format(operation=_operation(action)))
 
 
 def _operation(action: ActionRow) -> str:
@@ -62,9 +55,9 @@ def ended(
     """Write what the end of a check, an update or an operation means for the node."""
     detail = past[-1].detail if past else ""
     match action.action:
-        case "NODE_CHECK":
+        case ActionKind.NODE_CHECK:
             values = _checked(node, how, past, detail)
-        case "NODE_UPDATE":
+        case ActionKind.NODE_UPDATE:
             values = _updated(ctx, conn, action, node, how, past, now_us)
         case _:
             values = _operated(action, node, how, past, detail)

@@ -14,8 +14,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from yaffle.core.recovery.ladder import NodeActionKind, Rung, Stage, build, one_rung
+from yaffle.core.recovery.node_actions import of_name
 from yaffle.engine.action_inputs.policy_snapshot import PolicySnapshot, unpack
 from yaffle.engine.detection.cluster_snapshot import in_place_names, policy_of
+from yaffle.model.action import ActionKind
 from yaffle.model.ids import ProfileId
 from yaffle.model.operations import OperationKind
 from yaffle.model.policy import RecoveryAction
@@ -29,15 +31,6 @@ if TYPE_CHECKING:
     from yaffle.model.operations import Target
     from yaffle.store.rows import ActionRow, NodeRow, ProfileRow
 
-KINDS: Final[Mapping[str, NodeActionKind]] = MappingProxyType(
-    {
-        "NODE_CREATE": NodeActionKind.MAKE,
-        "NODE_DELETE": NodeActionKind.REMOVE,
-        "NODE_CHECK": NodeActionKind.CHECK,
-        "NODE_UPDATE": NodeActionKind.REPLACE,
-        "NODE_OPERATION": NodeActionKind.OPERATE,
-    }
-)
 WORDS: Final[Mapping[NodeActionKind, str]] = MappingProxyType(
     {NodeActionKind.MAKE: "CREATE", NodeActionKind.REMOVE: "DELETE", NodeActionKind.CHECK: "CHECK"}
 )
@@ -50,7 +43,7 @@ RECREATE: Final = "RECREATE"
 
 def plan_of(ctx: EngineContext, action: ActionRow) -> tuple[PolicySnapshot, tuple[Rung, ...]]:
     """Return the policy snapshot and the ladder of an action; always the same for the same row."""
-    kind = KINDS.get(action.action)
+    kind = of_name(action.action).ladder
     if kind is None:
         snapshot = unpack(action.inputs.get("snapshot"))
         return snapshot, build(snapshot.recovery)
@@ -96,7 +89,10 @@ def informed(
 
     Neither changes the ladder, so that this may be read anew before each step.
     """
-    if action.action not in {"NODE_CHECK", "NODE_OPERATION"} or node.cluster_id is None:
+    if (
+        action.action not in {ActionKind.NODE_CHECK, ActionKind.NODE_OPERATION}
+        or node.cluster_id is None
+    ):
         return snapshot
     policy, _ = policy_of(ctx, conn, node.cluster_id)
     return replace(
@@ -130,7 +126,7 @@ class Renewal:
 def new_profile_of(conn: Connection, action: ActionRow) -> ProfileRow | None:
     """Return the profile that a NODE_UPDATE brings; None for any other action."""
     ident = action.inputs.get(NEW_PROFILE)
-    if action.action != "NODE_UPDATE" or not isinstance(ident, str):
+    if action.action != ActionKind.NODE_UPDATE or not isinstance(ident, str):
         return None
     return catalog.profile(conn, ProfileId(ident))
 
@@ -198,5 +194,5 @@ def aimed(
 
 def is_coming(conn: Connection, profile_id: str) -> bool:
     """Whether a node is about to be given this profile: its row does not name it yet."""
-    under_way = actions.unfinished(conn, action="NODE_UPDATE")
+    under_way = actions.unfinished(conn, action=ActionKind.NODE_UPDATE)
     return any(action.inputs.get(NEW_PROFILE) == profile_id for action in under_way)

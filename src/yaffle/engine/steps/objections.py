@@ -28,6 +28,7 @@ from yaffle.core.recovery.objections import (
 from yaffle.engine.detection.checks import check_now
 from yaffle.engine.runtime.driver_call import Failure, call_driver
 from yaffle.engine.steps.step import Outcome
+from yaffle.model.action import ActionKind
 from yaffle.model.operations import Cause, Hindrance, Reading
 from yaffle.ports import SupportsCauseLookup
 
@@ -68,7 +69,7 @@ def as_it_is(step: StepExecution, report: CheckReport) -> Outcome:
     """
     why = f"left alone: {report.detail}"
     data = {OBJECTION: report.left.value, "backend_status": report.backend_status}
-    if step.action.action == "NODE_CHECK":
+    if step.action.action == ActionKind.NODE_CHECK:
         return Outcome(result=Result.SICK, detail=why, data=data)
     log.info("left alone", node=step.node.name, rung=step.rung.name, reason=report.detail)
     return Outcome(result=Result.UNCLEAR, detail=why, data=data)
@@ -80,7 +81,7 @@ async def well_again(step: StepExecution) -> str:
     Nothing was proved of the copy, and nobody insists on the act. That it cannot be seen is no answer
     here: that it was sick was seen before the first try.
     """
-    recovers = step.action.action == "NODE_RECOVER" and not step.place.proved
+    recovers = step.action.action == ActionKind.NODE_RECOVER and not step.place.proved
     if not recovers or (step.insisted and not step.place.completed):
         return ""
     report = await check_now(step.ctx, step.target, step.snapshot.detection)
@@ -90,7 +91,7 @@ async def well_again(step: StepExecution) -> str:
 
 def hindered(step: StepExecution, why: str, hindrance: Hindrance) -> Outcome | None:
     """Return the end of a recovery's step that says nothing of whether it helps; None: it does."""
-    if hindrance is Hindrance.NONE or step.action.action != "NODE_RECOVER":
+    if hindrance is Hindrance.NONE or step.action.action != ActionKind.NODE_RECOVER:
         return None
     data = {OBJECTION: BY_HINDRANCE[hindrance].value}
     return Outcome(result=Result.UNCLEAR, detail=why, data=data)

@@ -44,6 +44,7 @@ from yaffle.engine.steps.step import (
     cannot_see,
     superseded,
 )
+from yaffle.model.action import ActionKind
 from yaffle.model.operations import (
     EMPTY,
     FenceResult,
@@ -54,7 +55,7 @@ from yaffle.model.operations import (
     Promise,
     Proof,
 )
-from yaffle.model.policy import ActionKind
+from yaffle.model.policy import RungKind
 from yaffle.model.timing import LOOK_PAUSE_S, LOOK_TRIES, fence_s, verify_pace_s
 from yaffle.ports import SupportsFenceExclusion
 from yaffle.store import journal
@@ -364,7 +365,7 @@ async def _delete(step: StepExecution) -> Outcome:
             by=step.target.profile_type,
         )
         return Outcome(result=Result.PROVED, detail=done.detail, proof=proof)
-    if done.state is ProgressState.DONE and step.action.action == "NODE_DELETE":
+    if done.state is ProgressState.DONE and step.action.action == ActionKind.NODE_DELETE:
         # Nothing is started afterwards, so the backend's word is enough.
         return Outcome(result=Result.PROVED, detail=done.detail)
     why = f"deletion not confirmed: {done.detail}"
@@ -377,7 +378,7 @@ async def _delete(step: StepExecution) -> Outcome:
 
 def _recreates(step: StepExecution) -> bool:
     """Whether the copy is replaced by another one, not deleted for good."""
-    return step.rung.kind is ActionKind.BUILTIN and step.rung.name == "RECREATE"
+    return step.rung.kind is RungKind.BUILTIN and step.rung.name == "RECREATE"
 
 
 async def _remade(step: StepExecution) -> Outcome | None:
@@ -405,7 +406,7 @@ async def _act(step: StepExecution) -> Outcome:
         kept = await preflight(step, rung.name, booting(step, rung.params), Result.FAILED)
         if kept is not None:
             return kept
-    if rung.kind is ActionKind.BUILTIN:
+    if rung.kind is RungKind.BUILTIN:
         done = await operate(step, rung.name, booting(step, rung.params))
         return booted(step, _acted(step, done, rung.name.lower()))
     return _acted(step, await workflow(step), rung.name)
