@@ -13,6 +13,7 @@ from yaffle.cli.exit_codes import MEANING
 from yaffle.engine.commands.imports import EVENTS as IMPORTED
 from yaffle.engine.incidents.lifecycle import ENDED, LEVELS, TOPICS, TRY_FAILED
 from yaffle.engine.runtime.metrics import Metrics
+from yaffle.model.action import ActionKind
 from yaffle.model.incident import IncidentState
 from yaffle.store.receivers import EXPIRED
 
@@ -131,6 +132,9 @@ def _of_call(call: ast.Call) -> Iterator[tuple[str, str]]:
 
 
 def _text(node: ast.expr) -> str | None:
+    """Return a word that stands in the source, or the kind of action that is named there."""
+    if isinstance(node, ast.Attribute) and ast.unparse(node.value) == ActionKind.__name__:
+        return ActionKind[node.attr].value
     return str(node.value) if isinstance(node, ast.Constant) else None
 
 

@@ -15,7 +15,7 @@ from yaffle.model.authz import Principal
 
 
 class Caller:
-    """Who asks: the gate's word; where nobody has to prove it, what the body or a header says."""
+    """The caller: the gate's word; where nobody has to prove it, what the body or a header says."""
 
     def __init__(self, request: Request) -> None:
         who = request.scope.get("yaffle.who")

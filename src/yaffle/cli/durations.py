@@ -28,7 +28,7 @@ def parse(text: str) -> float:
 
 
 def option(text: str | float) -> float:
-    """As `parse`, with the error that the command line reports as a wrong use."""
+    """Parse a duration as `parse` does, with the error that the command line reports as a wrong use."""
     if not isinstance(text, str):
         # Defaults, which are seconds already, come through here as well.
         return text

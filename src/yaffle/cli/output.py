@@ -40,7 +40,7 @@ Column = tuple[str, str | Callable[[Mapping[str, object]], object]]
 
 
 class Output:
-    """Where a command's answer goes."""
+    """The output of a command."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json

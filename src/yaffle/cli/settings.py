@@ -124,7 +124,7 @@ def _of_unit(service: Path) -> Settings:
 
 
 def _become_user(service: Path, state_dir: Path) -> str:
-    """As root, go on as the service's user, and return its name; empty where that is who we are.
+    """Go on as the service's user where we are root, and return its name; else empty.
 
     It owns the state directory. Before the first start there is none: then it is whose group may read
     the settings.

@@ -53,7 +53,7 @@ class Read(Protocol[_Told_co]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question(Generic[AnswerT]):
-    """What is asked, how an answer is read, and the rows for what went wrong."""
+    """A question: what is asked, how an answer is read, and the rows for what went wrong."""
 
     read_of: Callable[[object], Read[AnswerT] | None]
     """The call to make of a profile; None where it has none."""
@@ -70,7 +70,7 @@ class Question(Generic[AnswerT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked(Generic[AnswerT]):
-    """What one target came to; `answer` is None where the profile gave none."""
+    """The outcome for one target; `answer` is None where the profile gave none."""
 
     seen: Seen
     at_us: int
@@ -85,7 +85,7 @@ class _Nonsense(Exception):
 
 @dataclass(slots=True, eq=False)
 class _Shared(Generic[AnswerT]):
-    """One call for several who ask at once; made by the first of them."""
+    """A call that several callers share; made by the first of them."""
 
     over: asyncio.Event
     targets: list[Target] = field(default_factory=list)

@@ -87,7 +87,7 @@ async def supervise(
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """One child and our end of the pipe to it."""
+    """A child process and our end of the pipe to it."""
 
     process: subprocess.Popen[bytes]
     reader: asyncio.StreamReader
@@ -144,7 +144,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def bind_to_parent(parent_pid: int) -> bool:
-    """In the child: leave signals to the engine and die with it; return whether it still lives."""
+    """Leave signals to the engine and die with it, in the child; return whether it still lives."""
     # A terminal and a supervisor tell the whole group; the engine decides when we stop.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)

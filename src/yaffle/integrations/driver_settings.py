@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Section:
-    """One table of settings; every key that is read is known, and `finish` refuses the rest.
+    """A table of settings; every key that is read is known, and `finish` refuses the rest.
 
     `faults`: those of the section that it stands in, whose `finish` tells what is wrong with both.
     """

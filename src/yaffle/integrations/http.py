@@ -45,7 +45,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoAnswer:
-    """No whole answer came; `sent` says whether the receiver may have seen the request."""
+    """Raised where no whole answer came; `sent`: whether the receiver may have seen the request."""
 
     sent: bool
     detail: str
@@ -54,7 +54,7 @@ class NoAnswer:
 
 
 class RefusedAddress(OSError):
-    """Every address of the name is one that we may not speak to."""
+    """Raised where every address of the name is one that we may not speak to."""
 
 
 class HttpSession:

@@ -36,7 +36,7 @@ _ID: Final = 8
 
 
 class SealBroken(DependencyError):
-    """What was sealed cannot be opened: the message says which key is missing, or that it was changed."""
+    """Raised where a sealed value cannot be opened: the message names the key, or says it was changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

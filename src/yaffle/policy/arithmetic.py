@@ -52,7 +52,7 @@ from yaffle.model.timing import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeTime:
-    """One mode's worst case."""
+    """The worst case of one mode."""
 
     key: str
     detect_s: float | None
@@ -82,7 +82,7 @@ class Arithmetic:
 
     @property
     def total_s(self) -> float | None:
-        """From the failure to the end of the last rung; None where detection is not bounded."""
+        """The time from failure to the end of the last rung (s); None where detection has no bound."""
         if self.detect_s is None:
             return None
         return self.detect_s + self.prepare_s + self.fence_s + self.recover_s
@@ -176,7 +176,7 @@ def detect_s(mode: DetectionMode, detection: Detection) -> float | None:
 
 
 def _one_look_s(detection: Detection) -> float:
-    """All modes are asked at once; where none votes, the status is."""
+    """Return the time of one look (s): all modes are asked at once; where none votes, the status is."""
     checks = [
         check_s(mode, detection.interval_s)
         for mode in detection.modes

@@ -35,7 +35,7 @@ class PolicyType:
 
     @property
     def name(self) -> str:
-        """As the API spells it, e.g. `senlin.policy.health-1.2`."""
+        """The type's name as the API spells it, e.g. `senlin.policy.health-1.2`."""
         return f"{self.type}-{self.version}"
 
     def schema(self) -> dict[str, object]:
@@ -45,7 +45,7 @@ class PolicyType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """What all versions of a type share."""
+    """The part that all versions of a type share."""
 
     priority: int
     """Policies of one cluster have their say in this order, the lowest first."""

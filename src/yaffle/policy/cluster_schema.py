@@ -69,7 +69,7 @@ class BatchSpec(Spec):
 
 
 class _DocumentSpec(Spec):
-    """What all documents have; type and version are judged before."""
+    """The part that all documents have; type and version are judged before."""
 
     type: object
     version: object

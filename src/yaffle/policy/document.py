@@ -142,7 +142,7 @@ def parse_document(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parsing:
-    """One run over one document, which is a private copy and is rewritten in place."""
+    """The parsing of one document, which is a private copy and is rewritten in place."""
 
     places: Places
     settings: DocumentSettings

@@ -40,7 +40,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One thing that is wrong, or worth a warning."""
+    """A fault of a document, or a warning."""
 
     path: Path
     text: str

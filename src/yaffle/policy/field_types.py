@@ -121,7 +121,7 @@ FLAG: Final = BeforeValidator(_check_flag)
 
 
 def word(kind: type[StrEnum]) -> BeforeValidator:
-    """One word of a closed list."""
+    """Return the type of a word of a closed list."""
 
     def check(value: object) -> StrEnum:
         known = [member.value for member in kind]

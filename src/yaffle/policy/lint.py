@@ -21,7 +21,7 @@ Finding = tuple[Path, str]
 
 
 class Level(StrEnum):
-    """What a finding does to a 1.3 document; older ones are never refused."""
+    """The consequence of a finding for a 1.3 document; older ones are never refused."""
 
     REFUSED = "refused"
     WARNING = "warning"
@@ -30,7 +30,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hazard:
-    """One row: a code, how bad it is, and a question without side effects."""
+    """A row of the lint: a code, how bad it is, and a question without side effects."""
 
     code: str
     level: Level

@@ -29,7 +29,7 @@ _OPTIONS: Final[Mapping[str, frozenset[str]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What this installation can do."""
+    """The capabilities of this installation."""
 
     version: str
     modes: frozenset[str]

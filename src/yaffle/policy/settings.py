@@ -27,7 +27,7 @@ KNOWN: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentSettings:
-    """What an installation may tune about documents; durations in seconds."""
+    """The settings of documents that an installation may tune; durations in seconds."""
 
     interval_min_s: float = 1.0
     """Senlin's default is 60 (contracts/health-policy#schema)."""

@@ -26,7 +26,7 @@ class Spec(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar:
-    """One type of document, in all its versions at once."""
+    """The grammar of one type of document, in all its versions."""
 
     shapes: Mapping[Place, type[Spec]]
     """Every mapping by its place; the whole document stands at ()."""

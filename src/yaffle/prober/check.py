@@ -34,7 +34,7 @@ Report = Callable[[int, str, str, int], None]
 
 
 class State(IntEnum):
-    """What a check waits for."""
+    """The event that a check waits for."""
 
     RESTING = 0
     QUEUED = 1

@@ -43,7 +43,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProberStats:
-    """What the child last said of itself; counters since its start, except `restarts`."""
+    """The child's last report of itself; counters since its start, except `restarts`."""
 
     up: bool = False
     pid: int = 0
@@ -108,7 +108,7 @@ class ProberClient:
 
     @property
     def stats(self) -> ProberStats:
-        """How the child is; never waits."""
+        """Return the child's state; never waits."""
         pong = self._pong
         if self._writer is None or pong is None:
             return ProberStats(restarts=self._restarts)
@@ -304,7 +304,7 @@ class ProberClient:
             watch.sink(results)
 
     def _apart_us(self) -> int:
-        """How far our wall clock is ahead of the machine's, by which the child says when it saw."""
+        """Return how far our wall clock is ahead of the child's, by which it dates what it saw (µs)."""
         return self._clock.offset_us() if isinstance(self._clock, SteeredClock) else 0
 
     def _hear_pong(self, pong: wire.Pong) -> None:

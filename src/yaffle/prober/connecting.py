@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 
 class Rank(IntEnum):
-    """Of several addresses' failures the lowest is reported: our own first, then an answer."""
+    """The rank of an address's failure; of several the lowest is reported."""
 
     OURS = 0
     REFUSED = 1
@@ -41,7 +41,7 @@ _ERRORS: Final = {
 
 
 def connect_failure(number: int, family: int) -> Failure:
-    """What `errno` number means for a connection to an address of that family."""
+    """Return the failure that an `errno` number means for a connection to an address of that family."""
     if number == errno.EADDRNOTAVAIL and family == socket.AF_INET6:
         # IPv6 switched off here, or no free port: the other family may still tell.
         return Failure(Rank.NO_FAMILY, "X-LOCAL", "no IPv6 address of our own")

@@ -19,7 +19,7 @@ class Owner(Protocol):
     idle: IdleSocket | None
 
     def attempt_ended(self, code: str, what: str, took_us: int) -> None:
-        """Told once, after the connection is closed or kept."""
+        """Receive the end of an attempt, once, after the connection is closed or kept."""
         ...
 
 

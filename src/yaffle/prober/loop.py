@@ -43,7 +43,7 @@ now_s: Final = functools.partial(time.clock_gettime, time.CLOCK_BOOTTIME)
 
 
 class InFlight(Protocol):
-    """One attempt, as the loop sees it."""
+    """An attempt, as the loop sees it."""
 
     deadline: float
     """When its time is up, on the loop's clock."""
@@ -85,7 +85,7 @@ class Gate:
 
 
 class Loop:
-    """One thread; nothing in here blocks but `epoll.poll`."""
+    """The prober's event loop, in one thread; nothing in here blocks but `epoll.poll`."""
 
     def __init__(self) -> None:
         self.now = now_s()
@@ -169,7 +169,7 @@ class Loop:
         return len(self.attempts) < self.sockets_max and not self.waiting
 
     def leave_queue(self, waiter: Waiter) -> None:
-        """No longer wait for a place."""
+        """Give up the place in the queue."""
         self.waiting.pop(waiter, None)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 
 class Phase(IntEnum):
-    """Where an attempt is; decides which row a timeout is."""
+    """The phase of an attempt; decides which row a timeout is."""
 
     RESOLVE = 0
     CONNECT = 1

@@ -96,7 +96,7 @@ class Resolver:
 
 
 def failure(number: int, why: str) -> Found:
-    """What an EAI number means: there is no such name, or we could not find out."""
+    """Return the failure that an EAI number means: there is no such name, or nobody could say."""
     return Found(code="L3-DNS" if number in _NO_SUCH_NAME else "X-DNS", why=why)
 
 

@@ -22,7 +22,7 @@ _INTERIM: Final = range(100, 200)
 
 
 class Response:
-    """One answer. Feed it until it returns True, or the connection ends."""
+    """The parser of one answer. Feed it until it returns True, or the connection ends."""
 
     __slots__ = (
         "_body",
@@ -62,7 +62,7 @@ class Response:
 
     @property
     def body(self) -> bytes:
-        """What was received of the body, without transfer coding; at most BODY_BYTES_MAX."""
+        """The body received so far, without transfer coding; at most BODY_BYTES_MAX."""
         return b"".join(self._body)
 
     @property
@@ -98,7 +98,7 @@ class Response:
             self._end("L7-TOO-LARGE")
 
     def _feed_headers(self, parser: httptools.HttpResponseParser, data: bytes) -> None:
-        """As `_feed`, but stop exactly at the header limit, so that the cut does not matter."""
+        """Feed headers, and stop exactly at their limit, so that the cut does not matter."""
         room = HEADER_BYTES_MAX - self._raw_bytes
         if len(data) <= room:
             self._feed(parser, data)

@@ -158,7 +158,7 @@ class Service:
 
 
 class ProbeRun:
-    """One `Probe` request: every answer, or X-DEADLINE for what is missing at the deadline."""
+    """The run of one `Probe` request: every answer, or X-DEADLINE for what is missing at the deadline."""
 
     __slots__ = ("_checks", "_done", "_loop", "_seen", "due", "request")
 

@@ -42,7 +42,7 @@ class Handler(Protocol):
 
 
 class Sockets:
-    """Every socket of the prober's checks; registered with `epoll` for as long as it lives."""
+    """The sockets of the prober's checks; each registered with `epoll` for as long as it lives."""
 
     __slots__ = ("_epoll", "_free", "_handlers")
 

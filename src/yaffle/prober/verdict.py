@@ -33,7 +33,7 @@ _is_health_json: Final = functools.lru_cache(maxsize=256)(health_json.is_health_
 
 
 class Answer(Protocol):
-    """One HTTP answer, read to its end; `Response` says what the fields mean."""
+    """An HTTP answer, read to its end; `Response` says what the fields mean."""
 
     @property
     def status(self) -> int:
@@ -57,7 +57,7 @@ class Answer(Protocol):
 
     @property
     def body(self) -> bytes:
-        """Without transfer coding."""
+        """The body without transfer coding."""
         ...
 
     @property
@@ -67,7 +67,7 @@ class Answer(Protocol):
 
 
 class _Compiled(Protocol):
-    """What we use of google-re2."""
+    """The part of google-re2 that is used."""
 
     def search(self, text: str | bytes, /) -> object | None:
         """Return a match or None."""

@@ -33,7 +33,7 @@ def share(node_id: str) -> float:
 
 
 class Round:
-    """One target's timer."""
+    """The timer of one target."""
 
     __slots__ = (
         "_interval_s",
@@ -85,7 +85,7 @@ class Round:
 
 
 class Watches:
-    """Every schedule that is in force."""
+    """The schedules that are in force."""
 
     def __init__(self, loop: Loop, report: Report) -> None:
         self._loop = loop

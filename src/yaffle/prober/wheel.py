@@ -89,7 +89,7 @@ class Wheel:
         return room
 
     def idle_s(self, now_s: float, longest_s: float) -> float:
-        """How long nothing is due, counted from `now_s` and at most `longest_s`."""
+        """Return how long nothing is due, counted from `now_s` and at most `longest_s`."""
         if not self.waiting:
             return longest_s
         first, slots = self._done + 1, self._slots

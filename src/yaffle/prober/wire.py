@@ -31,7 +31,7 @@ class Options(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True):
-    """One URL to ask on behalf of one node; `id` comes back with every result."""
+    """A URL to ask on behalf of one node; `id` comes back with every result."""
 
     id: int
     node_id: str
@@ -72,13 +72,13 @@ class Probe(msgspec.Struct, frozen=True, array_like=True, tag="probe"):
 
 
 class Ping(msgspec.Struct, frozen=True, array_like=True, tag="ping"):
-    """Are you there? Answered by `Pong` with the same number."""
+    """A sign of life that is asked for, answered by `Pong` with the same number."""
 
     number: int
 
 
 class Seen(msgspec.Struct, frozen=True, array_like=True):
-    """One result, by the id of its `Ask`."""
+    """A result, by the id of its `Ask`."""
 
     id: int
     code: str

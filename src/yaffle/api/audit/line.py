@@ -15,7 +15,7 @@ _TAIL: Final = len(',"hash":""}') + 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealed:
-    """What counts of a line that was read: its number, its hash, and the hash that it follows."""
+    """The chained part of a line that was read: its number, its hash, and the hash before it."""
 
     seq: int
     prev: str

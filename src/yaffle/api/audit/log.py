@@ -83,7 +83,7 @@ class Audit:
 
     @property
     def lost(self) -> int:
-        """How many entries were lost that the log does not tell of yet."""
+        """The number of lost entries that the log does not tell of yet."""
         return self._lost
 
     def visited(self, scope: Scope, status: int) -> None:

@@ -18,7 +18,7 @@ from yaffle.errors import ConfigError
 
 @dataclass(slots=True, kw_only=True)
 class Verdict:
-    """What a log is found to be."""
+    """The result of verifying a log."""
 
     role: str
     files: int

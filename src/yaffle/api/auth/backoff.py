@@ -29,7 +29,7 @@ class _Record:
 
 
 class BackOff:
-    """Who guessed wrong lately, how often, and when they may try again."""
+    """The record of wrong guesses: who, how often, and when they may try again."""
 
     def __init__(self) -> None:
         self._of: dict[Source, _Record] = {}

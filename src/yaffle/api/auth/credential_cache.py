@@ -37,7 +37,7 @@ WAITING_OF_NETWORK_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Who asks to be known: the name that is said, and the network that it comes from."""
+    """The source of a request: the name that is claimed, and the network that it comes from."""
 
     network: str
     name: str = ""
@@ -128,7 +128,7 @@ class Turns:
 
 
 class Memory:
-    """Who was known a moment ago, by a keyed digest: the credentials themselves are not kept."""
+    """A cache of known callers, by a keyed digest: the credentials themselves are not kept."""
 
     def __init__(
         self, clock: Clock, *, keep_s: float = REMEMBER_S, refuse_s: float = REFUSE_S

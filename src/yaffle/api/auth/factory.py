@@ -32,7 +32,7 @@ class Anyone:
 
 
 class Identity:
-    """All active authenticators; the first that knows the credentials says who it is."""
+    """The active authenticators; the first that knows the credentials says who it is."""
 
     def __init__(
         self, active: Sequence[Authenticator], *, sessions: Sessions | None = None
@@ -43,7 +43,7 @@ class Identity:
 
     @property
     def challenges(self) -> tuple[str, ...]:
-        """What a 401 offers, one WWW-Authenticate header each."""
+        """The WWW-Authenticate headers that a 401 offers."""
         return tuple(one.challenge for one in self._active if one.challenge)
 
     async def who(self, given: Given) -> Known | None:

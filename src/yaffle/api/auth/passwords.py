@@ -31,7 +31,7 @@ _FORM: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one verification costs: 128·2^ln·r bytes of memory, p times over.
+    """The cost of one verification: 128·2^ln·r bytes of memory, p times over.
 
     The default is OWASP's for scrypt with 16 MiB: a quarter of a second of one CPU.
     """
@@ -43,7 +43,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hash:
-    """One hashed password."""
+    """A hashed password."""
 
     cost: Cost
     salt: bytes

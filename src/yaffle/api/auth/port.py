@@ -28,7 +28,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """Who asks, and how surely that is known."""
+    """A caller, and how surely that is known."""
 
     who: Principal
     proved: bool = True
@@ -48,7 +48,7 @@ class Authenticator(Protocol):
 
     @property
     def challenge(self) -> str:
-        """For the WWW-Authenticate header of a 401; "" where nothing would help."""
+        """Return the WWW-Authenticate header of a 401; empty where nothing would help."""
         ...
 
     async def who(self, given: Given) -> Known | None:

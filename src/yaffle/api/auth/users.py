@@ -25,7 +25,7 @@ WORD_MAX: Final = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """One line."""
+    """A line of the user file."""
 
     name: str
     hash: Hash
@@ -46,7 +46,7 @@ class User:
 
     @property
     def who(self) -> Principal:
-        """Who that is for every verb."""
+        """The principal of this user."""
         return Principal(user=self.name, project=self.project, rights=rights_of(self.roles))
 
     def __str__(self) -> str:

@@ -16,7 +16,7 @@ from yaffle.errors import BadRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """One key of the body."""
+    """A verb: one key of the body."""
 
     schema: Schema
     text: str

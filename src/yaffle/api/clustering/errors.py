@@ -55,7 +55,7 @@ class MethodVersionNotFound(UserError):
 
 
 class InvalidGlobalAPIVersion(UserError):
-    """That version is not spoken here."""
+    """Raised for a version that is not spoken here."""
 
     status: ClassVar[int] = 406
 
@@ -69,7 +69,7 @@ class MalformedVersion(PageFault):
 
 
 class NoSuchPlace(PageFault):
-    """No route has that path, or none with that method."""
+    """Raised where no route has that path, or none with that method."""
 
     status: ClassVar[int] = 404
 

@@ -89,7 +89,7 @@ class Noun:
 
     @property
     def params(self) -> tuple[Param, ...]:
-        """Every query parameter of the list."""
+        """The query parameters of the list."""
         return (
             *self._filters(),
             *(PAGES if self.pages else ()),

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRequest:
-    """Who asks what, in which version; the body has passed its schema."""
+    """A request: caller, version and parameters; the body has passed its schema."""
 
     parts: AppContext
     who: Principal

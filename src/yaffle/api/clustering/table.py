@@ -55,7 +55,7 @@ class Good:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One operation; the handler's docstring describes it."""
+    """A route of the API; the handler's docstring describes it."""
 
     method: str
     path: str

@@ -20,7 +20,7 @@ INNER: Final = frozenset({OperationKind.CREATE, OperationKind.DELETE, "UPDATE", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One version of one type."""
+    """A version of a type."""
 
     type: TypeName
     schema: Mapping[str, object]

@@ -33,7 +33,7 @@ DEPTH_MAX: Final = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
-    """What a route wants: `schema` of what the wrapper key holds, or of the whole body."""
+    """The body that a route wants: `schema` of what the wrapper key holds, or of the whole body."""
 
     schema: Schema
     wrapper: str = ""

@@ -51,7 +51,7 @@ _RECEIVERS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stored:
-    """What one snapshot of the database says."""
+    """The content of one snapshot of the database."""
 
     facts: Facts
     fleet: Fleet

@@ -35,7 +35,7 @@ class Lease(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
-    """One engine that has registered and has not said good-bye."""
+    """An engine that has registered and has not said good-bye."""
 
     id: str
     host: str
@@ -60,7 +60,7 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """All of them, and what they watch together."""
+    """The engines, and what they watch together."""
 
     engines: Sequence[Sighting]
     coverage: Coverage

@@ -17,7 +17,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that healing depends on."""
+    """The check of one thing that healing depends on."""
 
     name: str
     status: Status

@@ -45,7 +45,7 @@ LATE: Final = _last_words("408 Request Timeout", "the header did not arrive in t
 
 
 class Phase(Enum):
-    """What a connection waits for."""
+    """The event that a connection waits for."""
 
     SILENT = "its first byte"
     HEADER = "the rest of a header"
@@ -57,7 +57,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadlines:
-    """How long each thing may take that a client owes us (s)."""
+    """The time that each thing may take that a client owes us (s)."""
 
     first_byte_s: float = 10.0
     header_s: float = 10.0

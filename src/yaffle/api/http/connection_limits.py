@@ -25,7 +25,7 @@ FILES_MAX: Final = 65_536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How many connections there may be."""
+    """The number of connections that there may be."""
 
     most: int
     of_peer: int
@@ -71,7 +71,7 @@ class Guest(Protocol):
 
 
 class Room:
-    """Who is connected, from where, and who of them owes us something since when."""
+    """The connections: from where, and who of them owes us something since when."""
 
     def __init__(self, limits: Limits, *, shares: Callable[[str], bool] = lambda _: False) -> None:
         """`shares`: whether many callers come from an address, which so has no share of its own."""

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 
 class Fixed:
-    """One document; `make` is called at the first request, off the event loop."""
+    """A document that never changes; `make` is called at the first request, off the event loop."""
 
     def __init__(
         self, make: Callable[[], bytes], *, media: str, headers: Mapping[str, str] | None = None

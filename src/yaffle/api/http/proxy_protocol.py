@@ -28,7 +28,7 @@ Read = Callable[[int], Awaitable[bytes]]
 
 
 class NoHeader(Exception):
-    """What the connection begins with is no such header; the message says why."""
+    """Raised where the connection begins with no such header; the message says why."""
 
 
 async def read_caller(read: Read) -> Caller | None:

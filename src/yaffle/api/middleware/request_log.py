@@ -86,7 +86,7 @@ class RequestLog:
 
 
 class _Visit:
-    """One request on its way through."""
+    """The handling of one request."""
 
     def __init__(self, scope: Scope, send: Send, strangers: Strangers) -> None:
         self._strangers = strangers

@@ -44,7 +44,7 @@ def follow(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """How a command goes on after it has begun something: it waits, or does not."""
+    """The way a command goes on after it has begun an action: it waits, or does not."""
 
     api: Api
     output: Output
@@ -82,7 +82,7 @@ def action_of(api: Api, ident: str) -> Row:
 
 
 class Pursuit:
-    """One action, looked at until its end; `row` is how it was last seen."""
+    """The tracking of one action until its end; `row` is its last state."""
 
     def __init__(self, api: Api, action: str, beside: Callable[[Row], str] | None = None) -> None:
         self.row: Row = {}

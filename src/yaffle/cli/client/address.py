@@ -16,7 +16,7 @@ NAME: Final = "server.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """What `server.json` holds."""
+    """The content of `server.json`."""
 
     url: str
     pid: int

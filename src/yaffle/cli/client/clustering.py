@@ -28,7 +28,7 @@ class Started:
 
 
 class Clustering:
-    """Every method raises ServerAway and Refused; parts of paths are quoted here."""
+    """A client of the clustering API: raises ServerAway and Refused; parts of paths are quoted here."""
 
     def __init__(self, wire: Wire, *, page: int = PAGE) -> None:
         self._wire = wire

@@ -23,7 +23,7 @@ PREFIX: Final = "/yaffle/v1"
 
 
 class Api:
-    """One server; use as a context manager. Every method raises ServerAway and Refused."""
+    """A client of our own API, as a context manager. Every method raises ServerAway and Refused."""
 
     def __init__(
         self,

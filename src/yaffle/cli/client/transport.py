@@ -31,11 +31,11 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class ServerAway(DependencyError):
-    """Nobody answers at the server's address."""
+    """Raised where nobody answers at the server's address."""
 
 
 class Dropped(ServerAway):
-    """It was there, and went away in the middle of the answer."""
+    """Raised where the server went away in the middle of the answer."""
 
 
 class Refused(YaffleError):
@@ -63,7 +63,7 @@ class Refused(YaffleError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a server said."""
+    """A server's answer."""
 
     body: Row
     location: str = ""
@@ -71,7 +71,7 @@ class Answer:
 
 
 class Wire:
-    """One server; use as a context manager. `ask` raises ServerAway and Refused."""
+    """The transport to one server, as a context manager. `ask` raises ServerAway and Refused."""
 
     def __init__(
         self,

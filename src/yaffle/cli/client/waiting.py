@@ -43,7 +43,7 @@ class Held(Conflict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stand:
-    """How far the work is."""
+    """The progress of the work."""
 
     text: str
     done: bool = False

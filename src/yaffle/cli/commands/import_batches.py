@@ -43,7 +43,7 @@ class Piece:
 
 
 class Pieces:
-    """All objects of an import, and where to find what they refer to."""
+    """The objects of an import, and where to find what they refer to."""
 
     def __init__(self, lists: Mapping[str, Sequence[Row]]) -> None:
         self._lists = lists

@@ -76,7 +76,7 @@ def recover(
 
 
 class Beside:
-    """What the clustering API does not tell of a recovery: its steps, and what holds it."""
+    """The part of a recovery that the clustering API does not tell: its steps, and what holds it."""
 
     def __init__(self, api: Api, node: str) -> None:
         from yaffle.cli.client.deadlines import Deadline

@@ -138,7 +138,7 @@ def check(api: Api, output: Output, file: File) -> None:
 
 @contextmanager
 def placed(source: str, text: str) -> Iterator[None]:
-    """Where the server refuses a document, tell its faults with line and column if we find them too.
+    """Add line and column to the faults for which the server refused a document, if we find them too.
 
     The server is the judge; it has the document without its lines.
     """

@@ -41,7 +41,7 @@ class DemoFailed(YaffleError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a node itself says at its URL."""
+    """A node's own answer at its URL."""
 
     pid: int
 

@@ -18,7 +18,7 @@ LOOK_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What we did to a node."""
+    """The failure that the demo caused."""
 
     node: Row
     pid: int
@@ -32,7 +32,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """One moment of the story."""
+    """A moment of the story."""
 
     at_us: int
     name: str

@@ -40,7 +40,7 @@ _STYLES: Final = {
 
 @dataclass(slots=True, kw_only=True)
 class Board:
-    """What is shown."""
+    """The lines that are shown."""
 
     url: str
     now_us: int = 0

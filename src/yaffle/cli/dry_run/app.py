@@ -60,7 +60,7 @@ SHARE: Final = 0.4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What the command was given."""
+    """The arguments of the command."""
 
     cloud: str
     clouds_file: Path | None

@@ -16,7 +16,7 @@ _NUMBERED: Final = re.compile(r"(.+?)[-_. ]?\d+")
 
 
 class By(StrEnum):
-    """What puts servers together."""
+    """The criterion by which servers are grouped."""
 
     PROJECT = "project"
     SERVER_GROUP = "server-group"
@@ -27,7 +27,7 @@ class By(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """How to group; `key` is the metadata's, for METADATA."""
+    """The rule of grouping; `key` is the metadata's, for METADATA."""
 
     by: By = By.PROJECT
     key: str = ""

@@ -42,7 +42,7 @@ class Projects(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """Who we are, and what these credentials let us see."""
+    """Our identity, and what its credentials let us see."""
 
     identity: Identity
     hosts: bool

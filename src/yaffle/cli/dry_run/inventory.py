@@ -57,7 +57,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a list of servers changes in what is watched."""
+    """The difference that a list of servers makes to what is watched."""
 
     clusters: Mapping[ClusterId, Group] = field(default_factory=dict)
     """All that are wanted."""

@@ -21,7 +21,7 @@ _INDENT: Final = " " * 21
 
 
 class Kind(StrEnum):
-    """What a line is about."""
+    """The subject of a line."""
 
     BEGAN = "began"
     WOULD = "would"
@@ -44,7 +44,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One thing that is told."""
+    """A line of the report."""
 
     kind: Kind
     text: str

@@ -25,7 +25,7 @@ LATEST: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """What is watched at this moment."""
+    """The state of what is watched at this moment."""
 
     groups: Mapping[str, int]
     """Name → servers."""

@@ -116,7 +116,7 @@ def line_of(entry: Entry) -> Line:
 
 @dataclass(slots=True, kw_only=True)
 class Told:
-    """How far the telling has come, and what need not be told again."""
+    """The progress of the report, and what need not be told again."""
 
     decision: int = 0
     event: int = 0

@@ -366,7 +366,7 @@ class _Life:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What an engine's own listener shows."""
+    """The facts that an engine's own listener shows."""
 
     facts: EngineFacts
     counted: Metrics

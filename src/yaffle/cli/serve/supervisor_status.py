@@ -25,7 +25,7 @@ PATIENCE_S: Final = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How it is right now."""
+    """The present state of the supervisor."""
 
     text: str
     settled: bool

@@ -22,7 +22,7 @@ SERVICE_TYPE: Final = "clustering"
 
 
 class Step(StrEnum):
-    """What is done about one thing of the catalog."""
+    """The change that is made to one entry of the catalog."""
 
     CREATED = "created"
     CHANGED = "changed"
@@ -32,7 +32,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What the catalog is to say."""
+    """An entry that the catalog is to have."""
 
     urls: Mapping[str, str]
     """By interface; without the version: clients discover it."""
@@ -54,7 +54,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One line of what is to be done, or was."""
+    """A line of the plan, or of what was done."""
 
     step: Step
     endpoint: Endpoint

@@ -58,7 +58,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where services are found: in the catalog, unless the operator knows better."""
+    """The places of services: in the catalog, unless the operator knows better."""
 
     filter: Mapping[str, str]
     """Interface and region."""
@@ -68,7 +68,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who we are to the cloud; names may be empty."""
+    """Our identity in the cloud; names may be empty."""
 
     user: str
     project: str
@@ -119,7 +119,7 @@ class Client:
 
     @property
     def user_id(self) -> str:
-        """Who we are to the cloud; may fetch a token first."""
+        """Return our user's id in the cloud; may fetch a token first."""
         return self._guarded(self._session.get_user_id) or ""
 
     @property
@@ -144,7 +144,7 @@ class Client:
 
     @property
     def identity(self) -> Identity:
-        """Who we are, in words; may fetch a token first."""
+        """Return our identity in words; may fetch a token first."""
 
         def told() -> Identity:
             from keystoneauth1.identity.base import BaseIdentityPlugin  # noqa: PLC0415

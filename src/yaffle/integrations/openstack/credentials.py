@@ -40,7 +40,7 @@ class CloudsYaml:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationCredential:
-    """What a user has made for us in a project: it can do what its roles can, and be revoked."""
+    """A credential that a user has made for us in a project: revocable, with that user's roles."""
 
     auth_url: str
     id: str
@@ -52,7 +52,7 @@ class ApplicationCredential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForProject:
-    """What a project has handed to us, in the cloud whose place a `clouds.yaml` tells."""
+    """The credentials that a project has handed to us, in the cloud that a `clouds.yaml` names."""
 
     at: CloudsYaml
     credential: Credential
@@ -63,7 +63,7 @@ Credentials = CloudsYaml | ApplicationCredential | ForProject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What an operator has said of whose credentials a driver acts with."""
+    """The operator's choice of the credentials that a driver acts with."""
 
     at: CloudsYaml
     per_project: bool = False

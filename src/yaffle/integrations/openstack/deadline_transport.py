@@ -23,7 +23,7 @@ _LEFT_MIN_S: Final = 0.05
 
 
 class Deadline(threading.local):
-    """Of the call that this thread is making; and whether a request of it may have arrived."""
+    """The deadline of this thread's call, and whether a request of it may have arrived."""
 
     until_s: float = 0.0
     sent: bool = False

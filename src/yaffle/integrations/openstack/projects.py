@@ -49,7 +49,7 @@ _HIDDEN: Final = "***"
 
 
 class Owned(Protocol):
-    """What belongs to a project."""
+    """An object that belongs to a project."""
 
     @property
     def project(self) -> str:
@@ -114,7 +114,7 @@ class Projects(Generic[PartT]):
 
     @property
     def where(self) -> dict[str, object]:
-        """What says in which cloud a thing is; empty where it has no name."""
+        """Return the words that say in which cloud a thing is; empty where it has no name."""
         if self._shared is None:
             return {"cloud": self._choice.at.name}
         held = self._shared.cloud.credentials

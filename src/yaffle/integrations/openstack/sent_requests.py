@@ -90,7 +90,7 @@ class Names:
 
 @dataclass(slots=True)
 class Reports:
-    """What hosts that are proved off have reported last: one that says another thing is not off."""
+    """The last reports of hosts that are proved off: one that reports again is not off."""
 
     _silent: dict[str, str] = field(default_factory=dict)
     _watched: OrderedDict[str, tuple[str, float, bool]] = field(default_factory=OrderedDict)
@@ -121,7 +121,7 @@ class Reports:
 
 @dataclass(slots=True)
 class SentRequests:
-    """By operation id; the oldest is forgotten first."""
+    """The requests sent, by operation id; the oldest is forgotten first."""
 
     names: Names = field(default_factory=Names)
     there: Names = field(default_factory=lambda: Names(kept_s=THERE_S))

@@ -55,7 +55,7 @@ class _Due:
 
 
 class Superseded:
-    """What is to be deleted, and the two loops that do: with users' tokens, and without."""
+    """The trusts that are to be deleted, and the two loops that do: with users' tokens, and without."""
 
     def __init__(
         self,

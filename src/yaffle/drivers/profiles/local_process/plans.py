@@ -11,7 +11,7 @@ from yaffle.model.operations import Operation, OperationSpec, ParamSpec
 
 
 class Phase(StrEnum):
-    """One stretch of an operation; the record names it before anything of it is done."""
+    """A stage of an operation; the record names it before anything of it is done."""
 
     VACANT = "vacant"
     """Refuse while an older copy may still run."""

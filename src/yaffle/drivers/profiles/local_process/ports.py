@@ -21,7 +21,7 @@ from yaffle.drivers.profiles.local_process.record import Record, RecordUnreadabl
 
 
 class PortTaken(Exception):
-    """No port to be had: the message says which was asked for and who has it."""
+    """Raised where no port is free: the message says which was asked for and who has it."""
 
 
 class Ports:

@@ -29,7 +29,7 @@ class ProcHidden(ProcUnreadable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """One process, once and for all: a recycled pid has another start time or boot."""
+    """The identity of a process: pid, start time and boot, so that a recycled pid is another."""
 
     pid: int
     start: int
@@ -40,7 +40,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stat:
-    """What /proc/<pid>/stat says."""
+    """The fields of /proc/<pid>/stat that are used."""
 
     pid: int
     command: str

@@ -25,7 +25,7 @@ class RecordUnreadable(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """How an operation ended; kept so that asking again is answered and never acted upon."""
+    """The end of an operation; kept so that a repeated request is answered and not acted upon."""
 
     operation_id: str
     kind: str
@@ -126,7 +126,7 @@ class Launch:
 @prepared
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tombstone:
-    """What outlives a deleted node: answers to late questions, and its port for the next copy."""
+    """The remains of a deleted node: answers to late questions, and its port for the next copy."""
 
     version: int = 1
     node_id: str

@@ -14,7 +14,7 @@ from yaffle.drivers.profiles.local_process.procfs import Procfs, Stat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """Whom a signal reached, and who may not be signalled by us."""
+    """The processes that a signal reached, and those that we may not signal."""
 
     reached: tuple[int, ...]
     denied: tuple[int, ...]

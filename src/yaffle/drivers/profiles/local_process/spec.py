@@ -45,7 +45,7 @@ class Spec:
 
     @property
     def signal(self) -> signal.Signals:
-        """What asks the node to end."""
+        """The signal that asks the node to end."""
         return signal.Signals[f"SIG{self.stop_signal}"]
 
 

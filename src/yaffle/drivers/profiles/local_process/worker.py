@@ -323,7 +323,7 @@ def _running(detail: str) -> Progress:
 
 
 def _unasked(detail: str) -> Progress:
-    """It was not done, for it is not known what runs: that says nothing for a stronger act."""
+    """Return a refusal for want of knowledge of what runs: it speaks for no stronger act."""
     return replace(_failed(detail), hindrance=Hindrance.UNASKED)
 
 

@@ -12,7 +12,7 @@ from yaffle.integrations.openstack.servers.stuck_tasks import LONG_S, QUICK_S, B
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """How many images that recoveries have taken are kept; the newest are."""
+    """The number of images of recoveries that are kept; the newest are."""
 
     per_node: int = 2
     per_cluster: int = 20
@@ -20,7 +20,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NovaSettings:
-    """What an operator says of Nova."""
+    """The operator's settings for Nova."""
 
     choice: Choice
     """Whose credentials it acts with: one cloud's for all, or each project's own."""

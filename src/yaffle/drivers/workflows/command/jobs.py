@@ -49,7 +49,7 @@ class Jobs:
     root: Path
 
     def look(self, operation_id: OperationId) -> Progress:
-        """How far that job is, by its directory alone."""
+        """Return the progress of a job, by its directory alone."""
         job = self._job(operation_id)
         ended = _result(job)
         if ended is not None:

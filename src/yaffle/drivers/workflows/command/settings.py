@@ -14,7 +14,7 @@ PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One program. `argv` is fixed: nothing from a policy or a node ever becomes an argument."""
+    """A program. `argv` is fixed: nothing from a policy or a node ever becomes an argument."""
 
     argv: tuple[str, ...]
     env: dict[str, str] = field(repr=False)

@@ -33,7 +33,7 @@ _GATEWAY: Final = frozenset({502, 503, 504})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What one answer says; `stage` None: the service does not know the operation."""
+    """The content of one answer; `stage` None: the service does not know the operation."""
 
     stage: Stage | None
     detail: str

@@ -24,7 +24,7 @@ _SAFE_NAME: Final = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,127}", re.ASCII
 
 
 class Stage(StrEnum):
-    """How far one operation is, by what we know for sure."""
+    """The progress of one operation, as far as it is certain."""
 
     UNSENT = "unsent"
     """The service cannot have begun: nothing left us, or it said "later"."""
@@ -44,7 +44,7 @@ ENDED: Final = frozenset({Stage.DONE, Stage.FAILED, Stage.NOT_BEGUN})
 @prepared
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One operation; `body` is kept so that a repeat is the same message to the byte."""
+    """The record of one operation; `body` is kept so that a repeat is the same message to the byte."""
 
     operation_id: str
     name: str

@@ -14,7 +14,7 @@ PLACEHOLDER: Final = "{operation_id}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One service that carries out workflows."""
+    """A service that carries out workflows."""
 
     url: str = field(repr=False)
     secret: bytes = field(repr=False)

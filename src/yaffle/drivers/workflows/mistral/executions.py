@@ -40,7 +40,7 @@ _DETAIL_MAX: Final = 400
 
 @prepared
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands in an execution's description: for people, and for the engine that comes after."""
+    """The description of an execution: for people, and for the next engine."""
 
     yaffle_operation: str
     node: str

@@ -62,7 +62,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a list goes on."""
+    """The link to the next page of a list."""
 
     rel: str = ""
 
@@ -80,7 +80,7 @@ class ServerPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One part of an act, carried out on one machine."""
+    """A part of an act, carried out on one machine."""
 
     event: str
     result: str | None = None
@@ -91,7 +91,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """One act on a server, as `os-instance-actions` remembers it."""
+    """An act on a server, as `os-instance-actions` remembers it."""
 
     action: str
     request_id: str | None = None
@@ -142,7 +142,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Migration(msgspec.Struct, frozen=True, kw_only=True):
-    """One move of a server off a host, as Nova remembers it until the server is deleted."""
+    """A move of a server off a host, as Nova remembers it until the server is deleted."""
 
     id: int
     uuid: str

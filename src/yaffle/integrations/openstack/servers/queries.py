@@ -66,7 +66,7 @@ class Servers:
         return answer.parsed(Actions).acts
 
     def acts(self, ident: str) -> list[Action] | None:
-        """As `history`; None where Nova does not know it (any more), or does not tell us."""
+        """Return the acts as `history` does; None where Nova does not know the server or does not say."""
         try:
             return self.history(ident)
         except (NotFound, Forbidden):

@@ -44,7 +44,7 @@ PAGES_MAX: Final = 500
 
 
 class Nova(Protocol):
-    """What a census asks."""
+    """The part of Nova's API that the cache asks."""
 
     client: Client
 

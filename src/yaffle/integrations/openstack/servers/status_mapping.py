@@ -35,7 +35,7 @@ HARMLESS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One way for a server to be; an empty set of words means any."""
+    """A state of a server; an empty set of words means any."""
 
     statuses: frozenset[str]
     up: bool | None

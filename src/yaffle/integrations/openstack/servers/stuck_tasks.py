@@ -44,7 +44,7 @@ _LOST: Final = frozenset({"DOWN", "UNKNOWN"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What a word of `task_state` says."""
+    """The meaning of a word of `task_state`."""
 
     long: bool = False
     """By nature: disks and memory are copied."""
@@ -95,7 +95,7 @@ UNKNOWN: Final = Task(endless=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """For how long a task may stand still."""
+    """The times for which a task may stand still."""
 
     quick_s: float = QUICK_S
     long_s: float = LONG_S
@@ -132,7 +132,7 @@ def task_of(server: Listed) -> Task | None:
 
 
 class Tasks:
-    """What has been seen of every server's task; shared by all threads of a driver."""
+    """The tasks seen of every server; shared by all threads of a driver."""
 
     def __init__(self, clock: Clock, bounds: Bounds) -> None:
         self._clock = clock

@@ -17,7 +17,7 @@ _VERSION: Final = "/v3"
 
 
 class Attachment(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a volume is attached."""
+    """The server and device that a volume is attached to."""
 
     server_id: str | None = None
     attachment_id: str = ""
@@ -42,7 +42,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def image_id(self) -> str:
-        """That image, if any."""
+        """The id of the image that the volume was made from; empty where it was not."""
         return str(self.image.get("image_id") or "")
 
 
@@ -66,7 +66,7 @@ class SnapshotDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a project may have of volumes, and has; below zero: without an end."""
+    """A project's limits and use of volumes; below zero: unlimited."""
 
     volumes: int = msgspec.field(name="maxTotalVolumes")
     volumes_used: int = msgspec.field(name="totalVolumesUsed")

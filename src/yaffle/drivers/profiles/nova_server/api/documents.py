@@ -65,7 +65,7 @@ class Identified(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Flavor(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server takes of a project's quota."""
+    """The part of a flavor that counts against a project's quota."""
 
     vcpus: int
     ram: int
@@ -104,7 +104,7 @@ class Zones(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a project may have of servers, and has; below zero: without an end."""
+    """A project's limits and use of servers; below zero: unlimited."""
 
     instances: int = msgspec.field(name="maxTotalInstances")
     instances_used: int = msgspec.field(name="totalInstancesUsed")
@@ -128,7 +128,7 @@ class LimitsDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True):
-    """What a project may have of one thing in Neutron, and has; below zero: without an end."""
+    """A project's limit and use of one resource of Neutron; below zero: unlimited."""
 
     limit: int
     used: int
@@ -136,7 +136,7 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Quotas(msgspec.Struct, frozen=True, kw_only=True):
-    """What we ask of a project's quotas in Neutron."""
+    """The quotas of a project in Neutron that are asked for."""
 
     port: Quota | None = None
 
@@ -172,7 +172,7 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attachment(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a server has a volume."""
+    """The volume attachment of a server."""
 
     volume: str = msgspec.field(name="volumeId")
     device: str | None = None

@@ -62,7 +62,7 @@ class NotOne(BadRequest):
 
 
 class Nova:
-    """What one call asks of Nova; raises as `Client` does. Used in one thread, then thrown away."""
+    """Nova's API for one call, in one thread; raises as `Client` does."""
 
     def __init__(self, client: Client, *, all_projects: bool = False) -> None:
         self.client = client

@@ -24,7 +24,7 @@ OLDER: Final = timedelta(seconds=60)
 
 
 class Untold(Exception):
-    """Nothing says what something was made of; the message names it."""
+    """Raised where nothing says what something was made of; the message names it."""
 
 
 def networks(nova: Nova, server: Server) -> object:

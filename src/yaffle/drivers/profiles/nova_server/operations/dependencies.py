@@ -38,7 +38,7 @@ _AVAILABLE: Final = "available"
 
 
 class Missing(Exception):
-    """It is known, and cannot be used; the message says why, `mend` what a person can do."""
+    """Raised for a dependency that cannot be used; the message says why, `mend` what a person can do."""
 
     def __init__(self, message: str, mend: str = "") -> None:
         super().__init__(message)

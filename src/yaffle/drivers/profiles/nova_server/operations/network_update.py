@@ -43,7 +43,7 @@ ACTS: Final = ("attach_interface", "detach_interface")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """One network of a profile, by ids."""
+    """A network that a profile asks for, by ids."""
 
     port: str = ""
     network: str = ""
@@ -58,7 +58,7 @@ class Wish:
 
     @property
     def body(self) -> dict[str, object]:
-        """What Nova is asked for."""
+        """The body of the request to Nova."""
         if self.port:
             return {"port_id": self.port}
         fixed = {"fixed_ips": [{"ip_address": self.address}]} if self.address else {}

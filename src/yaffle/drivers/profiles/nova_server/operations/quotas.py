@@ -22,7 +22,7 @@ MADE_OF: Final = {"image": "local", "blank": "local", "snapshot": "volume"}
 
 
 class _Use(NamedTuple):
-    """One quota; `most` below zero: without an end."""
+    """The use of one quota; `most` below zero: unlimited."""
 
     what: str
     most: int

@@ -30,7 +30,7 @@ _SECONDS: Final = len("2026-01-01T00:00:00")
 
 
 class Stage(StrEnum):
-    """How far an act is, by Nova's record."""
+    """The progress of an act, by Nova's record."""
 
     NONE = "none"
     OPEN = "open"
@@ -41,7 +41,7 @@ class Stage(StrEnum):
 
 
 class Move(StrEnum):
-    """What is to be done about it now."""
+    """The next move of a resize."""
 
     ASK = "ask"
     """Nothing has been asked for yet."""
@@ -76,7 +76,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One way for a resize to be; None means any."""
+    """One state of a resize; None means any."""
 
     move: Move
     why: str

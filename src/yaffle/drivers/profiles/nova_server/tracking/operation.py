@@ -37,7 +37,7 @@ ABSENT: Final = Progress(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOperation:
-    """What a submit or a poll has at hand, in its thread."""
+    """The context of a submit or a poll, in its thread."""
 
     op: Operation
     operation_id: OperationId
@@ -155,7 +155,7 @@ class ServerOperation:
 
     @property
     def sent(self) -> Sent | None:
-        """What this process has sent, and may have arrived."""
+        """The requests that this process has sent, and that may have arrived."""
         sent = self.memory.of(self._key)
         return None if sent is None or sent.refused else sent
 
@@ -208,7 +208,7 @@ def unasked(detail: str) -> Progress:
 
 
 def failed(detail: str, *, physical_id: str | None = None) -> Progress:
-    """It has ended otherwise than it should."""
+    """Return the progress of an operation that ended otherwise than it should."""
     return Progress(state=ProgressState.FAILED, detail=detail, physical_id=physical_id)
 
 
@@ -259,7 +259,7 @@ def _hindered(job: ServerOperation, why: str, hindrance: Hindrance) -> Progress:
 
 @dataclass(frozen=True, slots=True)
 class Todo:
-    """What comes next of an operation: begun by a submit, which whoever may stop us guards."""
+    """The next part of an operation: begun by a submit, which the caller's lease guards."""
 
     why: str
     begin: Callable[[], Progress]
@@ -276,7 +276,7 @@ def taken_up(found: Progress | Todo) -> Progress:
 
 
 def absent(detail: str) -> Progress:
-    """It has to be begun, or a part of it: by a submit, which whoever may stop us guards."""
+    """Return the progress of an operation that has to be begun, or a part of it, by a submit."""
     return Progress(state=ProgressState.ABSENT, detail=detail)
 
 
@@ -286,7 +286,7 @@ def done(
     physical_id: str | None = None,
     attributes: Mapping[str, object] | None = None,
 ) -> Progress:
-    """It has ended as it should."""
+    """Return the progress of an operation that ended as it should."""
     return Progress(
         state=ProgressState.DONE, detail=detail, physical_id=physical_id, attributes=attributes
     )
