@@ -113,7 +113,7 @@ def trouble(fleet: Fleet, document: str, *, healed_s: float = HEALED_S) -> Itera
     fleet.receiver.news.clear()
     fleet.forget_falls()
     with observing(connect, fleet.diaries, fleet.workers) as observer:
-        fleet.wait(lambda: observer.looks and observer.looks[0].db_us, 60, "the observer looks on")
+        fleet.wait(lambda: observer.looks and observer.looks[-1].db_us, 60, "the observer looks on")
         made = Trouble(fleet, observer)
         try:
             yield made
