@@ -60,6 +60,13 @@ def test_only_a_deletion_makes_a_node_one_that_is_being_deleted() -> None:
     }
 
 
+@pytest.mark.parametrize("event", NodeEvent, ids=str)
+def test_a_status_that_is_not_known_here_is_left_by_what_leaves_any(event: NodeEvent) -> None:
+    stays = event in {NodeEvent.LEFT_ALONE, NodeEvent.BECAME_WELL}
+    assert (move(Facts(status="SLEEPING"), event, "so") == {}) is stays
+    assert remark(Facts(status="SLEEPING"), "so") == {"status_reason": "so"}
+
+
 def test_the_watch_moves_no_node_that_is_being_worked_on() -> None:
     for event in (NodeEvent.LEFT_ALONE, NodeEvent.BECAME_WELL):
         assert TABLE[event].leaves <= WATCHED

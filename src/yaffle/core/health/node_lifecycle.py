@@ -141,7 +141,9 @@ class NodeFacts(Protocol):
 def move(node: NodeFacts, event: NodeEvent, reason: str) -> dict[str, object]:
     """Return the columns of the row that an event changes; none where it does not apply."""
     rule = TABLE[event]
-    if node.status not in rule.leaves:
+    # A word that a later release stored is none of ours, and must not keep a node in it for ever.
+    strange = node.status not in ANY and rule.leaves >= KEPT
+    if node.status not in rule.leaves and not strange:
         return {}
     status = rule.becomes or at_rest(node)
     return {"status": status.value, "status_reason": reason[:REASON_MAX]}
@@ -149,7 +151,7 @@ def move(node: NodeFacts, event: NodeEvent, reason: str) -> dict[str, object]:
 
 def remark(node: NodeFacts, reason: str) -> dict[str, object]:
     """Return the columns where only the reason changes; none for a node that is being deleted."""
-    return {"status_reason": reason[:REASON_MAX]} if node.status in KEPT else {}
+    return {"status_reason": reason[:REASON_MAX]} if node.status != NodeStatus.DELETING else {}
 
 
 def at_rest(node: NodeFacts) -> NodeStatus:
