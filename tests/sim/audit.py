@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import event, select
+from sqlalchemy import select
 from tests.sim.outages import Outages
 from tests.sim.recheck import Recheck
 
@@ -39,7 +39,6 @@ class Audit:
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._dirty = False
         self._admitted: set[str] = set()
         self._counted: dict[str, float] = {}
         self.admissions: dict[str, list[float]] = defaultdict(list)
@@ -48,13 +47,7 @@ class Audit:
         """Operation id → the kinds handed to drivers under it."""
         self.broken: list[str] = []
         self.recheck = Recheck(stage.store.engine, self.fail)
-        self.outages = Outages(stage.store.engine, self.fail)
-        event.listen(stage.store.engine, "after_cursor_execute", self._saw)
-
-    def _saw(self, _c: Any, _cur: Any, statement: str, *_rest: Any) -> None:
-        head = statement[:20]
-        if head.startswith(("INSERT INTO actions", "UPDATE actions SET")):
-            self._dirty = True
+        self._outages = Outages(stage.store.engine, self.fail)
 
     def fail(self, text: str) -> None:
         """Broken promises are collected too: an engine must not be able to swallow them."""
@@ -129,11 +122,16 @@ class Audit:
     # --- after every write -----------------------------------------------------------------------
 
     def written(self) -> None:
-        self.recheck()
-        self.outages()
-        if not self._dirty:
-            return
-        self._dirty = False
+        touched = set(self._stage.base.touched)
+        self._stage.base.touched.clear()
+        if "decisions" in touched:
+            self.recheck()
+        if "incidents" in touched:
+            self._outages()
+        if "actions" in touched:
+            self._admissions()
+
+    def _admissions(self) -> None:
         with self._stage.store.engine.connect() as conn, conn.begin():
             rows = conn.execute(
                 select(actions).where(
@@ -191,6 +189,8 @@ class Audit:
 
     def _give_back(self, conn: Any) -> None:
         """Recoveries that destroyed and made nothing, as far as is known, have their tokens returned."""
+        if not self._counted:
+            return
         ended = conn.execute(
             select(actions.c.id, actions.c.cluster_id).where(
                 actions.c.id.in_(self._counted), actions.c.end_us.is_not(None)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import event, select
+from sqlalchemy import select
 
 from yaffle.store.tables import incidents
 
@@ -15,20 +15,12 @@ QUARANTINED = "host-quarantined"
 
 
 class Outages:
-    """Looks when incidents have changed; `fail` is told of what should not be."""
+    """Asked when incidents have changed; `fail` is told of what should not be."""
 
     def __init__(self, engine: Any, fail: Callable[[str], None]) -> None:
         self._engine, self._fail = engine, fail
-        self._new = False
-        event.listen(engine, "after_cursor_execute", self._saw)
-
-    def _saw(self, _c: Any, _cur: Any, statement: str, *_rest: Any) -> None:
-        self._new |= statement.startswith(("INSERT INTO incidents", "UPDATE incidents"))
 
     def __call__(self) -> None:
-        if not self._new:
-            return
-        self._new = False
         with self._engine.connect() as conn, conn.begin():
             rows = conn.execute(select(incidents)).all()
         whole = {r.id: r for r in rows if r.node_id == ""}

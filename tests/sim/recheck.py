@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import event, select
+from sqlalchemy import select
 
 from yaffle.core.decision_audit.replay import Agreement, recheck
 from yaffle.engine.queries.decisions import stored
@@ -13,23 +13,15 @@ from yaffle.store.tables import decisions
 
 
 class Recheck:
-    """Looks at what is new after each write; `fail` is told of the first that differs."""
+    """Asked when there are new ones; `fail` is told of the first that differs."""
 
     def __init__(self, engine: Any, fail: Callable[[str], None]) -> None:
         self._engine = engine
         self._fail = fail
-        self._new = False
         self._after = 0
         self.agreed = 0
-        event.listen(engine, "after_cursor_execute", self._saw)
-
-    def _saw(self, _c: Any, _cur: Any, statement: str, *_rest: Any) -> None:
-        self._new |= statement.startswith("INSERT INTO decisions")
 
     def __call__(self) -> None:
-        if not self._new:
-            return
-        self._new = False
         query = select(decisions).where(decisions.c.seq > self._after).order_by(decisions.c.seq)
         with self._engine.connect() as conn, conn.begin():
             rows = conn.execute(query).mappings().all()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.sim.audit import Audit
+from tests.sim.base import Base, base
 from tests.sim.gates import (
     Gate,
     GatedClock,
@@ -34,7 +35,6 @@ from yaffle.model.ids import NodeId
 from yaffle.policy import parse_document
 from yaffle.ports import DriverContext
 from yaffle.store import catalog
-from yaffle.store.database import open_store
 from yaffle.testing import (
     FaultPlan,
     ForeseeingProfile,
@@ -110,6 +110,7 @@ class Life:
 @dataclass(slots=True, kw_only=True, eq=False)
 class Stage:
     rng: random.Random
+    base: Base
     clock: VirtualClock
     world: World
     plan: FaultPlan
@@ -293,34 +294,33 @@ async def stage(
     # Ids come from the seed, so another test's document may have had the same one.
     cluster_snapshot._PARSED.clear()
     rng = random.Random(seed)
-    clock = VirtualClock()
+    kept = base()
+    kept.begin_anew()
+    clock = kept.clock
     world = World(clock=clock)
     plan = FaultPlan(clock, rng=random.Random(rng.random()))
-    store = open_store("sqlite://", clock=clock, runner="inline")
     kind = ForgetfulProfile if forgetful else ScriptedProfile
     if foreseeing:
         kind = ForeseeingProfile
-    try:
-        async with asyncio.TaskGroup() as group:
-            made = Stage(
-                rng=rng,
-                clock=clock,
-                world=world,
-                plan=plan,
-                store=store,
-                notifier=ScriptedNotifier(clock, plan),
-                weather=StoreWeather(random.Random(rng.random())),
-                profile=kind(world, plan, careful=careful),
-                group=group,
-                alone=alone,
-                budgets=budgets,
-            )
-            try:
-                yield made
-                made.audit.copies()
-            finally:
-                for life in made.living:
-                    await life.kill()
-        assert not made.audit.broken, made.audit.broken
-    finally:
-        await store.close()
+    async with asyncio.TaskGroup() as group:
+        made = Stage(
+            rng=rng,
+            base=kept,
+            clock=clock,
+            world=world,
+            plan=plan,
+            store=kept.store(),
+            notifier=ScriptedNotifier(clock, plan),
+            weather=StoreWeather(random.Random(rng.random())),
+            profile=kind(world, plan, careful=careful),
+            group=group,
+            alone=alone,
+            budgets=budgets,
+        )
+        try:
+            yield made
+            made.audit.copies()
+        finally:
+            for life in made.living:
+                await life.kill()
+    assert not made.audit.broken, made.audit.broken

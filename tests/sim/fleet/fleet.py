@@ -11,7 +11,7 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.sim.fleet.base import Base, base
+from tests.sim.base import Base, base
 from tests.sim.fleet.hands import Hands, nothing
 from tests.sim.fleet.ledger import Ledger
 from tests.sim.fleet.looks import Look, Noted, notebook

@@ -1,6 +1,6 @@
 """One migrated database in memory per process: a world begins with a copy, and may be set back to one.
 
-Opening and migrating costs more than a short world does, and SQLAlchemy compiles each statement once
+Opening and migrating costs more than a short story does, and SQLAlchemy compiles each statement once
 per engine; so the engine is kept, and only what is in the database is exchanged.
 """
 
@@ -43,6 +43,14 @@ CHANGES = (
     ("incidents", "update", "old.state is not new.state", "new.id, new.node_id, new.state"),
 )
 """What is overheard: table, event, condition, values."""
+TOUCHED = (
+    ("actions", "insert", "true"),
+    ("actions", "update", "old.status is not new.status"),
+    ("decisions", "insert", "true"),
+    ("incidents", "insert", "true"),
+    ("incidents", "update", "true"),
+)
+"""Whose names are kept in `touched`: table, event, condition."""
 
 
 class Base:
@@ -59,16 +67,28 @@ class Base:
         event.listen(self._store.engine, "begin", self._begin)
         self.changes: list[tuple[Any, ...]] = []
         """Every change of some rows since the list was emptied: the table, then `CHANGES`' values."""
+        self.touched: set[str] = set()
+        """The tables with a change of `TOUCHED` since somebody took their names out."""
         self._overhear()
         self.empty = self.save()
+
+    def begin_anew(self) -> None:
+        """Be as empty as at first, at the beginning of time."""
+        self.restore(self.empty)
+        self.clock.stepped_s = self.clock.forward_s = 0.0
+        self.changes.clear()
+        self.touched.clear()
 
     def _overhear(self) -> None:
         """Note changes as the database makes them, in whatever way a program asks for them."""
         self.raw.create_function("noted", -1, lambda *change: self.changes.append(change))
-        for table, change, when, said in CHANGES:
+        self.raw.create_function("touched", 1, self.touched.add)
+        triggers = [(f"noted('{c[0]}', {c[3]})", *c[:3]) for c in CHANGES]
+        triggers += [(f"touched('{c[0]}')", *c) for c in TOUCHED]
+        for number, (call, table, change, when) in enumerate(triggers):
             self.raw.execute(
-                f"create trigger noted_{change}_{table} after {change} on {table} when {when}"
-                f" begin select noted('{table}', {said}); end"
+                f"create trigger overheard_{number} after {change} on {table} when {when}"
+                f" begin select {call}; end"
             )
         self.raw.commit()
 
