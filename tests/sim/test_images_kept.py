@@ -96,25 +96,6 @@ def test_one_that_nobody_waited_for_goes_with_its_node() -> None:
     play(story, actions=RECREATE, snapshot={**TAKE, "timeout": 100})
 
 
-def test_one_that_is_in_use_outlives_its_node_for_as_long() -> None:
-    async def story(s: Stage) -> None:
-        victim, other = s.node_ids()[:2]
-        await heal(s, victim)
-        (image,) = names(s, victim)
-        user = s.world.present(other)
-        assert user is not None
-        user.spec = {**user.spec, "image": image}
-        await s.commands.delete_node(victim, by="op")
-        await gone(s, victim)
-        await s.clock.sleep(300)
-        assert names(s, victim) == [image]
-        user.spec = {**user.spec, "image": ""}
-        await s.clock.sleep(3700)
-        assert not names(s, victim)
-
-    play(story, actions=RECREATE, snapshot=TAKE)
-
-
 def test_a_failure_that_is_not_over_keeps_what_it_may_boot_from() -> None:
     async def story(s: Stage) -> None:
         victim = s.node_ids()[0]

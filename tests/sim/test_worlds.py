@@ -11,11 +11,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from tests.sim.fleet.shapes import SHAPES
 from tests.sim.fleet.worlds import play
 
 CATCHES = 8
-PER_SHAPE = int(os.environ.get("YAFFLE_SIM_WORLDS") or 1)
 PER_MIX = int(os.environ.get("YAFFLE_SIM_WORLDS") or 3)
 MIXED = {
     "freezes": (8, 15, 17),
@@ -33,13 +31,6 @@ MIXED = {
     "storms": (5, 9, 17),
 }
 """Shapes whose policies let a mix show what it can do."""
-
-
-@pytest.mark.parametrize("number", range(SHAPES))
-def test_a_shape(number: int) -> None:
-    for seed in range(number, number + PER_SHAPE * SHAPES, SHAPES):
-        told = play(seed)
-        assert not told.error, f"seed {seed}: make sim SEED={seed}\n{told.error}"
 
 
 @pytest.mark.parametrize(("mix", "number"), [(m, n) for m, all_of in MIXED.items() for n in all_of])

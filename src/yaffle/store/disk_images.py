@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 import structlog
-from sqlalchemy import insert, or_, select, update
+from sqlalchemy import bindparam, insert, or_, select, update
 
 from yaffle.model.msgspec_init import prepared
 from yaffle.model.operations import Target
@@ -70,21 +70,26 @@ def note(conn: Connection, target: Target, due_us: int, now_us: int) -> None:
     )
 
 
+_GONE: Final = nodes.c.id.is_(None)
+_DUE: Final = (
+    select(debris, _GONE.label("gone"))
+    .join_from(debris, nodes, nodes.c.id == debris.c.node_id, isouter=True)
+    .where(
+        debris.c.physical_id == "",
+        debris.c.done_us.is_(None),
+        or_(debris.c.next_us <= bindparam("now"), _GONE & (debris.c.next_us == RESTING_US)),
+    )
+    .order_by(debris.c.next_us, debris.c.id)
+)
+
+
 def due(conn: Connection, now_us: int, limit: int) -> Sequence[Due]:
     """Return the nodes whose images are to be looked at now, the longest waiting first.
 
     One that cannot be read is passed over: it must not keep the others from being seen to.
     """
-    gone = nodes.c.id.is_(None)
-    ripe = or_(debris.c.next_us <= now_us, gone & (debris.c.next_us == RESTING_US))
-    rows = conn.execute(
-        select(debris, gone.label("gone"))
-        .join_from(debris, nodes, nodes.c.id == debris.c.node_id, isouter=True)
-        .where(debris.c.physical_id == "", debris.c.done_us.is_(None), ripe)
-        .order_by(debris.c.next_us, debris.c.id)
-    ).all()
     found: list[Due] = []
-    for row in rows:
+    for row in conn.execute(_DUE, {"now": now_us}).all():
         if len(found) >= limit:
             break
         try:

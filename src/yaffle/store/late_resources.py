@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 import structlog
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 
 from yaffle.model.ids import NodeId
 from yaffle.model.msgspec_init import prepared
@@ -79,19 +79,21 @@ def note(conn: Connection, ident: str, target: Target, now_us: int) -> None:
     )
 
 
+_DUE: Final = (
+    select(debris)
+    .where(
+        debris.c.done_us.is_(None),
+        debris.c.next_us <= bindparam("now"),
+        debris.c.physical_id == WHATEVER,
+    )
+    .order_by(debris.c.next_us, debris.c.id)
+)
+
+
 def due(conn: Connection, now_us: int, limit: int) -> Sequence[Due]:
     """Return what is to be looked for now, the longest waiting first; what cannot be read is left."""
-    rows = conn.execute(
-        select(debris)
-        .where(
-            debris.c.done_us.is_(None),
-            debris.c.next_us <= now_us,
-            debris.c.physical_id == WHATEVER,
-        )
-        .order_by(debris.c.next_us, debris.c.id)
-    )
     found: list[Due] = []
-    for row in rows:
+    for row in conn.execute(_DUE, {"now": now_us}):
         if len(found) >= limit:
             break
         try:

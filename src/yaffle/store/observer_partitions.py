@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from yaffle.model.ids import ClusterId, EngineId
 from yaffle.store import leases
@@ -26,12 +26,15 @@ CHUNK: Final = 500
 """Clusters that one statement names; a driver takes 65,535 parameters at most."""
 
 
+_IN_FORCE: Final = select(blindness.c.cluster_id, blindness.c.engine_id).where(
+    blindness.c.until_us > bindparam("now")
+)
+
+
 def in_force(conn: Connection, now_us: int) -> Mapping[ClusterId, frozenset[EngineId]]:
     """Return, for each cluster that somebody cannot see, who that is."""
     found: dict[ClusterId, set[EngineId]] = {}
-    for row in conn.execute(
-        select(blindness.c.cluster_id, blindness.c.engine_id).where(blindness.c.until_us > now_us)
-    ):
+    for row in conn.execute(_IN_FORCE, {"now": now_us}):
         found.setdefault(ClusterId(row.cluster_id), set()).add(EngineId(row.engine_id))
     return {ident: frozenset(engines) for ident, engines in found.items()}
 

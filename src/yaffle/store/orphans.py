@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 import structlog
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 
 from yaffle.model.msgspec_init import prepared
 from yaffle.model.operations import Target
@@ -53,24 +53,23 @@ def add(conn: Connection, ident: str, target: Target, now_us: int) -> None:
     )
 
 
+_DUE: Final = (
+    select(debris)
+    .where(
+        debris.c.done_us.is_(None),
+        debris.c.next_us <= bindparam("now"),
+        debris.c.physical_id.not_in(("", WHATEVER)),
+    )
+    .order_by(debris.c.next_us, debris.c.id)
+)
+
+
 def due(conn: Connection, now_us: int, limit: int) -> Sequence[tuple[RowMapping, Target]]:
     """Return what is to be tried again now, the longest waiting first.
 
     One that cannot be read is passed over: it must not keep the others from being seen to.
     """
-    rows = (
-        conn.execute(
-            select(debris)
-            .where(
-                debris.c.done_us.is_(None),
-                debris.c.next_us <= now_us,
-                debris.c.physical_id.not_in(("", WHATEVER)),
-            )
-            .order_by(debris.c.next_us, debris.c.id)
-        )
-        .mappings()
-        .all()
-    )
+    rows = conn.execute(_DUE, {"now": now_us}).mappings().all()
     found: list[tuple[RowMapping, Target]] = []
     for row in rows:
         if len(found) >= limit:

@@ -18,7 +18,7 @@ from yaffle.ports.notifier import Message
 from yaffle.store.tables import outbox
 
 if TYPE_CHECKING:
-    from sqlalchemy import Column, Connection
+    from sqlalchemy import Connection
 
 BASE_S: Final = 1.0
 CAP_S: Final = 300.0
@@ -119,20 +119,19 @@ def due(
     )
 
 
+_NEXT_DUE: Final = select(func.min(outbox.c.next_us)).where(outbox.c.state == OutboxState.PENDING)
+_OLDEST: Final = select(func.min(outbox.c.created_us)).where(outbox.c.state == OutboxState.PENDING)
+
+
 def next_due_us(conn: Connection) -> int | None:
     """Return when the next pending message is due; None when nothing waits."""
-    return _earliest(conn, outbox.c.next_us)
+    found: int | None = conn.execute(_NEXT_DUE).scalar_one()
+    return found
 
 
 def oldest_pending_us(conn: Connection) -> int | None:
     """Return when the oldest undelivered news was written; None when nothing waits."""
-    return _earliest(conn, outbox.c.created_us)
-
-
-def _earliest(conn: Connection, column: Column[int]) -> int | None:
-    found: int | None = conn.execute(
-        select(func.min(column)).where(outbox.c.state == OutboxState.PENDING)
-    ).scalar_one()
+    found: int | None = conn.execute(_OLDEST).scalar_one()
     return found
 
 

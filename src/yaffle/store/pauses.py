@@ -108,8 +108,11 @@ def add_release(
     )
 
 
+_RELEASED: Final = select(func.max(releases.c.expires_us)).where(
+    releases.c.cluster_id == bindparam("cluster")
+)
+
+
 def released_until(conn: Connection, cluster_id: ClusterId) -> int | None:
     """Return until when the cluster's storm brake is released, past moments included."""
-    return conn.execute(
-        select(func.max(releases.c.expires_us)).where(releases.c.cluster_id == cluster_id)
-    ).scalar()
+    return conn.execute(_RELEASED, {"cluster": cluster_id}).scalar()

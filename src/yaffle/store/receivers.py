@@ -16,7 +16,6 @@ from sqlalchemy import (
     bindparam,
     delete,
     exists,
-    false,
     func,
     insert,
     or_,
@@ -42,6 +41,8 @@ SCOPE: Final = "receiver"
 SHOWN: Final = 8
 EXPIRED: Final = "RECEIVER_EXPIRE"
 BATCH: Final = 500
+NEVER_US: Final = -(2**62)
+"""Nothing was made before it."""
 
 
 # Built once: every guess costs this look, and to build it anew thrice as much.
@@ -112,12 +113,6 @@ def by_id(
     return None if end_us is not None and end_us <= now_us else load(ReceiverRow, row)
 
 
-def ended(now_us: int, age_us: int | None) -> ColumnElement[bool]:
-    """Return the condition that a receiver is over; `end_of` says the same of a row."""
-    expired = and_(receivers.c.expires_us.is_not(None), receivers.c.expires_us <= now_us)
-    return or_(expired, false() if age_us is None else receivers.c.created_us <= now_us - age_us)
-
-
 def end_of(created_us: int, expires_us: int | None, age_us: int | None) -> int | None:
     """Return when a receiver ends: at its own end or at the age that none may pass; None for never."""
     ends = [expires_us, None if age_us is None else created_us + age_us]
@@ -163,20 +158,43 @@ def base_of(channel: Mapping[str, object]) -> str:
     return str(channel.get("alarm_url", "")).partition("/v1/webhooks/")[0]
 
 
+def _ended(now: str, oldest: str) -> ColumnElement[bool]:
+    """Return the condition that a receiver is over; `end_of` says the same of a row."""
+    expired = and_(receivers.c.expires_us.is_not(None), receivers.c.expires_us <= bindparam(now))
+    return or_(expired, receivers.c.created_us <= bindparam(oldest))
+
+
+_TOLD: Final = (
+    exists()
+    .where(events_table.c.oid == func.substr(receivers.c.id, 1, SHOWN, type_=String) + "…")
+    .where(
+        events_table.c.action == EXPIRED,
+        or_(
+            events_table.c.at_us >= func.coalesce(receivers.c.expires_us, 0),
+            receivers.c.created_us <= bindparam("oldest"),
+        ),
+    )
+    .label("told")
+)
+_OVER: Final = (
+    select(receivers, _TOLD)
+    .where(_ended("now", "oldest"), or_(~_TOLD, _ended("forgotten", "oldest forgotten")))
+    .limit(BATCH)
+)
+
+
 def over(
     conn: Connection, *, now_us: int, age_us: int | None, kept_us: int
 ) -> Sequence[tuple[ReceiverRow, bool]]:
     """Return receivers that have ended untold, or `kept_us` ago: of each whether it was told."""
-    aged = false() if age_us is None else receivers.c.created_us <= now_us - age_us
-    end = events_table.c.at_us >= func.coalesce(receivers.c.expires_us, 0)
-    told = (
-        exists()
-        .where(events_table.c.oid == func.substr(receivers.c.id, 1, SHOWN, type_=String) + "…")
-        .where(events_table.c.action == EXPIRED, or_(end, aged))
-    ).label("told")
-    wanted = or_(~told, ended(now_us - kept_us, age_us))
-    query = select(receivers, told).where(ended(now_us, age_us), wanted).limit(BATCH)
-    return [(load(ReceiverRow, row), bool(row.told)) for row in conn.execute(query)]
+    oldest_us = NEVER_US if age_us is None else now_us - age_us
+    asked = {
+        "now": now_us,
+        "oldest": oldest_us,
+        "forgotten": now_us - kept_us,
+        "oldest forgotten": oldest_us - kept_us,
+    }
+    return [(load(ReceiverRow, row), bool(row.told)) for row in conn.execute(_OVER, asked)]
 
 
 def sweep(conn: Connection, *, now_us: int, age_us: int | None, kept_us: int) -> None:
