@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest
 TESTS := $(PYTEST) -n 3 --dist loadfile
 LAB := $(BIN)/python -m lab.openstack
 STATE_WORD = $(if $(STATE),--state $(STATE))
-UV ?= $(shell command -v uv 2>/dev/null || echo $(VENV)/uv/bin/uv)
+UV ?= $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 LOCK = $(UV) pip compile --universal --python-version 3.11 --generate-hashes --no-config --quiet \
 	--no-emit-index-url --no-emit-package yaffle-health --no-annotate --no-header $(if $(UPGRADE),--upgrade)
 
@@ -111,10 +111,10 @@ coverage-core: venv-dev  ## every line and branch of the deciding core is reache
 test-deps:  ## install the programs that tests talk to, where that is possible
 	@.ci/test-deps
 
-lock:  ## resolve the dependencies again (UPGRADE=1 takes newer versions)
-	@test -x "$(UV)" || { $(PYTHON) -m venv $(VENV)/uv && $(VENV)/uv/bin/python -m pip install -q uv; }
+lock: venv-dev  ## resolve the dependencies again (UPGRADE=1 takes newer versions)
 	@$(LOCK) pyproject.toml --group dev -o requirements-dev.lock
 	@$(LOCK) pyproject.toml -c requirements-dev.lock -o requirements.lock
+	@$(LOCK) --group install -o requirements-install.lock
 	@$(LOCK) --group build -c requirements-dev.lock -o requirements-build.lock
 	@! grep -nE '://|^-|^ *--(index|extra-index|find-links)| @ ' requirements*.lock || \
 		{ echo "lock: the lines above name a place; a lock names only packages and hashes"; exit 1; }

@@ -3,8 +3,9 @@
 A patch begins with a line of what the bug is, then `Caught-by:` and the tests, each of which must
 fail by itself. A patch that no longer applies, or a test that passes, fails the run at its end.
 
-    python tests/planted/run.py [NAME ...]          all of them, or those whose name holds a NAME
-    python tests/planted/run.py --everywhere NAME   ask every suite of the core, to fill in Caught-by
+    python -m tests.planted.run [NAME ...]          all of them, or those whose path holds a NAME
+    python -m tests.planted.run --first core/ engine/   what share of them `make test` finds
+    python -m tests.planted.run --everywhere NAME   ask every suite of the core, to fill in Caught-by
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from tests.tiers import TIERS
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = Path(__file__).resolve().parent
@@ -74,12 +78,12 @@ def apply(patch: Path, tree: Path) -> None:
         raise DoesNotApply(done.stderr.strip())
 
 
-def fails(tree: Path, test: str) -> bool:
+def fails(tree: Path, test: str, worlds: str = "8") -> bool:
     """Whether the test fails in the tree; anything else than a failed test is an error of ours."""
     environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop("YAFFLE_SIM_RUNS", None)
     environment["YAFFLE_SIM_SHRINK"] = "no"  # that it fails is all that is asked
-    environment["YAFFLE_SIM_WORLDS"] = "8"  # `CATCHES` of tests/sim/test_worlds.py
+    environment["YAFFLE_SIM_WORLDS"] = worlds  # `CATCHES` of tests/sim/test_worlds.py
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", test]
     done = subprocess.run(
         command,
@@ -102,16 +106,38 @@ def check(patch: Path, tests: tuple[str, ...]) -> dict[str, bool]:
         return {test: fails(tree, test) for test in tests}
 
 
+def first_catches(patch: Path) -> bool:
+    """Whether a test that the patch names, and `make test` runs, fails as it is played there."""
+    ours = [t for t in caught_by(patch) if t.startswith(tuple(f"{f}/" for f in TIERS["first"]))]
+    with tempfile.TemporaryDirectory(prefix="planted-") as place:
+        tree = planted_tree(patch, Path(place))
+        return any(fails(tree, test, worlds="") for test in ours)
+
+
+def share(patches: Sequence[Path]) -> int:
+    """Print what `make test` does not find, and how much it does."""
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        found = list(pool.map(first_catches, patches))
+    for patch, caught in zip(patches, found, strict=True):
+        if not caught:
+            print(f"not found by make test: {patch.parent.name}/{patch.stem}")
+    print(f"make test finds {sum(found)} of {len(patches)} ({sum(found) / len(patches):.1%})")
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("names", nargs="*", help="only patches whose name holds one of these")
+    parser.add_argument("names", nargs="*", help="only patches whose path holds one of these")
     parser.add_argument("--everywhere", action="store_true", help="ask every suite of the core")
+    parser.add_argument("--first", action="store_true", help="say what share `make test` finds")
     asked = parser.parse_args()
     patches = [
         p
         for p in sorted(PLANTED.glob("*/*.patch"))
-        if not asked.names or any(name in p.name for name in asked.names)
+        if not asked.names or any(name in f"{p.parent.name}/{p.name}" for name in asked.names)
     ]
+    if asked.first:
+        return share(patches)
     escaped, unfit = 0, 0
     with ThreadPoolExecutor(max_workers=2) as pool:
         work = [

@@ -178,7 +178,7 @@ _TOLD: Final = (
 )
 _OVER: Final = (
     select(receivers, _TOLD)
-    .where(_ended("now", "oldest"), or_(~_TOLD, _ended("forgotten", "oldest forgotten")))
+    .where(_ended("now", "oldest"), or_(~_TOLD, _ended("forgotten", "oldest_forgotten")))
     .limit(BATCH)
 )
 
@@ -192,7 +192,7 @@ def over(
         "now": now_us,
         "oldest": oldest_us,
         "forgotten": now_us - kept_us,
-        "oldest forgotten": oldest_us - kept_us,
+        "oldest_forgotten": oldest_us - kept_us,
     }
     return [(load(ReceiverRow, row), bool(row.told)) for row in conn.execute(_OVER, asked)]
 
