@@ -13,8 +13,9 @@ from tests.sim.stage import policy, stage
 
 from yaffle.model.operations import Promise
 from yaffle.store import incidents
+from yaffle.store.actions import unfinished
 from yaffle.store.tables import actions, outbox
-from yaffle.testing import run_virtual
+from yaffle.testing import Fault, Rule, run_virtual
 
 
 class Listed:
@@ -99,3 +100,56 @@ def test_evidence_is_taken_only_if_the_console_log_is_wanted(wanted: bool, captu
             assert bool(found.evidence) is wanted
 
     run_virtual(story, seed=4, cpu_s=30)
+
+
+def test_what_goes_on_after_an_acknowledgement_is_timed_from_there() -> None:
+    async def story() -> None:
+        async with stage(7) as s:
+            s.start()
+            await s.build(3, policy(retry={"attempts": 1, "backoff": 5, "max_backoff": 5}))
+            s.plan.rules.append(Rule(fault=Fault.FAIL, call="*:REBOOT"))
+            s.plan.rules.append(Rule(fault=Fault.FAIL, call="*:CREATE"))
+            victim = s.node_ids()[0]
+            s.world.kill(victim)
+            await s.clock.sleep(200)
+            first = await s.store.read(lambda c: incidents.last_of(c, victim))
+            assert first is not None
+            assert first.state == "exhausted"
+            assert first.first_fail_us < first.opened_us
+            s.plan.rules.clear()
+            await s.commands.acknowledge(first.id, by="op")
+            await s.until(s.all_well, 60, "healed")
+            second = await s.store.read(lambda c: incidents.last_of(c, victim))
+            assert second is not None
+            assert second.id != first.id
+            acknowledged = await s.store.read(lambda c: incidents.by_id(c, first.id))
+            assert acknowledged is not None
+            assert second.first_fail_us == acknowledged.acknowledged_us
+
+    run_virtual(story, seed=7, cpu_s=30)
+
+
+def test_who_gets_well_after_a_try_in_vain_did_not_do_so_by_itself() -> None:
+    async def story() -> None:
+        async with stage(8) as s:
+            s.start()
+            rest = {"attempts": 3, "backoff": 60, "max_backoff": 60}
+            await s.build(3, policy(actions=[{"name": "REBOOT", "timeout": 10}], retry=rest))
+            victim = s.node_ids()[0]
+            s.plan.rules.append(Rule(fault=Fault.FAIL, call="*:REBOOT"))
+            s.world.hang(victim)
+
+            async def in_vain() -> bool:
+                row = await s.store.read(lambda c: incidents.last_of(c, victim))
+                busy = await s.store.read(lambda c: unfinished(c, node_id=victim))
+                return row is not None and row.started_us is not None and not busy
+
+            await s.until(in_vain, 60, "its try has ended in vain")
+            s.world.revive(victim)
+            await s.until(s.all_well, 30, "it is well before the next")
+            row = await s.store.read(lambda c: incidents.last_of(c, victim))
+            assert row is not None
+            assert row.state == "already-healthy"
+            assert row.reason == "it became healthy after its last try had ended"
+
+    run_virtual(story, seed=8, cpu_s=30)

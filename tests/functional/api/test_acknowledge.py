@@ -65,7 +65,7 @@ def _needs_a_human_everywhere(live: Live, ident: str) -> None:
     # Not only that it rests or waits: why it could not be helped.
     assert "The last try failed: " in why
     assert "RECREATE, at its create: " in why
-    assert "the command ended at once" in why
+    assert "the command ended at once, exit code 1;" in why
     found = {c["name"]: c for c in live.call("GET", "/doctor")["checks"]}["needs a human"]
     assert found["status"] == "warn"
     assert f"web-1 (incident {ident})" in found["detail"]

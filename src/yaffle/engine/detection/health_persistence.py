@@ -406,7 +406,7 @@ def _is_well(
     becomes: IncidentState,
     why: str,
 ) -> dict[str, object]:
-    """End the incident of a node that became healthy by itself, or is no longer watched.
+    """End the incident of a node that became healthy outside a recovery, or is no longer watched.
 
     One that is being recovered is left to its recovery.
     """
@@ -415,6 +415,8 @@ def _is_well(
     incident = around.incidents.get(row.id)
     well = becomes is IncidentState.ALREADY_HEALTHY
     lifted = incident is not None and incident.cause == "marked"
+    if well and incident is not None and incident.started_us is not None:
+        why = "after its last try had ended"
     told, again = f"it became healthy {why}" if well else why, f"healthy again, {why}"
     if lifted:
         told, again = (LIFTED, LIFTED) if well else (why, "the mark was lifted")

@@ -242,6 +242,12 @@ def open_incident(
     if present is not None:
         return present
     reason = diagnosis.explain(memory)
+    last = incidents.last_of(conn, node.id)
+    first_us = memory.first_fail_us
+    if first_us is not None and last is not None:
+        # What goes on after an incident's end is a story of its own: its times are not the other's.
+        before_us = max(last.ended_us or 0, last.acknowledged_us or 0)
+        first_us = min(max(first_us, before_us), now_us)
     opened = _insert(
         ctx,
         conn,
@@ -253,7 +259,7 @@ def open_incident(
         node_name=node.name,
         cluster_id=node.cluster_id or "",
         cluster_name=cluster_name,
-        first_fail_us=memory.first_fail_us,
+        first_fail_us=first_us,
         parent_id=parent,
         project=node.project,
     )

@@ -186,7 +186,8 @@ def alive(job: Job) -> Outcome:
             "the command ended but left processes behind, so it does not stay in the foreground: "
             f"pids {found}"
         )
-    return Fail(f"the command ended at once; last words: {last_words(_log(job))}")
+    ending = "" if main is None else main.ending
+    return Fail(f"the command ended at once{ending}; last words: {last_words(_log(job))}")
 
 
 def remove(job: Job) -> Outcome:
