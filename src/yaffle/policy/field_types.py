@@ -10,16 +10,19 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Final
 
+import re2
 from pydantic import BeforeValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from yaffle.model.policy import Threshold
-from yaffle.policy import patterns, urls
+from yaffle.policy import urls
 from yaffle.policy.faults import listed, near_miss, shown
 from yaffle.policy.reader import INTEGER
 from yaffle.policy.settings import DocumentSettings
 
 DAY: Final = 86_400
+PATTERN_MAX: Final = 4096
+_PATTERN_MEMORY_MAX: Final = 1 << 20
 _DECIMAL: Final = re.compile(r"[-+]?[0-9]{1,15}\.[0-9]{1,15}", re.ASCII)
 _POOL: Final = re.compile(r"[A-Za-z0-9_.:-]{1,128}", re.ASCII)
 _PERCENT: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)\s*%", re.ASCII)
@@ -169,8 +172,33 @@ def _pool_faults(value: str) -> Iterator[str]:
         yield f"{shown(value)} is not such a name; it has letters, digits and _ . : - only"
 
 
+def pattern_fault(pattern: str) -> str | None:
+    """Return why a regular expression cannot be used, or None; Senlin searches it in the body.
+
+    The engine runs in linear time: no pattern of a user's can hang the prober.
+    """
+    if len(pattern) > PATTERN_MAX:
+        return f"{len(pattern)} characters long; at most {PATTERN_MAX}"
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _PATTERN_MEMORY_MAX
+    try:
+        re2.compile(pattern, options)
+    except re2.error as error:
+        return (
+            f"not a regular expression we can run: {_reason_of(error)}"
+            " (RE2 syntax: no look-around, no back-references; escape text such as '(' with '\\')"
+        )
+    return None
+
+
+def _reason_of(error: Exception) -> str:
+    reason = error.args[0] if error.args else ""
+    return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+
+
 def _pattern_faults(value: str) -> Iterator[str]:
-    if fault := patterns.pattern_fault(value):
+    if fault := pattern_fault(value):
         yield fault
 
 
@@ -189,7 +217,7 @@ def _hook_url_faults(value: str) -> Iterator[str]:
 HOOK_URL: Final = _faultless(_hook_url_faults, urls.URL_MAX * 2)
 POOL: Final = _faultless(_pool_faults, 128)
 POLL_URL: Final = _faultless(_poll_url_faults, urls.URL_MAX * 2)
-PATTERN: Final = _faultless(_pattern_faults, patterns.PATTERN_MAX * 2)
+PATTERN: Final = _faultless(_pattern_faults, PATTERN_MAX * 2)
 REFERENCE: Final = _faultless(urls.reference_faults, urls.URL_MAX * 2)
 
 

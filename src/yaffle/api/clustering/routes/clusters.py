@@ -8,10 +8,10 @@ from yaffle.api.clustering import (
     action_requests,
     lists,
     request_schemas,
-    resize_requests,
     response_schemas,
     serializers,
 )
+from yaffle.api.clustering.errors import HTTPBadRequest
 from yaffle.api.clustering.lists import Filter, Noun
 from yaffle.api.clustering.microversion import V1_4, V1_6
 from yaffle.api.clustering.request import ApiRequest
@@ -22,8 +22,11 @@ from yaffle.errors import BadRequest
 from yaffle.store.tables import clusters
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.responses import Response
 
+_RESIZES: Final = ("adjustment_type", "number", "min_size", "max_size")
 STATUSES: Final = frozenset(
     {
         "INIT",
@@ -128,6 +131,32 @@ async def delete_cluster(call: ApiRequest) -> Response:
     return call.accepted(action, None)
 
 
+def _check_resize(data: Mapping[str, object]) -> None:
+    """Raise HTTPBadRequest for data that say nothing, or only half of what they mean."""
+    given = {key: value for key, value in data.items() if value is not None}
+    if not any(key in given for key in _RESIZES):
+        raise HTTPBadRequest("Not enough parameters to do resize action.")
+    kind, number = given.get("adjustment_type"), given.get("number")
+    if kind is None and number is not None:
+        raise HTTPBadRequest("Missing adjustment_type value for size adjustment.")
+    if kind is not None and number is None:
+        raise HTTPBadRequest("Missing number value for size adjustment.")
+    if kind == "EXACT_CAPACITY" and isinstance(number, (int, float)) and number < 0:
+        raise HTTPBadRequest(
+            "The 'number' must be non-negative integer for adjustment type 'EXACT_CAPACITY'."
+        )
+    if kind not in {None, "EXACT_CAPACITY"} and number == 0:
+        raise HTTPBadRequest(f"The 'number' must be non-zero value for adjustment type '{kind}'.")
+    _check_bounds(given.get("min_size"), given.get("max_size"))
+
+
+def _check_bounds(least: object, most: object) -> None:
+    if isinstance(least, int) and isinstance(most, int) and 0 <= most < least:
+        raise HTTPBadRequest(
+            f"The specified min_size ({least}) is greater than the specified max_size ({most})."
+        )
+
+
 async def act_on_cluster(call: ApiRequest) -> Response:
     """Scale, resize, check, recover, take in and let go, attach policies: the one key says what."""
     verb, data = action_requests.chosen(
@@ -138,7 +167,7 @@ async def act_on_cluster(call: ApiRequest) -> Response:
         end="",
     )
     if verb == "resize":
-        resize_requests.check(data)
+        _check_resize(data)
     ident = await id_of(call)
     action_requests.recognize(action_requests.CLUSTER_VERBS, verb, call.body[verb])
     if verb in {"scale_in", "scale_out"} and data.get("count") == 0:

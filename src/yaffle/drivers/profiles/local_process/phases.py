@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -26,7 +27,6 @@ from yaffle.drivers.profiles.local_process.ports import PortTaken
 from yaffle.drivers.profiles.local_process.process_table import ProcessTable
 from yaffle.drivers.profiles.local_process.procfs import STOPPED
 from yaffle.drivers.profiles.local_process.record import Record
-from yaffle.drivers.profiles.local_process.removal import remove_tree
 
 _ROUNDS: Final = 6
 _SETTLE_S: Final = 0.1
@@ -144,7 +144,7 @@ def _evidence(job: Job, killed: list[int]) -> str:
 
 def wipe(job: Job) -> Outcome:
     """Remove the work files; identity, port and log stay."""
-    if not remove_tree(job.folder.work, keep_going=lambda: job.left_s() > 0):
+    if not _remove_tree(job.folder.work, keep_going=lambda: job.left_s() > 0):
         return Wait("removing the work files")
     return Next()
 
@@ -193,9 +193,36 @@ def alive(job: Job) -> Outcome:
 def remove(job: Job) -> Outcome:
     """Remove the files, leave the tombstone, give the port back."""
     for place in job.folder.removable():
-        if not remove_tree(place, keep_going=lambda: job.left_s() > 0):
+        if not _remove_tree(place, keep_going=lambda: job.left_s() > 0):
             return Wait("removing the node's files")
     return Next(job.current.detail)
+
+
+def _remove_tree(path: Path, *, keep_going: Callable[[], bool]) -> bool:
+    """Remove everything at and below `path`, never following a link; False when time ran out.
+
+    A node's work files may be millions.
+    """
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return True
+    for _root, folders, files, descriptor in os.fwalk(path, topdown=False, follow_symlinks=False):
+        for name in files:
+            os.unlink(name, dir_fd=descriptor)
+        for name in folders:
+            _remove_folder(name, descriptor)
+        if not keep_going():
+            return False
+    path.rmdir()
+    return True
+
+
+def _remove_folder(name: str, parent: int) -> None:
+    try:
+        os.rmdir(name, dir_fd=parent)
+    except NotADirectoryError:
+        # A link to a folder is listed among the folders.
+        os.unlink(name, dir_fd=parent)
 
 
 PHASES: Final[Mapping[Phase, Callable[[Job], Outcome]]] = MappingProxyType(
