@@ -29,7 +29,7 @@ help:  ## show this list
 run: venv-run  ## see it work: a small cluster on this machine, one failure, one healing (ARGS=--once ends by itself)
 	@$(BIN)/yaffle demo $(ARGS)
 
-test: venv-dev  ## the tests that need nothing but Python, in five to ten minutes (ARGS='-k lease -x' goes to pytest; ARGS='-n 0' one at a time)
+test: venv-dev  ## the tests that need nothing but Python, in about five minutes (ARGS='-k lease -x' goes to pytest; ARGS='-n 0' one at a time)
 	@$(PYTEST) -n 2 --dist worksteal --tier first $(ARGS)
 
 test-rest: venv-dev test-deps  ## the tests that `make test` leaves out: real databases, brokers, browsers, a cloud on this machine

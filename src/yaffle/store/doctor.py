@@ -73,48 +73,48 @@ def check(url: str, *, clock: Clock) -> Facts:
         problems += [f"damaged: {line}" for line in damages or ()]
         size = ask(lambda conn: dialects.kind_of(conn).size_bytes(conn, place))
         schema = ask(migrate.version)
-        news = ask(_news) or _News(pending=None, parked=None, oldest_us=None)
+        waiting = ask(_outbox_facts) or _OutboxFacts(pending=None, parked=None, oldest_us=None)
     finally:
         engine.dispose()
-    problems += _judge(schema, news)
-    age_us = None if news.oldest_us is None else clock.now_us() - news.oldest_us
+    problems += _judge(schema, waiting)
+    age_us = None if waiting.oldest_us is None else clock.now_us() - waiting.oldest_us
     return Facts(
         database=str(place),
         size_bytes=size or 0,
         schema=schema,
         expected_schema=migrate.HEAD,
-        outbox_pending=news.pending,
-        outbox_parked=news.parked,
+        outbox_pending=waiting.pending,
+        outbox_parked=waiting.parked,
         outbox_oldest_s=None if age_us is None else max(0, age_us) / 1_000_000,
         problems=tuple(dict.fromkeys(problems)),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _News:
+class _OutboxFacts:
     pending: int | None
     parked: int | None
     oldest_us: int | None
 
 
-def _news(conn: Connection) -> _News | None:
+def _outbox_facts(conn: Connection) -> _OutboxFacts | None:
     if not inspect(conn).has_table("outbox"):
         return None
-    return _News(
+    return _OutboxFacts(
         pending=_count(conn, outbox.OutboxState.PENDING),
         parked=_count(conn, outbox.OutboxState.PARKED),
         oldest_us=outbox.oldest_pending_us(conn),
     )
 
 
-def _judge(schema: str | None, news: _News) -> Iterator[str]:
+def _judge(schema: str | None, waiting: _OutboxFacts) -> Iterator[str]:
     if schema != migrate.HEAD:
         yield (
             f"the schema is {schema or 'missing'}, this program needs {migrate.HEAD};"
             " run `yaffle db migrate`, or install the Yaffle that made it"
         )
-    if news.parked:
-        yield f"{news.parked} notifications were given up on; see why, then deliver them again"
+    if waiting.parked:
+        yield f"{waiting.parked} notifications were given up on; see why, then deliver them again"
 
 
 def _count(conn: Connection, state: outbox.OutboxState) -> int:

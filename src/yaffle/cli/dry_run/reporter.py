@@ -73,13 +73,13 @@ class Teller:
         memories = self._failed = as_failed((w.memories for w in watches), self._failed)
         told = self._told
 
-        def is_news(conn: Connection) -> bool:
+        def anything_new(conn: Connection) -> bool:
             return bool(
                 report_store.decided(conn, told.decision) or report_store.ended(conn, told.event)
             )
 
         # Most turns find nothing, and need not write.
-        if not wishes and not await self._ctx.store.read(is_news):
+        if not wishes and not await self._ctx.store.read(anything_new):
             return
         before = told.copied()
         try:

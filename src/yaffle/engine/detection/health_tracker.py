@@ -141,32 +141,32 @@ class HealthTracker:
         `changed`: those of `rows` that may differ from the last time. Return whether the planner
         might decide otherwise.
         """
-        news = False
+        differs = False
         for ident in {*changed, *self._behind}:
             row = rows.get(ident)
             if row is not None:
-                news |= self._adopt(row, detection, now_us)
+                differs |= self._adopt(row, detection, now_us)
         if len(rows) != len(self.memories):
             for ident in self.memories.keys() - rows.keys():
                 self._forget(ident)
-        return news
+        return differs
 
     def _adopt(self, row: NodeRow, detection: Detection, now_us: int) -> bool:
-        ident, news = row.id, False
+        ident, changed = row.id, False
         before = self.memories.get(ident)
         if before is None:
             after = memory_of(row, detection, now_us)
             self._saved[ident] = Saved.of_row(row)
         elif row.grace_us is not None and row.grace_us != self._graces[ident]:
             after = restart(before, row.grace_us)
-            news = True
+            changed = True
         else:
             after = before
         if verified_since(row, after, now_us):
             after = verified(after, row.healthy_us or now_us)
-            news = True
+            changed = True
         # What a person said of a sick node, or a recovery left of it, stands in its row.
-        news |= before is not None and ident in self.sick
+        changed |= before is not None and ident in self.sick
         self._behind.discard(ident)
         stands = replace(
             self._saved[ident],
@@ -182,7 +182,7 @@ class HealthTracker:
                 self._saved[ident] = stands
         if after.mark != mark_of(row):
             after = set_mark(after, mark_of(row), detection, now_us)
-            news = True
+            changed = True
         self._graces[ident] = row.grace_us
         # One that is left as it is bears WARNING, and no other of these.
         outlived = row.status in OUTLIVED
@@ -193,7 +193,7 @@ class HealthTracker:
         self._stands_on(ident, host_of(row))
         self._unsaved.add(ident)
         self._enter(ident, 0)
-        return news
+        return changed
 
     def unsaved(self, *, disturbed: bool) -> Mapping[NodeId, NodeMemory]:
         """Return the beliefs that differ from what is stored, or shed a status that outlived itself.

@@ -38,7 +38,7 @@ LOOK_S: Final = 2.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
     turn: int
-    news: int
+    newest_event: int
     """Number of the newest event."""
     work: bool
     """Whether some action waits to be taken up."""
@@ -115,7 +115,7 @@ class ChangePoller:
         now_us = self._ctx.clock.now_us()
         return _Seen(
             turn=turn,
-            news=events.newest(conn),
+            newest_event=events.newest(conn),
             work=actions.any_claimable(conn),
             free=watch_leases.any_free(conn),
             mail=bool(outbox.due(conn, now_us=now_us, limit=1)),
@@ -129,5 +129,5 @@ class ChangePoller:
             bells.watches.ring()
         if now.mail:
             bells.outbox.ring()
-        if before is None or before.news != now.news:
+        if before is None or before.newest_event != now.newest_event:
             bells.clusters.ring()

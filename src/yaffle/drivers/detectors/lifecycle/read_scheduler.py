@@ -106,5 +106,5 @@ class Waker:
             told = ask.node.watch.take(ask, one)
             if told is not None:
                 seen.setdefault(ask.node.watch, []).append(told)
-        for watch, news in seen.items():
-            await watch.tell(news)
+        for watch, readings in seen.items():
+            await watch.tell(readings)

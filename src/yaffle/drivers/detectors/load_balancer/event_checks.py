@@ -365,12 +365,12 @@ class EventChecks:
             if one.live and one.ticket < ticket and one.place == place:
                 firm = servers if began_s >= one.firm_s else dict.fromkeys(servers, False)
                 at_us = self._clock.now_us()
-                news = [
+                fresh = [
                     observed(target, one.mode, word, at_us, took_us, authoritative=enough)
-                    for target, word, enough in _news(one, said(one.targets, answer), firm)
+                    for target, word, enough in _new_looks(one, said(one.targets, answer), firm)
                 ]
-                if news:
-                    one.sink(news)
+                if fresh:
+                    one.sink(fresh)
         return answer.names is not None or answer.is_no_pool
 
 
@@ -384,7 +384,7 @@ def _is_change(before: Outcome | None, after: Outcome) -> bool:
     return {before, after} in ({Outcome.PASS, Outcome.FAIL}, {Outcome.WARN, Outcome.FAIL})
 
 
-def _news(
+def _new_looks(
     listener: Listener, seen: Sequence[Said], servers: Mapping[str, bool]
 ) -> Iterator[tuple[Target, Said, bool]]:
     """Yield what is worth telling, and whether it is enough at once; note it as told."""

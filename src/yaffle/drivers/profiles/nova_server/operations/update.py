@@ -48,7 +48,7 @@ class Step:
 
 def submit(job: ServerOperation) -> Progress:
     """Begin the next step, unless one is under way."""
-    found = _walk(job)
+    found = _next_step(job)
     server = own(job) if isinstance(found, Todo) else None
     if server is not None and not isinstance(server, Progress) and (locked := barred(job, server)):
         return locked
@@ -57,10 +57,10 @@ def submit(job: ServerOperation) -> Progress:
 
 def poll(job: ServerOperation) -> Progress:
     """Say how far it is; ABSENT where the next step is to be begun."""
-    return told(_walk(job))
+    return told(_next_step(job))
 
 
-def _walk(job: ServerOperation) -> Progress | Todo:
+def _next_step(job: ServerOperation) -> Progress | Todo:
     server = own(job)
     if isinstance(server, Progress):
         return server
