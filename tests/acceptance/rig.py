@@ -138,7 +138,7 @@ class Api:
         part: str | None = None,
         **how: Any,
     ) -> str:
-        """Ask for what must be refused in the envelope of §0.6; return the message."""
+        """Ask for what must be refused in the envelope; return the message."""
         answer = self.ask(method, path, body, want=status, **how)
         return check_error(answer, status, kind, message, part)
 
@@ -187,7 +187,7 @@ def check_error(
     message: str | None = None,
     part: str | None = None,
 ) -> str:
-    """Check the error envelope of §0.6 and return its message."""
+    """Check the error envelope and return its message."""
     assert answer.kind == "application/json", answer
     body = answer.json
     assert {"code", "title", "explanation", "error"} <= set(body), answer
@@ -212,7 +212,7 @@ def words(value: object) -> bool:
 
 
 def check_html(answer: Answer, status: int) -> None:
-    """Check an error of the framework, which speaks HTML (§0.6)."""
+    """Check an error of the framework, which speaks HTML."""
     assert answer.status == status, answer
     assert answer.kind == "text/html", answer
     assert str(status) in answer.text, answer

@@ -82,7 +82,7 @@ STORED: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(Z|\.000000)")
 
 
 def stored(value: Any) -> bool:
-    """A time of a policy, which Senlin reads back from its store in another form (§0.5)."""
+    """A time of a policy, which Senlin reads back from its store in another form."""
     return isinstance(value, str) and bool(STORED.fullmatch(value))
 
 

@@ -1,4 +1,4 @@
-"""§8: actions: shown, found, cancelled; and §12, how parents and children stand to each other."""
+"""Actions: shown, found, cancelled; and how parents and children stand to each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""§5.1: every action of a cluster, what it does, and every wrong input it must refuse."""
+"""Every action of a cluster, what it does, and every wrong input it must refuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""§5: clusters as objects: made, shown, found, changed, deleted; their attributes and operations."""
+"""Clusters as objects: made, shown, found, changed, deleted; their attributes and operations."""
 
 from __future__ import annotations
 

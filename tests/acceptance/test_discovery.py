@@ -1,4 +1,4 @@
-"""§0.1 and §1: what a client reads before it knows anything."""
+"""What a client reads before it knows anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""§0.5 and §0.6: no mistake of a user is a failure of the server, whatever the mistake."""
+"""No mistake of a user is a failure of the server, whatever the mistake."""
 
 from __future__ import annotations
 

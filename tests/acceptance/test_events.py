@@ -1,4 +1,4 @@
-"""§9 and §10: what happened, and who serves."""
+"""What happened, and who serves."""
 
 from __future__ import annotations
 

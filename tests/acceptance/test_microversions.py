@@ -1,4 +1,4 @@
-"""§0.2: one header, fifteen versions, and what each of them hides."""
+"""One header, fifteen versions, and what each of them hides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""§6: nodes, with and without a cluster; their checks, recoveries, operations, and adoption."""
+"""Nodes, with and without a cluster; their checks, recoveries, operations, and adoption."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_create_in_a_full_cluster(world: World) -> None:
     full = world.cluster(1, max_size=1)["id"]
     body = {"name": "x", "profile_id": world.quick(), "cluster_id": full}
     answer = world.api.ask("POST", "nodes", {"node": body})
-    # Senlin answers 202 and fails later; 400 at once is welcome (§14).
+    # Senlin answers 202 and fails later; 400 at once is welcome.
     assert answer.status in {202, 400}, answer
     if answer.status == 202:
         world.api.ended(answer, want="FAILED")

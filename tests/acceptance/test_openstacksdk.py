@@ -1,4 +1,4 @@
-"""§11 and §13: openstacksdk drives the server as it drove Senlin, every verb, every way to connect."""
+"""The openstacksdk drives the server as it drove Senlin, every verb, every way to connect."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def test_services(cloud: Any) -> None:
     assert {one.state for one in found} == {"up"}
 
 
-# --- ways to connect (§13) ----------------------------------------------------------------------------
+# --- ways to connect ----------------------------------------------------------------------------------
 
 WAYS: dict[str, Any] = {
     "root": lambda root: {"auth_type": "none", "endpoint": root},

@@ -1,4 +1,4 @@
-"""§0.4: limit, marker, sort and filter of every list; pages that survive what is put in between."""
+"""Limit, marker, sort and filter of every list; pages that survive what is put in between."""
 
 from __future__ import annotations
 

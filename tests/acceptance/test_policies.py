@@ -1,4 +1,4 @@
-"""§4: policies, their specs, and the answers to a wrong one: 400 with the place, never 500."""
+"""Policies, their specs, and the answers to a wrong one: 400 with the place, never 500."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def policy(world: World) -> Any:
 
 
 def plain(policy: Any) -> Any:
-    """Return the policy with times to the second: Senlin reads them back in another form (§0.5)."""
+    """Return the policy with times to the second: Senlin reads them back in another form."""
     times = {key: (policy[key] or "")[:19] for key in ("created_at", "updated_at")}
     return {**policy, **times}
 

@@ -1,4 +1,4 @@
-"""§3: profiles, which are immutable but for their name and metadata."""
+"""Profiles, which are immutable but for their name and metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""§7: receivers: webhooks with their URL; what cannot be received is refused with the reason."""
+"""Receivers: webhooks with their URL; what cannot be received is refused with the reason."""
 
 from __future__ import annotations
 

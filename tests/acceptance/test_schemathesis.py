@@ -20,7 +20,7 @@ EXAMPLES = int(os.environ.get("YAFFLE_ACCEPTANCE_EXAMPLES") or 3)
 LONG = EXAMPLES > 3
 BOUND_S = 600 if not LONG else 7200
 LEFT_OUT = {
-    "unsupported_method": "Senlin answers 404 to a wrong method (§0.6), and so do we",
+    "unsupported_method": "Senlin answers 404 to a wrong method, and so do we",
     "positive_data_acceptance": "a name that nobody has fits the schema and is refused with reason",
     "missing_required_header": "no header is required",
     "ignored_auth": "on loopback nobody has to say who he is",

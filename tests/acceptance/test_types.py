@@ -1,4 +1,4 @@
-"""§2: profile types and policy types, in both shapes, with schemas and operations."""
+"""Profile types and policy types, in both shapes, with schemas and operations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEW = ["1.5", "1.14", None]
 
 
 def check_schema(schema: Any) -> None:
-    """Every node of a schema has a type, a need, and a shape below it (§2)."""
+    """Every node of a schema has a type, a need, and a shape below it."""
     assert isinstance(schema, dict), schema
     assert schema["type"] in {"String", "Integer", "Number", "Boolean", "Map", "List"}, schema
     assert isinstance(schema["required"], bool), schema

@@ -1,4 +1,4 @@
-"""§0.7 and §12: who waits for whom: conflicts, locks, cool-down, time-outs, hooks, batches."""
+"""Who waits for whom: conflicts, locks, cool-down, time-outs, hooks, batches."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_busy_node_refuses(world: World) -> None:
             world.api.refused("POST", f"nodes/{node}/actions", body, status=409, kind=BUSY)
         change = {"node": {"name": "other"}}
         world.api.refused("PATCH", f"nodes/{node}", change, status=409, kind=BUSY)
-        # §0.7: an operation is not kept back by the queueing rule, and waits or fails by itself.
+        # An operation is not kept back by the queueing rule, and waits or fails by itself.
         second = world.api.post(f"nodes/{node}/ops", {"reboot": {}}, want=(202, 409))
     world.api.ended(first)
     if second.status == 202:

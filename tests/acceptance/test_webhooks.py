@@ -1,4 +1,4 @@
-"""§7: a webhook needs no token: its URL is the secret, `V` the dialect, its action like any other."""
+"""A webhook needs no token: its URL is the secret, `V` the dialect, its action like any other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of the endpoint (contract §2.5) and of its options (§2.3), without a socket."""
+"""The table of the endpoint (docs/reference/endpoint.md) and of its options, without a socket."""
 
 from __future__ import annotations
 

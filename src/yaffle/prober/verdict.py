@@ -2,7 +2,7 @@
 
 Without a pattern 2xx passes, and for application/health+json the document's status. With a pattern
 the status must still be 2xx, and the pattern decides. Where the HTTP code and the document
-disagree the code wins, and the detail says so (contracts: process-health §3).
+disagree the code wins, and the detail says so (ADR 0020 of yaffle-health).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ RANDOM_LENGTH: Final = 8
 INDEX_DIGITS: Final = 10
 """Digits that an index is reckoned with where its width is not given."""
 _DIRECTIVE: Final = re.compile(r"\$([0-9]{0,8})([rRI])", re.ASCII)
-# The characters that a name may have (clustering API contract, §0.5): these, and CJK.
+# The characters that a name may have (contracts/clustering-api#names): these, and CJK.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._~\-\u3400-\u4dbf\u4e00-\u9fff\u3040-\u30ff\uac00-\ud7a3]*")
 
 

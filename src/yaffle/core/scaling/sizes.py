@@ -1,6 +1,6 @@
 """Arithmetic of a cluster's size: limits, resize, scale-in and scale-out.
 
-Refusals are `Fault`s with Senlin's sentences (clustering API contract, §5 and §5.1): a bound that
+Refusals are `Fault`s with Senlin's sentences (contracts/clustering-api#sizes): a bound that
 came with the request is "specified", one that the cluster already has is "the cluster's".
 `max_size` -1 means no bound of the cluster's own; `ceiling` bounds every cluster.
 """

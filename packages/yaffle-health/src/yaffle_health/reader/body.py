@@ -1,6 +1,6 @@
 """The body of an answer as a `Health`: the seed's shape, the IETF draft's, Spring's, or one word.
 
-Readers are generous (draft-inadarei-api-health-check-06 §3; contract §3.3): every alias, any case,
+Readers are generous (draft-inadarei-api-health-check-06 §3; ADR 0020): every alias, any case,
 missing checks and unknown keys are fine. What is not understood is remarked on, never guessed.
 """
 

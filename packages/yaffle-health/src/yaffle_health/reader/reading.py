@@ -54,7 +54,7 @@ class Verdict:
 
 
 def judge(http_status: int, document: Document) -> Verdict:
-    """Weigh the HTTP status against the body: the status decides (contract §3.3).
+    """Weigh the HTTP status against the body: the status decides (ADR 0020).
 
     pass and warn are 2xx-3xx, fail is 4xx-5xx (draft-inadarei-api-health-check-06 §3.1).
     """

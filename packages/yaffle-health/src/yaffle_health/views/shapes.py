@@ -1,7 +1,7 @@
 """Which face a client gets: `?format=` wins over the profile in Accept, which wins over the option.
 
 Nothing that a client sends makes this fail: an unknown format or profile is as good as none, and
-there is no 406 (contract of the endpoint, "Never 406").
+there is no 406 (ADR 0011).
 """
 
 from __future__ import annotations
