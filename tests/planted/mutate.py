@@ -5,7 +5,7 @@ changed, plus and minus and min and max exchanged, an argument of `replace` drop
 given what another row says. Every change is one mutant; a mutant that no test notices survives and
 is listed with its line.
 
-    python tests/planted/mutate.py [FILE ...]       e.g. verdict.py; without any, the whole core
+    python -m tests.planted.mutate [FILE ...]       e.g. health/verdict.py; without any, all that decides
 
 The score and the reasons of the survivors are in docs/explanation/core-mutation.md.
 """
@@ -17,7 +17,6 @@ import ast
 import copy
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,11 +25,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 
+from tests.planted.run import planted_tree
+
 ROOT = Path(__file__).resolve().parents[2]
 CORE = Path("src/yaffle/core")
 TESTS = ("tests/unit/core", "tests/scenarios")
-ELSEWHERE = {"__init__.py", "addresses.py", "outcomes.py", "health_json.py", "cluster_status.py"}
-"""Tables and parsers of the edge: their tests live with those who use them."""
+SLOW = "--ignore=tests/unit/core/test_sharing.py"
+"""A third of their time, and about nothing that is changed here."""
+ROOMS = ("health", "planning", "recovery", "scaling")
+"""Where it is decided."""
 WORKERS = 2
 TIMEOUT_S = 60
 
@@ -164,27 +167,39 @@ def put(parent: ast.AST, field: str, index: int | None, node: ast.AST) -> None:
         getattr(parent, field)[index] = node
 
 
-def plant(into: Path) -> Path:
-    """Copy what the tests need."""
-    ignore = shutil.ignore_patterns("__pycache__", ".hypothesis", "planted")
-    for name in ("src/yaffle/core", "src/yaffle/model", "tests/unit/core", "tests/scenarios"):
-        shutil.copytree(ROOT / name, into / name, ignore=ignore)
-    (into / "tests/model").mkdir()
-    shutil.copy(ROOT / "tests/model/world.py", into / "tests/model")
-    for name in ("src/yaffle/__init__.py", "src/yaffle/errors.py", "pyproject.toml"):
-        shutil.copy(ROOT / name, into / name)
-    return into
+def own_tests(name: str) -> list[str]:
+    """Return the tests of the core that import the module; they are asked first."""
+    module = "yaffle.core." + name.removesuffix(".py").replace("/", ".")
+    package, _, last = module.rpartition(".")
+    asks = re.compile(
+        rf"from {re.escape(module)} import|from {re.escape(package)} import .*\b{last}\b"
+    )
+    files = sorted((ROOT / TESTS[0]).glob("test_*.py"))
+    return [str(f.relative_to(ROOT)) for f in files if asks.search(f.read_text())]
 
 
 def survives(tree: Path, name: str) -> bool:
     """Whether the fast tests pass, the file's own asked first; a hang is noticed too."""
-    own = f"tests/unit/core/test_{name}"
-    return (not (tree / own).exists() or passes(tree, own)) and passes(tree, *TESTS)
+    return passes(tree, *own_tests(name)) and passes(tree, *TESTS)
 
 
-def passes(tree: Path, *tests: str) -> bool:
-    environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+def passes(tree: Path, *tests: str, compiled: bool = True) -> bool:
+    """Whether they pass; at first, not `compiled`, what they import is compiled for all who follow."""
+    environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    if compiled:
+        # Two changes within a second would be taken for each other.
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    # Without the plugins of the whole: importing them takes four times as long as these tests.
+    lean = (
+        "-o",
+        "addopts=--import-mode=importlib",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:schemathesis",
+    )
+    command = [sys.executable, "-m", "pytest", "-x", "-q", *lean, SLOW, *tests]
     try:
         done = subprocess.run(
             command, check=False, cwd=tree, env=environment, capture_output=True, timeout=TIMEOUT_S
@@ -197,16 +212,19 @@ def passes(tree: Path, *tests: str) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("files", nargs="*", help="names in src/yaffle/core")
-    names = parser.parse_args().files or sorted(
-        p.name for p in (ROOT / CORE).glob("*.py") if p.name not in ELSEWHERE
-    )
+    rooms = (path for room in ROOMS for path in sorted((ROOT / CORE / room).glob("*.py")))
+    all_of = [str(path.relative_to(ROOT / CORE)) for path in rooms if path.stem != "__init__"]
+    names = parser.parse_args().files or all_of
+    for name in names:
+        if not own_tests(name):
+            print(f"{name}: left out, its tests live with those who use it")
+    names = [name for name in names if own_tests(name)]
     with tempfile.TemporaryDirectory(prefix="mutate-") as place:
         trees: SimpleQueue[Path] = SimpleQueue()
         for number in range(WORKERS):
-            trees.put(plant(Path(place) / str(number)))
-        if not passes(tree := trees.get(), *TESTS):
-            raise SystemExit("the tests fail before anything is changed")
-        trees.put(tree)
+            trees.put(tree := planted_tree(None, Path(place) / str(number)))
+            if not passes(tree, *TESTS, compiled=False):
+                raise SystemExit("the tests fail before anything is changed")
         total = sum(measure(name, trees) for name in names)
     return 1 if total else 0
 

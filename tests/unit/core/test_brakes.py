@@ -199,6 +199,23 @@ def test_blind() -> None:
     }
 
 
+def test_who_is_sick_by_one_silent_kind_of_detection_alone_is_held_unless_a_person_marked_it() -> (
+    None
+):
+    seen = Blindness(
+        asked=5, answered=1, references_asked=3, references_answered=0, road="NODE_STATUS_POLL_URL"
+    )
+    view = cluster(node("a", "unhealthy", blind=seen))
+    assert numbers(ask(R.BLIND, view)) == {
+        "asked": 5,
+        "answered": 1,
+        "references_asked": 3,
+        "references_answered": 0,
+        "road": "NODE_STATUS_POLL_URL",
+    }
+    assert ask(R.BLIND, cluster(node("a", "unhealthy", blind=seen, marked=True))) is None
+
+
 def test_busy() -> None:
     view = cluster(node("a", "unhealthy", busy="NODE_UPDATE"))
     assert numbers(ask(R.NODE_BUSY, view)) == {"action": "NODE_UPDATE"}
@@ -331,6 +348,18 @@ def test_observe_mode() -> None:
     assert found.pop("would") == ["RECREATE"]
     (recover,) = decisions(replace(view, recovery=recovery()))
     assert found == recover.numbers
+
+
+def test_what_is_told_of_a_recovery_counts_suspects_and_those_in_flight_apart() -> None:
+    sick = node("a", "unhealthy", left_out=("REBOOT",))
+    others = (node("b", "suspect"), node("c", "suspect"), *(node(f"{n}") for n in range(9)))
+    view = cluster(sick, *others, how=recovery(mode=RecoveryMode.OBSERVE))
+    found = numbers(ask(R.OBSERVE_MODE, view))
+    assert (found["sick"], found["suspect"], found["in_flight"]) == (1, 2, 0)
+    assert found["left_out"] == ["REBOOT"]
+    # A person's word leaves nothing out.
+    asked = replace(sick, requested_by="mara")
+    assert "left_out" not in numbers(ask(R.OBSERVE_MODE, replace(view, nodes=(asked, *others))))
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,18 @@ def test_a_pass_that_commits_late_does_not_let_the_same_time_flow_in_twice() -> 
     assert held == bucket(10 / 60, updated_us=T0 + 10 * SECOND)
 
 
+@pytest.mark.parametrize(
+    ("ahead_us", "believed"),
+    [(1, False), (60 * SECOND, False), (60 * SECOND + 1, True)],
+    ids=["late by a moment", "late by a minute", "a clock set back by more"],
+)
+def test_who_is_late_by_more_than_a_minute_has_a_clock_that_was_set_back(
+    ahead_us: int, believed: bool
+) -> None:
+    held = refill(bucket(updated_us=T0 + ahead_us), LIMIT, T0)
+    assert held.updated_us == (T0 if believed else T0 + ahead_us)
+
+
 def test_debit_takes_one_from_each() -> None:
     before: dict[Key, Bucket] = {(Scope.HOST, "h"): bucket(2.0), (Scope.GLOBAL, ""): bucket(1.0, 1)}
     after = debit(before, LIMITS, T0)
