@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,11 +14,14 @@ from tests.contract.store.support import HandClock
 
 from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import StaleEpoch
-from yaffle.model.ids import ClusterId, EngineId
+from yaffle.model.ids import ClusterId, EngineId, PauseId
+from yaffle.model.incident import Pause, PauseKind, PauseScope
 from yaffle.store import (
+    change_tokens,
     coverage,
     leases,
     observer_partitions,
+    pauses,
     singleton_leases,
     tables,
     watch_leases,
@@ -316,3 +320,43 @@ def test_blindness_for_more_clusters_than_a_statement_takes_parameters(unit: Uni
     unit(lambda c: observer_partitions.record(c, A, many))
     unit(lambda c: observer_partitions.record(c, A, many))
     assert len(unit(lambda c: observer_partitions.in_force(c, leases.now(c)))) == len(many)
+
+
+def test_whatever_may_end_a_hold_changes_the_token_of_holds(unit: Unit) -> None:
+    stop = Pause(
+        id=PauseId("p1"),
+        kind=PauseKind.STOP,
+        scope=PauseScope.ALL,
+        target_id="",
+        owner="mara",
+        reason="a trial",
+        starts_us=1,
+        expires_us=None,
+    )
+    recovery = {
+        "id": "a1",
+        "action": "NODE_RECOVER",
+        "status": "RUNNING",
+        "cluster_id": "c0",
+        "created_us": 4,
+        "updated_us": 4,
+    }
+
+    def release(conn: Any) -> None:
+        pauses.add_release(
+            conn, ident="r1", cluster_id=ClusterId("c0"), by="m", reason="", now_us=3, expires_us=9
+        )
+
+    changes: list[Callable[[Any], Any]] = [
+        lambda conn: pauses.add(conn, stop),
+        lambda conn: pauses.lift(conn, "p1", "mara", 2),
+        release,
+        lambda conn: conn.execute(insert(tables.actions).values(**recovery)).rowcount,
+        lambda conn: conn.execute(update(tables.actions).values(status="FAILED")).rowcount,
+    ]
+    seen = [unit(change_tokens.of_holds)]
+    for change in changes:
+        assert unit(change_tokens.of_holds) == seen[-1], "by itself it stays"
+        unit(change)
+        seen.append(unit(change_tokens.of_holds))
+    assert all(one != other for one, other in pairwise(seen))
