@@ -46,7 +46,7 @@ def test_the_linter_finds_nothing() -> None:
 
 def test_it_comes_from_plain_well_known_images() -> None:
     bases = [s.rest.partition(" AS ")[0] for s in STEPS if s.word == "FROM"]
-    assert bases == ["python:3.12-slim"] * 2
+    assert bases == ["python:3.12.11-slim-bookworm"] * 2
     assert not [s for s in STEPS if s.word == "ADD" or ("://" in s.rest and s.word == "RUN")]
 
 
