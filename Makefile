@@ -111,7 +111,8 @@ coverage-core: venv-dev  ## every line and branch of the deciding core is reache
 test-deps:  ## install the programs that tests talk to, where that is possible
 	@.ci/test-deps
 
-lock: venv-dev  ## resolve the dependencies again (UPGRADE=1 takes newer versions)
+lock:  ## resolve the dependencies again (UPGRADE=1 takes newer versions)
+	@test -x "$(UV)" || { $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install -q uv; }
 	@$(LOCK) pyproject.toml --group dev -o requirements-dev.lock
 	@$(LOCK) pyproject.toml -c requirements-dev.lock -o requirements.lock
 	@$(LOCK) --group install -o requirements-install.lock
