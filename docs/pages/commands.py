@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-import typer
 from docs.pages.text import code, first_sentence, join, table
 
-from yaffle.cli.app import app
+from yaffle.cli.app import tree
 
 SHARED = {
     "server": "`--server URL` names the server. Default: the one that runs on this machine, else"
@@ -27,7 +26,7 @@ Parameter = Any
 @cache
 def root() -> Command:
     """Return the whole tree."""
-    return typer.main.get_command(app)
+    return tree()
 
 
 def walk(group: Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Command]]:

@@ -18,7 +18,8 @@ def main(words: Sequence[str] | None = None) -> NoReturn:
     from yaffle.errors import YaffleError
 
     try:
-        tree()(args=words, prog_name="yaffle")
+        words = sys.argv[1:] if words is None else words
+        tree(words[0] if words else None)(args=words, prog_name="yaffle")
         sys.exit(0)
     except (YaffleError, ExceptionGroup) as error:
         sys.exit(_told(error))

@@ -1,96 +1,114 @@
-"""The tree of commands. Nothing heavy is imported here: a command imports what it needs when it runs."""
+"""The tree of commands: a table of the first words.
+
+Only the modules of the word that was typed are imported, and those import what is heavy when they
+run: `yaffle status` shall cost no more than it has to. Help, completion and a mistyped word get all.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Final, NamedTuple
 
 import typer
 import typer.main
 
 from yaffle import __version__
-from yaffle.cli import demo, serve
 from yaffle.cli.command import client
-from yaffle.cli.commands import (
-    actions,
-    audit,
-    bindings,
-    clustering_events,
-    clusters,
-    credentials,
-    database,
-    decisions,
-    doctor,
-    document_types,
-    engines,
-    events,
-    imports,
-    incidents,
-    member_operations,
-    node_operations,
-    node_recovery,
-    nodes,
-    openstack,
-    operators,
-    outbox,
-    policies,
-    profiles,
-    receivers,
-    runbook,
-    services,
-    sizes,
-    status,
-    users,
-    watch,
+
+
+class Entry(NamedTuple):
+    """What stands behind a first word: a command, or a group of commands."""
+
+    word: str
+    place: str
+    """`module:name` of a function or of a group, below `yaffle.cli`."""
+    more: tuple[str, ...] = ()
+    """Modules that register their commands with the same group, in the order of the help."""
+    asks: bool = False
+    """Whether it is a function of (api, output, …), which asks a server."""
+    hidden: bool = False
+
+
+ENTRIES: Final = (
+    Entry("demo", "demo:demo"),
+    Entry("serve", "serve:serve"),
+    Entry("watch", "commands.watch:watch"),
+    Entry("engine", "serve:engine"),
+    Entry("api", "serve:api"),
+    Entry("status", "commands.status:status", asks=True),
+    Entry("why", "commands.nodes:why", asks=True),
+    Entry("explain", "commands.runbook:explain"),
+    Entry("profile", "commands.profiles:app"),
+    Entry("profile-type", "commands.document_types:profile_types"),
+    Entry("policy", "commands.policies:app"),
+    Entry("policy-type", "commands.document_types:policy_types"),
+    Entry(
+        "cluster",
+        "commands.clusters:app",
+        more=("commands.sizes", "commands.bindings", "commands.member_operations"),
+    ),
+    Entry(
+        "node", "commands.nodes:app", more=("commands.node_operations", "commands.node_recovery")
+    ),
+    Entry("receiver", "commands.receivers:app"),
+    Entry("action", "commands.actions:app"),
+    Entry("event", "commands.clustering_events:app"),
+    Entry("events", "commands.events:events", asks=True),
+    Entry("incident", "commands.incidents:app"),
+    Entry("decision", "commands.decisions:app"),
+    Entry("decisions", "commands.decisions:app", hidden=True),
+    Entry("maintenance", "commands.operators:app"),
+    Entry("stop", "commands.operators:stop", asks=True),
+    Entry("outbox", "commands.outbox:app"),
+    Entry("doctor", "commands.doctor:doctor"),
+    Entry("service", "commands.services:app"),
+    Entry("engines", "commands.engines:engines", asks=True),
+    Entry("user", "commands.users:app"),
+    Entry("audit", "commands.audit:app"),
+    Entry("openstack", "commands.openstack:app"),
+    Entry("credential", "commands.credentials:app"),
+    Entry("import", "commands.imports:app"),
+    Entry("db", "commands.database:app"),
 )
 
-TOGETHER = (clusters, sizes, bindings, member_operations, nodes, node_operations, node_recovery)
-"""Files that register their commands with a group of another of them, in the order of the help."""
 
-app = typer.Typer(
-    name="yaffle",
-    help="Watches processes and nodes, decides safely what has failed, and heals it.",
-    epilog="Exit codes: 0 done, 1 failed, 2 usage or bad document, 3 not found, 4 conflict or held,"
-    " 5 server away.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("demo")(demo.demo)
-app.command("serve")(serve.serve)
-app.command("watch")(watch.watch)
-app.command("engine")(serve.engine)
-app.command("api")(serve.api)
-client(app, "status")(status.status)
-client(app, "why")(nodes.why)
-app.command("explain")(runbook.explain)
-app.add_typer(profiles.app, name="profile")
-app.add_typer(document_types.profile_types, name="profile-type")
-app.add_typer(policies.app, name="policy")
-app.add_typer(document_types.policy_types, name="policy-type")
-app.add_typer(clusters.app, name="cluster")
-app.add_typer(nodes.app, name="node")
-app.add_typer(receivers.app, name="receiver")
-app.add_typer(actions.app, name="action")
-app.add_typer(clustering_events.app, name="event")
-client(app, "events")(events.events)
-app.add_typer(incidents.app, name="incident")
-app.add_typer(decisions.app, name="decision")
-app.add_typer(decisions.app, name="decisions", hidden=True)
-app.add_typer(operators.app, name="maintenance")
-client(app, "stop")(operators.stop)
-app.add_typer(outbox.app, name="outbox")
-app.command("doctor")(doctor.doctor)
-app.add_typer(services.app, name="service")
-client(app, "engines")(engines.engines)
-app.add_typer(users.app, name="user")
-app.add_typer(audit.app, name="audit")
-app.add_typer(openstack.app, name="openstack")
-app.add_typer(credentials.app, name="credential")
-app.add_typer(imports.app, name="import")
-app.add_typer(database.app, name="db")
+def application(first: str | None = None) -> typer.Typer:
+    """Return all commands, or those alone that begin with the word `first` where there is such."""
+    app = typer.Typer(
+        name="yaffle",
+        help="Watches processes and nodes, decides safely what has failed, and heals it.",
+        epilog="Exit codes: 0 done, 1 failed, 2 usage or bad document, 3 not found,"
+        " 4 conflict or held, 5 server away.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        callback=_root,
+    )
+    for entry in [entry for entry in ENTRIES if entry.word == first] or ENTRIES:
+        _add(app, entry)
+    return app
+
+
+@cache
+def tree(first: str | None = None) -> Callable[..., object]:
+    """Return `application(first)` ready to be run; made once, for that takes longer than most of it."""
+    return typer.main.get_command(application(first))
+
+
+def _add(app: typer.Typer, entry: Entry) -> None:
+    module, name = entry.place.split(":")
+    found = getattr(import_module(f"yaffle.cli.{module}"), name)
+    for more in entry.more:
+        import_module(f"yaffle.cli.{more}")
+    if isinstance(found, typer.Typer):
+        app.add_typer(found, name=entry.word, hidden=entry.hidden)
+    elif entry.asks:
+        client(app, entry.word)(found)
+    else:
+        app.command(entry.word)(found)
 
 
 def _version(*, value: bool) -> None:
@@ -99,7 +117,6 @@ def _version(*, value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     *,
     version: Annotated[
@@ -108,9 +125,3 @@ def _root(
     ] = False,
 ) -> None:
     """Keep --version beside the commands."""
-
-
-@cache
-def tree() -> Callable[..., object]:
-    """Return the commands ready to be run; made once, for it takes longer than most of them."""
-    return typer.main.get_command(app)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import typer
 import yaml
 from tests.functional.cli.support import (
     POLICY,
@@ -28,12 +27,12 @@ from tests.functional.cli.support import (
     wait_for,
 )
 
-from yaffle.cli.app import app
+from yaffle.cli.app import tree
 
 ROOT: Final = Path(__file__).parents[3]
 SOURCES: Final = sorted((ROOT / "src" / "yaffle").rglob("*.py"))
 KIND: Final = "yaffle.local.process-1.0"
-GROUPS: Final = "|".join(sorted(typer.main.get_command(app).commands))
+GROUPS: Final = "|".join(sorted(tree().commands))
 COMMAND: Final = re.compile(rf"`yaffle ([^`]+)`|\byaffle ((?:{GROUPS})\b[^`.,;:\n]*)")
 PLACE: Final = re.compile(r"\{[^{}]*\}|\b[A-Z]{2,}\b")
 """What is filled in: by the program, or in capitals by whoever types it."""

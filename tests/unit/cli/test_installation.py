@@ -11,7 +11,7 @@ from tests.packaging.places import PACKAGING
 from typer.testing import CliRunner
 
 from yaffle.cli import settings
-from yaffle.cli.app import app
+from yaffle.cli.app import application
 from yaffle.cli.settings import SERVICE, SERVICE_STATE_DIR, of_installation
 from yaffle.errors import ConfigError
 
@@ -52,7 +52,7 @@ def test_the_doctor_speaks_of_the_service_and_of_no_other_server(
     service: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settings, "SERVICE", service)
-    done = CliRunner().invoke(app, ["doctor", "--json"])
+    done = CliRunner().invoke(application(), ["doctor", "--json"])
     rows = {row["name"]: row for row in json.loads(done.stdout)["checks"]}
     assert rows["here: config"] == {
         "name": "here: config", "status": "ok", "detail": str(service), "advice": "",
@@ -64,14 +64,14 @@ def test_the_doctor_speaks_of_the_service_and_of_no_other_server(
 
     # What cannot be read is neither passed over nor mixed with another one's.
     service.write_text("state_dir = ")
-    done = CliRunner().invoke(app, ["doctor", "--json"])
+    done = CliRunner().invoke(application(), ["doctor", "--json"])
     (row,) = json.loads(done.stdout)["checks"]
     assert (done.exit_code, row["name"], row["status"]) == (1, "here: config", "fail")
     assert "run it as the user of the service" in row["detail"]
 
     # Whoever may not read it, and says which server is meant, learns how that one is.
     monkeypatch.setattr(settings, "SERVICE", tmp_path / ("x" * 300))
-    done = CliRunner().invoke(app, ["doctor", "--json", "--server", "http://127.0.0.1:9"])
+    done = CliRunner().invoke(application(), ["doctor", "--json", "--server", "http://127.0.0.1:9"])
     rows = {row["name"]: row for row in json.loads(done.stdout)["checks"]}
     statuses = (rows["here: config"]["status"], rows["server"]["status"])
     assert (done.exit_code, statuses) == (5, ("warn", "away"))
