@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from yaffle.model.counts import count
 from yaffle.model.policy import DetectionMode, HealthPolicy, UrlOptions
 from yaffle.model.timing import url_check_s
 from yaffle.policy.build import threshold_text
@@ -67,17 +68,13 @@ def _retries_exceed_interval(policy: HealthPolicy) -> Iterator[Finding]:
             yield (*MODES, place, "options", "poll_url_retry_limit"), text
 
 
-def _checks(count: int) -> str:
-    return f"{count} check{'' if count == 1 else 's'}"
-
-
 def _grace_short(policy: HealthPolicy) -> Iterator[Finding]:
     detection = policy.detection
     needed = detection.interval_s * detection.fall
     if detection.node_update_timeout_s < needed:
         text = (
             f"a changed node is left alone for {detection.node_update_timeout_s:g} s, less than"
-            f" {_checks(detection.fall)} of {detection.interval_s:g} s; give at least {needed:g}"
+            f" {count(detection.fall, 'check')} of {detection.interval_s:g} s; give at least {needed:g}"
         )
         yield (*DETECTION, "node_update_timeout"), text
 
@@ -116,7 +113,7 @@ def _stable_short(policy: HealthPolicy) -> Iterator[Finding]:
     needed = detection.interval_s * detection.rise
     if stable < needed:
         text = (
-            f"attempts would be forgotten after {stable:g} s, before {_checks(detection.rise)} of"
+            f"attempts would be forgotten after {stable:g} s, before {count(detection.rise, 'check')} of"
             f" {detection.interval_s:g} s {'has' if detection.rise == 1 else 'have'} passed:"
             f" a node could be recovered for ever; give at least {needed:g}"
         )

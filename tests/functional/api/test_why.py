@@ -175,10 +175,14 @@ def test_a_node_being_healed_says_the_step_and_since_when() -> None:
         since_us=NOW - 75_000_000,
         step_us=NOW - 3_000_000,
     )
+    # Its rest begins with the recovery as well, and is none while that runs.
+    tired = {"retry": {**TRIED, "next_us": NOW + 1, "next_at": "T"}}
+    lines = answer(doing=doing, node=tired).lines()
     assert (
         "Right now: NODE_RECOVER is RUNNING, step create (RECREATE) for 3.0 s; 1 min 15 s in all."
-        in answer(doing=doing).lines()
+        in lines
     )
+    assert "Tries used: 1 of 3." in lines
     assert answer(doing=doing).as_json()["doing"]["step_elapsed_s"] == 3.0  # type: ignore[index]
 
 

@@ -280,7 +280,7 @@ def test_started_without_local_processes_it_says_whom_it_cannot_heal(tmp_path: P
         assert running is not None
         wait_for(lambda: "nodes cannot be watched or healed here" in running.text)
         found = wait_for(lambda: (r := doctor_row(server, "drivers"))["status"] == "fail" and r)
-        assert "1 nodes are of type yaffle.local.process-1.0" in found["detail"]
+        assert "1 node of type yaffle.local.process-1.0" in found["detail"]
         assert "--allow-local-process" in found["advice"]
         # It is marked, so that nothing has to be seen of it: held, with what is missing, and no try.
         server.ok("node", "mark", "unhealthy", "web-1", "--reason", "it smells")

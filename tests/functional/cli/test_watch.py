@@ -124,7 +124,7 @@ def test_it_goes_on_where_it_was_and_tells_nothing_twice(cloud: FakeCloud, watch
     cloud.turn(well, "PAUSED", 3)
     cloud.turn(ill, "ACTIVE", 1)
     second = watch.start()
-    second.line("1 failure that was told before is not over")
+    second.line("1 failure told before and not over")
     second.line("web-1 (shop) is over it after")
     second.line("web-2 (shop) has been PAUSED")
     assert "web-1 (shop) has been" not in second.text

@@ -20,6 +20,7 @@ from yaffle.api.diagnostics.report import Check, Report, Status, judged, unheard
 from yaffle.engine.commands.receivers import acting
 from yaffle.engine.runtime.context import how_to_have
 from yaffle.errors import EngineUnavailable, StoreUnavailable, YaffleError
+from yaffle.model.counts import count
 from yaffle.ports import SteeredClock, SupportsOrphanLookup
 from yaffle.store.catalog import ids_of_nodes
 from yaffle.store.receivers import end_of, shown_id
@@ -162,7 +163,7 @@ class Doctor:
             name="drivers",
             status=Status.FAIL,
             detail="; ".join(
-                f"{n} nodes are of type {k}, which is not here" for k, n in lacking.items()
+                f"{count(n, 'node')} of type {k}, which is not here" for k, n in lacking.items()
             ),
             advice="They are unknown, and not healed. "
             + " ".join(f"For {kind}: {how_to_have(kind)}." for kind in lacking),
@@ -182,7 +183,7 @@ class Doctor:
         return judged(
             "strays",
             bool(found),
-            f"{len(found)} processes here of nodes that no row knows{stored.listed(found)}",
+            f"{count(len(found), 'process')} here of nodes that no row knows{stored.listed(found)}",
             "Nobody watches them: made after the copy that was restored, or for another database."
             " End them: `kill PID`.",
         )

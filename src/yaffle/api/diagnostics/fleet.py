@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import func, select
 
 from yaffle.api.diagnostics.report import Check, Status, judged
+from yaffle.model.counts import count
 from yaffle.store import coverage, leases
 from yaffle.store.tables import blindness, engines, watches
 
@@ -167,7 +168,7 @@ def _told(engine: Sighting) -> str:
     version = f", version {engine.version}" if engine.version else ""
     blind = f", blind for {engine.blind}" if engine.blind else ""
     return (
-        f"{engine.name} watches {engine.clusters} clusters{blind}, heard of"
+        f"{engine.name} watches {count(engine.clusters, 'cluster')}{blind}, heard of"
         f" {engine.seen_s:.1f} s ago{version}"
     )
 

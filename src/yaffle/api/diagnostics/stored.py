@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from yaffle.api.diagnostics.report import Check, Status, judged
+from yaffle.model.counts import count
 from yaffle.model.incident import PauseKind
 
 if TYPE_CHECKING:
@@ -21,14 +22,14 @@ def checks_of(facts: Facts) -> Iterator[Check]:
     yield judged(
         "watching",
         bool(facts.unwatched),
-        f"{facts.clusters} clusters, {facts.nodes} nodes"
+        f"{count(facts.clusters, 'cluster')}, {count(facts.nodes, 'node')}"
         + (f"; nobody watches{listed(facts.unwatched)}" if facts.unwatched else ", all watched"),
         "A new cluster is taken within a second or two; if it stays so, no engine is acting.",
     )
     yield judged(
         "policies",
         bool(facts.unprotected),
-        f"{len(facts.unprotected)} clusters without a health policy in force"
+        f"{count(len(facts.unprotected), 'cluster')} without a health policy in force"
         f"{listed(facts.unprotected)}",
         "Nothing is detected there: `yaffle cluster attach CLUSTER POLICY`.",
     )
@@ -44,18 +45,19 @@ def checks_of(facts: Facts) -> Iterator[Check]:
         f"the oldest waits {facts.pending_age_s:.1f} s; {facts.parked} set aside",
         "See `yaffle outbox list`; mend the receiver, then `yaffle outbox redeliver`.",
     )
-    late = f"; late ones of {facts.lookouts} deleted nodes are looked for" if facts.lookouts else ""
+    late_of = count(facts.lookouts, "deleted node")
+    late = f"; late ones of {late_of} are looked for" if facts.lookouts else ""
     yield judged(
         "remains",
         facts.debris > 0,
-        f"{facts.debris} old copies are still being deleted{late}",
+        f"old copies that are still being deleted: {facts.debris}{late}",
         "It is tried for ever; see the log for what is in the way.",
     )
     spent = [f"{name} (incident {ident[:8]})" if ident else name for name, ident in facts.exhausted]
     yield judged(
         "needs a human",
         bool(spent),
-        f"{len(spent)} nodes whose recoveries are used up{listed(spent)}",
+        f"{count(len(spent), 'node')} whose recoveries are used up{listed(spent)}",
         "They are left alone: find the cause, then `yaffle incident ack ID`, or"
         " `yaffle node recover NODE`.",
     )
@@ -71,7 +73,7 @@ def checks_of(facts: Facts) -> Iterator[Check]:
     yield judged(
         "hosts",
         bool(barred),
-        f"{len(barred)} hosts in quarantine{listed(barred)}",
+        f"{count(len(barred), 'host')} in quarantine{listed(barred)}",
         "Guests of servers that were moved away may run there; see `yaffle explain host-quarantined`.",
     )
     yield from _of_pauses(facts)

@@ -14,6 +14,7 @@ from yaffle.cli.commands.nodes import NODE_COLUMNS, with_views
 from yaffle.cli.options import Force, Metadata, SameName, pairs, unused
 from yaffle.cli.output import Output, moment, short
 from yaffle.errors import ConfigError
+from yaffle.model.counts import count
 
 app = group("Clusters: groups of equal nodes.")
 
@@ -68,12 +69,7 @@ def create(
         return
     row = work.follow(started, f"cluster {name}")
     answer = work.api.v1.get("clusters", ident)
-    work.output.say({**answer, "action": row}, f"cluster {name} created, {count_of(size)}")
-
-
-def count_of(count: object) -> str:
-    """Return `1 node` or `3 nodes`."""
-    return f"{count} node{'' if count == 1 else 's'}"
+    work.output.say({**answer, "action": row}, f"cluster {name} created, {count(size, 'node')}")
 
 
 @listing(app, "list")

@@ -138,7 +138,10 @@ def release(
     cluster: Cluster,
     reason: Annotated[str, typer.Option("--reason", help="Why it is safe to heal now.")],
     for_: Annotated[
-        float, typer.Option("--for", parser=durations.option, metavar="TIME", help="How long.")
+        float,
+        typer.Option(
+            "--for", parser=durations.option, metavar="TIME", show_default="10m", help="How long."
+        ),
     ] = 600.0,
 ) -> None:
     """Release the storm brake for a while: heal although many nodes are sick."""

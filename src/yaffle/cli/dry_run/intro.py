@@ -12,6 +12,7 @@ import msgspec
 from yaffle.cli import durations
 from yaffle.cli.dry_run.messages import Kind, Line, fence, rung
 from yaffle.errors import YaffleError
+from yaffle.model.counts import count
 from yaffle.model.ids import NodeId
 from yaffle.model.operations import Actor, Target
 
@@ -129,11 +130,13 @@ def beginning(
     plan = f"{detection.fall} failed looks in a row are a failure; then " + ", then ".join(
         map(rung, actions)
     )
-    named = [("group", f"{name}: {_many(n)}") for name, n in list(groups.items())[:GROUPS_MAX]]
+    named = [
+        ("group", f"{name}: {count(n, 'server')}") for name, n in list(groups.items())[:GROUPS_MAX]
+    ]
     more = len(groups) - len(named)
     return Line(
         kind=Kind.BEGAN,
-        text=f"cloud {cloud}: {_many(watched)} in {len(groups)} group{'' if len(groups) == 1 else 's'},"
+        text=f"cloud {cloud}: {count(watched, 'server')} in {count(len(groups), 'group')},"
         f" looked at every {durations.shown(detection.interval_s)} as {who.user or 'this user'} of"
         f" {who.project or who.project_id or 'this project'}{roles}; nothing is ever changed in it",
         more=(
@@ -161,10 +164,5 @@ def _statuses(servers: Sequence[Present]) -> list[tuple[str, int]]:
     return sorted(words.items(), key=lambda pair: (-pair[1], pair[0])) or [("none", 0)]
 
 
-def _still(count: int) -> str:
-    told = "1 failure that was" if count == 1 else f"{count} failures that were"
-    return f"{told} told before {'is' if count == 1 else 'are'} not over; --report says which"
-
-
-def _many(count: int) -> str:
-    return f"{count} server" if count == 1 else f"{count} servers"
+def _still(number: int) -> str:
+    return f"{count(number, 'failure')} told before and not over; --report says which"

@@ -14,6 +14,7 @@ from yaffle.cli import durations
 from yaffle.cli.dry_run import report_store
 from yaffle.cli.dry_run.messages import Kind, iso, stamp
 from yaffle.cli.dry_run.report_store import Entry, line_of
+from yaffle.model.counts import count
 from yaffle.store.tables import clusters, nodes
 
 if TYPE_CHECKING:
@@ -123,10 +124,9 @@ def lines(cloud: str, found: Sum, here: Now) -> list[str]:
     """Return the report for people."""
     if found.began_us is None or found.last_us is None:
         return [f"cloud {cloud}: nothing has been told yet"]
-    count = sum(here.groups.values())
     told = [
         ("watched", _span(found)),
-        ("servers", f"{count} in {_many(len(here.groups), 'group')}: {_counts(here.groups)}"),
+        ("servers", f"{sum(here.groups.values())} in {_groups(here.groups)}"),
         ("health", _counts(here.health)),
         *(("unseen", one) for one in found.unseen),
         ("failures", _failures(found)),
@@ -183,11 +183,11 @@ def _away(found: Sum) -> str:
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in counts.items())
+    return ", ".join(f"{name} {number}" for name, number in counts.items())
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+def _groups(groups: Mapping[str, int]) -> str:
+    return f"{count(len(groups), 'group')}: {_counts(groups)}"
 
 
 def as_json(cloud: str, found: Sum, here: Now) -> dict[str, object]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from yaffle.engine.runtime.clock import SystemClock
+from yaffle.model.counts import count
 
 if TYPE_CHECKING:
     from yaffle.cli.serve.systemd import Systemd
@@ -60,8 +61,7 @@ def of_engine(engine: Engine, ticker: ChangePoller) -> Standing:
         return Standing(
             text=f"not acting: the lease of epoch {session.epoch} is over", settled=True
         )
-    count = len(engine.watches)
-    clusters = "1 cluster" if count == 1 else f"{count} clusters"
+    clusters = count(len(engine.watches), "cluster")
     return Standing(text=f"acting under epoch {session.epoch}, watching {clusters}", settled=True)
 
 

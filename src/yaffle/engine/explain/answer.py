@@ -14,6 +14,7 @@ from yaffle.core.recovery.ladder import Stage
 from yaffle.engine.explain.holds import MISSING
 from yaffle.engine.queries.decisions import sentence
 from yaffle.engine.queries.presentation import Shown, iso
+from yaffle.model.counts import count
 from yaffle.model.health import Health, Outcome
 
 if TYPE_CHECKING:
@@ -269,7 +270,7 @@ class Answer:
             "is lost" if lost else "answers for none of its nodes, though it is not known as lost"
         )
         yield (
-            f"Its {host} {what}, with {others} others:"
+            f"Its {host} {what}, with {count(others, 'other')}:"
             f" `yaffle incident show {str(self.outage['incident_id'])[:8]}`."
         )
 
@@ -347,7 +348,8 @@ class Answer:
     def _prospect(self) -> Iterator[str]:
         retry = self.node["retry"]
         if isinstance(retry, Mapping) and (retry["attempts"] or retry["exhausted"]):
-            rests = (retry.get("next_us") or 0) > self.now_us
+            # The rest begins with the recovery; while that runs there is none to speak of.
+            rests = self.doing is None and (retry.get("next_us") or 0) > self.now_us
             rest = f"; it rests until {retry['next_at']}" if rests else ""
             ident = retry.get("incident_id")
             ack = f": `yaffle incident ack {str(ident)[:8]}`" if ident else ""

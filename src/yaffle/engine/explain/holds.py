@@ -61,7 +61,7 @@ EXPLANATIONS: Final[Mapping[HoldReason, Explanation]] = {
         advice="Wait for its end.",
     ),
     HoldReason.NEEDS_HUMAN: Explanation(
-        sentence="{attempts} recoveries of {allowed} were tried, and it is sick again.",
+        sentence="Recoveries tried: {attempts} of {allowed}, and it is sick again.",
         advice="Find the cause, then `yaffle incident ack {incident}` (its tries begin anew), or"
         " `yaffle node recover {node}` for one more.",
     ),
@@ -95,12 +95,11 @@ EXPLANATIONS: Final[Mapping[HoldReason, Explanation]] = {
         advice="`yaffle node recover {node}`, or `recovery.mode: recover` in the policy.",
     ),
     HoldReason.IN_FLIGHT: Explanation(
-        sentence="{in_flight} recoveries are under way, and no more than {limit} may be.",
+        sentence="Recoveries under way: {in_flight}; no more than {limit} may be.",
         advice="Wait: it is next when one of them ends.",
     ),
     HoldReason.RATE: Explanation(
-        sentence="The budget of {scope} {key} is spent: {burst} recoveries at once and {per_hour}"
-        " an hour.",
+        sentence="The budget of {scope} {key} is spent: {burst} at once and {per_hour} an hour.",
         advice="Find what makes so many fail; the budget fills by itself.",
     ),
 }

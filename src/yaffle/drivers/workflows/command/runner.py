@@ -32,6 +32,7 @@ from yaffle.integrations.process_tree import (
     now_s,
     stat,
 )
+from yaffle.model.counts import count
 
 MARKER: Final = "YAFFLE_JOB"
 """As in jobs.py: how left-overs are found if this process is killed."""
@@ -201,7 +202,7 @@ def _verdict(
         word = f"exit {exit_code}"
     detail = f"{word}: {last}" if last else word
     if left is not None:
-        detail = f"NOT proved ended, {len(left)} processes left, e.g. {left[:5]}; {detail}"
+        detail = f"NOT proved ended, {count(len(left), 'process')} left, e.g. {left[:5]}; {detail}"
     done = in_time and exit_code == 0 and left is None
     return {
         "state": "done" if done else "failed",

@@ -25,6 +25,7 @@ from yaffle.drivers.profiles.nova_server.tracking.operation import (
 from yaffle.errors import Conflict, Forbidden
 from yaffle.integrations.openstack.ownership_tags import CLUSTER, NODE, PURPOSE
 from yaffle.integrations.openstack.servers.status_mapping import HARMLESS, words_of
+from yaffle.model.counts import count
 
 if TYPE_CHECKING:
     from yaffle.drivers.profiles.nova_server.api.documents import Image
@@ -76,7 +77,7 @@ def _swept(job: ServerOperation, *, act: bool) -> Progress:
             deleted += 1
         except (Conflict, Forbidden) as error:
             left.append(f"image {image.id} is left: {error}")
-    said = "; ".join([f"{deleted} images deleted", *left])
+    said = "; ".join([f"{count(deleted, 'image')} deleted", *left])
     return failed(said) if every and left else done(said)
 
 
