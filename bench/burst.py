@@ -2,7 +2,7 @@
 
     python bench/burst.py [--nodes 1000] [--profile]
 
-One cluster, the real engine and store, a backend whose reboot takes 50 ms. First with the brakes as
+One cluster, the real engine and store, a backend whose reboot takes 50 ms. First with the guards as
 they are by default: all are held. Then with every limit open: all are queued, claimed by the 64
 workers as they come free, and healed. Both times the pace of detection and the engine's lease must
 not suffer. The main figure is the engine's CPU per recovery: it bounds how many a second there can

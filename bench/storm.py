@@ -3,7 +3,7 @@
     python bench/storm.py [--nodes 20] [--failing 10] [--rounds 3]
 
 Real engine, real local processes, kill -9. The policy's and the installation's limits let ten be
-healed at once: by default the storm brake would hold them all (see `yaffle why`), and that is shown
+healed at once: by default the storm limit would hold them all (see `yaffle why`), and that is shown
 first. Senlin takes 69.7 s for ten of twenty; ours may take twice what one takes.
 """
 
@@ -42,7 +42,7 @@ def failed_together(here: Lab, names: list[str]) -> tuple[float, float]:
 
 
 def held(here: Lab, names: list[str]) -> str:
-    """Kill them under the default brakes; return what holds them."""
+    """Kill them under the default guards; return what holds them."""
     for name in names:
         here.signal(name, signal.SIGKILL)
     here.wait(

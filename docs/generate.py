@@ -32,7 +32,7 @@ def pages() -> dict[str, str]:
         "hazards.md": documents.hazards(),
         "outcomes.md": decisions.outcomes(),
         "health.md": decisions.health(),
-        "brakes.md": decisions.brakes(),
+        "guards.md": decisions.guards(),
         "ladder.md": decisions.ladder(),
         "incidents.md": telling.incidents(),
         "metrics.md": telling.metrics(),

@@ -11,7 +11,7 @@ from yaffle.core.health.diagnosis import PROBLEMS, UNEXPLAINED
 from yaffle.core.health.node_lifecycle import ANY, KEPT, NodeEvent
 from yaffle.core.health.node_lifecycle import TABLE as LIFECYCLE
 from yaffle.core.health.transitions import TABLE, HealthEvent
-from yaffle.core.planning.guards import BRAKES
+from yaffle.core.planning.guards import GUARDS
 from yaffle.core.recovery.ladder import TABLE as LADDER
 from yaffle.core.recovery.ladder import End, Onward, Result, Stage, path_of
 from yaffle.model.health import Health, NodeStatus
@@ -119,19 +119,19 @@ def _drawing() -> str:
     return "```mermaid\n" + "\n".join(lines) + "\n```"
 
 
-def brakes() -> str:
-    """The table of brakes and every reason to hold."""
+def guards() -> str:
+    """The table of guards and every reason to hold."""
     rows = [
-        (number, reason_link(brake.reason), "yes" if brake.by_request else "no", "planner")
-        for number, brake in enumerate(BRAKES, 1)
+        (number, reason_link(guard.reason), "yes" if guard.by_request else "no", "planner")
+        for number, guard in enumerate(GUARDS, 1)
     ]
-    others = [r for r in HoldReason if r not in {b.reason for b in BRAKES}]
+    others = [r for r in HoldReason if r not in {b.reason for b in GUARDS}]
     rows += [
-        (len(BRAKES) + number, reason_link(reason), "no", "admission, with the shared budgets")
+        (len(GUARDS) + number, reason_link(reason), "no", "admission, with the shared budgets")
         for number, reason in enumerate(others, 1)
     ]
     return join(
-        "# Brakes and reasons to hold",
+        "# Guards and reasons to hold",
         "The rows are asked in this order. The first that holds gives the reason. *Lifted by a\n"
         "request*: `yaffle node recover NODE` goes past it for that node.",
         table(("order", "reason", "lifted by a request", "asked by"), rows),

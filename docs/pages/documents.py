@@ -223,13 +223,13 @@ DANGERS: Final[dict[str, str]] = {
     "timeout-reaches-interval": "One attempt may take as long as the time between two checks.",
     "retries-exceed-interval": "All attempts of one check take longer than the time between two.",
     "grace-short": "The grace is shorter than `fall` checks.",
-    "in-flight-over-threshold": "More recoveries at once than the storm brake lets be sick.",
-    "cooldown-short": "The next try may come before a check has seen the result of the last one.",
+    "in-flight-over-threshold": "More recoveries at once than the storm limit lets be unhealthy.",
+    "cooldown-short": "The next attempt may come before a check has seen the result of the last one.",
     "backoff-order": "The longest rest is shorter than the first.",
-    "stable-short": "Tries are forgotten so soon that a node could be recovered for ever.",
+    "stable-short": "Attempts are forgotten so soon that a node could be recovered for ever.",
     "restore-without-take": "There is no snapshot to restore.",
     "force-recreate-unfenced": "`node_force_recreate` without fencing: two copies may run.",
-    "no-storm-brake": "At 100 % the storm brake never holds.",
+    "no-storm-limit": "At 100 % the storm limit never holds.",
     "hair-trigger": "One failed check gets a node recreated.",
 }
 
@@ -254,6 +254,6 @@ def hazards() -> str:
         "## Worst case",
         "The same command prints how long a failure may take:",
         f"```text\n{formulas}\n```",
-        "Grace, brakes, budgets, cool-downs, further tries, a wait for a free worker, and outages of\n"
+        "Grace, guards, budgets, cool-downs, further attempts, a wait for a free worker, and outages of\n"
         "the engine or its database come on top.",
     )

@@ -11,7 +11,7 @@ from docs.pages.text import code, first_sentence, join, table
 import yaffle
 from yaffle.cli.exit_codes import MEANING
 from yaffle.engine.commands.imports import EVENTS as IMPORTED
-from yaffle.engine.incidents.lifecycle import ENDED, LEVELS, TOPICS, TRY_FAILED
+from yaffle.engine.incidents.lifecycle import ATTEMPT_FAILED, ENDED, LEVELS, TOPICS
 from yaffle.engine.runtime.metrics import Metrics
 from yaffle.model.action import ActionKind
 from yaffle.model.incident import IncidentState
@@ -20,8 +20,8 @@ from yaffle.store.receivers import EXPIRED
 SOURCE = Path(yaffle.__file__).parent
 
 STATES = {
-    IncidentState.OPEN: "The node was judged unhealthy, or a try failed and others are left.",
-    IncidentState.HELD: "A brake holds the node; `hold_reason` and `hold_numbers` say which and why.",
+    IncidentState.OPEN: "The node was judged unhealthy, or an attempt failed and others are left.",
+    IncidentState.HELD: "A guard holds the node; `hold_reason` and `hold_numbers` say which and why.",
     IncidentState.RECOVERING: "A recovery was admitted.",
     IncidentState.RECOVERED: "A step of the ladder was verified.",
     IncidentState.ALREADY_HEALTHY: "It got well by itself, or was found well just before the act.",
@@ -40,8 +40,9 @@ def incidents() -> str:
         "# Incidents and notifications",
         "Every change of an incident is one event and one message for each notifier, written in the\n"
         "same transaction. A node has at most one open incident, and a host as well. An incident that\n"
-        f"is `open` again because a try failed and others are left is told as {code(TRY_FAILED)}; one\n"
-        "that is so because nobody could be asked, or nothing is certain any more, is no news.",
+        f"is `open` again because an attempt failed and others are left is told as\n"
+        f"{code(ATTEMPT_FAILED)}; one that is so because nobody could be asked, or nothing is certain\n"
+        "any more, is no news.",
         table(("state", "ends it", "notification topic", "event level", "meaning"), rows),
         "## Of a host",
         "Nodes that fail with their host have an incident each, whose `parent_id` names that of the\n"
@@ -72,7 +73,7 @@ def _body_fields() -> list[tuple[str, str]]:
         ("`cause`", "code of a [problem](outcomes.md#problems)"),
         ("`reason`", "one line for a person"),
         ("`opened_us`, `at_us`", "µs since the epoch, UTC"),
-        ("`hold_reason`, `hold_numbers`", "a [reason](brakes.md) and its numbers"),
+        ("`hold_reason`, `hold_numbers`", "a [reason](guards.md) and its numbers"),
     ]
 
 

@@ -212,7 +212,7 @@ def _untold(history: History) -> Iterator[str]:
         if event["action"] != "INCIDENT":
             continue
         mine = messages.get(event["seq"], [])
-        # Going back to `open` for another try is no news.
+        # Going back to `open` for another attempt is no news.
         again = event["status"] == "open" and event["incident_id"] in opened
         opened.add(event["incident_id"])
         if len(mine) != 1 and not (again and not mine):

@@ -56,6 +56,47 @@ def test_a_retired_name_is_no_module_and_no_class_again() -> None:
     assert retired & names() == set()
 
 
+def retired_words() -> dict[str, re.Pattern[str]]:
+    """What sentences do not say any more, by the term that they say instead."""
+    found = {}
+    for line in GLOSSARY.read_text().partition("## Words of sentences")[2].splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("| ") and (words := CODE.findall(cells[-1])):
+            # No part of a name or of a place holder: `numbers.sick`, `{sick}`.
+            anyone = "|".join(re.escape(w) if w[0].isupper() else f"(?i:{w})" for w in words)
+            found[cells[0]] = re.compile(rf"(?<![\w.{{-])(?:{anyone})(?![\w}}=-])")
+    return found
+
+
+def sentences(path: Path) -> Iterator[str]:
+    """The strings of a module that are no single word; docstrings only where they are help."""
+    tree = ast.parse(path.read_text())
+    docs = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
+    shown = {"cli", "native", "clustering"} & set(path.parts)
+    for node in ast.walk(tree):
+        text = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(text, str) and " " in text and (shown or id(node) not in docs):
+            yield text
+
+
+def test_what_people_read_has_no_retired_word() -> None:
+    terms = retired_words()
+    assert len(terms) > 8
+    texts = [(path, text) for path in SOURCE.rglob("*.py") for text in sentences(path)]
+    texts += [
+        (path, re.sub(r"`[^`\n]*`|\([^)\s]*\)", "", path.read_text()))
+        for path in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+        if path != GLOSSARY
+    ]
+    assert len(texts) > 5_000
+    assert [
+        (path.name, term, found[0])
+        for path, text in texts
+        for term, pattern in terms.items()
+        if (found := pattern.search(text))
+    ] == []
+
+
 PACKAGES = "core|integrations|model|policy|ports|prober|store"
 """Those of whose names no table of the settings begins."""
 REFERENCE = re.compile(rf"`((?:{PACKAGES})(?:\.(?!py`)\w+)+)`")

@@ -14,7 +14,7 @@ from docs.pages import commands, documents, http, settings
 from yaffle.config import Settings
 from yaffle.core.health.check_codes import OUTCOMES
 from yaffle.core.health.diagnosis import PROBLEMS
-from yaffle.core.planning.guards import BRAKES
+from yaffle.core.planning.guards import GUARDS
 from yaffle.drivers.profiles.local_process import spec as local_process
 from yaffle.engine.incidents.lifecycle import TOPICS
 from yaffle.engine.runtime.metrics import Metrics
@@ -115,9 +115,9 @@ def test_every_outcome_and_problem_is_documented(fresh: dict[str, str]) -> None:
     assert codes >= {*OUTCOMES, *(p.code for p in PROBLEMS)}
 
 
-def test_every_brake_and_incident_state_is_documented(fresh: dict[str, str]) -> None:
-    order = re.findall(r"^\| \d+ \| \[`([\w-]+)`\]", fresh["brakes.md"], re.MULTILINE)
-    assert order[: len(BRAKES)] == [b.reason.value for b in BRAKES]
+def test_every_guard_and_incident_state_is_documented(fresh: dict[str, str]) -> None:
+    order = re.findall(r"^\| \d+ \| \[`([\w-]+)`\]", fresh["guards.md"], re.MULTILINE)
+    assert order[: len(GUARDS)] == [b.reason.value for b in GUARDS]
     assert set(order) == set(HoldReason)
     states = set(re.findall(r"^\| `([\w-]+)` \|", fresh["incidents.md"], re.MULTILINE))
     assert states >= set(IncidentState)

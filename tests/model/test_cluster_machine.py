@@ -501,7 +501,7 @@ class Cluster(RuleBasedStateMachine):
         self.clock((latest - world.now_us) / SECOND)
 
     def _bound(self) -> int:
-        """Rounds until rest: each try takes its rest, its grace, a verdict, and a token of the budget."""
+        """Rounds until rest: each attempt takes its rest, grace, a verdict, and a token of the budget."""
         how = self.world.detection
         verdict_s = (how.fall + how.rise) * how.interval_s
         stale_s = max(stale_after_us(m, how) for m in how.modes) / SECOND

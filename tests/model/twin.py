@@ -1,7 +1,7 @@
 """A dumb twin of the core: the same promises, computed the slow way from a diary of what happened.
 
 Nothing here imports a function of the core. Counts are regular expressions over the diary's letters,
-thresholds are fractions, brakes are sentences of design/failure#brakes read one by one.
+thresholds are fractions, guards are sentences of design/failure#guards read one by one.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def test_an_accident_is_undone_at_once_and_a_wish_is_respected(
     cloud.until(before["web-2"], "SHUTOFF")
 
     def respected() -> bool:
-        return "asked for by user" in yaffle.ok("why", "web-2").out
+        return "requested by user" in yaffle.ok("why", "web-2").out
 
     wait_for(respected, within_s=SOON_S)
     assert len(incidents(yaffle)) == 1

@@ -137,7 +137,7 @@ def test_a_reader_sees_what_would_be_done_and_nothing_is_ever_written(
         told("frozen", "would")
         state = {"os-resetState": {"state": "error"}}
         cloud.operator.call("POST", "compute", f"/servers/{server['broken']}/action", state)
-        # The third of four: the brake that counts them says no.
+        # The third of four: the guard that counts them says no.
         told("broken", "held")
         looked = sum(path.endswith("/servers/detail") for _, path in sent)
         running.signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-# The share is of the desired capacity: eight of ten nodes were never created, and that buys no brake.
+# The share is of the desired capacity: eight of ten nodes were never created, and that buys no guard.
 nodes a b
 policy desired_capacity=10
 see status *=pass x2

@@ -1,4 +1,4 @@
-# The brake always leaves room for one in a small group: 40 % of three is two.
+# The guard always leaves room for one in a small group: 40 % of three is two.
 nodes a b c
 see status *=pass x2
 see status a=timeout *=pass x2

@@ -1,4 +1,4 @@
-# An operator releases the storm brake for a minute: the in-flight cap still holds.
+# An operator releases the storm limit for a minute: the in-flight cap still holds.
 nodes a b c d
 see status *=pass x2
 see status *=refused x3

@@ -1,4 +1,4 @@
-# A person's request lifts the storm brake for that node. It does not lift the global stop.
+# A person's request lifts the storm limit for that node. It does not lift the global stop.
 nodes a b c
 see status *=pass x2
 see status *=refused x3

@@ -201,7 +201,7 @@ class Stage:
         return []
 
     def do_release(self, words: list[str]) -> list[str]:
-        """`release 60s`: the storm brake is let go for that long."""
+        """`release 60s`: the storm limit is let go for that long."""
         self.world.released_until_us = self.world.now_us + int(seconds(words[0]) * SECOND)
         return []
 

@@ -76,7 +76,7 @@ async def _quiet(s: Stage) -> bool:
 
 
 async def _clear(s: Stage) -> None:
-    """The operator comes to work: lifts what is paused, acknowledges, releases the brake."""
+    """The operator comes to work: lifts what is paused, acknowledges, releases the guard."""
     await s.commands.lift_stop(by="op")
     for pause in await s.store.read(lambda c: pauses.in_force(c, s.clock.now_us())):
         await s.commands.lift(pause.id, by="op")

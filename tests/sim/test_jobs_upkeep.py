@@ -211,7 +211,7 @@ async def sick(s: Stage, nodes: list[str]) -> None:
     await s.clock.sleep(30)
 
 
-def test_a_person_overrides_the_storm_brake_but_not_the_cap() -> None:
+def test_a_person_overrides_the_storm_limit_but_not_the_cap() -> None:
     async def story(s: Stage) -> None:
         limits = {"max_unhealthy": "1", "max_in_flight": 1}
         nodes = await watched(s, 4, actions=RECREATE, limits=limits)

@@ -229,7 +229,7 @@ def test_where_nothing_comes_it_is_looked_for_ever_more_rarely_and_for_a_day() -
         s.world.jobs.clear()  # the request is lost
         await deleted(s, ident)
         before = len(s.plan.calls)
-        (remains,) = [c for c in await checks(s) if c.name == "remains"]
+        (remains,) = [c for c in await checks(s) if c.name == "orphans"]
         assert (remains.status, "late ones of 1 deleted" in remains.detail) == ("ok", True)
         await s.clock.sleep(1800)
         times = looks(s, before)
@@ -242,7 +242,7 @@ def test_where_nothing_comes_it_is_looked_for_ever_more_rarely_and_for_a_day() -
         before = len(s.plan.calls)
         await s.clock.sleep(600)
         assert not looks(s, before)
-        (remains,) = [c for c in await checks(s) if c.name == "remains"]
+        (remains,) = [c for c in await checks(s) if c.name == "orphans"]
         assert "late" not in remains.detail
 
     run(story, 25)

@@ -122,7 +122,9 @@ def test_a_deletion_asked_for_before_is_none_of_the_copy_that_came_late() -> Non
             await s.until(deletions.twice, 100, "the second try has deleted what it knew of")
             await first.kill()
             assert not s.world.alive(victim)
-            await s.until(lambda: _has_copy(s, victim), 60, "the copy of the first try is there")
+            await s.until(
+                lambda: _has_copy(s, victim), 60, "the copy of the first attempt is there"
+            )
             s.plan.rules.clear()
             s.start()
             # That there are never two of them is asked at each step of this.
@@ -152,7 +154,9 @@ def test_a_proof_is_of_the_copy_that_was_fenced_and_of_no_other() -> None:
                     s.plan.rules[:] = [Rule(fault=Fault.HANG, call="submit:DELETE", times=60)]
 
             s.living[0].gate.on_point = passed
-            await s.until(lambda: _has_copy(s, victim), 100, "the copy of the first try is there")
+            await s.until(
+                lambda: _has_copy(s, victim), 100, "the copy of the first attempt is there"
+            )
             (late,) = s.world.alive(victim)
             s.world.hang(victim)  # else the node is well, and there is nothing to be healed
             # That there are never two of them is asked at each step of this.

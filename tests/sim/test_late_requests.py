@@ -70,7 +70,7 @@ def test_one_that_insists_is_carried_out_however_late() -> None:
 
 
 def test_a_request_for_a_node_that_is_held_already_is_held_too() -> None:
-    """The same brake held the node before: what is new is the request."""
+    """The same guard held the node before: what is new is the request."""
 
     async def story(s: Stage) -> None:
         victim = s.node_ids()[0]

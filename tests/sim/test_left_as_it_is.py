@@ -17,7 +17,7 @@ from tests.sim.test_unasked import eyes
 from yaffle.model.health import Observation, Outcome
 from yaffle.store.tables import events, incidents
 
-WHY = "SHUTOFF: it is off; stop at 03:00, asked for by user ada"
+WHY = "SHUTOFF: it is off; stop at 03:00, requested by user ada"
 REASON = f"It is left as it is: {WHY}"
 
 

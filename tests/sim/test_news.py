@@ -82,13 +82,15 @@ def test_an_exhausted_node_that_got_well_and_fails_again_is_news_once(asked: boo
 def test_each_try_that_failed_is_told() -> None:
     async def story(s: Stage) -> None:
         await exhaust(s)
-        tried = ["recovering", "try-failed"]
+        tried = ["recovering", "attempt-failed"]
         heard = [topic for topic in told(s) if topic != "held"]
         assert heard == ["opened", *tried, *tried, "recovering", "exhausted"]
-        said = [m.body["reason"] for m in s.notifier.received if m.topic == "incident.try-failed"]
+        said = [
+            m.body["reason"] for m in s.notifier.received if m.topic == "incident.attempt-failed"
+        ]
         assert [text.partition(":")[0] for text in said] == [
-            "try 1 failed, others are left",
-            "try 2 failed, others are left",
+            "attempt 1 failed, others are left",
+            "attempt 2 failed, others are left",
         ]
 
     play(story, actions=REBOOT, retry={**ONE_TRY, "attempts": 3})

@@ -78,7 +78,7 @@ async def begun(s: Stage) -> list[float]:
 
 
 async def failures_told(s: Stage) -> list[str]:
-    query = select(outbox.c.body).where(outbox.c.topic == lifecycle.TRY_FAILED)
+    query = select(outbox.c.body).where(outbox.c.topic == lifecycle.ATTEMPT_FAILED)
     return [row.body["reason"] for row in await s.store.read(lambda c: c.execute(query).all())]
 
 
@@ -167,9 +167,9 @@ def test_what_is_missing_spends_no_try_and_is_asked_for_ever_more_rarely_until_i
         assert gaps[:3] == sorted(gaps[:3])
         answer = await Explainer(s.ctx).why(LOCAL, victim)
         assert answer.held is not None
-        assert "No try was spent" in answer.held.sentence
+        assert "No attempt was spent" in answer.held.sentence
         assert "image scripted is gone" in answer.held.sentence
-        assert "The last try failed" not in "".join(answer.lines())
+        assert "The last attempt failed" not in "".join(answer.lines())
         (told_once,) = await failures_told(s)
         assert "image scripted is gone" in told_once
         s.world.hang(other)
@@ -263,7 +263,7 @@ def test_one_snapshot_is_taken_however_often_it_is_tried() -> None:
         s.plan.rules.clear()
         await s.until(s.all_well, 60, "healed")
         taken = [call for _, call, _ in s.plan.calls if call == "submit:SNAPSHOT"]
-        assert len(taken) == 1, "the first try has taken one, and nothing was made from it"
+        assert len(taken) == 1, "the first attempt has taken one, and nothing was made from it"
         query = select(steps.c.data).where(steps.c.stage == "create")
         made = [row.data for row in await s.store.read(lambda c: c.execute(query).all())]
         assert sum(bool(data.get("booted_from")) for data in made) == 1, "and it is what is booted"

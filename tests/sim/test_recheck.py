@@ -51,7 +51,7 @@ async def fall(s: Stage, *places: int) -> None:
     await s.clock.sleep(14)
 
 
-async def every_brake(s: Stage) -> None:
+async def every_guard(s: Stage) -> None:
     """Two at once, a third that waits; a stop; planned work; a storm; blindness; a freeze."""
     await fall(s, 0, 1, 2)
     await s.until(s.all_well, 300, "three were healed")
@@ -79,8 +79,8 @@ async def every_brake(s: Stage) -> None:
 
 
 @pytest.mark.parametrize("seed", range(RUNS))
-def test_a_night_with_every_brake(seed: int) -> None:
-    seen = words(night(every_brake, seed=seed))
+def test_a_night_with_every_guard(seed: int) -> None:
+    seen = words(night(every_guard, seed=seed))
     assert seen >= {"recover", "in-flight", "stopped", "maintenance", "storm", "resettling"}
 
 

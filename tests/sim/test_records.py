@@ -144,12 +144,12 @@ def test_who_gets_well_after_a_try_in_vain_did_not_do_so_by_itself() -> None:
                 busy = await s.store.read(lambda c: unfinished(c, node_id=victim))
                 return row is not None and row.started_us is not None and not busy
 
-            await s.until(in_vain, 60, "its try has ended in vain")
+            await s.until(in_vain, 60, "its attempt has ended in vain")
             s.world.revive(victim)
             await s.until(s.all_well, 30, "it is well before the next")
             row = await s.store.read(lambda c: incidents.last_of(c, victim))
             assert row is not None
             assert row.state == "already-healthy"
-            assert row.reason == "it became healthy after its last try had ended"
+            assert row.reason == "it became healthy after its last attempt had ended"
 
     run_virtual(story, seed=8, cpu_s=30)

@@ -106,7 +106,7 @@ def test_an_edit_of_what_is_done_leaves_the_round_alone(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_an_edit_of_what_is_done_counts_at_once(seed: int) -> None:
-    """The brake that held is gone with the next document, without a new round."""
+    """The guard that held is gone with the next document, without a new round."""
 
     async def story(s: Stage) -> None:
         for ident in s.node_ids()[:2]:

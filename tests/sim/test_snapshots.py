@@ -148,7 +148,7 @@ def test_a_disk_is_not_given_up_while_nobody_can_be_asked_to_keep_it() -> None:
         assert ("snapshot", "unclear", "") in [row for row in await walked(s) if row[1] != "halted"]
         assert not [row for row in await told(s) if "NOT kept" in row[1]]
         seen = await node(s, victim)
-        assert seen.attempts <= 1, "it was no try"
+        assert seen.attempts <= 1, "it was no attempt"
         assert seen.exhausted_us is None
         away.clear()
         await s.until(s.all_well, 120, "healed")
@@ -164,7 +164,7 @@ def test_what_an_earlier_try_did_not_come_to_a_later_one_keeps() -> None:
         victim, away = s.node_ids()[0], [True]
         for life in s.lives:
             unasked(life.ctx.drivers.profiles[s.profile.type], away)
-        # A reboot makes it a try, whatever comes after it.
+        # A reboot makes it an attempt, whatever comes after it.
         s.plan.rules.append(Rule(fault=Fault.FAIL, call="submit:REBOOT"))
         first = s.world.present(victim)
         assert first is not None

@@ -1,4 +1,4 @@
-"""What could not be asked is no answer, in any step: no ground for a stronger one, and no try spent."""
+"""What could not be asked is no answer, in any step: no ground for a stronger one, no attempt spent."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_an_act_that_a_driver_gave_no_answer_to_hands_over_to_no_stronger_one(fa
         assert set(await results(s)) == {("look", "sick"), ("act", "unclear")}
         row = await node(s, victim)
         assert (row.attempts <= 1, row.exhausted_us) == (True, None)
-        why = (await Explainer(s.ctx).why(LOCAL, victim)).last_try
+        why = (await Explainer(s.ctx).why(LOCAL, victim)).last_attempt
         assert [(t["operation"], t["result"]) for t in why] == [("REBOOT", "unclear")]
         s.plan.rules.clear()
         await s.until(s.all_well, 120, "healed by the same rung, now that an answer comes")

@@ -93,7 +93,7 @@ def test_while_nobody_can_be_asked_nothing_is_done_and_no_try_is_spent(
         assert record.asked
         assert not acts(s, since)
         assert ("fence", "proved") not in await results(s)
-        assert (await node(s, victim)).exhausted_us is None, "what could not be asked is no try"
+        assert (await node(s, victim)).exhausted_us is None, "what could not be asked is no attempt"
         record.cause = NOBODY
         await s.until(s.all_well, 120, "healed, now that an answer comes")
 
@@ -103,7 +103,7 @@ def test_while_nobody_can_be_asked_nothing_is_done_and_no_try_is_spent(
 def test_what_a_user_has_asked_for_is_left_alone_by_a_check_that_cannot_know() -> None:
     async def story(s: Stage) -> None:
         victim = s.node_ids()[0]
-        user = Cause(actor=Actor.USER, detail="stop at 03:00, asked for by user ada")
+        user = Cause(actor=Actor.USER, detail="stop at 03:00, requested by user ada")
         record, since = Record(s, user), len(s.plan.calls)
         s.world.kill(victim)
         await s.clock.sleep(120)

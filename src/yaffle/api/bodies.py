@@ -65,7 +65,7 @@ class DocumentBody(Body):
 
 
 class ReleaseBody(Body):
-    """Releases the storm brake of a cluster."""
+    """Releases the storm limit of a cluster."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"reason": "the switch is repaired", "for_s": 600}]}

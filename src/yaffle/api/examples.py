@@ -295,7 +295,8 @@ WHY: Final[Example] = {
     "decision": DECISION,
     "held": {
         "reason": "storm",
-        "sentence": "2 of 3 nodes are sick and 0 suspected; the brake holds above 1.",
+        "sentence": "2 of 3 nodes are unhealthy or being healed, 0 more are suspected;"
+        " the storm limit holds above 1.",
         "advice": "Find what they have in common; then `yaffle cluster release web --reason WHY`.",
         "numbers": {"sick": 2, "suspect": 0, "threshold": 1, "capacity": 3, "in_flight": 0},
         "runbook": "docs/runbook/storm.md",
@@ -304,7 +305,7 @@ WHY: Final[Example] = {
     },
     "doing": None,
     "last": [INCIDENT],
-    "last_try": [
+    "last_attempt": [
         {
             "operation": "RECREATE",
             "stage": "create",

@@ -28,7 +28,7 @@ Force = Annotated[
 
 
 SameName = Annotated[
-    bool, typer.Option("--same-name", help="Although there is one of this name already.")
+    bool, typer.Option("--allow-duplicate", help="Although there is one of this name already.")
 ]
 
 
@@ -44,7 +44,7 @@ def unused(api: Api, noun: str, name: str, *, same_name: bool) -> None:
     if found:
         raise Conflict(
             f"{noun} {name} is there already ({short(found[0].get('id'))})",
-            hint="give another name; a second one of the same name is made with --same-name",
+            hint="give another name; a second one of the same name is made with --allow-duplicate",
         )
 
 

@@ -24,7 +24,7 @@ class Right(StrEnum):
     FENCE = "fence"
     """Have something fenced by hand."""
     OVERRIDE = "override"
-    """Lift what protects from a mistake: the global stop, a storm brake, a missing proof."""
+    """Lift what protects from a mistake: the global stop, a storm limit, a missing proof."""
 
 
 class Role(StrEnum):

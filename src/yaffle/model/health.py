@@ -109,7 +109,7 @@ class Observation:
     """When the answer, or its absence, became known (µs, UTC)."""
     took_us: int = 0
     answered: bool = False
-    """Whether anything answered: a refused connection or "pid gone" does (design/failure#brakes)."""
+    """Whether anything answered: a refused connection or "pid gone" does (design/failure#guards)."""
     backend_status: str = ""
     """The backend's own word, verbatim; empty where the mode has none."""
     authoritative: bool = False

@@ -77,7 +77,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recover:
-    """Act on this node. `overrode` names the brakes that a person's request lifted."""
+    """Act on this node. `overrode` names the guards that a person's request lifted."""
 
     node_id: NodeId
     cluster_id: ClusterId

@@ -127,7 +127,7 @@ class Progress:
     def not_begun(cls, why: str) -> Progress:
         """Return that nothing was begun for a reason of ours: no word of whether it would help.
 
-        A recovery is held then and its try given back; a stronger act needs a better reason.
+        A recovery is held then and its attempt given back; a stronger act needs a better reason.
         """
         return cls(state=ProgressState.FAILED, detail=why, hindrance=Hindrance.UNASKED, untold=True)
 

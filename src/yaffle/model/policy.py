@@ -38,7 +38,7 @@ class RecoveryMode(StrEnum):
 
 
 class WhenExceeded(StrEnum):
-    """What the storm brake does: hold every node, or heal one at a time."""
+    """What the storm limit does: hold every node, or heal one at a time."""
 
     HOLD = "hold"
     SLOW = "slow"
@@ -135,7 +135,7 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The brakes of one cluster (design/failure#brakes)."""
+    """The limits of one cluster (design/failure#guards)."""
 
     max_unhealthy: Threshold
     when_exceeded: WhenExceeded
@@ -196,4 +196,4 @@ class HealthPolicy:
     detection: Detection
     recovery: Recovery
     reference_targets: tuple[str, ...] = ()
-    """URLs or host:port that answer when our own network works ("is it me?", design/failure#brakes)."""
+    """URLs or host:port that answer when our own network works ("is it me?", design/failure#guards)."""

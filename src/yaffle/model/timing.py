@@ -36,7 +36,7 @@ POLL_MAX_S: Final = 2.0
 POLLED_AT_ONCE: Final = 2.0
 """Of those who follow something at a backend, about so many are asking at a time, the others pause."""
 RESEND_MAX_S: Final = 10.0
-"""Longest pause between two tries to begin what a backend refuses for the time being."""
+"""Longest pause between two attempts to begin what a backend refuses for the time being."""
 OVERRUN_S: Final = 4.0
 """By how much a step may miss its deadline: the pause and the two calls that were begun before it."""
 

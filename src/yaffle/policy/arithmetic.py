@@ -1,7 +1,7 @@
 """How long a failure may take, worst case, in numbers a person can check before attaching a policy.
 
 An upper bound for a failure that every check sees, of a node past its grace, with nothing held and
-nothing queued; brakes, budgets, cool-downs and outages of our own come on top, and `yaffle why` tells.
+nothing queued; guards, budgets, cool-downs and outages of our own come on top, and `yaffle why` tells.
 
     check   = a URL: attempts × timeout + (attempts - 1) × retry_interval
               a status: 10 s, or the interval where that is shorter, but 2 s at least; twice in 1.0-1.2
@@ -99,7 +99,7 @@ class Arithmetic:
             f"prepare <= {_shown(self.prepare_s)} ({_shown(DECIDE_S)} to decide; {looking})",
             f"fence <= {_shown(self.fence_s)}, recover <= {_shown(self.recover_s)}",
             f"a new or changed node is left alone for up to {_shown(self.grace_s)} first",
-            "brakes, budgets, further tries and our own outages come on top: `yaffle why NODE` tells",
+            "guards, budgets, further attempts and our own outages come on top: `yaffle why NODE` tells",
         )
 
     def _fall(self) -> str:

@@ -1,6 +1,6 @@
 """A valid document to a `HealthPolicy` with every default applied, and back to a full document.
 
-Documents up to 1.2 get Senlin's numbers (contracts/health-policy#schema) and our brakes; 1.3 gets those
+Documents up to 1.2 get Senlin's numbers (contracts/health-policy#schema) and our guards; 1.3 gets those
 of design/policies. A default yields where the number written beside it would make it unsafe: grace covers
 `fall` checks, a cool-down covers one interval.
 """

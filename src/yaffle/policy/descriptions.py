@@ -47,10 +47,10 @@ WORDS: Final[Mapping[str, str]] = {
     "recovery.node_force_recreate": "Your consent to create although the old copy is not proved gone.",
     "recovery.evidence": "Capture what the failed node can still tell, before it is touched.",
     "recovery.snapshot": (
-        "An image of the failed copy's disk, taken at the first try before the first REBUILD or"
+        "An image of the failed copy's disk, taken at the first attempt before the first REBUILD or"
         " RECREATE. Refused at attach if the profile takes none."
     ),
-    "recovery.limits": "The brakes of this cluster.",
+    "recovery.limits": "The limits of this cluster.",
     "recovery.retry": "How often the same node is tried.",
     "actions.name": "REBOOT, REBUILD, RECREATE, another operation of the profile, or a workflow's name.",
     "actions.type": "Absent: an operation. Else the kind of workflow.",
@@ -67,14 +67,14 @@ WORDS: Final[Mapping[str, str]] = {
         "That rung boots from it. If that does not help, what follows boots the profile's own image."
     ),
     "snapshot.timeout": "Seconds; without a snapshot in time the recovery goes on.",
-    "limits.max_unhealthy": "Storm brake: a number of nodes or a share of the desired capacity.",
+    "limits.max_unhealthy": "Storm limit: a number of nodes or a share of the desired capacity.",
     "limits.when_exceeded": "`hold` every node, or heal one at a time (`slow`).",
     "limits.max_in_flight": "Recoveries of this cluster at once.",
-    "limits.domain": "Node attribute that names the failure domain; each domain has its own storm brake.",
-    "retry.attempts": "Tries before a person is needed.",
-    "retry.backoff": "Seconds of rest after the first try; doubled after each.",
-    "retry.max_backoff": "Longest rest.",
-    "retry.stable_after": "Seconds of health after which earlier tries are forgotten.",
+    "limits.domain": "Node attribute that names the failure domain; each domain has its own storm limit.",
+    "retry.attempts": "Attempts before a person is needed.",
+    "retry.backoff": "Seconds to back off after the first attempt; doubled after each.",
+    "retry.max_backoff": "Longest back-off.",
+    "retry.stable_after": "Seconds of health after which earlier attempts are forgotten.",
     # The policies that decide over a cluster's size.
     "properties.criteria": "Which of the sound nodes go first when the cluster shrinks.",
     "properties.destroy_after_deletion": "If false, a removed node stays, without a cluster.",

@@ -82,10 +82,10 @@ def _grace_short(policy: HealthPolicy) -> Iterator[Finding]:
 def _in_flight_over_threshold(policy: HealthPolicy) -> Iterator[Finding]:
     limits = policy.recovery.limits
     threshold = limits.max_unhealthy.count
-    # The brake never goes below one node: threshold = max(1, …) (design/failure#brakes).
+    # The guard never goes below one node: threshold = max(1, …) (design/failure#guards).
     if threshold is not None and limits.max_in_flight > max(1, threshold):
         text = (
-            f"{limits.max_in_flight} recoveries at once, but more than {threshold} sick nodes stop"
+            f"{limits.max_in_flight} recoveries at once, but more than {threshold} unhealthy nodes stop"
             " all; lower it to max_unhealthy"
         )
         yield (*RECOVERY, "limits", "max_in_flight"), text
@@ -137,10 +137,10 @@ def _force_unfenced(policy: HealthPolicy) -> Iterator[Finding]:
         yield (*RECOVERY, "node_force_recreate"), text
 
 
-def _no_storm_brake(policy: HealthPolicy) -> Iterator[Finding]:
+def _no_storm_limit(policy: HealthPolicy) -> Iterator[Finding]:
     threshold = policy.recovery.limits.max_unhealthy
     if threshold.percent is not None and threshold.percent >= 100:
-        text = f"at {threshold_text(threshold)} the storm brake never holds anything"
+        text = f"at {threshold_text(threshold)} the storm limit never holds anything"
         yield (*RECOVERY, "limits", "max_unhealthy"), text
 
 
@@ -169,7 +169,7 @@ HAZARDS: Final[tuple[Hazard, ...]] = tuple(
         ("stable-short", Level.REFUSED, _stable_short),
         ("restore-without-take", Level.REFUSED, _restore_without_take),
         ("force-recreate-unfenced", Level.WARNING, _force_unfenced),
-        ("no-storm-brake", Level.WARNING, _no_storm_brake),
+        ("no-storm-limit", Level.WARNING, _no_storm_limit),
         ("hair-trigger", Level.INFO, _hair_trigger),
     )
 )

@@ -15,7 +15,7 @@ class Message:
 
     id: str
     topic: str
-    """incident.opened, incident.held, incident.recovered, incident.try-failed, incident.exhausted, …"""
+    """incident.opened, incident.held, incident.recovered, incident.attempt-failed, …"""
     at_us: int
     body: Mapping[str, object]
     attempt: int

@@ -26,7 +26,7 @@ RESTING_US: Final = 2**62
 """When one is looked at next of which nothing is to be done."""
 PAUSE_S: Final = 30.0
 PAUSE_MAX_S: Final = 3600.0
-"""Between two tries to delete images; one may be in use for years."""
+"""Between two attempts to delete images; one may be in use for years."""
 TAKEN: Final = "snapshot"
 """In the journal of a step: the image that it has taken; also the name of its stage."""
 

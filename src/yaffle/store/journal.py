@@ -181,5 +181,5 @@ def waived(conn: Connection, action_id: ActionId, node_id: str) -> frozenset[str
     found = conn.execute(_WAIVED, {"node": node_id}).all()
     if all(row.action_id != action_id for row in found):
         return frozenset()
-    # Those of before too: the try that failed may have left a copy, and that one lies beside the first.
+    # Those of before too: the attempt that failed may have left a copy, beside the first one.
     return frozenset(row.physical_id for row in found if row.physical_id)

@@ -103,7 +103,7 @@ def tried(
     error: str,
     failed: bool,
 ) -> None:
-    """Record a try; `attempts` counts those that have come to an end."""
+    """Record an attempt; `attempts` counts those that have come to an end."""
     conn.execute(
         update(debris)
         .where(debris.c.id == ident)

@@ -95,7 +95,7 @@ def add_release(
     now_us: int,
     expires_us: int,
 ) -> None:
-    """Let a cluster heal in spite of its storm brake, for a while."""
+    """Let a cluster heal in spite of its storm limit, for a while."""
     conn.execute(
         insert(releases).values(
             id=ident,
@@ -114,5 +114,5 @@ _RELEASED: Final = select(func.max(releases.c.expires_us)).where(
 
 
 def released_until(conn: Connection, cluster_id: ClusterId) -> int | None:
-    """Return until when the cluster's storm brake is released, past moments included."""
+    """Return until when the cluster's storm limit is released, past moments included."""
     return conn.execute(_RELEASED, {"cluster": cluster_id}).scalar()

@@ -169,7 +169,7 @@ class Work:
         return len(started)
 
     def _worth_another(self, error: BaseException, started: Sequence[Job[T]]) -> bool:
-        """Whether nothing was done and another try may do it: a server was restarted meanwhile."""
+        """Whether nothing was done and another attempt may do it: a server was restarted meanwhile."""
         if isinstance(error, _Dropped) or dialects.again(error):
             return True
         return not started and dialects.lost_connection(error)
@@ -258,7 +258,7 @@ class Work:
                 again = dialects.lost_connection(error) or dialects.again(error)
                 if not tries_left or not again:
                     raise
-        raise AssertionError("the last try has returned or raised")
+        raise AssertionError("the last attempt has returned or raised")
 
 
 class InlineRunner:

@@ -207,7 +207,7 @@ def untold(history: History) -> Iterator[str]:
         if event["action"] != "INCIDENT":
             continue
         mine = messages.get(event["seq"], [])
-        # Going back to `open` for another try is no news.
+        # Going back to `open` for another attempt is no news.
         again = event["status"] == "open" and event["incident_id"] in opened
         opened.add(event["incident_id"])
         label = f"{event['oname']} {event['status']}"

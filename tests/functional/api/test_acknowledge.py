@@ -63,7 +63,7 @@ def _needs_a_human_everywhere(live: Live, ident: str) -> None:
     why = said("why", "web-1")
     assert ack in why
     # Not only that it rests or waits: why it could not be helped.
-    assert "The last try failed: " in why
+    assert "The last attempt failed: " in why
     assert "RECREATE, at its create: " in why
     assert "the command ended at once, exit code 1;" in why
     found = {c["name"]: c for c in live.call("GET", "/doctor")["checks"]}["needs a human"]

@@ -73,7 +73,7 @@ def test_a_killed_node_is_healed_and_the_incident_tells_every_step(
         line.startswith(f"Incident {ident[:8]}: recovered; gone: detected") for line in lines
     )
     # It rests: the bound would not be kept.
-    assert any(line.startswith("Tries used: 1 of ") and "it rests" in line for line in lines)
+    assert any(line.startswith("Attempts used: 1 of ") and "it backs off" in line for line in lines)
     assert not any("At worst" in line for line in lines)
 
 
@@ -87,7 +87,7 @@ def test_a_mark_holds_against_every_check_until_it_is_lifted(described: Live, we
     assert "RECREATE" in why["held"]["sentence"]
     assert why["held"]["runbook"] == "docs/runbook/observe-mode.md"
     assert any("mara marked it unhealthy" in line for line in why["lines"])
-    unwell = described.call("GET", f"/nodes?cluster={web}&unwell=true")
+    unwell = described.call("GET", f"/nodes?cluster={web}&attention=true")
     assert [node["name"] for node in unwell["nodes"]] == [f"{web}-1"]
     assert unwell["total"] >= 1
     shown = described.call("GET", path)["node"]
@@ -99,7 +99,7 @@ def test_a_mark_holds_against_every_check_until_it_is_lifted(described: Live, we
     (incident,) = described.call("GET", f"/incidents?node={web}-1")["incidents"]
     assert incident["reason"] == "the mark was lifted, and its checks pass"
     assert well["status_reason"] == incident["reason"]
-    described.until(f"/nodes?cluster={web}&unwell=true", lambda a: a["nodes"] == [])
+    described.until(f"/nodes?cluster={web}&attention=true", lambda a: a["nodes"] == [])
 
 
 def test_maintenance_and_stop_hold_until_they_are_lifted(described: Live, web: str) -> None:
@@ -144,7 +144,7 @@ def test_a_storm_holds_until_an_operator_releases_it(described: Live, web: str) 
         f"/clusters/{web}", lambda a: a["cluster"]["holds"].get("storm", 0) == 3
     )
     why = held(described, f"{web}-3", "storm")
-    assert "the storm brake holds above 1." in why["held"]["sentence"]
+    assert "the storm limit holds above 1." in why["held"]["sentence"]
     assert f"yaffle cluster release {web}" in why["held"]["advice"]
     assert shown["cluster"]["released_until_us"] is None
     body = {"reason": "the test killed them", "for_s": 60}
@@ -182,7 +182,15 @@ def test_the_doctor_finds_a_working_service_well(described: Live) -> None:
         "/doctor", lambda a: not [c for c in a["checks"] if c["status"] == "fail"]
     )
     names = {check["name"] for check in report["checks"]}
-    assert {"database", "engine", "prober", "clock", "watching", "never seen", "news"} <= names
+    assert {
+        "database",
+        "engine",
+        "prober",
+        "clock",
+        "watching",
+        "never seen",
+        "notifications",
+    } <= names
     with described.client() as client:
         wait_for(lambda: client.get("/health").json()["status"] == "pass")
         assert b"yaffle_nodes" in client.get("/metrics").content

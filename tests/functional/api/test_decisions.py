@@ -62,7 +62,7 @@ def test_a_decision_is_listed_with_all_that_it_was_made_from(held: Live) -> None
 
 def test_why_says_that_it_was_decided_once_more(held: Live) -> None:
     lines = held.call("GET", "/nodes/web-1/why")["why"]["lines"]
-    assert "Decided once more from what is stored, it comes to the same." in lines
+    assert "Decision replayed from its record: consistent." in lines
     told = "More about it: `yaffle explain observe-mode` (docs/runbook/observe-mode.md)"
     assert told in lines
 

@@ -1,4 +1,4 @@
-"""The table of hold reasons against the brakes that give them, and answers in plain sentences."""
+"""The table of hold reasons against the guards that give them, and answers in plain sentences."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_every_reason_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("reason", list(HoldReason))
-def test_a_row_uses_only_numbers_that_its_brake_gives(reason: HoldReason) -> None:
+def test_a_row_uses_only_numbers_that_its_guard_gives(reason: HoldReason) -> None:
     row = EXPLANATIONS[reason]
     used = {name for _, name, _, _ in string.Formatter().parse(row.sentence) if name}
     assert used <= set(NUMBERS[reason])
@@ -64,10 +64,10 @@ def test_a_row_uses_only_numbers_that_its_brake_gives(reason: HoldReason) -> Non
 
 def test_a_rest_after_what_counts_as_no_try_names_none() -> None:
     told = sentence(HoldReason.COOLING_DOWN, {"attempts": 0, "allowed": 6, "left_s": 4.0})
-    assert told == "It rests after a recovery that counts as no try."
+    assert told == "It backs off after a recovery that counts as no attempt."
     lacking = {"attempts": 0, "allowed": 6, "left_s": 4.0, "missing": "the image is gone"}
     assert sentence(HoldReason.COOLING_DOWN, lacking).startswith(
-        "No try was spent: the image is gone"
+        "No attempt was spent: the image is gone"
     )
 
 
@@ -77,7 +77,7 @@ def test_numbers_that_are_missing_or_strange_are_told_all_the_same() -> None:
         HoldReason.DEPENDENCY_LOST, NUMBERS[HoldReason.DEPENDENCY_LOST]
     )
     lack = {**NUMBERS[HoldReason.COOLING_DOWN], MISSING: "the image is gone"}
-    assert "No try was spent: the image is gone." in sentence(HoldReason.COOLING_DOWN, lack)
+    assert "No attempt was spent: the image is gone." in sentence(HoldReason.COOLING_DOWN, lack)
     hostile = sentence(HoldReason.STOPPED, {"owner": "{sick}", "reason": "{0.__class__}"})
     assert hostile == "{sick} stopped all healing: {0.__class__}."
 
@@ -143,7 +143,7 @@ TRIED = {"attempts": 1, "allowed": 3, "exhausted": False}
 def test_a_held_node_says_what_you_can_do_and_when_it_ends() -> None:
     held = Held(
         reason="cooling-down",
-        sentence="It rests after try 1 of 3.",
+        sentence="It backs off after attempt 1 of 3.",
         advice="Wait.",
         numbers={},
         runbook="docs/runbook/cooling-down.md",
@@ -156,11 +156,11 @@ def test_a_held_node_says_what_you_can_do_and_when_it_ends() -> None:
     lines = answer(held=held, believed="It refuses connections.", node=sick).lines()
     assert lines[1:] == (
         "We believe that because: It refuses connections.",
-        "It is left alone (cooling-down): It rests after try 1 of 3.",
+        "It is left alone (cooling-down): It backs off after attempt 1 of 3.",
         "That ends by itself at 2026-11-18T11:08:10Z (in 1 min 30 s).",
         "What you can do: Wait.",
         "More about it: `yaffle explain cooling-down` (docs/runbook/cooling-down.md)",
-        "Tries used: 1 of 3; it rests until T.",
+        "Attempts used: 1 of 3; it backs off until T.",
     )
 
 
@@ -182,7 +182,7 @@ def test_a_node_being_healed_says_the_step_and_since_when() -> None:
         "Right now: NODE_RECOVER is RUNNING, step create (RECREATE) for 3.0 s; 1 min 15 s in all."
         in lines
     )
-    assert "Tries used: 1 of 3." in lines
+    assert "Attempts used: 1 of 3." in lines
     assert answer(doing=doing).as_json()["doing"]["step_elapsed_s"] == 3.0  # type: ignore[index]
 
 
@@ -192,10 +192,10 @@ def test_why_it_could_not_be_helped_is_told_rung_by_rung() -> None:
         {"operation": operation, "stage": stage, "result": "failed", "detail": detail}
         for operation, stage, detail in steps
     ]
-    told = "The last try failed: START: it is locked; RECREATE, at its fence: refused: it is locked"
-    assert told in answer(last_try=tried).lines()
-    assert answer(last_try=tried).as_json()["last_try"] == tried
-    assert not any("last try" in line for line in answer().lines())
+    told = "The last attempt failed: START: it is locked; RECREATE, at its fence: refused: it is locked"
+    assert told in answer(last_attempt=tried).lines()
+    assert answer(last_attempt=tried).as_json()["last_attempt"] == tried
+    assert not any("last attempt" in line for line in answer().lines())
 
 
 def test_what_would_make_the_answer_worth_less_is_said() -> None:
@@ -247,7 +247,7 @@ def test_why_a_node_is_taken_for_well(beliefs: tuple[str, ...], told: str) -> No
 
 def test_a_rest_that_is_over_is_not_told() -> None:
     tired = {"retry": {**TRIED, "next_us": NOW - 1, "next_at": "T"}}
-    assert "Tries used: 1 of 3." in answer(node=tired).lines()
+    assert "Attempts used: 1 of 3." in answer(node=tired).lines()
 
 
 def test_sources_that_disagree_are_told_one_by_one() -> None:

@@ -213,7 +213,7 @@ def _of_one_name(paste: Paste) -> None:
     """Where two nodes have one name, the command means the one that was asked about."""
     cluster = paste.cluster(1, mode="observe")
     first = paste.nodes(cluster)[0]["id"]
-    again = ("--profile", paste.profile, "--same-name")
+    again = ("--profile", paste.profile, "--allow-duplicate")
     paste.server.ok("node", "create", f"{cluster}-1", *again)
     paste.mark(first)
     paste(paste.held(first, "observe-mode"), "node recover _")
@@ -332,7 +332,7 @@ SITUATIONS: Final[Mapping[str, Situation]] = {
     "marked, and only observed": _in(_marked, "node mark healthy _", "node recover _"),
     "a storm": _in(_storm, "node recover _", "cluster release _ --reason _"),
     "a rest": _in(_cooling_down, "node recover _"),
-    "tries used up": _in(_exhausted, "incident ack _", "node recover _"),
+    "attempts used up": _in(_exhausted, "incident ack _", "node recover _"),
     "one-name": _in(_of_one_name, "node recover _", "node mark healthy _"),
     "no policy": _in(_unprotected, "cluster attach _ _"),
     "after a check": _in(

@@ -165,8 +165,8 @@ def test_a_cluster_is_renamed_and_updated(shop: Server, farm: str) -> None:
 def test_run_twice_a_command_makes_no_second_one_of_the_name(shop: Server, farm: str) -> None:
     shop.ok("cluster", "create", "once", "--profile", farm, "--size", "0")
     again = shop.cli("cluster", "create", "once", "--profile", farm, "--size", "0")
-    assert (again.code, "--same-name" in again.err) == (4, True), again
-    shop.ok("cluster", "create", "once", "--profile", farm, "--size", "0", "--same-name")
+    assert (again.code, "--allow-duplicate" in again.err) == (4, True), again
+    shop.ok("cluster", "create", "once", "--profile", farm, "--size", "0", "--allow-duplicate")
     which = shop.cli("cluster", "show", "once")
     assert (which.code, "Multiple results" in which.err) == (2, True), which
     for row in shop.ok("cluster", "list", "--name", "once", "--json").json["clusters"]:

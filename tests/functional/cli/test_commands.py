@@ -200,10 +200,10 @@ def test_a_persons_mark_is_healed_and_lifted(shop: Server) -> None:
         shop.ok("stop", "--lift")
 
 
-def test_the_storm_brake_is_released_for_a_while(shop: Server) -> None:
+def test_the_storm_limit_is_released_for_a_while(shop: Server) -> None:
     words = ("cluster", "release", "web", "--reason", "the switch is back", "--for", "90s")
-    assert shop.ok(*words).out == "storm brake of cluster web released for 90.0 s\n"
-    assert "brake released until" in shop.ok("cluster", "show", "web").out
+    assert shop.ok(*words).out == "storm limit of cluster web released for 90.0 s\n"
+    assert "limit released until" in shop.ok("cluster", "show", "web").out
 
 
 def test_a_cluster_of_its_own_lives_and_goes(shop: Server) -> None:

@@ -282,7 +282,7 @@ def test_started_without_local_processes_it_says_whom_it_cannot_heal(tmp_path: P
         found = wait_for(lambda: (r := doctor_row(server, "drivers"))["status"] == "fail" and r)
         assert "1 node of type yaffle.local.process-1.0" in found["detail"]
         assert "--allow-local-process" in found["advice"]
-        # It is marked, so that nothing has to be seen of it: held, with what is missing, and no try.
+        # It is marked, so that nothing has to be seen of it: held, with what is missing, and no attempt.
         server.ok("node", "mark", "unhealthy", "web-1", "--reason", "it smells")
         told = wait_for(
             lambda: (w := server.ok("why", "web-1").out) and "dependency-lost" in w and w

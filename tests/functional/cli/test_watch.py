@@ -156,7 +156,7 @@ def test_a_storm_is_held_and_told_calmly(cloud: FakeCloud, watch: Watch) -> None
     for server in [cloud.add(f"web-{n}") for n in range(40)]:
         cloud.turn(server, "ERROR", 0)
     running = watch.start()
-    running.line("held by   storm: 40 of 40 nodes are sick")
+    running.line("held by   storm: 40 of 40 nodes are unhealthy or being healed")
     # The report has the last reason of each.
     held = wait_until(lambda: watch.report()["held"], lambda told: sum(told.values()) == 40)
     assert held.keys() - PASSING <= {"storm"}

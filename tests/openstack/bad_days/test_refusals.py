@@ -200,10 +200,10 @@ def tries(server: Server) -> dict[str, list[str]]:
     return told
 
 
-def last_try(server: Server, cluster: str) -> str:
-    """Return what a person who asks why is told of the last try."""
+def last_attempt(server: Server, cluster: str) -> str:
+    """Return what a person who asks why is told of the last attempt."""
     said = server.cli("why", f"{cluster}-1").out
-    return next((line for line in said.splitlines() if line.startswith("The last try")), said)
+    return next((line for line in said.splitlines() if line.startswith("The last attempt")), said)
 
 
 def told_of(node: dict[str, Any], reason: str) -> bool:
@@ -223,7 +223,7 @@ def test_what_the_cloud_refuses_is_told_and_healed_once_it_allows_it(
     tried = tries(yaffle)
     for cluster, reason in ground.reasons().items():
         # The true reason, wherever a person may look first; and what is being tried goes on.
-        wait_until(lambda c=cluster: last_try(yaffle, c), lambda said, r=reason: r in said)
+        wait_until(lambda c=cluster: last_attempt(yaffle, c), lambda said, r=reason: r in said)
         assert all(reason in told for told in tried[cluster]), tried
         node = wait_until(lambda c=cluster: nodes(yaffle)[c], lambda n, r=reason: told_of(n, r))
         assert node["health"] != "healthy"

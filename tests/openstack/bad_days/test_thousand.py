@@ -1,4 +1,4 @@
-"""A crowd of servers fails in one second: one incident of their host, or a brake; never a deletion.
+"""A crowd of servers fails in one second: one incident of their host, or a guard; never a deletion.
 
 In a real Nova, whose record is asked what anybody wanted done. Only how the servers came to be there
 is not real: booting them takes an hour, so the rows of one are copied (`lab.openstack.crowd`).
@@ -57,7 +57,7 @@ POLICY: Final = {
         },
     },
 }
-"""Whoever fails is deleted and made anew. Nothing but the brakes is between that and all of them."""
+"""Whoever fails is deleted and made anew. Nothing but the guards is between that and all of them."""
 PROPERTIES: Final = {"flavor": "lab.tiny", "image": "lab-image", "networks": "none"}
 WITHIN_S: Final = 240.0
 """For a machine that does much else."""
@@ -232,7 +232,7 @@ def _taken_over(world: Crowd, dump: dict[str, Any], folder: Path) -> Crowd:
 
 
 @pytest.mark.timeout(900)
-def test_a_crowd_that_fails_at_once_is_one_host_or_a_brake_and_never_deleted(
+def test_a_crowd_that_fails_at_once_is_one_host_or_a_guard_and_never_deleted(
     crowded: Crowd,
 ) -> None:
     try:

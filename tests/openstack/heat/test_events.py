@@ -83,7 +83,7 @@ def test_a_failure_is_heard_and_a_deletion_is_respected(world: World, yaffle: Se
 
     def respected() -> bool:
         told = yaffle.ok("why", "web-2").out
-        return "asked for by user" in told and "EV-OWN-WILL" in told
+        return "requested by user" in told and "EV-OWN-WILL" in told
 
     wait_for(respected, within_s=SOON_S)
     assert len(incidents(yaffle)) == 1

@@ -83,7 +83,7 @@ def test_six_servers_of_a_killed_host_are_made_anew_once_it_is_proved_off(
     assert world.cloud.lab.host_states()[LOST] == "down"
     found = proofs(yaffle)
     fences = [p for p in found if p["method"].startswith("fence_scripted")]
-    # One rung for each: no try was in vain, and none spent of what all share.
+    # One rung for each: no attempt was in vain, and none spent of what all share.
     assert len(fences) == SIX
     assert {f"host {LOST}, plug 2" in p["evidence"] for p in fences} == {True}
     assert not any(p["waived"] for p in found)

@@ -25,7 +25,7 @@ PATIENCE_S = 150.0
 PACE_S = 2.0
 LASTING = {"needs-human", "storm", "stopped", "maintenance", "observe-mode"}
 NEWS_S = 330.0
-"""An outbox rests for five minutes at most between two tries."""
+"""An outbox rests for five minutes at most between two attempts."""
 WITH_AN_ENGINE = 0.4
 """Share of those in which an engine dies with it."""
 ONE_MORE = 0.35

@@ -56,7 +56,7 @@ CHOSEN: list[tuple[int, int, list[dict[str, Any]], int]] = [
     (3, 4, [URL], 1),
     (1, 12, BOTH, 2),
 ]
-"""Shapes that chance seldom draws: clusters, members, modes, `fall`. Nothing brakes them but what has to:
+"""Shapes that chance seldom draws: clusters, members, modes, `fall`. Nothing holds them but what has to:
 all may be sick at once, and any mode suffices."""
 UNFENCED, FORGETFUL = 26, 27
 SHAPES = DRAWN + len(CHOSEN)
@@ -147,7 +147,7 @@ def document(rng: random.Random) -> dict[str, Any]:
 
 
 def old_document(rng: random.Random) -> dict[str, Any]:
-    """As Senlin's users have them: no brakes are written, the defaults hold."""
+    """As Senlin's users have them: no guards are written, the defaults hold."""
     interval = rng.choice([2, 3, 5])
     fencing = {"fencing": ["COMPUTE"]} if rng.random() < 0.6 else {}
     actions = [{"name": rng.choice(["REBOOT", "REBUILD", "RECREATE"])}]

@@ -123,7 +123,7 @@ def test_a_hold_is_told_with_its_numbers() -> None:
     numbers = {"sick": 8, "suspect": 1, "threshold": 4, "capacity": 10}
     line = messages.held(FAILING, HoldReason.STORM, numbers, 31_000_000)
     assert "left it alone for now" in line.text
-    assert "storm: 8 of 10 nodes are sick" in dict(line.more)["held by"]
+    assert "storm: 8 of 10 nodes are unhealthy or being healed" in dict(line.more)["held by"]
 
 
 def test_many_lines_alike_are_printed_as_one_and_few_as_they_are() -> None:

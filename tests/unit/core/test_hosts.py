@@ -343,7 +343,7 @@ def test_when_hosts_count_as_one(lost: int, known: int, allowed: int, one: bool)
 
 
 def test_where_all_hosts_are_lost_every_node_counts() -> None:
-    """A message bus that is away makes every host look lost: then the storm brake holds, as ever."""
+    """A message bus that is away makes every host look lost: then the storm limit holds, as ever."""
     assert counted(*LOST, hosts=1) == (3, 0, 0)
     other = tuple(on_host(n, seen(name="i")) for n in "def")
     assert counted(*LOST, *other, hosts=2) == (6, 0, 0)
@@ -351,7 +351,7 @@ def test_where_all_hosts_are_lost_every_node_counts() -> None:
     assert as_one(cluster(*LOST, *other, hosts=9)) == {"h", "i"}
 
 
-def test_a_policy_that_brakes_by_host_keeps_its_own_count() -> None:
+def test_a_policy_that_guards_by_host_keeps_its_own_count() -> None:
     how = recovery(domain="host", max_unhealthy=Threshold(percent=40.0))
     members = [replace(m, domain="h") for m in LOST]
     assert decide(*members, *FIVE, how=how) == [

@@ -110,7 +110,7 @@ def test_lines_for_people() -> None:
         "prepare <= 21 s (5 s to decide; looking again before each action, 16 s)",
         "fence <= 24 s, recover <= 612 s",
         "a new or changed node is left alone for up to 60 s first",
-        "brakes, budgets, further tries and our own outages come on top: `yaffle why NODE` tells",
+        "guards, budgets, further attempts and our own outages come on top: `yaffle why NODE` tells",
     )
     older = accepted(document("1.2")).arithmetic.lines()
     assert (
@@ -140,7 +140,7 @@ UNSAFE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "in-flight-over-threshold": (
         {"recovery": {"limits": {"max_unhealthy": 2, "max_in_flight": 3}}},
         {"recovery": {"limits": {"max_unhealthy": 2, "max_in_flight": 2}}},
-        "3 recoveries at once, but more than 2 sick nodes stop all",
+        "3 recoveries at once, but more than 2 unhealthy nodes stop all",
     ),
     "cooldown-short": (
         {"recovery": {"retry": {"backoff": 9}}},
@@ -167,10 +167,10 @@ UNSAFE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"recovery": {"node_force_recreate": True, "fencing": ["COMPUTE"]}},
         "your consent to two copies of a node",
     ),
-    "no-storm-brake": (
+    "no-storm-limit": (
         {"recovery": {"limits": {"max_unhealthy": "100%"}}},
         {"recovery": {"limits": {"max_unhealthy": "99.5%"}}},
-        "at 100% the storm brake never holds anything",
+        "at 100% the storm limit never holds anything",
     ),
     "hair-trigger": (
         {"detection": {"fall": 1}, "modes": [url_mode()]},
@@ -208,6 +208,6 @@ def test_old_documents_are_warned_and_work_on(code: str, parts: dict[str, Any]) 
     assert any(f"[{code}]" in line for line in accepted(document("1.2", **parts)).warnings)
 
 
-def test_a_brake_of_zero_still_lets_one_node_heal() -> None:
+def test_a_guard_of_zero_still_lets_one_node_heal() -> None:
     recovery = accepted(document(recovery={"limits": {"max_unhealthy": 0}})).policy.recovery
     assert recovery.limits.max_in_flight == 1

@@ -198,7 +198,7 @@ def test_defect_5_a_list_is_a_ladder_and_rungs_may_repeat() -> None:
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2", "1.3"])
-def test_defect_7_every_document_gets_brakes(version: str) -> None:
+def test_defect_7_every_document_gets_guards(version: str) -> None:
     recovery = parse_document(document(version)).policy.recovery
     assert recovery.limits.max_unhealthy.percent == 40
     assert recovery.limits.max_in_flight == 2

@@ -168,7 +168,7 @@ def _told(engine: Sighting) -> str:
     version = f", version {engine.version}" if engine.version else ""
     blind = f", blind for {engine.blind}" if engine.blind else ""
     return (
-        f"{engine.name} watches {count(engine.clusters, 'cluster')}{blind}, heard of"
+        f"{engine.name} watches {count(engine.clusters, 'cluster')}{blind}, last heartbeat"
         f" {engine.seen_s:.1f} s ago{version}"
     )
 

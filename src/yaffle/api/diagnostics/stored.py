@@ -40,17 +40,17 @@ def checks_of(facts: Facts) -> Iterator[Check]:
         "All workers are busy (engine.workers), or no engine is acting.",
     )
     yield judged(
-        "news",
+        "notifications",
         facts.pending_age_s > PENDING_S or facts.parked > 0,
-        f"the oldest waits {facts.pending_age_s:.1f} s; {facts.parked} set aside",
+        f"the oldest waits {facts.pending_age_s:.1f} s; {facts.parked} parked",
         "See `yaffle outbox list`; mend the receiver, then `yaffle outbox redeliver`.",
     )
     late_of = count(facts.lookouts, "deleted node")
     late = f"; late ones of {late_of} are looked for" if facts.lookouts else ""
     yield judged(
-        "remains",
+        "orphans",
         facts.debris > 0,
-        f"old copies that are still being deleted: {facts.debris}{late}",
+        f"old resources still being deleted: {facts.debris}{late}",
         "It is tried for ever; see the log for what is in the way.",
     )
     spent = [f"{name} (incident {ident[:8]})" if ident else name for name, ident in facts.exhausted]

@@ -1,6 +1,6 @@
 """Accepts connections: a few in each turn of the loop, and a pause where accepting fails.
 
-asyncio's own way takes as many as wait in one turn, and logs each failed try, by the hundreds.
+asyncio's own way takes as many as wait in one turn, and logs each failed attempt, by the hundreds.
 """
 
 from __future__ import annotations

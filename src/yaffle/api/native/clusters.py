@@ -1,4 +1,4 @@
-"""Clusters as operators see them, and the release of their storm brake over HTTP."""
+"""Clusters as operators see them, and the release of their storm limit over HTTP."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def clusters(parts: AppContext) -> APIRouter:
 
     @router.post("/{cluster}/release", responses=answers(FULL))
     async def release_cluster(cluster: Word, body: ReleaseBody, by: By) -> Response:
-        """Release the storm brake for a while: heal although many are sick."""
+        """Release the storm limit for a while: heal although many are unhealthy."""
         await parts.commands.release(
             cluster, by=by.who(body.by), reason=body.reason, for_s=body.for_s
         )

@@ -108,7 +108,7 @@ def history(parts: AppContext) -> APIRouter:
 
     @router.get("/outbox", responses=answers({"messages": [examples.MESSAGE]}))
     async def list_outbox(by: By, state: State = None, limit: Limit = 100) -> Response:
-        """List news: on its way (pending) or set aside (parked) before what was accepted."""
+        """List notifications: pending and parked ones before those that were accepted."""
         return Reply({"messages": await parts.queries.outbox(by.who(), state=state, limit=limit)})
 
     @router.post("/outbox/redeliver", responses=answers({"redelivered": 2}))

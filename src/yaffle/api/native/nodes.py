@@ -17,7 +17,7 @@ from yaffle.api.middleware.access import WORD_MAX
 ClusterWord = Annotated[
     str | None, Query(max_length=WORD_MAX, description="Name or id of a cluster.")
 ]
-Unwell = Annotated[
+Attention = Annotated[
     bool,
     Query(description="Only those that are not active and healthy, or that something is done to."),
 ]
@@ -30,9 +30,11 @@ def nodes(parts: AppContext) -> APIRouter:
     router = APIRouter(prefix="/nodes", tags=["nodes"])
 
     @router.get("", responses=answers({"nodes": [examples.NODE], "total": 1}))
-    async def list_nodes(by: By, cluster: ClusterWord = None, unwell: Unwell = False) -> Response:
+    async def list_nodes(
+        by: By, cluster: ClusterWord = None, attention: Attention = False
+    ) -> Response:
         """List nodes, all or those of a cluster; `total` says how many there are at all."""
-        found = await parts.queries.nodes(by.who(), cluster, unwell=unwell)
+        found = await parts.queries.nodes(by.who(), cluster, attention=attention)
         return Reply({"nodes": found, "total": await parts.queries.count(by.who())})
 
     @router.get("/{node}", responses=answers(NODE))

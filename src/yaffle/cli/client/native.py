@@ -2,7 +2,7 @@
 
 Whatever changes profiles, policies, clusters, nodes, receivers and actions goes through the
 clustering API, as any other client's wishes do. Health, decisions, incidents, marks, maintenance and
-the storm brake are known to Yaffle's own API only.
+the storm limit are known to Yaffle's own API only.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def show(api: Api, output: Output, cluster: Cluster) -> None:
             ("bounds", bounds),
             ("health", health_counts(view)),
             ("held", hold_counts(view) or None),
-            ("brake released until", view.get("released_until_at")),
+            ("limit released until", view.get("released_until_at")),
             ("metadata", found.get("metadata") or None),
             ("config", found.get("config") or None),
             ("created", moment(found.get("init_at"))),

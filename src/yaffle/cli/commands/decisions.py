@@ -1,4 +1,4 @@
-"""`yaffle decision …`: what was decided, and whether it comes to the same when decided once more."""
+"""`yaffle decision …`: what was decided, and whether a replay is consistent with it."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def show(api: Api, output: Output, incident: Incident) -> None:
 
 
 def last_step(incident: Row) -> Row:
-    """Return the newest step of the try that the incident is at; empty before its first."""
+    """Return the newest step of the attempt that the incident is at; empty before its first."""
     now = incident.get("action_id")
     return next((s for s in [*items(incident, "steps")][::-1] if s.get("action_id") == now), {})
 

@@ -144,6 +144,6 @@ def release(
         ),
     ] = 600.0,
 ) -> None:
-    """Release the storm brake for a while: heal although many nodes are sick."""
+    """Release the storm limit for a while: heal although many nodes are unhealthy."""
     answer = api.post("clusters", cluster, "release", body={"reason": reason, "for_s": for_})
-    output.say(answer, f"storm brake of cluster {cluster} released for {durations.shown(for_)}")
+    output.say(answer, f"storm limit of cluster {cluster} released for {durations.shown(for_)}")

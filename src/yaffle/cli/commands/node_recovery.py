@@ -1,4 +1,4 @@
-"""`yaffle node recover` and `yaffle node mark`: a person's word on a node, which overrides brakes."""
+"""`yaffle node recover` and `yaffle node mark`: a person's word on a node, which overrides guards."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def recover(
         ),
     ] = False,
 ) -> None:
-    """Recover a node now: what a person asks for overrides the storm brake and cool-downs."""
+    """Recover a node now: what a person asks for overrides the storm limit and cool-downs."""
     data: Row = {
         "operation": operation,
         "operation_params": pairs("--param", param),

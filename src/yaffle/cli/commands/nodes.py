@@ -114,7 +114,7 @@ def _age(row: Row) -> tuple[str, str, int]:
 
 
 def _views(api: Api, cluster: str | None) -> list[Row]:
-    return rows(api.get("nodes", cluster=cluster, unwell="true"), "nodes")
+    return rows(api.get("nodes", cluster=cluster, attention="true"), "nodes")
 
 
 @client(app, "show")

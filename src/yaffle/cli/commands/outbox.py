@@ -10,7 +10,7 @@ from yaffle.cli.client.native import Api, rows
 from yaffle.cli.command import client, group
 from yaffle.cli.output import Output, clock_time
 
-app = group("Outbox: news on its way.")
+app = group("Outbox: notifications, and which are not delivered yet.")
 
 
 @client(app, "list")

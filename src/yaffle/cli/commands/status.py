@@ -13,7 +13,7 @@ def status(api: Api, output: Output) -> None:
     about, stop = api.get(), api.get("stop")
     clusters = rows(api.get("clusters"), "clusters")
     # Those of which there is nothing to say are only counted.
-    answer = api.get("nodes", unwell="true")
+    answer = api.get("nodes", attention="true")
     told, total = rows(answer, "nodes"), answer.get("total")
     open_now = rows(api.get("incidents", open="true", limit=1000), "incidents")
     pauses = rows(api.get("maintenance"), "maintenance")
@@ -21,7 +21,7 @@ def status(api: Api, output: Output) -> None:
         {**row, "cancel": f"yaffle action cancel {short(row.get('id'))}"}
         for row in rows(api.get("actions", waiting="true", limit=1000), "actions")
     ]
-    unwell = [
+    attention = [
         n
         for n in told
         if n.get("health") != "healthy" or n.get("status") != "ACTIVE" or needs_human(n)
@@ -31,7 +31,7 @@ def status(api: Api, output: Output) -> None:
         "stopped": stop.get("stopped"),
         "maintenance": pauses,
         "clusters": clusters,
-        "nodes": {"total": total, "unwell": unwell},
+        "nodes": {"total": total, "attention": attention},
         "open_incidents": open_now,
         "waiting_requests": waiting,
     }
@@ -51,28 +51,32 @@ def status(api: Api, output: Output) -> None:
                 for c in clusters
             ),
             ("nodes", total),
-            ("open incidents", _open(len(open_now), sum(bool(needs_human(n)) for n in unwell))),
+            ("open incidents", _open(len(open_now), sum(bool(needs_human(n)) for n in attention))),
             *((f"recovery of {row.get('node')} waits", _waits(row)) for row in waiting),
-            *((f"{n.get('name')} needs a human", needs_human(n)) for n in unwell if needs_human(n)),
+            *(
+                (f"{n.get('name')} needs a human", needs_human(n))
+                for n in attention
+                if needs_human(n)
+            ),
         ],
     )
-    if not output.as_json and unwell:
+    if not output.as_json and attention:
         print()
-        output.table(data, unwell, NODE_COLUMNS, empty="")
+        output.table(data, attention, NODE_COLUMNS, empty="")
 
 
 def _open(going_on: int, given_up: int) -> str:
-    """Return how many go on; one whose tries are used up has ended, and its node waits for a person."""
+    """Return how many go on; one that was given up has ended, and its node waits for a person."""
     if not given_up:
         return str(going_on)
     return f"{going_on}; {given_up} more {'node needs' if given_up == 1 else 'nodes need'} a human"
 
 
 def _waits(request: Row) -> str:
-    """Return `held: stopped, asked for by ann; ends at …; take it back: yaffle action cancel …`."""
+    """Return `held: stopped, requested by ann; ends at …; take it back: yaffle action cancel …`."""
     why = request.get("status_reason") or "not begun yet"
     until = clock_time(request.get("expires_us")).partition(".")[0]
     return (
-        f"{why}, asked for by {request.get('by') or 'somebody'}; ends at {until};"
+        f"{why}, requested by {request.get('by') or 'somebody'}; ends at {until};"
         f" take it back: {request['cancel']}"
     )

@@ -139,7 +139,7 @@ def calm(found: Sequence[tuple[Line, int]]) -> list[tuple[Line, int]]:
 
 MANY: Final = 5
 """So many lines alike are printed one by one."""
-OBSERVED: Final = "this watch, which only looks; no brake stood against it"
+OBSERVED: Final = "this watch, which only looks; no limit stood against it"
 
 
 def held(failing: Failing, reason: HoldReason, numbers: Mapping[str, object], at_us: int) -> Line:

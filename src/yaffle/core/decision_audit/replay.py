@@ -228,7 +228,7 @@ def _ladder(view: ClusterView, comes: Decision) -> list[str]:
 
 
 def _asked(stored: Stored, record: Record, comes: Decision) -> Iterator[Disagreement]:
-    """Where the brakes let a node through, the budgets were asked: its cluster's and everybody's."""
+    """Where the guards let a node through, the budgets were asked: its cluster's and everybody's."""
     through = isinstance(comes, Recover) or comes.reason is HoldReason.OBSERVE_MODE
     asked = {p.scope: p.key for p in record.purses}
     complete = asked.get(Scope.CLUSTER) == stored.cluster_id and Scope.GLOBAL in asked

@@ -202,7 +202,7 @@ class Record:
     """In the order in which they count; PAUSES_MAX of each kind."""
     more_pauses: Mapping[PauseKind, int]
     purses: tuple[Budgets, ...]
-    """Empty where the brakes held already: then no budget was asked."""
+    """Empty where the guards held already: then no budget was asked."""
     host: HostReport | None = None
     """The machine under the node."""
     hosts: int = 0

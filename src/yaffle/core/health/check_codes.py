@@ -1,7 +1,7 @@
 """The table of check codes: every way in which a check can end, with its outcome, word and sentence.
 
 Detectors name a row and never an outcome, so that the same event means the same thing everywhere.
-`answered` feeds "is it me?" (design/failure#brakes): a reset or a refused connection is an answer of the
+`answered` feeds "is it me?" (design/failure#guards): a reset or a refused connection is an answer of the
 target's side, silence is not.
 """
 

@@ -50,7 +50,7 @@ FLAGS: Final = frozenset({"enabled", "tainted"})
 def shaped(document: object) -> dict[str, list[Row]]:
     """Return the lists of the API by name; raise InvalidSpec naming what is neither shape."""
     if not isinstance(document, Mapping):
-        raise InvalidSpec("the dump is no JSON object; see docs/howto/come-from-senlin.md")
+        raise InvalidSpec("the dump is no JSON object; see docs/howto/migrate-from-senlin.md")
     found: dict[str, list[Row]] = {name: [] for name in ORDER}
     problems: list[str] = []
     for key, rows in document.items():

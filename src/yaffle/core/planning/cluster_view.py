@@ -45,7 +45,7 @@ class NodeView:
     left_out: tuple[str, ...] = ()
     """Rungs that cannot help it, because its copy is gone for good."""
     outdated: bool = False
-    """Its row is newer than what is believed of it: counted by the brakes, not decided upon."""
+    """Its row is newer than what is believed of it: counted by the guards, not decided upon."""
     draws_on: tuple[Key, ...] = ()
     """The shared budgets that a recovery of it is debited to."""
 
@@ -62,7 +62,7 @@ class ClusterView:
     pauses: tuple[Pause, ...] = ()
     """Every pause in force, of any scope."""
     released_until_us: int | None = None
-    """An operator released the storm brake until then."""
+    """An operator released the storm limit until then."""
     blind: Blindness | None = None
     """Nobody answers us by any road."""
     hosts: int = 0

@@ -2,7 +2,7 @@
 
 Rows are asked in order and the first that holds gives the reason. `by_request`: lifted when a person
 asks for that very node (storm, cool-down, exhaustion and observe mode; never the global stop,
-maintenance, blindness, a lost dependency or the in-flight cap: design/failure#brakes).
+maintenance, blindness, a lost dependency or the in-flight cap: design/failure#guards).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Guard:
 
 
 def threshold_of(limit: Threshold, capacity: int) -> int:
-    """Return how many may be unhealthy before the brake holds, one at least (design/failure#brakes)."""
+    """Return how many may be unhealthy before the guard holds, one at least (design/failure#guards)."""
     if limit.count is not None:
         return max(1, limit.count)
     # Tenths of a percent as integers: 40 % of 5 is 2, never 2.0000000000000004 rounded up to 3.
@@ -94,7 +94,7 @@ def threshold_of(limit: Threshold, capacity: int) -> int:
 def as_one(view: ClusterView) -> frozenset[str]:
     """Return the lost hosts that count as one failure each, however many nodes failed with them.
 
-    A policy whose failure domain is the host brakes by host already, and says itself how many.
+    A policy whose failure domain is the host limits by host already, and says itself how many.
     """
     lost = frozenset(n.host.name for n in view.nodes if n.host is not None and is_lost(n.host))
     limits = view.recovery.limits
@@ -107,7 +107,7 @@ def as_one(view: ClusterView) -> frozenset[str]:
 def cell_of(
     view: ClusterView, node: NodeView, now_us: int, whole: frozenset[str] | None = None
 ) -> NodeGroup:
-    """Return the group of a node; the storm brake does not count planned work as failures.
+    """Return the group of a node; the storm limit does not count planned work as failures.
 
     `whole`: what `as_one` says, where it is known already.
     """
@@ -381,7 +381,7 @@ def _in_flight(
     return GuardVerdict(numbers={"in_flight": seen.in_flight, "limit": limit})
 
 
-BRAKES: Final[tuple[Guard, ...]] = (
+GUARDS: Final[tuple[Guard, ...]] = (
     Guard(HoldReason.STOPPED, False, _paused(PauseKind.STOP)),
     Guard(HoldReason.MAINTENANCE, False, _paused(PauseKind.MAINTENANCE)),
     Guard(HoldReason.DEPENDENCY_LOST, False, _lost),

@@ -44,7 +44,7 @@ AS_ONE_MAX: Final = 8
 """Lost hosts of a cluster that may count as one failure each; more of them are a site's failure."""
 EVACUATE: Final = "EVACUATE"
 BY_HOST: Final = "host"
-"""The attribute of a node that names its host; a policy may brake by it, too (`limits.domain`)."""
+"""The attribute of a node that names its host; a policy may limit by it, too (`limits.domain`)."""
 
 BY_CLOUD: Final = "cloud"
 """The attribute of a node that names the cloud of its host, where its profile knows several."""

@@ -7,7 +7,7 @@ The road is the kind of detection. One may be cut off while another answers (the
 "running", no URL is reached), so a failure that nothing but silent roads bear out is judged by them;
 one that an answer bears out ("it is switched off") is not ours.
 A reset, a refused connection or "pid gone" is an answer: it proves that the question arrived
-(design/failure#brakes; promise 2 of the anchors).
+(design/failure#guards; promise 2 of the anchors).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from yaffle.core.planning.budgets import Refusal, debit
 from yaffle.core.planning.guards import (
-    BRAKES,
+    GUARDS,
     GroupCounts,
     GuardVerdict,
     NodeCounts,
@@ -122,14 +122,14 @@ def within_budgets(
 def decide(view: ClusterView, node: NodeView, counts: GroupCounts, now_us: int) -> Decision:
     """Return the decision about one candidate, given the counts so far."""
     overrode: list[HoldReason] = []
-    for brake in BRAKES:
-        finding = brake.holds(view, node, counts, now_us)
+    for guard in GUARDS:
+        finding = guard.holds(view, node, counts, now_us)
         if finding is None:
             continue
-        if node.requested_by and (brake.by_request or _moot(brake.reason, node)):
-            overrode.append(brake.reason)
+        if node.requested_by and (guard.by_request or _moot(guard.reason, node)):
+            overrode.append(guard.reason)
             continue
-        return _hold(view, node, brake.reason, finding)
+        return _hold(view, node, guard.reason, finding)
     # A person who asks for a node means what the policy, or they themselves, say is done to it.
     host = None if node.requested_by else node.host
     problem = HOST_LOST if is_lost(host) else node.problem
@@ -167,7 +167,7 @@ COUNTS: Final = frozenset({"sick", "suspect", "in_flight", "asked", "answered"})
 
 
 def bucket(decision: Hold) -> tuple[str, ...]:
-    """Return what must change before a hold is worth storing again (design/failure#brakes)."""
+    """Return what must change before a hold is worth storing again (design/failure#guards)."""
     parts = [
         f"{key}~{value.bit_length()}"
         if key in COUNTS and isinstance(value, int)

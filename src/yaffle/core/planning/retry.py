@@ -44,7 +44,7 @@ def started(state: RetryState, retry: Retry, now_us: int) -> RetryState:
 def ended(state: RetryState, retry: Retry, now_us: int, *, unseen: int = 0) -> RetryState:
     """Start the back-off when an attempt ends, also one that is not counted.
 
-    `unseen`: acts of this failure of which nobody knows what they came to. They are no tries, and all
+    `unseen`: acts of this failure of which nobody knows what they came to. They are no attempts, and all
     the same not repeated ever so often.
     """
     rest_s = backoff_s(max(1, state.attempts + unseen), retry)

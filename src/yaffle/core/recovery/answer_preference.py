@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from yaffle.model.operations import Progress
 
 CUT_SHORT: Final = 0.8
-"""A try that has less than this share of the time of a whole one is cut short."""
+"""An attempt that has less than this share of the time of a whole one is cut short."""
 _SINCE: Final = "; since then: "
 
 
@@ -29,7 +29,7 @@ def since_then(told: str, now: str) -> str:
 
 
 def tells(now: tuple[bool, float], before: tuple[bool, float]) -> bool:
-    """Whether a try that was answered or not, in so many seconds, tells as much as the one before.
+    """Whether an attempt that was answered or not, in so many seconds, tells as much as the one before.
 
     One that the end of the step cuts short says no more than that; the ones before it say why.
     """

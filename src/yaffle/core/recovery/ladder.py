@@ -33,7 +33,7 @@ class Stage(StrEnum):
     """The kinds of step."""
 
     LOOK = "look"
-    """Look again, under the lock: is it still sick?"""
+    """Look again, under the lock: is it still unhealthy?"""
     EVIDENCE = "evidence"
     SNAPSHOT = "snapshot"
     """Take an image of the failed copy's disk, before the rung that gives the disk up."""

@@ -16,7 +16,7 @@ _LEVELS: Final = MappingProxyType(
     {
         "incident.opened": "warning",
         "incident.held": "warning",
-        "incident.try-failed": "warning",
+        "incident.attempt-failed": "warning",
         "incident.exhausted": "error",
     }
 )

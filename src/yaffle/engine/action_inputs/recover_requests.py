@@ -27,7 +27,7 @@ LATE_S: Final = 60
 """One that is begun later than this speaks of a node as it was, whatever kept it."""
 NOT_BEGUN: Final = "nothing was done, for the node is well by now and the request is an old one"
 HELD: Final = "held"
-"""Under this key a request's inputs name the last brake that held it, but for those of its turn."""
+"""Under this key a request's inputs name the last guard that held it, but for those of its turn."""
 TURNS: Final = frozenset({HoldReason.IN_FLIGHT, HoldReason.RATE})
 """Who waits for these waits for its turn among others; only time makes such a request late."""
 FORCE: Final = "force"
@@ -67,8 +67,8 @@ def waited_for(action: ActionRow) -> str:
     """
     if action.inputs.get(FORCE) is True:
         return ""
-    if brake := action.inputs.get(HELD):
-        return f"it was held ({brake})"
+    if guard := action.inputs.get(HELD):
+        return f"it was held ({guard})"
     begun_us = action.start_us or action.created_us
     waited_s = (begun_us - action.created_us) / 1e6
     return "" if 0 <= waited_s <= LATE_S else "nothing could begin it at once"

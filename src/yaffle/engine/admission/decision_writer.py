@@ -251,7 +251,7 @@ class DecisionWriter:
         self.ctx.metrics.holds.labels(reason.value).inc()
         incident = incidents.open_of(self.conn, row.id)
         anew = incident is None and row.exhausted_us is None and self._is_sick(row)
-        # A host has an incident for its nodes' alone: of one whose tries are used up there is none.
+        # A host has an incident for its nodes' alone: of one whose attempts are used up there is none.
         outage = self._outage(node) if anew or incident is not None else None
         if anew:
             incident = self._reopen(row, outage)

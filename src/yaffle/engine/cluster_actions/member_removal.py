@@ -55,7 +55,7 @@ def remove(  # noqa: PLR0913 - whose part it is, and what it waits for
     """
     present = deletion_of(conn, node)
     if present is not None:
-        # What was put off after a failed try is tried again at once: somebody insists.
+        # What was put off after a failed attempt is tried again at once: somebody insists.
         actions.set_values(
             conn, present.id, now_us, parent_id=parent_id or present.parent_id, lease_us=0
         )
@@ -79,7 +79,7 @@ def remove(  # noqa: PLR0913 - whose part it is, and what it waits for
         lock_key=node.id if holder is None else None,
         wake_us=None if hook is None else now_us + hook.timeout_s * 1_000_000,
     )
-    going = move(node, NodeEvent.DELETE_BEGUN, f"asked for by {who.user}")
+    going = move(node, NodeEvent.DELETE_BEGUN, f"requested by {who.user}")
     catalog.set_node(conn, node.id, now_us, **going)
     if hook is not None:
         lifecycle_hooks.tell(ctx, conn, ident, node, hook, now_us)

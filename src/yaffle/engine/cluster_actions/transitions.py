@@ -75,7 +75,7 @@ def begin(
     )
     actions.set_values(conn, ident, now_us, start_us=now_us)
     job = _job(ctx, conn, ident, cluster, now_us)
-    job.event("start", f"asked for by {who.user}")
+    job.event("start", f"requested by {who.user}")
     _apply(job, KINDS[action].begin(job))
     return ident
 

@@ -111,7 +111,7 @@ class CommandContext:
             at_us=self.now(),
             action=action,
             status="start",
-            reason=reason or f"asked for by {who.user}",
+            reason=reason or f"requested by {who.user}",
             data={"by": who.user},
         )
 

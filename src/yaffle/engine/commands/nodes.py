@@ -374,7 +374,7 @@ def tell(
         at_us=now_us,
         action=action,
         status="start",
-        reason=reason or f"asked for by {who.user}",
+        reason=reason or f"requested by {who.user}",
         data={"by": who.user},
     )
 

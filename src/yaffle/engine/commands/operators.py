@@ -113,7 +113,7 @@ class Operators:
     async def release(
         self, cluster: str, *, by: str | Principal, reason: str, for_s: float
     ) -> None:
-        """Release a cluster's storm brake for a while."""
+        """Release a cluster's storm limit for a while."""
         who = asker(by)
         need(who, Right.OVERRIDE)
         if not 0 < for_s <= RELEASE_MAX_S:

@@ -1,6 +1,6 @@
 """Requests to recover: a member's waits for its planner, a node without cluster is admitted here.
 
-The planner of a cluster lifts the brakes that a person may lift. A node without a cluster has no
+The planner of a cluster lifts the guards that a person may lift. A node without a cluster has no
 watch and no planner: what no person may lift by asking (a stop, maintenance, the budgets that all
 share) is asked in the request's own transaction, and refused at once instead of waited for.
 """

@@ -416,7 +416,7 @@ def _is_well(
     well = becomes is IncidentState.ALREADY_HEALTHY
     lifted = incident is not None and incident.cause == "marked"
     if well and incident is not None and incident.started_us is not None:
-        why = "after its last try had ended"
+        why = "after its last attempt had ended"
     told, again = f"it became healthy {why}" if well else why, f"healthy again, {why}"
     if lifted:
         told, again = (LIFTED, LIFTED) if well else (why, "the mark was lifted")

@@ -259,7 +259,7 @@ def _deleted(
     reason: str,
     now_us: int,
 ) -> None:
-    """End a NODE_DELETE: remove the node, or queue the next try; it is never healed again."""
+    """End a NODE_DELETE: remove the node, or queue the next attempt; it is never healed again."""
     if how is End.DONE:
         _gone(ctx, conn, action, node, reason, now_us)
         return
@@ -268,7 +268,7 @@ def _deleted(
         return  # another deletion waits for the lock, and goes on from here
     tries = as_count(action.inputs.get("tries")) + 1
     wait_s = min(DELETE_AGAIN_S * 2.0 ** min(tries - 1, 10), DELETE_AGAIN_MAX_S)
-    said = f"not deleted yet (try {tries}, again in {wait_s:g} s): {reason}"
+    said = f"not deleted yet (attempt {tries}, again in {wait_s:g} s): {reason}"
     catalog.set_node(conn, node.id, now_us, **move(node, NodeEvent.DELETE_BEGUN, said))
     lifecycle.node_event(
         conn,

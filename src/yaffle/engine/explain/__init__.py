@@ -113,7 +113,7 @@ def _answer(
         held=_held(conn, row, node, holder, decided, past[0] if past else None),
         doing=_doing(conn, holder),
         last=[presentation.incident(i) for i in past],
-        last_try=_last_try(conn, row, past[0]) if past else (),
+        last_attempt=_last_attempt(conn, row, past[0]) if past else (),
         disk_lost=lost_for(journal.of_incident(conn, past[0].id)) if past else "",
         bound=_bound(policy),
         halted=halted(conn, row.id, row.cluster_id, now_us),
@@ -123,7 +123,7 @@ def _answer(
     )
 
 
-def _last_try(conn: Connection, row: NodeRow, latest: IncidentRow) -> list[Shown]:
+def _last_attempt(conn: Connection, row: NodeRow, latest: IncidentRow) -> list[Shown]:
     """Return the steps at which the last recovery that failed did not get on, rung by rung."""
     if row.health == Health.HEALTHY:
         return []

@@ -127,7 +127,7 @@ class Answer:
     held: Held | None
     doing: Doing | None
     last: Sequence[Shown]
-    last_try: Sequence[Shown] = ()
+    last_attempt: Sequence[Shown] = ()
     """Where the newest recovery that failed did not get on: operation, stage, result, detail."""
     disk_lost: str = ""
     """Why the disk could not be kept that the newest incident gave up, or is about to."""
@@ -157,7 +157,7 @@ class Answer:
             "in_doubt": self.in_doubt,
             "doing": self.doing.as_json(self.now_us) if self.doing else None,
             "last": list(self.last),
-            "last_try": [dict(step) for step in self.last_try],
+            "last_attempt": [dict(step) for step in self.last_attempt],
             "disk_lost": self.disk_lost,
             "retry": self.node["retry"],
             "bound": list(self.bound),
@@ -318,7 +318,7 @@ class Answer:
         step = f", step {doing.stage}" if doing.stage else ""
         what = f" ({doing.operation})" if doing.operation else ""
         for_s = f" for {duration(_elapsed_s(doing.step_us, self.now_us))}" if doing.step_us else ""
-        who = f", asked for by {doing.by}" if doing.by else ""
+        who = f", requested by {doing.by}" if doing.by else ""
         yield f"Right now: {doing.action} is {doing.status}{step}{what}{for_s}; {total} in all{who}."
         if doing.expires_us is not None:
             yield (
@@ -329,9 +329,9 @@ class Answer:
     def _tried(self) -> Iterator[str]:
         if self.disk_lost:
             yield f"The disk of the copy that failed could not be kept: {self.disk_lost}"
-        told = [_refusal(step) for step in self.last_try]
+        told = [_refusal(step) for step in self.last_attempt]
         if told and not (self.held and self.held.numbers.get(MISSING)):
-            yield f"The last try failed: {'; '.join(told)}"
+            yield f"The last attempt failed: {'; '.join(told)}"
 
     def _history(self) -> Iterator[str]:
         for one in self.last:
@@ -350,12 +350,12 @@ class Answer:
         if isinstance(retry, Mapping) and (retry["attempts"] or retry["exhausted"]):
             # The rest begins with the recovery; while that runs there is none to speak of.
             rests = self.doing is None and (retry.get("next_us") or 0) > self.now_us
-            rest = f"; it rests until {retry['next_at']}" if rests else ""
+            rest = f"; it backs off until {retry['next_at']}" if rests else ""
             ident = retry.get("incident_id")
             ack = f": `yaffle incident ack {str(ident)[:8]}`" if ident else ""
             over = f"; a person has to acknowledge it{ack}" if retry["exhausted"] else ""
             of = f" of {retry['allowed']}" if retry["allowed"] else ""
-            yield f"Tries used: {retry['attempts']}{of}{rest}{over}."
+            yield f"Attempts used: {retry['attempts']}{of}{rest}{over}."
         if self.halted and self.held is None:
             yield f"Nothing is done about it, should it fail, while this is in force: {self.halted}"
         elif self.bound and self.watched and self.held is None and not self._tired():

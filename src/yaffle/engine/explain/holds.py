@@ -1,6 +1,6 @@
 """The table of sentences for holds: one row per reason, with its numbers and what can be done.
 
-A test reads this table: every reason is in it, and every number it names is one its brake gives.
+A test reads this table: every reason is in it, and every number it names is one its guard gives.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Explanation:
     by_lack: str = ""
     """Told instead where nothing could be begun, for what a new copy needs is missing."""
     uncounted: str = ""
-    """Told instead where the recovery before counts as no try: asked for by a person, or stopped."""
+    """Told instead where the recovery before counts as no attempt: asked for by a person, or stopped."""
     advice: str
     """`{node}` and `{cluster}` are names, `{incident}` the beginning of the incident's id."""
 
@@ -46,7 +46,7 @@ EXPLANATIONS: Final[Mapping[HoldReason, Explanation]] = {
     HoldReason.BLIND: Explanation(
         sentence="Of {asked} nodes {answered} answered, and of {references_asked} reference"
         " targets {references_answered}: the fault may be ours.",
-        by_road="That it is sick rests on {road} alone, and by that {answered} of {asked} nodes"
+        by_road="By {road} alone it is unhealthy, and by that {answered} of {asked} nodes"
         " answered, and {references_answered} of {references_asked} reference targets: the fault"
         " may be ours.",
         advice="Look at the network between this machine and the nodes, not at the nodes.",
@@ -61,15 +61,15 @@ EXPLANATIONS: Final[Mapping[HoldReason, Explanation]] = {
         advice="Wait for its end.",
     ),
     HoldReason.NEEDS_HUMAN: Explanation(
-        sentence="Recoveries tried: {attempts} of {allowed}, and it is sick again.",
-        advice="Find the cause, then `yaffle incident ack {incident}` (its tries begin anew), or"
+        sentence="Recoveries tried: {attempts} of {allowed}, and it is unhealthy again.",
+        advice="Find the cause, then `yaffle incident ack {incident}` (its attempts begin anew), or"
         " `yaffle node recover {node}` for one more.",
     ),
     HoldReason.COOLING_DOWN: Explanation(
-        sentence="It rests after try {attempts} of {allowed}.",
-        uncounted="It rests after a recovery that counts as no try.",
-        by_lack="No try was spent: {missing}. It is asked again, ever more rarely, and heals by itself"
-        " once that can be had.",
+        sentence="It backs off after attempt {attempts} of {allowed}.",
+        uncounted="It backs off after a recovery that counts as no attempt.",
+        by_lack="No attempt was spent: {missing}. It is asked again, ever more rarely, and heals by"
+        " itself once that can be had.",
         advice="Wait, or `yaffle node recover {node}` to go on at once.",
     ),
     HoldReason.HOST_UNCLEAR: Explanation(
@@ -80,14 +80,14 @@ EXPLANATIONS: Final[Mapping[HoldReason, Explanation]] = {
         " `yaffle cluster release {cluster} --reason WHY` for all of the cluster.",
     ),
     HoldReason.STORM: Explanation(
-        sentence="{sick} of {capacity} nodes are sick or being healed, {suspect} more are suspected;"
-        " the storm brake holds above {threshold}.",
+        sentence="{sick} of {capacity} nodes are unhealthy or being healed, {suspect} more are suspected;"
+        " the storm limit holds above {threshold}.",
         advice="Find what they have in common; then `yaffle cluster release {cluster} --reason WHY`, or"
         " `yaffle node recover {node}` for this one.",
     ),
     HoldReason.DOMAIN_STORM: Explanation(
-        sentence="In {domain} {sick} nodes are sick or being healed, {suspect} more are suspected;"
-        " the storm brake holds above {threshold}.",
+        sentence="In {domain} {sick} nodes are unhealthy or being healed, {suspect} more are suspected;"
+        " the storm limit holds above {threshold}.",
         advice="Look at {domain} first; then `yaffle cluster release {cluster} --reason WHY`.",
     ),
     HoldReason.OBSERVE_MODE: Explanation(

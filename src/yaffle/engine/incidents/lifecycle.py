@@ -31,8 +31,8 @@ TOPICS: Mapping[IncidentState, str] = {
     IncidentState.SUPERSEDED: "incident.superseded",
 }
 """One row per state; a test reads it."""
-TRY_FAILED = "incident.try-failed"
-"""An incident is open as before, for a recovery has failed and tries are left."""
+ATTEMPT_FAILED = "incident.attempt-failed"
+"""An incident is open as before, for a recovery has failed and attempts are left."""
 
 LEVELS: Mapping[IncidentState, int] = {
     IncidentState.OPEN: 40,

@@ -157,7 +157,7 @@ def sentence(found: Shown) -> str:
     """Return what `why` says of it in one line."""
     match found["agrees"]:
         case True:
-            return "Decided once more from what is stored, it comes to the same."
+            return "Decision replayed from its record: consistent."
         case None:
             return f"It cannot be decided once more: {found['why']}."
         case _:

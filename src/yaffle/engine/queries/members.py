@@ -53,11 +53,11 @@ class Members:
         return await self._ctx.store.read(work)
 
     async def nodes(
-        self, who: Principal, cluster: str | None = None, *, unwell: bool = False
+        self, who: Principal, cluster: str | None = None, *, attention: bool = False
     ) -> Sequence[Shown]:
         """Return nodes, all or those of a cluster; raise NotFound or MultipleChoices.
 
-        `unwell`: only those of which there is something to say.
+        `attention`: only those of which there is something to say.
         """
         scope = who.scope
 
@@ -69,7 +69,7 @@ class Members:
             else:
                 rows = {row.id: row for row in catalog.all_clusters(conn, scope)}
                 where = [] if scope is None else [nodes.c.project == scope]
-            query = select(nodes).where(*where, *([_unwell()] if unwell else []))
+            query = select(nodes).where(*where, *([_attention()] if attention else []))
             query = query.order_by(nodes.c.created_us, nodes.c.index, nodes.c.id)
             found = [load(NodeRow, r) for r in conn.execute(query)]
             return _nodes(self._ctx, conn, found, rows)
@@ -96,7 +96,7 @@ def node(ctx: EngineContext, conn: Connection, row: NodeRow) -> Shown:
     return _nodes(ctx, conn, [row], {cluster.id: cluster} if cluster else {})[0]
 
 
-def _unwell() -> ColumnElement[bool]:
+def _attention() -> ColumnElement[bool]:
     """Return the condition that a node is not simply active and healthy and left at that."""
     return or_(
         nodes.c.status != NodeStatus.ACTIVE.value,

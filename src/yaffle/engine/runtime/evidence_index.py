@@ -2,7 +2,7 @@
 
 One node's silence proves nothing. An engine that is cut off and holds many clusters of one node each
 would find every one of them dead and itself well; so where a cluster is too small to tell, all of
-them are asked (design/failure#brakes). A cluster that was given away because it could not be seen goes
+them are asked (design/failure#guards). A cluster that was given away because it could not be seen goes
 on bearing witness for a while: what is left over by itself would prove nothing again.
 """
 

@@ -87,7 +87,9 @@ class Metrics:
         self.queue_age = self._gauge(
             "yaffle_outbox_oldest_seconds", "Age of the oldest undelivered message.", []
         )
-        self.parked = self._gauge("yaffle_outbox_parked", "Messages set aside.", [])
+        self.parked = self._gauge(
+            "yaffle_outbox_parked", "Messages that wait for a person (parked).", []
+        )
 
     def _of_engines(self) -> None:
         self.part_up = self._gauge(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def halted(
     conn: Connection, node_id: NodeId | None, cluster_id: ClusterId | None, now_us: int
 ) -> str:
-    """Return the stop or the maintenance that covers a node now, or nothing (design/failure#brakes)."""
+    """Return the stop or the maintenance that covers a node now, or nothing (design/failure#guards)."""
     known = pauses.in_force(conn, now_us)
     node, cluster = node_id or NodeId(""), cluster_id or ClusterId("")
     for kind in (PauseKind.STOP, PauseKind.MAINTENANCE):

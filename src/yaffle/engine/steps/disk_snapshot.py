@@ -5,7 +5,7 @@ anything has given up the disk, and booted once, by one rung of that try or, whe
 that, of a later one; whatever comes after that takes the profile's own image.
 
 What the backend refuses, or does not finish in time, is done without, and said before the disk is
-given up. A backend that could not be asked has refused nothing: the try is abandoned, for a disk is
+given up. A backend that could not be asked has refused nothing: the attempt is abandoned, for a disk is
 not given up because of a silence.
 """
 
@@ -97,20 +97,20 @@ async def _give_up(step: StepExecution) -> None:
 
 
 async def _earlier(step: StepExecution) -> Outcome | None:
-    """Return what an earlier try of this failure has settled; None where none came to that."""
+    """Return what an earlier attempt of this failure has settled; None where none came to that."""
     incident = step.action.incident_id
     if incident is None:
         return None
     past = await step.session.write(lambda conn: journal.of_incident(conn, incident))
     taken = next((str(row.data[TAKEN]) for row in reversed(past) if row.data.get(TAKEN)), "")
     if taken and not any(row.data.get(BOOTED) for row in past):
-        why = "an earlier try of this failure has taken it, and nothing was made from it"
+        why = "an earlier attempt of this failure has taken it, and nothing was made from it"
         return Outcome(result=Result.DONE, detail=why, data={TAKEN: taken})
     settled = any(row.stage == Stage.SNAPSHOT and row.result in SETTLED for row in past)
-    # What counts as the first try may follow one that could not be asked for and was given back.
+    # What counts as the first attempt may follow one that could not be asked for and was given back.
     if not settled or (step.node.attempts <= 1 and not taken):
         return None
-    why = "no snapshot, the profile's own image is used: one is taken at the first try only"
+    why = "no snapshot, the profile's own image is used: one is taken at the first attempt only"
     return Outcome(result=Result.FAILED, detail=why)
 
 

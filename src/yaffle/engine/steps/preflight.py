@@ -1,8 +1,8 @@
 """Pre-flight check before what cannot be undone: could the copy be made again?
 
 The answer is one of three. That it cannot is the step's end: nothing is killed, and the ladder goes
-on; where no rung of it could be begun, no try is spent, and it is asked again ever more rarely. That
-nobody knows is neither: the question is repeated for a while, then the recovery is left to a later try.
+on; where no rung of it could be begun, no attempt is spent, and it is asked again ever more rarely. That
+nobody knows is neither: the question is repeated for a while, then a later attempt has it.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NOTHING_BEGUN = {End.RECOVERED: End.ALREADY_HEALTHY, End.EXHAUSTED: End.ABANDONED}
 """What an end is where every act was withheld: whoever is well got so by itself, nobody was tried."""
 UNTOUCHED = frozenset({End.ALREADY_HEALTHY, End.ABANDONED})
-"""Ends after which a try that touched nothing is given back."""
+"""Ends after which an attempt that touched nothing is given back."""
 TOUCHING = frozenset({Stage.FENCE.value, Stage.DELETE.value, Stage.CREATE.value, Stage.ACT.value})
 SUCCEEDED = frozenset({End.RECOVERED, End.ALREADY_HEALTHY, End.DONE})
 
@@ -152,7 +152,7 @@ STATES = {
     End.ABANDONED: IncidentState.OPEN,
     End.EXHAUSTED: IncidentState.OPEN,
 }
-"""What an incident becomes; a ladder that failed leaves it open while tries are left."""
+"""What an incident becomes; a ladder that failed leaves it open while attempts are left."""
 
 
 def touched(step: StepRow) -> bool:
@@ -167,12 +167,12 @@ def untried(past: Sequence[StepRow]) -> bool:
 
 
 def tried(step: StepRow) -> bool:
-    """Whether the step was a try: what could not be asked for, or must not be, was none."""
+    """Whether the step was an attempt: what could not be asked for, or must not be, was none."""
     return touched(step) and not step.data.get(OBJECTION)
 
 
 def spent(past: Sequence[StepRow]) -> bool:
-    """Whether a recovery was a try: not by an act of which nobody could see whether it helped."""
+    """Whether a recovery was an attempt: not by an act of which nobody could see whether it helped."""
     last = past[-1] if past else None
     unseen = last is not None and last.stage == Stage.VERIFY and bool(last.data.get(OBJECTION))
     return any(tried(s) for s in past if not (unseen and last and s.rung == last.rung))
@@ -221,7 +221,7 @@ def _host_off(step: StepRow) -> object:
 
 
 def _unseen(conn: Connection, action: ActionRow, past: Sequence[StepRow]) -> int:
-    """Return how many recoveries of this failure are no tries, and yet not repeated ever so often.
+    """Return how many recoveries of this failure are no attempts, and yet not repeated ever so often.
 
     Nobody knows what their acts came to, or nothing could be begun for want of what only a person mends.
     """
@@ -260,7 +260,7 @@ def _end_incident(
 ) -> None:
     spent = how is End.EXHAUSTED and state.exhausted_us is not None
     again = how is End.EXHAUSTED and not spent
-    said = f"try {state.attempts} failed, others are left" if again else how.value
+    said = f"attempt {state.attempts} failed, others are left" if again else how.value
     story = journal.of_incident(conn, incident.id)
     # Only a person can mend what is missing: told once, however often it is looked at again.
     missing = how is End.ABANDONED and impossible(story[-1:]) == detail
@@ -280,6 +280,6 @@ def _end_incident(
         becomes,
         reason=f"{said}: {detail}",
         now_us=now_us,
-        tell=lifecycle.TRY_FAILED if again else becomes is not IncidentState.OPEN,
+        tell=lifecycle.ATTEMPT_FAILED if again else becomes is not IncidentState.OPEN,
         **columns,
     )

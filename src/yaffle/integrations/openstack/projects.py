@@ -40,7 +40,7 @@ QUEUE: Final = 128
 FRESH_S: Final = 10.0
 """So old may an answer be to whether a project's credential is still the same."""
 AGAIN_US: Final = 60_000_000
-"""Between two tries of a credential that was refused: Keystone may lock out who insists."""
+"""Between two attempts of a credential that was refused: Keystone may lock out who insists."""
 NOTED_S: Final = 3600.0
 AT_ONCE: Final = 8
 _REFUSALS: Final = frozenset({"Unauthorized", "Forbidden"})

@@ -32,4 +32,4 @@ async def check_notifier(notifier: Notifier, *, clock: Clock, hang: Hang | None 
         done, said = await bounded(
             clock, "send", lambda s: notifier.send(message, deadline_s=s), SHORT_S
         )
-    assert done is Delivery.RETRY, f"silence is worth another try, not {done}: {said}"
+    assert done is Delivery.RETRY, f"silence is worth another attempt, not {done}: {said}"

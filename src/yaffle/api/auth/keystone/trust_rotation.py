@@ -39,7 +39,7 @@ QUEUE: Final = 256
 ABANDONED_S: Final = 60.0
 """Replaced so long ago and still there: nobody is at it with its user's token."""
 REST_S: Final = 600.0
-"""Between two tries of one that Keystone gives no token for, whoever tries."""
+"""Between two attempts of one that Keystone gives no token for, whoever tries."""
 SWEEP_S: Final = 30.0
 AT_MOST: Final = 20
 """In one sweep: Keystone has others to answer to."""

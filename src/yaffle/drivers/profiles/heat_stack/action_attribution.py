@@ -77,7 +77,7 @@ def _of_deletion(heat: Heat, servers: Servers, stack: Stack, us: str) -> Cause:
         if act.user_id == us:
             # Ours in an earlier life, or a person with our credentials.
             return _unknown(f"{told}, with our own credentials", keeps=False)
-        detail = f"{told}, asked for by user {act.user_id}"
+        detail = f"{told}, requested by user {act.user_id}"
         return Cause(actor=Actor.USER, detail=detail, keeps=False)
     who = "somebody asked Heat to delete it; who, neither Heat nor Nova can tell"
     return _unknown(who, keeps=False)

@@ -20,7 +20,7 @@ STATES: Final[Mapping[str, tuple[ProgressState, str]]] = MappingProxyType(
         "IDLE": (_R, "has not begun"),
         "WAITING": (_R, "waits"),
         "RUNNING": (_R, "runs"),
-        "DELAYED": (_R, "waits for its next try"),
+        "DELAYED": (_R, "waits for its next attempt"),
         # Somebody may go on with it; until its timeout it is theirs.
         "PAUSED": (_R, "was paused by somebody"),
         "SUCCESS": (ProgressState.DONE, "has succeeded"),

@@ -80,7 +80,7 @@ def traced(
     if newest.user_id is None:
         return Cause(actor=Actor.NOBODY, detail=f"{told}, by Nova itself")
     if newest.user_id != us:
-        detail = f"{told}, asked for by user {newest.user_id}"
+        detail = f"{told}, requested by user {newest.user_id}"
         return Cause(actor=Actor.USER, detail=detail, keeps=keeps)
     if ours(newest):
         return Cause(actor=Actor.OURSELVES, detail=told, keeps=keeps)

@@ -98,7 +98,7 @@ def proof(acts: Sequence[Action], *, given_up: str = "") -> tuple[bool | None, s
 def _never_ran(acts: Sequence[Action], *, given_up: str) -> bool:
     """Whether a server was only ever made and deleted, and no host has tried to build it, or in vain.
 
-    That a try ended in an error says little: a host may fail at its records after the guest runs.
+    That an attempt ended in an error says little: a host may fail at its records after the guest runs.
     """
     if acts[-1].action != "create" or any(act.action not in HARMLESS for act in acts):
         return False

@@ -1,4 +1,4 @@
-"""Each brake on its own, and the table they stand in."""
+"""Each guard on its own, and the table they stand in."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from tests.unit.core.build import SECOND, T0, cluster, decisions, node, pause, recovery, tried
 
 from yaffle.core.planning.cluster_view import ClusterView, NodeView
-from yaffle.core.planning.guards import BRAKES, GroupCounts, GuardVerdict, count_nodes, threshold_of
+from yaffle.core.planning.guards import GUARDS, GroupCounts, GuardVerdict, count_nodes, threshold_of
 from yaffle.core.planning.guards import tally as tally_of
 from yaffle.core.planning.observer_partition import Blindness
 from yaffle.model.incident import HoldReason
 from yaffle.model.policy import RecoveryMode, Threshold, WhenExceeded
 
 R = HoldReason
-BY_REASON = {brake.reason: brake for brake in BRAKES}
+BY_REASON = {guard.reason: guard for guard in GUARDS}
 SLOW = recovery(when_exceeded=WhenExceeded.SLOW)
 
 
@@ -40,22 +40,22 @@ def numbers(finding: GuardVerdict | None) -> Mapping[str, object]:
 # --- the table ------------------------------------------------------------------------------------
 
 
-def test_every_reason_is_one_brake_or_the_budgets() -> None:
-    reasons = [brake.reason for brake in BRAKES]
+def test_every_reason_is_one_guard_or_the_budgets() -> None:
+    reasons = [guard.reason for guard in GUARDS]
     assert len(set(reasons)) == len(reasons)
     assert {*reasons, HoldReason.RATE} == set(HoldReason)
 
 
 def test_what_a_person_may_lift() -> None:
     """Storm, cool-down and observe mode; and exhaustion, for which a person is what is needed."""
-    lifted = {brake.reason for brake in BRAKES if brake.by_request}
+    lifted = {guard.reason for guard in GUARDS if guard.by_request}
     storm = {R.STORM, R.DOMAIN_STORM, R.HOST_UNCLEAR}
     assert lifted == storm | {R.COOLING_DOWN, R.OBSERVE_MODE, R.NEEDS_HUMAN}
 
 
 def test_the_order_of_asking() -> None:
     """The global stop first; what ends by itself soon before what needs a person; observe mode last."""
-    assert [brake.reason for brake in BRAKES] == [
+    assert [guard.reason for guard in GUARDS] == [
         R.STOPPED,
         R.MAINTENANCE,
         R.DEPENDENCY_LOST,
@@ -72,10 +72,10 @@ def test_the_order_of_asking() -> None:
     ]
 
 
-@pytest.mark.parametrize("brake", BRAKES, ids=[b.reason.value for b in BRAKES])
-def test_no_brake_holds_one_sick_node_of_three(brake: Any) -> None:
+@pytest.mark.parametrize("guard", GUARDS, ids=[b.reason.value for b in GUARDS])
+def test_no_guard_holds_one_sick_node_of_three(guard: Any) -> None:
     view = cluster(node("a", "unhealthy"), node("b"), node("c"))
-    assert brake.holds(view, view.nodes[0], tally(view, T0), T0) is None
+    assert guard.holds(view, view.nodes[0], tally(view, T0), T0) is None
 
 
 # --- thresholds -----------------------------------------------------------------------------------
