@@ -54,9 +54,10 @@ def caught_by(patch: Path) -> list[str]:
 def planted_tree(patch: Path | None, into: Path) -> Path:
     """Copy what tests need, and apply the patch to the copy."""
     ignore = shutil.ignore_patterns("__pycache__", ".hypothesis", "*.db")
-    for name in ("src", "tests"):
+    for name in ("src", "tests", "docs"):
         shutil.copytree(ROOT / name, into / name, ignore=ignore)
-    shutil.copy(ROOT / "pyproject.toml", into)
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, into)
     if patch is not None:
         apply(patch, into)
     return into
