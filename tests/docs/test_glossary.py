@@ -56,6 +56,13 @@ def test_a_retired_name_is_no_module_and_no_class_again() -> None:
     assert retired & names() == set()
 
 
+def test_no_test_of_a_part_is_called_by_its_retired_name() -> None:
+    retired = {name for _, _, replaced in ROWS for name in replaced}
+    tests = [p for tier in ("unit", "sim") for p in (ROOT / "tests" / tier).rglob("test_*.py")]
+    assert len(tests) > 150
+    assert {p.stem.removeprefix("test_") for p in tests} & retired == set()
+
+
 def retired_words() -> dict[str, re.Pattern[str]]:
     """What sentences do not say any more, by the term that they say instead."""
     found = {}

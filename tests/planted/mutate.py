@@ -30,7 +30,7 @@ from tests.planted.run import planted_tree
 ROOT = Path(__file__).resolve().parents[2]
 CORE = Path("src/yaffle/core")
 TESTS = ("tests/unit/core", "tests/scenarios")
-SLOW = "--ignore=tests/unit/core/test_sharing.py"
+SLOW = "--ignore=tests/unit/core/test_assignment.py"
 """A third of their time, and about nothing that is changed here."""
 ROOMS = ("health", "planning", "recovery", "scaling")
 """Where it is decided."""

@@ -6,8 +6,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
+from tests.sim.decision_replay import Recheck
 from tests.sim.outages import Outages
-from tests.sim.recheck import Recheck
 
 from yaffle.core.planning.pauses import covering
 from yaffle.model.incident import PauseKind

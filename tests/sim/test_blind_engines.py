@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 from tests.sim.stage import Life, Stage, policy
-from tests.sim.test_sharing import SLOW, URL, cut, holders, play
+from tests.sim.test_watch_assignment import SLOW, URL, cut, holders, play
 
 from yaffle.store import actions as jobs
 from yaffle.store import observer_partitions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.sim.stage import Stage
-from tests.sim.test_sharing import play
+from tests.sim.test_watch_assignment import play
 
 STATUS = [{"type": "NODE_STATUS_POLLING"}]
 

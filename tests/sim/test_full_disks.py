@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 from tests.sim.stage import Life, Stage, policy, stage
-from tests.sim.test_sharing import LEASE_S, SEEN_S, holders
+from tests.sim.test_watch_assignment import LEASE_S, SEEN_S, holders
 
 from yaffle.engine.runtime.disk_space import DiskSpace
 from yaffle.model.operations import Operation, Outlook, Prospect

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.sim.stage import SETTINGS, Stage
-from tests.sim.test_errands import LOCAL, alone, ended
+from tests.sim.test_node_actions import LOCAL, alone, ended
 from tests.sim.test_rules import kinds, play, results
 
 from yaffle.engine.action_inputs.recover_requests import LATE_S, NOT_BEGUN, REQUEST_S

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.sim.stage import Stage, stage
-from tests.sim.test_errands import alone, ended, node, profile_name
+from tests.sim.test_node_actions import alone, ended, node, profile_name
 
 from yaffle.engine.explain import Explainer
 from yaffle.engine.steps.node_action_plan import IN_DOUBT

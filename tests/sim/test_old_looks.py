@@ -11,9 +11,9 @@ from sqlalchemy import select
 from tests.sim.hosted import HYPERVISORS, Machines
 from tests.sim.hosted import moving as hosted_policy
 from tests.sim.stage import Stage
-from tests.sim.test_errands import node
 from tests.sim.test_fencers import Saying
 from tests.sim.test_hosts import play as on_machines
+from tests.sim.test_node_actions import node
 from tests.sim.test_refusals import REBOOT, RECREATE, acts
 from tests.sim.test_rules import results
 from tests.sim.test_unasked import drivers, eyes, play, told

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 from tests.sim.stage import Stage, policy, stage
-from tests.sim.test_errands import node
+from tests.sim.test_node_actions import node
 from tests.sim.test_rules import play
 
 from yaffle.engine.explain import Explainer

@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import select
 from tests.sim import test_rules
 from tests.sim.stage import Stage, policy
-from tests.sim.test_errands import node
 from tests.sim.test_fencers import Saying
-from tests.sim.test_prospects import begun, recoveries
+from tests.sim.test_node_actions import node
+from tests.sim.test_preflight import begun, recoveries
 from tests.sim.test_refusals import REBOOT, RECREATE, acts
 from tests.sim.test_rules import results
 from tests.sim.test_wishes import URL, Record

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import select
 from tests.sim.stage import Stage, stage
-from tests.sim.test_errands import alone, ended, node
+from tests.sim.test_node_actions import alone, ended, node
 from tests.sim.test_refusals import RECREATE, acts
 from tests.sim.test_rules import play, results
 from tests.sim.test_wishes import URL

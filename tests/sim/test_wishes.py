@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.sim import test_rules
 from tests.sim.stage import Stage
-from tests.sim.test_errands import node
+from tests.sim.test_node_actions import node
 from tests.sim.test_refusals import REBOOT, RECREATE, acts
 from tests.sim.test_rules import results
 

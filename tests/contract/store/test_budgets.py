@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import insert
-from tests.contract.store.test_holdings import Unit, unit
+from tests.contract.store.test_watch_leases import Unit, unit
 
 from yaffle.core.planning.budgets import Bucket, BudgetLimit, Key, Scope
 from yaffle.store import budgets, catalog, tables

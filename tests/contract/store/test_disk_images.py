@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import delete, insert
-from tests.contract.store.test_holdings import Unit, unit
+from tests.contract.store.test_watch_leases import Unit, unit
 
 from yaffle.model.ids import ClusterId, NodeId
 from yaffle.model.operations import Target

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import insert, select
-from tests.contract.store.test_holdings import Unit, unit
+from tests.contract.store.test_watch_leases import Unit, unit
 
 from yaffle.core.recovery.ladder import Stage
 from yaffle.model.ids import NodeId

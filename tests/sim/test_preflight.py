@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import select
 from tests.sim import test_rules
 from tests.sim.stage import Stage, policy, stage
-from tests.sim.test_errands import ended, node, profile_name, profiles
 from tests.sim.test_halting import acted
+from tests.sim.test_node_actions import ended, node, profile_name, profiles
 from tests.sim.test_refusals import REBOOT, RECREATE, acts, dies_at
 from tests.sim.test_rules import results
 
