@@ -15,12 +15,12 @@ from tests.sim.jobs import a_cluster
 from tests.sim.stage import Stage, policy, stage
 from tests.sim.test_deletions import delete
 
-from yaffle.api.diagnostics.facts import gather
 from yaffle.api.diagnostics.stored import checks_of
 from yaffle.engine.action_inputs.target_mapping import target_of
 from yaffle.model.ids import NodeId
 from yaffle.model.incident import PauseKind, PauseScope
 from yaffle.store import catalog, late_resources
+from yaffle.store.installation_facts import gather
 from yaffle.store.tables import debris
 from yaffle.testing import Fault, Rule, run_virtual
 

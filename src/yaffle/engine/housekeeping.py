@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
-from sqlalchemy import func, select
 
 from yaffle.engine.incidents.host_incident import close_left, left_open
 from yaffle.engine.ownership.leader_lease import is_ours
@@ -24,6 +23,7 @@ from yaffle.model.incident import PauseKind
 from yaffle.model.operations import EMPTY, Hindrance, Operation, Progress, ProgressState
 from yaffle.model.timing import LOOK_PAUSE_S
 from yaffle.store import (
+    actions,
     catalog,
     disk_images,
     late_resources,
@@ -35,8 +35,6 @@ from yaffle.store import (
     rollback_detection,
 )
 from yaffle.store.singleton_leases import SingletonRole
-from yaffle.store.tables import actions
-from yaffle.store.tables import outbox as outbox_table
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -95,16 +93,9 @@ class Housekeeper:
         def work(
             conn: Connection,
         ) -> tuple[int | None, int, int | None, Sequence[Pause], Mapping[Do, int]]:
-            parked = conn.execute(
-                select(func.count()).where(outbox_table.c.state == outbox.OutboxState.PARKED)
-            ).scalar_one()
-            ready = conn.execute(
-                select(func.min(actions.c.created_us)).where(
-                    actions.c.status == "READY", actions.c.lease_us == 0
-                )
-            ).scalar_one()
+            parked, ready_us = outbox.count_parked(conn), actions.oldest_ready_us(conn)
             paused = pauses.in_force(conn, now_us)
-            return outbox.oldest_pending_us(conn), parked, ready, paused, counted(conn)
+            return outbox.oldest_pending_us(conn), parked, ready_us, paused, counted(conn)
 
         now_us = self._ctx.clock.now_us()
         oldest_us, parked, ready_us, paused, quarantined = await self._ctx.store.read(work)

@@ -20,6 +20,7 @@ from sqlalchemy import (
     case,
     delete,
     exists,
+    func,
     insert,
     literal,
     or_,
@@ -195,6 +196,7 @@ _CLAIMABLE: Final = (
     .order_by(_RANK, actions.c.created_us, actions.c.id)
     .limit(bindparam("most"))
 )
+_OLDEST_READY: Final = select(func.min(actions.c.created_us)).where(actions.c.status == READY)
 _ANY_CLAIMABLE: Final = select(actions.c.id).where(_claimable()).limit(1)
 _ANY_READY: Final = select(actions.c.id).where(_claimable(asks=False)).limit(1)
 _CLAIM: Final = update(actions).where(
@@ -388,4 +390,19 @@ def cancel(conn: Connection, action_id: ActionId, reason: str, now_us: int) -> N
         update(actions)
         .where(actions.c.id == action_id, actions.c.cancel_reason.is_(None))
         .values(cancel_reason=reason, updated_us=now_us)
+    )
+
+
+def oldest_ready_us(conn: Connection) -> int | None:
+    """Return since when the oldest action waits for a worker; None where none does."""
+    found: int | None = conn.execute(_OLDEST_READY).scalar_one()
+    return found
+
+
+def is_waiting_request() -> ColumnElement[bool]:
+    """Return the condition that an action is a request to recover that something holds."""
+    return and_(
+        actions.c.status == WAITING,
+        actions.c.action == ActionKind.NODE_RECOVER,
+        actions.c.lock_key.is_not(None),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import Table, bindparam, delete, func, insert, select, update
 
 from yaffle.errors import MultipleChoices, NotFound
 from yaffle.model.ids import ClusterId, NodeId, PolicyId, ProfileId
@@ -17,6 +17,7 @@ from yaffle.store.rows import (
     PolicyRow,
     ProfileRow,
     R,
+    ReceiverRow,
     load,
 )
 from yaffle.store.tables import (
@@ -30,9 +31,20 @@ from yaffle.store.tables import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Connection, Table
+    from sqlalchemy import ColumnElement, Connection
 
 MIN_PREFIX = 4
+IN_MAX: Final = 500
+"""So many values are looked up by one statement."""
+_TABLES: Final[Mapping[type, Table]] = {
+    ActionRow: actions,
+    BindingRow: bindings,
+    ClusterRow: clusters,
+    NodeRow: nodes,
+    PolicyRow: policies,
+    ProfileRow: profiles,
+    ReceiverRow: receivers,
+}
 
 
 def is_prefix(ident: str) -> bool:
@@ -40,13 +52,12 @@ def is_prefix(ident: str) -> bool:
     return len(ident) >= MIN_PREFIX and set(ident) <= set("0123456789abcdef-")
 
 
-def find(
-    conn: Connection, table: Table, kind: type[R], ident: str, word: str, project: str | None = None
-) -> R:
+def find(conn: Connection, kind: type[R], ident: str, word: str, project: str | None = None) -> R:
     """Return the object that `ident` names: its id, its exact name, or an unambiguous id prefix.
 
     `project`: whose objects are looked at; None for everybody's.
     """
+    table = _TABLES[kind]
     mine = _mine(table, project)
     conditions = [table.c.id == ident, table.c.name == ident]
     if is_prefix(ident):
@@ -67,8 +78,9 @@ def find(
     )
 
 
-def called(conn: Connection, table: Table, ident: str, name: str) -> str:
+def called(conn: Connection, kind: type[R], ident: str, name: str) -> str:
     """Return what commands may call an object: its name where no other bears it, else its short id."""
+    table = _TABLES[kind]
     bearers = conn.execute(select(table.c.id).where(table.c.name == name).limit(2)).all()
     return name if len(bearers) == 1 else ident[:8]
 
@@ -79,32 +91,56 @@ def _mine(table: Table, project: str | None) -> tuple[ColumnElement[bool], ...]:
 
 def find_cluster(conn: Connection, ident: str, project: str | None = None) -> ClusterRow:
     """Return a cluster by id, name or id prefix; raise NotFound or MultipleChoices."""
-    return find(conn, clusters, ClusterRow, ident, "cluster", project)
+    return find(conn, ClusterRow, ident, "cluster", project)
 
 
 def find_node(conn: Connection, ident: str, project: str | None = None) -> NodeRow:
     """Return a node by id, name or id prefix; raise NotFound or MultipleChoices."""
-    return find(conn, nodes, NodeRow, ident, "node", project)
+    return find(conn, NodeRow, ident, "node", project)
 
 
 def find_policy(conn: Connection, ident: str, project: str | None = None) -> PolicyRow:
     """Return a policy by id, name or id prefix; raise NotFound or MultipleChoices."""
-    return find(conn, policies, PolicyRow, ident, "policy", project)
+    return find(conn, PolicyRow, ident, "policy", project)
 
 
 def find_profile(conn: Connection, ident: str, project: str | None = None) -> ProfileRow:
     """Return a profile by id, name or id prefix; raise NotFound or MultipleChoices."""
-    return find(conn, profiles, ProfileRow, ident, "profile", project)
+    return find(conn, ProfileRow, ident, "profile", project)
 
 
 def find_action(conn: Connection, ident: str, project: str | None = None) -> ActionRow:
     """Return an action by id, name or id prefix; raise NotFound or MultipleChoices."""
-    return find(conn, actions, ActionRow, ident, "action", project)
+    return find(conn, ActionRow, ident, "action", project)
 
 
-def add(conn: Connection, table: Table, values: Mapping[str, object]) -> None:
-    """Insert one row of a catalogue table."""
-    conn.execute(insert(table).values(**values))
+def add(conn: Connection, kind: type[R], *rows: Mapping[str, object]) -> None:
+    """Insert rows that name the same columns."""
+    conn.execute(insert(_TABLES[kind]), rows)
+
+
+def change(conn: Connection, kind: type[R], ident: str, **values: object) -> None:
+    """Change columns of a profile, a policy or a binding; `set_node` and `set_cluster` do of others."""
+    table = _TABLES[kind]
+    conn.execute(update(table).where(table.c.id == ident).values(**values))
+
+
+def remove(conn: Connection, kind: type[R], ident: str) -> None:
+    """Delete one row that nothing refers to."""
+    table = _TABLES[kind]
+    conn.execute(delete(table).where(table.c.id == ident))
+
+
+def where_in(
+    conn: Connection, kind: type[R], column: str, values: Sequence[str]
+) -> list[Mapping[str, object]]:
+    """Return the rows whose column has one of any number of values, by the names of the columns."""
+    table = _TABLES[kind]
+    found: list[Mapping[str, object]] = []
+    for start in range(0, len(values), IN_MAX):
+        query = select(table).where(table.c[column].in_(values[start : start + IN_MAX]))
+        found += [dict(row) for row in conn.execute(query).mappings()]
+    return found
 
 
 def all_clusters(conn: Connection, project: str | None = None) -> Sequence[ClusterRow]:
@@ -245,6 +281,27 @@ def set_cluster(conn: Connection, cluster_id: ClusterId, now_us: int, **values: 
     conn.execute(_SET_CLUSTER, {**values, "updated_us": now_us, "ident": cluster_id})
 
 
+def begin_grace(conn: Connection, cluster_id: str, now_us: int) -> None:
+    """Let the grace of all members begin now."""
+    conn.execute(
+        update(nodes)
+        .where(nodes.c.cluster_id == cluster_id)
+        .values(grace_us=now_us, updated_us=now_us, version=nodes.c.version + 1)
+    )
+
+
+def count_on(conn: Connection, cluster_id: str) -> None:
+    """Let a cluster's next index begin after those of its members."""
+    highest = conn.execute(
+        select(func.max(nodes.c.index)).where(nodes.c.cluster_id == cluster_id)
+    ).scalar_one()
+    conn.execute(
+        update(clusters)
+        .where(clusters.c.id == cluster_id, clusters.c.next_index <= highest)
+        .values(next_index=highest + 1)
+    )
+
+
 def remove_node(conn: Connection, node_id: NodeId) -> None:
     """Delete a node's row; its history stays."""
     conn.execute(delete(nodes).where(nodes.c.id == node_id))
@@ -265,6 +322,44 @@ def bindings_of(conn: Connection, cluster_id: ClusterId) -> Sequence[BindingRow]
         .order_by(bindings.c.priority, bindings.c.created_us, bindings.c.id)
     )
     return [load(BindingRow, r) for r in rows]
+
+
+def clusters_of_policy(conn: Connection, policy_id: PolicyId) -> Sequence[ClusterId]:
+    """Return the clusters that a policy is attached to."""
+    query = select(bindings.c.cluster_id).where(bindings.c.policy_id == policy_id)
+    return [ClusterId(ident) for ident in conn.execute(query).scalars()]
+
+
+def set_policy_type(conn: Connection, policy_id: PolicyId, policy_type: str) -> None:
+    """Let the bindings of a policy say its type with another version."""
+    conn.execute(
+        update(bindings).where(bindings.c.policy_id == policy_id).values(policy_type=policy_type)
+    )
+
+
+def user_of_profile(conn: Connection, profile_id: ProfileId) -> str:
+    """Return what a profile is used by, `cluster` or `node`; empty where nothing does."""
+    for table, word in ((clusters, "cluster"), (nodes, "node")):
+        query = select(table.c.id).where(table.c.profile_id == profile_id).limit(1)
+        if conn.execute(query).first():
+            return word
+    return ""
+
+
+def node_of_copy(conn: Connection, profile_type: str, physical_id: str) -> NodeId | None:
+    """Return the node of a type whose copy has that id at its backend; None where there is none."""
+    query = (
+        select(nodes.c.id)
+        .join(profiles, profiles.c.id == nodes.c.profile_id)
+        .where(nodes.c.physical_id == physical_id, profiles.c.type == profile_type)
+    )
+    return conn.execute(query.limit(1)).scalar_one_or_none()
+
+
+def count_clusters(conn: Connection, project: str) -> int:
+    """Return how many clusters a project has."""
+    mine = select(func.count()).select_from(clusters).where(clusters.c.project == project)
+    return int(conn.execute(mine).scalar_one())
 
 
 def statuses_of(conn: Connection, cluster_id: ClusterId) -> Mapping[str, int]:

@@ -122,6 +122,10 @@ def due(
 _NEXT_DUE: Final = select(func.min(outbox.c.next_us)).where(outbox.c.state == OutboxState.PENDING)
 _OLDEST: Final = select(func.min(outbox.c.created_us)).where(outbox.c.state == OutboxState.PENDING)
 
+_PARKED: Final = (
+    select(func.count()).select_from(outbox).where(outbox.c.state == OutboxState.PARKED)
+)
+
 
 def next_due_us(conn: Connection) -> int | None:
     """Return when the next pending message is due; None when nothing waits."""
@@ -190,6 +194,11 @@ def failed(conn: Connection, seq: int, *, now_us: int, error: str, chance: float
 def parked(conn: Connection, seq: int, *, now_us: int, error: str) -> bool:
     """Park a message: it is not tried again until a person redelivers it."""
     return _leave_pending(conn, seq, OutboxState.PARKED, now_us=now_us, error=error)
+
+
+def count_parked(conn: Connection) -> int:
+    """Return how many messages wait for a person."""
+    return int(conn.execute(_PARKED).scalar_one())
 
 
 def redeliver(conn: Connection, *, now_us: int, seqs: Sequence[int] | None = None) -> int:

@@ -96,7 +96,7 @@ def find(conn: Connection, keys: IdKeys, ident: str, *, project: str | None) -> 
     Raises NotFound and MultipleChoices, in the words that clients know.
     """
     place = place_of(conn, keys, ident, project=project)
-    return catalog.find(conn, receivers, ReceiverRow, place, "receiver", project)
+    return catalog.find(conn, ReceiverRow, place, "receiver", project)
 
 
 def by_id(

@@ -55,6 +55,34 @@ class Overview:
     blind: Mapping[ClusterId, frozenset[EngineId]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchHolder:
+    """The engine that watches a cluster now."""
+
+    engine_id: EngineId
+    host: str
+    """Empty, and `pid` 0, of one whose row is gone."""
+    pid: int
+    since_us: int
+
+
+def holder(conn: Connection, cluster_id: ClusterId) -> WatchHolder | None:
+    """Return who holds a cluster's watch by the database's clock; None where nobody does."""
+    found = conn.execute(
+        select(watches.c.owner, watches.c.claimed_us, engines.c.host, engines.c.pid)
+        .join_from(watches, engines, engines.c.id == watches.c.owner, isouter=True)
+        .where(watches.c.cluster_id == cluster_id, watches.c.lease_us > leases.now(conn))
+    ).one_or_none()
+    if found is None:
+        return None
+    return WatchHolder(
+        engine_id=found.owner,
+        host=found.host or "",
+        pid=found.pid or 0,
+        since_us=found.claimed_us,
+    )
+
+
 def overview(conn: Connection, *, lease_s: float) -> Overview:
     """Return every cluster with its holder; members are counted only where there is a choice."""
     now_us = leases.now(conn)

@@ -14,9 +14,9 @@ from tests.contract.projects.trusting import TOKEN, House, Scene, playing
 
 from yaffle.api.auth.keystone.trust_rotation import ABANDONED_S, QUEUE, REST_S, SETTLED_S
 from yaffle.api.auth.keystone.trusts import Trusts
-from yaffle.api.diagnostics.facts import TIDY_US
 from yaffle.model.credentials import Credential, CredentialKind
 from yaffle.store import credentials as rows
+from yaffle.store.installation_facts import TIDY_US
 
 KIND = "superseded_trust"
 

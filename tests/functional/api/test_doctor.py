@@ -12,9 +12,9 @@ from sqlalchemy import update
 from tests.functional.api.live import PREFIX, Live, running
 
 from yaffle.api.diagnostics import disk
-from yaffle.api.diagnostics.facts import TIDY_US
 from yaffle.engine.runtime.clock import SystemClock
 from yaffle.store.credentials import CredentialRow, ident_of, put
+from yaffle.store.installation_facts import TIDY_US
 from yaffle.store.tables import credentials
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from yaffle.api.diagnostics import disk, fleet, stored
-from yaffle.api.diagnostics.facts import Facts, gather, names_of, unseen_of
 from yaffle.api.diagnostics.fleet import Fleet
 from yaffle.api.diagnostics.process import access, certificates, notifiers, state_dir
 from yaffle.api.diagnostics.report import Check, Report, Status, judged, unheard
@@ -23,6 +22,7 @@ from yaffle.errors import EngineUnavailable, StoreUnavailable, YaffleError
 from yaffle.model.counts import count
 from yaffle.ports import SteeredClock, SupportsOrphanLookup
 from yaffle.store.catalog import ids_of_nodes
+from yaffle.store.installation_facts import Facts, gather, names_of, unseen_of
 from yaffle.store.receivers import end_of, shown_id
 
 if TYPE_CHECKING:

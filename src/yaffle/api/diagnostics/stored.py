@@ -10,7 +10,7 @@ from yaffle.model.counts import count
 from yaffle.model.incident import PauseKind
 
 if TYPE_CHECKING:
-    from yaffle.api.diagnostics.facts import Facts
+    from yaffle.store.installation_facts import Facts
 
 NAMES_MAX: Final = 10
 PENDING_S: Final = 60.0

@@ -91,7 +91,7 @@ def show(api: Api, output: Output, action: Action) -> None:
             ("cause", found.get("cause")),
             ("status", found.get("status")),
             ("reason", found.get("status_reason")),
-            ("asked by", found.get("user")),
+            ("requested by", found.get("user")),
             ("done by", found.get("owner")),
             ("created", moment(found.get("created_at"))),
             ("took", took(found)),

@@ -50,7 +50,7 @@ def took(row: Row) -> str | None:
 
 @client(app, "show")
 def show(api: Api, output: Output, incident: Incident) -> None:
-    """Show one incident: every step of every try with its time and result, and the proofs."""
+    """Show one incident: every step of every attempt with its time and result, and the proofs."""
     answer = api.get("incidents", incident)
     found = inner(answer, "incident")
     output.facts(

@@ -22,7 +22,7 @@ def list_(api: Api, output: Output) -> None:
             ("HOST", "host"),
             ("STATUS", "status"),
             ("STATE", "state"),
-            ("HEARD OF", lambda row: moment(row.get("updated_at"))),
+            ("LAST HEARTBEAT", lambda row: moment(row.get("updated_at"))),
         ],
         empty="no engine lives",
     )

@@ -9,16 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import and_
-
 from yaffle.model.action import ActionKind
 from yaffle.model.incident import HoldReason
 from yaffle.store import actions
-from yaffle.store.tables import actions as table
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement
-
     from yaffle.store.rows import ActionRow
 
 REQUEST_S: Final = 900
@@ -32,15 +27,6 @@ TURNS: Final = frozenset({HoldReason.IN_FLIGHT, HoldReason.RATE})
 """Who waits for these waits for its turn among others; only time makes such a request late."""
 FORCE: Final = "force"
 """Under this key they say that a node that is well by then is recovered all the same."""
-
-
-def waiting() -> ColumnElement[bool]:
-    """Return the condition that an action is a request that waits, and may be cancelled."""
-    return and_(
-        table.c.status == actions.WAITING,
-        table.c.action == ActionKind.NODE_RECOVER,
-        table.c.lock_key.is_not(None),
-    )
 
 
 def expires_us(action: ActionRow) -> int | None:

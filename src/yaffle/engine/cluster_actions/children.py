@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import insert
-
 from yaffle.core.scaling import node_names
 from yaffle.engine.cluster_actions.cancellation import stop
 from yaffle.engine.cluster_actions.enqueue import DERIVED, name_of, queue
 from yaffle.errors import BadRequest
 from yaffle.model.action import ActionKind
 from yaffle.model.ids import ActionId, NodeId
-from yaffle.store import actions, lock_owners
-from yaffle.store.tables import actions as action_table
-from yaffle.store.tables import nodes as node_table
+from yaffle.store import actions, catalog, lock_owners
+from yaffle.store.rows import ActionRow, NodeRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from yaffle.engine.cluster_actions.cluster_action import ClusterAction
     from yaffle.engine.runtime.context import EngineContext
-    from yaffle.store.rows import ActionRow, ClusterRow, NodeRow
+    from yaffle.store.rows import ClusterRow
 
 
 def node_name(ctx: EngineContext, cluster: ClusterRow, index: int) -> str:
@@ -52,10 +49,11 @@ def make_nodes(job: ClusterAction, count: int) -> ClusterAction:
     ]
     if not rows:
         return job
-    job.conn.execute(insert(node_table), rows)
-    job.conn.execute(
-        insert(action_table),
-        [
+    catalog.add(job.conn, NodeRow, *rows)
+    catalog.add(
+        job.conn,
+        ActionRow,
+        *(
             {
                 "id": ActionId(ctx.new_id()),
                 "name": name_of(ActionKind.NODE_CREATE, str(row["id"])),
@@ -74,7 +72,7 @@ def make_nodes(job: ClusterAction, count: int) -> ClusterAction:
                 "domain": job.who.domain,
             }
             for row in rows
-        ],
+        ),
     )
     return job.set_cluster(next_index=first + count)
 

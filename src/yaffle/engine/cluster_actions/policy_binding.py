@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import delete, insert, update
-
 from yaffle.engine.cluster_actions.cluster_action import Ended, failed
 from yaffle.engine.cluster_actions.finalize import conclude
 from yaffle.engine.detection.cluster_snapshot import declared_in_place
@@ -18,7 +16,7 @@ from yaffle.policy import caveats, check_operations, parse_document
 from yaffle.policy.catalogue import FAMILIES
 from yaffle.ports import NeedsSettings, SupportsHostStatus, SupportsModeValidation
 from yaffle.store import catalog, events
-from yaffle.store.tables import bindings
+from yaffle.store.rows import BindingRow
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from yaffle.engine.cluster_actions.cluster_action import ClusterAction, Transition
     from yaffle.engine.runtime.context import Drivers, EngineContext
     from yaffle.policy import ParsedPolicy
-    from yaffle.store.rows import BindingRow, ClusterRow, PolicyRow
+    from yaffle.store.rows import ClusterRow, PolicyRow
 
 ATTACH: Final = ActionKind.CLUSTER_ATTACH_POLICY
 
@@ -59,18 +57,15 @@ def attach(job: ClusterAction) -> Transition:
 def detach(job: ClusterAction) -> Transition:
     """Detach a policy; running recoveries go on with the policy they began with."""
     binding = binding_of(job)
-    job.conn.execute(delete(bindings).where(bindings.c.id == binding.id))
+    catalog.remove(job.conn, BindingRow, binding.id)
     return conclude(job, Ended())
 
 
 def switch(job: ClusterAction) -> Transition:
     """Enable or disable an attached policy."""
     binding = binding_of(job)
-    job.conn.execute(
-        update(bindings)
-        .where(bindings.c.id == binding.id)
-        .values(enabled=bool(job.inputs.get("enabled")), updated_us=job.now_us)
-    )
+    enabled = bool(job.inputs.get("enabled"))
+    catalog.change(job.conn, BindingRow, binding.id, enabled=enabled, updated_us=job.now_us)
     return conclude(job, Ended())
 
 
@@ -122,17 +117,16 @@ def bind(
     warnings = _warnings(ctx, conn, parsed, cluster)
     for warning in warnings:
         _warn(conn, cluster, row, warning, ctx.clock.now_us())
-    conn.execute(
-        insert(bindings).values(
-            id=ctx.new_id(),
-            cluster_id=cluster.id,
-            policy_id=row.id,
-            policy_type=row.type,
-            enabled=enabled,
-            priority=FAMILIES[type_of(row.type)].priority,
-            created_us=ctx.clock.now_us(),
-        )
-    )
+    binding = {
+        "id": ctx.new_id(),
+        "cluster_id": cluster.id,
+        "policy_id": row.id,
+        "policy_type": row.type,
+        "enabled": enabled,
+        "priority": FAMILIES[type_of(row.type)].priority,
+        "created_us": ctx.clock.now_us(),
+    }
+    catalog.add(conn, BindingRow, binding)
     return warnings
 
 

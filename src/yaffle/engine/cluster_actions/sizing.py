@@ -20,7 +20,7 @@ from yaffle.model.cluster_policies import AdjustmentType, Criteria, ScalingEvent
 from yaffle.model.health import ClusterStatus, Health, NodeStatus
 from yaffle.model.ids import NodeId
 from yaffle.store import actions, catalog
-from yaffle.store.tables import bindings
+from yaffle.store.rows import BindingRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,11 +114,7 @@ def _scaled(job: ClusterAction, event: ScalingEvent) -> int:
 def _stamp(job: ClusterAction) -> None:
     """Start the cool-down of every scaling policy."""
     for policy, _ in bound_policies.of_kind(job.conn, job.cluster.id, ScalingPolicy):
-        job.conn.execute(
-            bindings.update()
-            .where(bindings.c.id == policy.binding.id)
-            .values(last_op_us=job.now_us)
-        )
+        catalog.change(job.conn, BindingRow, policy.binding.id, last_op_us=job.now_us)
 
 
 # --- both ------------------------------------------------------------------------------------

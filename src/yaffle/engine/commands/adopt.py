@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import select
-
 from yaffle.core.scaling import node_names
 from yaffle.engine.commands.admin_guard import may_build
 from yaffle.engine.commands.context import CommandContext, named
@@ -35,7 +33,7 @@ from yaffle.model.operations import Inspection, InspectionState, Target
 from yaffle.model.properties import TypeName
 from yaffle.ports import SupportsAdoption, SupportsProjects
 from yaffle.store import catalog
-from yaffle.store.tables import nodes, profiles
+from yaffle.store.rows import NodeRow, ProfileRow
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -128,7 +126,7 @@ class Adoption:
             "spec": dict(target.spec),
             "created_us": now_us,
         }
-        catalog.add(conn, profiles, {**profile, **owner})
+        catalog.add(conn, ProfileRow, {**profile, **owner})
         node = {
             "id": target.node_id,
             "name": target.name,
@@ -141,7 +139,7 @@ class Adoption:
             "made_us": now_us,
             **words,
         }
-        catalog.add(conn, nodes, {**node, **owner})
+        catalog.add(conn, NodeRow, {**node, **owner})
         row = catalog.node(conn, target.node_id)
         assert row is not None  # noqa: S101 - inserted a line above
         tell(conn, who, row, ActionKind.NODE_CREATE, now_us, f"adopted by {who.user}")
@@ -271,15 +269,6 @@ def _nowhere(identity: str) -> BadRequest:
 def _refuse_known(conn: Connection, ident: NodeId, kind: str, physical_id: str) -> None:
     """Raise ResourceInUse if a node has that copy, however it came by it."""
     known = catalog.node(conn, ident)
-    found = known.id if known else _holder(conn, kind, physical_id)
+    found = known.id if known else catalog.node_of_copy(conn, kind, physical_id)
     if found is not None:
         raise ResourceInUse(f"'{physical_id}' is node '{found}' already.")
-
-
-def _holder(conn: Connection, kind: str, physical_id: str) -> str | None:
-    query = (
-        select(nodes.c.id)
-        .join(profiles, profiles.c.id == nodes.c.profile_id)
-        .where(nodes.c.physical_id == physical_id, profiles.c.type == kind)
-    )
-    return conn.execute(query.limit(1)).scalar_one_or_none()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import func, select
-
 from yaffle.core.scaling import node_names, sizes
 from yaffle.engine.cluster_actions import lifecycle_hooks, policy_binding, request_validation
 from yaffle.engine.cluster_actions.sizing import accepted
@@ -27,7 +25,7 @@ from yaffle.model.authz import need_for_recovery
 from yaffle.model.health import ClusterStatus
 from yaffle.model.ids import ClusterId
 from yaffle.store import catalog
-from yaffle.store.tables import clusters
+from yaffle.store.rows import ClusterRow
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from yaffle.model.authz import Principal
     from yaffle.model.ids import ActionId
     from yaffle.ports import Profile
-    from yaffle.store.rows import ClusterRow
 
 TIMEOUT_S: Final = 3600
 IN_PROGRESS: Final = frozenset(
@@ -85,7 +82,7 @@ class Clusters:
             now_us = self._context.now()
             catalog.add(
                 conn,
-                clusters,
+                ClusterRow,
                 {
                     "id": ident,
                     "name": named(name),
@@ -255,9 +252,8 @@ class Clusters:
         )
 
     def _within_quota(self, conn: Connection, who: Principal) -> None:
-        mine = select(func.count()).select_from(clusters).where(clusters.c.project == who.project)
         most = self._context.ctx.quotas.clusters
-        if conn.execute(mine).scalar_one() >= most:
+        if catalog.count_clusters(conn, who.project) >= most:
             raise OverQuota(
                 f"Quota exceeded: a project may have {most} clusters.",
                 hint="delete one, or raise quotas.clusters",

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import func, insert, select, update
-
 from yaffle.core.imports.dump import ORDER, Row
 from yaffle.core.imports.items import (
     Item,
@@ -29,28 +27,32 @@ from yaffle.engine.commands.policy_validation import Installed
 from yaffle.errors import BadRequest
 from yaffle.model.action import ActionKind
 from yaffle.model.authz import Principal, Right, need
-from yaffle.store import events, receivers
+from yaffle.store import catalog, events, receivers
 from yaffle.store.receivers import masked, stored_id
-from yaffle.store.tables import bindings, clusters, nodes, policies, profiles
-from yaffle.store.tables import receivers as receivers_table
+from yaffle.store.rows import (
+    BindingRow,
+    ClusterRow,
+    NodeRow,
+    PolicyRow,
+    ProfileRow,
+    ReceiverRow,
+)
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Table
+    from sqlalchemy import Connection
 
     from yaffle.engine.commands.context import CommandContext
 
 OBJECTS_MAX: Final = 2000
 """Of one request: its transaction holds up everybody else's."""
-IN_MAX: Final = 500
-"""So many ids are looked up by one statement."""
 TIMEOUT_S: Final = 20.0
-TABLES: Final[Mapping[Kind, Table]] = {
-    Kind.PROFILE: profiles,
-    Kind.POLICY: policies,
-    Kind.CLUSTER: clusters,
-    Kind.NODE: nodes,
-    Kind.BINDING: bindings,
-    Kind.RECEIVER: receivers_table,
+ROWS: Final[Mapping[Kind, type]] = {
+    Kind.PROFILE: ProfileRow,
+    Kind.POLICY: PolicyRow,
+    Kind.CLUSTER: ClusterRow,
+    Kind.NODE: NodeRow,
+    Kind.BINDING: BindingRow,
+    Kind.RECEIVER: ReceiverRow,
 }
 EVENTS: Final[Mapping[Kind, tuple[str, str]]] = {
     Kind.PROFILE: ("PROFILE", "PROFILE_IMPORT"),
@@ -137,11 +139,13 @@ class Imports:
                 row["channel"] = {"alarm_url": base_url}
                 receivers.add(conn, self._context.ctx.receivers.keys, row)
             else:
-                conn.execute(insert(TABLES[planned.kind]).values(**row))
+                catalog.add(conn, ROWS[planned.kind], row)
             self._event(conn, who, planned)
-        _count_on(conn, {p.row["cluster_id"] for p in new if p.kind is Kind.NODE})
-        bound = {p.row["cluster_id"] for p in new if p.kind is Kind.BINDING}
-        _grace(conn, bound, self._context.now())
+        for cluster_id in _clusters_of(new, Kind.NODE):
+            catalog.count_on(conn, cluster_id)
+        for cluster_id in _clusters_of(new, Kind.BINDING):
+            # Without a policy the members' grace was over at once.
+            catalog.begin_grace(conn, cluster_id, self._context.now())
 
     def _event(self, conn: Connection, who: Principal, planned: Planned) -> None:
         row, kind = planned.row, planned.kind
@@ -177,61 +181,34 @@ def _present(conn: Connection, items: Sequence[Item | Unreadable]) -> Present:
     readable = [item for item in items if not isinstance(item, Unreadable)]
     wanted = sorted(ids(readable))
     rows: dict[tuple[Kind, str], Row] = {}
-    for kind, table in TABLES.items():
+    for kind, stored in ROWS.items():
         # Receivers stand under a digest of their ids, or under these themselves if they are old.
         hidden = {stored_id(w): w for w in wanted} if kind is Kind.RECEIVER else {}
-        for row in _where_in(conn, table, "id", [*wanted, *hidden]):
+        for row in catalog.where_in(conn, stored, "id", [*wanted, *hidden]):
             rows[kind, hidden.get(str(row["id"]), str(row["id"]))] = row
     # The profile of a cluster that is here says which members fit.
     more = {str(row["profile_id"]) for (k, _), row in rows.items() if k is Kind.CLUSTER}
-    for row in _where_in(conn, profiles, "id", sorted(more)):
+    for row in catalog.where_in(conn, ProfileRow, "id", sorted(more)):
         rows[Kind.PROFILE, str(row["id"])] = row
     here = sorted(ident for kind, ident in rows if kind is Kind.CLUSTER)
     bound = {
         (str(row["cluster_id"]), str(row["policy_id"])): row
-        for row in _where_in(conn, bindings, "cluster_id", here)
+        for row in catalog.where_in(conn, BindingRow, "cluster_id", here)
     }
     physical = sorted({str(getattr(item, "physical_id", "")) for item in readable} - {""})
     holders: dict[str, tuple[str, ...]] = {}
-    for row in _where_in(conn, nodes, "physical_id", physical):
+    for row in catalog.where_in(conn, NodeRow, "physical_id", physical):
         key = str(row["physical_id"])
         holders[key] = (*holders.get(key, ()), str(row["id"]))
     return Present(rows=rows, holders=holders, bound=bound)
 
 
-def _where_in(conn: Connection, table: Table, column: str, values: Sequence[str]) -> list[Row]:
-    found: list[Row] = []
-    for start in range(0, len(values), IN_MAX):
-        some = values[start : start + IN_MAX]
-        query = select(table).where(table.c[column].in_(some))
-        found += [dict(row) for row in conn.execute(query).mappings()]
-    return found
-
-
 def _project_of(conn: Connection, cluster_id: str) -> str:
     """Return the project of a cluster: a binding has none of its own."""
-    query = select(clusters.c.project).where(clusters.c.id == cluster_id)
-    return str(conn.execute(query).scalar_one())
+    (row,) = catalog.where_in(conn, ClusterRow, "id", [cluster_id])
+    return str(row["project"])
 
 
-def _grace(conn: Connection, cluster_ids: set[object], now_us: int) -> None:
-    """Let the members' grace begin with their policy: without one, it was over at once."""
-    for cluster_id in sorted(str(c) for c in cluster_ids):
-        conn.execute(
-            update(nodes)
-            .where(nodes.c.cluster_id == cluster_id)
-            .values(grace_us=now_us, updated_us=now_us, version=nodes.c.version + 1)
-        )
-
-
-def _count_on(conn: Connection, cluster_ids: set[object]) -> None:
-    """Let each cluster's next index begin after its members'."""
-    for cluster_id in sorted(str(c) for c in cluster_ids if c):
-        highest = conn.execute(
-            select(func.max(nodes.c.index)).where(nodes.c.cluster_id == cluster_id)
-        ).scalar_one()
-        conn.execute(
-            update(clusters)
-            .where(clusters.c.id == cluster_id, clusters.c.next_index <= highest)
-            .values(next_index=highest + 1)
-        )
+def _clusters_of(new: Sequence[Planned], kind: Kind) -> list[str]:
+    """Return the clusters of new objects of a kind."""
+    return sorted({str(p.row["cluster_id"]) for p in new if p.kind is kind and p.row["cluster_id"]})

@@ -24,14 +24,14 @@ from yaffle.model.authz import Right, need
 from yaffle.model.health import ClusterStatus, NodeStatus
 from yaffle.model.ids import NodeId
 from yaffle.store import actions, catalog, events, lock_owners
-from yaffle.store.tables import nodes
+from yaffle.store.rows import NodeRow
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from yaffle.model.authz import Principal
     from yaffle.model.ids import ActionId
-    from yaffle.store.rows import ClusterRow, NodeRow, ProfileRow
+    from yaffle.store.rows import ClusterRow, ProfileRow
 
 IN_PROGRESS: Final = frozenset(
     {
@@ -87,7 +87,7 @@ class Nodes:
             }
             if home is not None:
                 values |= self._join(conn, home, now_us)
-            catalog.add(conn, nodes, values)
+            catalog.add(conn, NodeRow, values)
             made = catalog.node(conn, ident)
             assert made is not None  # noqa: S101 - inserted a line above
             return self._queue(conn, who, made, ActionKind.NODE_CREATE)

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from sqlalchemy import delete, func, select, update
-
 from yaffle import policy as documents
 from yaffle.engine.cluster_actions.policy_binding import fits
 from yaffle.engine.commands.admin_guard import may_run
 from yaffle.engine.commands.context import CommandContext, asker, named
 from yaffle.errors import BadRequest, InvalidSpec, ResourceInUse
 from yaffle.store import catalog
-from yaffle.store.tables import bindings, policies
+from yaffle.store.rows import PolicyRow
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from yaffle.model.authz import Principal
     from yaffle.policy import ParsedPolicy
-    from yaffle.store.rows import PolicyRow
 
 
 class Policies:
@@ -55,7 +52,7 @@ class Policies:
         def work(conn: Connection) -> None:
             catalog.add(
                 conn,
-                policies,
+                PolicyRow,
                 {
                     "id": ident,
                     "name": named(name),
@@ -83,8 +80,7 @@ class Policies:
             if row.name == name:
                 raise BadRequest("No property needs an update.")
             now_us = max(self._context.now(), (row.updated_us or 0) + 1)
-            change = update(policies).where(policies.c.id == row.id)
-            conn.execute(change.values(name=named(name), updated_us=now_us))
+            catalog.change(conn, PolicyRow, row.id, name=named(name), updated_us=now_us)
             self._context.event(conn, "POLICY", row.id, name, "POLICY_UPDATE", who)
             return row.id
 
@@ -101,29 +97,22 @@ class Policies:
             row = catalog.find_policy(conn, policy, who.scope)
             _same_type(row, parsed)
             now_us = self._context.now()
-            for cluster_id in conn.execute(
-                select(bindings.c.cluster_id).where(bindings.c.policy_id == row.id)
-            ).scalars():
+            for cluster_id in catalog.clusters_of_policy(conn, row.id):
                 fits(self._context.ctx, conn, parsed, catalog.cluster(conn, cluster_id))
-            conn.execute(
-                update(policies)
-                .where(policies.c.id == row.id)
-                .values(
-                    spec=parsed.document,
-                    # What was given is shown where it is kept: the new document takes its place.
-                    given=None,
-                    source=source,
-                    warnings=list(parsed.warnings),
-                    type=parsed.type_name,
-                    # A stamp of its own even within one microsecond: watches compare it.
-                    updated_us=max(now_us, (row.updated_us or 0) + 1),
-                )
+            catalog.change(
+                conn,
+                PolicyRow,
+                row.id,
+                spec=parsed.document,
+                # What was given is shown where it is kept: the new document takes its place.
+                given=None,
+                source=source,
+                warnings=list(parsed.warnings),
+                type=parsed.type_name,
+                # A stamp of its own even within one microsecond: watches compare it.
+                updated_us=max(now_us, (row.updated_us or 0) + 1),
             )
-            conn.execute(
-                update(bindings)
-                .where(bindings.c.policy_id == row.id)
-                .values(policy_type=parsed.type_name)
-            )
+            catalog.set_policy_type(conn, row.id, parsed.type_name)
             self._context.event(conn, "POLICY", row.id, row.name, "POLICY_UPDATE", who)
 
         await self._context.ctx.store.write(work)
@@ -137,15 +126,12 @@ class Policies:
 
         def work(conn: Connection) -> None:
             row = catalog.find_policy(conn, policy, asks.scope)
-            used = conn.execute(
-                select(func.count()).where(bindings.c.policy_id == row.id)
-            ).scalar_one()
-            if used:
+            if catalog.clusters_of_policy(conn, row.id):
                 raise ResourceInUse(
                     f"The policy '{policy}' cannot be deleted: still attached to some clusters.",
                     hint="detach it first",
                 )
-            conn.execute(delete(policies).where(policies.c.id == row.id))
+            catalog.remove(conn, PolicyRow, row.id)
             self._context.event(conn, "POLICY", row.id, row.name, "POLICY_DELETE", asks)
 
         await self._context.ctx.store.write(work)

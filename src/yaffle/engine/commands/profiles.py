@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from sqlalchemy import delete, select, update
-
 from yaffle.engine.commands.admin_guard import may_build
 from yaffle.engine.commands.context import CommandContext, asker, named
 from yaffle.engine.steps.node_action_plan import is_coming
 from yaffle.errors import BadRequest, ResourceInUse
 from yaffle.store import catalog
-from yaffle.store.tables import clusters, nodes, profiles
+from yaffle.store.rows import ProfileRow
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -53,7 +51,7 @@ class Profiles:
         def work(conn: Connection) -> None:
             catalog.add(
                 conn,
-                profiles,
+                ProfileRow,
                 {
                     "id": ident,
                     "name": named(name),
@@ -90,8 +88,7 @@ class Profiles:
                 raise BadRequest("No property needs an update.")
             if name is not None:
                 named(name)
-            change = update(profiles).where(profiles.c.id == row.id)
-            conn.execute(change.values(**values, updated_us=self._context.now()))
+            catalog.change(conn, ProfileRow, row.id, **values, updated_us=self._context.now())
             self._context.event(conn, "PROFILE", row.id, row.name, "PROFILE_UPDATE", who)
             return row.id
 
@@ -105,22 +102,14 @@ class Profiles:
 
         def work(conn: Connection) -> None:
             row = catalog.find_profile(conn, profile, asks.scope)
-            if is_coming(conn, row.id):
+            user = catalog.user_of_profile(conn, row.id)
+            if user or is_coming(conn, row.id):
                 raise ResourceInUse(
                     f"The profile '{profile}' cannot be deleted: still referenced by some"
                     " clusters and/or nodes.",
-                    hint="a node is being given it",
+                    hint=f"a {user} uses it" if user else "a node is being given it",
                 )
-            for table in (clusters, nodes):
-                if conn.execute(
-                    select(table.c.id).where(table.c.profile_id == row.id).limit(1)
-                ).first():
-                    raise ResourceInUse(
-                        f"The profile '{profile}' cannot be deleted: still referenced by some"
-                        " clusters and/or nodes.",
-                        hint=f"a {table.name[:-1]} uses it",
-                    )
-            conn.execute(delete(profiles).where(profiles.c.id == row.id))
+            catalog.remove(conn, ProfileRow, row.id)
             self._context.event(conn, "PROFILE", row.id, row.name, "PROFILE_DELETE", asks)
 
         await self._context.ctx.store.write(work)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select
-
 from yaffle.core.health.staleness import voting
 from yaffle.core.planning.retry import allowed_once_spent
 from yaffle.core.recovery.host_quarantine import CAUSE as QUARANTINED
@@ -30,8 +28,8 @@ from yaffle.engine.steps.recovery_completion import untried
 from yaffle.errors import EngineUnavailable
 from yaffle.model.health import Health
 from yaffle.model.incident import HoldReason
-from yaffle.store import actions, catalog, incidents, journal, leases, lock_owners
-from yaffle.store.tables import clusters, engines, nodes, watches
+from yaffle.store import actions, catalog, incidents, journal, lock_owners, watch_leases
+from yaffle.store.rows import ClusterRow, NodeRow
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
     from yaffle.engine.runtime.context import EngineContext
     from yaffle.model.authz import Principal
     from yaffle.model.ids import NodeId
-    from yaffle.store.rows import ActionRow, IncidentRow, NodeRow, PolicyRow
+    from yaffle.store.rows import ActionRow, IncidentRow, PolicyRow
 
 __all__ = ["EXPLANATIONS", "Answer", "Explainer"]
 
@@ -102,7 +100,7 @@ def _answer(
     return Answer(
         now_us=now_us,
         node=node,
-        called=catalog.called(conn, nodes, row.id, row.name),
+        called=catalog.called(conn, NodeRow, row.id, row.name),
         since_us=row.health_us or row.created_us,
         believed=row.health_reason,
         modes=_modes(ctx, conn, row, words),
@@ -191,19 +189,15 @@ def _watcher(ctx: EngineContext, conn: Connection, row: NodeRow) -> Shown | None
 
     `here`: it is one of this very process, so that what it remembers is told as well.
     """
-    found = conn.execute(
-        select(watches.c.owner, watches.c.claimed_us, engines.c.host, engines.c.pid)
-        .join_from(watches, engines, engines.c.id == watches.c.owner, isouter=True)
-        .where(watches.c.cluster_id == row.cluster_id, watches.c.lease_us > leases.now(conn))
-    ).one_or_none()
+    found = None if row.cluster_id is None else watch_leases.holder(conn, row.cluster_id)
     if found is None:
         return None
     return {
-        "engine_id": found.owner,
-        "host": found.host or "",
-        "pid": found.pid or 0,
+        "engine_id": found.engine_id,
+        "host": found.host,
+        "pid": found.pid,
         "here": (found.host, found.pid) == (ctx.host, ctx.pid),
-        **presentation.times(since=found.claimed_us),
+        **presentation.times(since=found.since_us),
     }
 
 
@@ -258,8 +252,8 @@ def _told(
         advice=advice(
             reason,
             numbers,
-            node=catalog.called(conn, nodes, row.id, row.name),
-            cluster=catalog.called(conn, clusters, row.cluster_id or "", str(node["cluster"])),
+            node=catalog.called(conn, NodeRow, row.id, row.name),
+            cluster=catalog.called(conn, ClusterRow, row.cluster_id or "", str(node["cluster"])),
             incident=str(incident)[:8] if incident else "ID",
         ),
         numbers=numbers,

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from sqlalchemy import or_, select, true
 
 from yaffle.core.planning.pauses import in_force
-from yaffle.engine.action_inputs import recover_requests
 from yaffle.engine.queries import presentation
 from yaffle.engine.queries.presentation import Shown
 from yaffle.errors import NotFound
 from yaffle.model.incident import Pause, PauseKind, PauseScope
 from yaffle.store import catalog
 from yaffle.store.actions import get as get_action
+from yaffle.store.actions import is_waiting_request
 from yaffle.store.outbox import OutboxState
 from yaffle.store.rows import ActionRow, load
 from yaffle.store.tables import actions, clusters, events, nodes, outbox, pauses
@@ -59,7 +59,7 @@ class History:
         def work(conn: Connection) -> Sequence[Shown]:
             query = select(actions).order_by(actions.c.created_us.desc(), actions.c.id).limit(limit)
             if waiting:
-                query = query.where(recover_requests.waiting())
+                query = query.where(is_waiting_request())
             if who.scope is not None:
                 query = query.where(actions.c.project == who.scope)
             if node is not None:

@@ -1,4 +1,4 @@
-"""Reads the database's facts for the doctor in one snapshot."""
+"""The database's facts for the doctor, read in one snapshot."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import func, select
 
 from yaffle.core.recovery.host_quarantine import CAUSE as QUARANTINED
-from yaffle.store import actions as action_rows
-from yaffle.store import catalog, credentials, incidents, leases, outbox, pauses
+from yaffle.store import actions, catalog, credentials, incidents, leases, outbox, pauses
 from yaffle.store.orphans import WHATEVER
 from yaffle.store.rows import ReceiverRow, load
-from yaffle.store.tables import actions, bindings, clusters, debris, nodes, receivers, watches
-from yaffle.store.tables import outbox as outbox_table
+from yaffle.store.tables import bindings, clusters, debris, nodes, receivers, watches
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Table
@@ -60,21 +58,14 @@ def gather(conn: Connection, now_us: int) -> Facts:
     """Return the facts as of now."""
     held = select(watches.c.cluster_id).where(watches.c.lease_us > leases.now(conn))
     bound = select(bindings.c.cluster_id).where(bindings.c.enabled)
-    ready_us = conn.execute(
-        select(func.min(actions.c.created_us)).where(actions.c.status == action_rows.READY)
-    ).scalar_one()
     return Facts(
         clusters=_count(conn, clusters),
         nodes=_count(conn, nodes),
         unwatched=_names(conn, held),
         unprotected=_names(conn, bound),
         pending_age_s=_age_s(outbox.oldest_pending_us(conn), now_us),
-        parked=conn.execute(
-            select(func.count())
-            .select_from(outbox_table)
-            .where(outbox_table.c.state == outbox.OutboxState.PARKED)
-        ).scalar_one(),
-        ready_age_s=_age_s(ready_us, now_us),
+        parked=outbox.count_parked(conn),
+        ready_age_s=_age_s(actions.oldest_ready_us(conn), now_us),
         debris=_unsettled(conn, debris.c.physical_id.not_in(("", WHATEVER))),
         lookouts=_unsettled(conn, debris.c.physical_id == WHATEVER),
         pauses=pauses.in_force(conn, now_us),
