@@ -227,6 +227,11 @@ def test_adjustment(
         ),
         pytest.param({}, "Not enough parameters to do resize action.", id="nothing"),
         pytest.param(
+            {"adjustment_type": CHANGE, "number": 0},
+            "The 'number' must be non-zero value for adjustment type 'CHANGE_IN_CAPACITY'.",
+            id="no-change",
+        ),
+        pytest.param(
             {"min_step": 1, "strict": False},
             "Not enough parameters to do resize action.",
             id="nothing-that-changes-a-size",
@@ -341,7 +346,7 @@ def test_no_resize_leaves_the_bounds(
     assert after.max_size == (current.max_size if max_size is None else max_size)
 
 
-@given(current=sizes, number=st.integers(-3000, 3000))
+@given(current=sizes, number=st.integers(-3000, 3000).filter(bool))
 def test_what_is_not_strict_is_refused_for_the_ceiling_alone(current: Sizes, number: int) -> None:
     after = resize(current, adjustment_type=CHANGE, number=number, strict=False)
     if isinstance(after, Fault):

@@ -89,15 +89,12 @@ def resize(
 
     `min_step` counts for percentages only. Raises ValueError for an unknown `adjustment_type`.
     """
-    fault = _request_fault(adjustment_type, number, min_size, max_size)
+    fault = request_fault(adjustment_type, number, min_size, max_size)
     if fault is not None:
         return fault
     desired: int | None = None
     if adjustment_type is not None and number is not None:
-        kind = AdjustmentType(adjustment_type)
-        if kind is AdjustmentType.EXACT_CAPACITY and number < 0:
-            return Fault(f"The 'number' must be non-negative integer for adjustment type '{kind}'.")
-        desired = adjustment(current.desired, kind, number, min_step)
+        desired = adjustment(current.desired, AdjustmentType(adjustment_type), number, min_step)
     bounds = Sizes(
         desired=current.desired,
         min_size=current.min_size if min_size is None else min_size,
@@ -174,17 +171,27 @@ def share(desired: int, percent: float, min_step: int) -> int:
     return min_step if percent > 0 else -min_step
 
 
-def _request_fault(
-    adjustment_type: object, number: float | None, min_size: int | None, max_size: int | None
+def request_fault(
+    adjustment_type: object, number: object, min_size: object, max_size: object
 ) -> Fault | None:
+    """Return why a request to resize says nothing, or half of what it means, whatever the cluster.
+
+    Types are not checked: `number` may be anything that is no number.
+    """
     if adjustment_type is None and number is not None:
         return Fault("Missing adjustment_type value for size adjustment.")
     if adjustment_type is not None and number is None:
         return Fault("Missing number value for size adjustment.")
     if adjustment_type is None and min_size is None and max_size is None:
         return Fault("Not enough parameters to do resize action.")
-    if number is not None and not isfinite(number):
+    if not isinstance(number, (int, float)):
+        return None
+    if not isfinite(number):
         return Fault(f"The 'number' ({number}) is not a number of nodes or percent.")
+    exact = adjustment_type == AdjustmentType.EXACT_CAPACITY
+    need = "non-negative integer" if exact else "non-zero value"
+    if number < 0 if exact else number == 0:
+        return Fault(f"The 'number' must be {need} for adjustment type '{adjustment_type}'.")
     return None
 
 

@@ -18,6 +18,7 @@ from yaffle.api.clustering.request import ApiRequest
 from yaffle.api.clustering.table import Good, Param, Route
 from yaffle.api.clustering.validation import Body, changed, check, created
 from yaffle.api.http.reply import Reply
+from yaffle.core.scaling import sizes
 from yaffle.errors import BadRequest
 from yaffle.store.tables import clusters
 
@@ -133,21 +134,11 @@ async def delete_cluster(call: ApiRequest) -> Response:
 
 def _check_resize(data: Mapping[str, object]) -> None:
     """Raise HTTPBadRequest for data that say nothing, or only half of what they mean."""
-    given = {key: value for key, value in data.items() if value is not None}
-    if not any(key in given for key in _RESIZES):
-        raise HTTPBadRequest("Not enough parameters to do resize action.")
-    kind, number = given.get("adjustment_type"), given.get("number")
-    if kind is None and number is not None:
-        raise HTTPBadRequest("Missing adjustment_type value for size adjustment.")
-    if kind is not None and number is None:
-        raise HTTPBadRequest("Missing number value for size adjustment.")
-    if kind == "EXACT_CAPACITY" and isinstance(number, (int, float)) and number < 0:
-        raise HTTPBadRequest(
-            "The 'number' must be non-negative integer for adjustment type 'EXACT_CAPACITY'."
-        )
-    if kind not in {None, "EXACT_CAPACITY"} and number == 0:
-        raise HTTPBadRequest(f"The 'number' must be non-zero value for adjustment type '{kind}'.")
-    _check_bounds(given.get("min_size"), given.get("max_size"))
+    kind, number, least, most = map(data.get, _RESIZES)
+    fault = sizes.request_fault(kind, number, least, most)
+    if fault is not None:
+        raise HTTPBadRequest(fault.text)
+    _check_bounds(least, most)
 
 
 def _check_bounds(least: object, most: object) -> None:
