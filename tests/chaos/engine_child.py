@@ -19,6 +19,7 @@ from typing import Any
 
 import structlog
 from sqlalchemy import select
+from tests.verbs import Verbs
 
 from yaffle.config import load
 from yaffle.engine.commands import Commands
@@ -221,4 +222,4 @@ async def _carry_out(svc: Service, verb: str, args: list[Any], named: dict[str, 
         case "tasks":
             return len(asyncio.all_tasks())
         case _:
-            return await getattr(svc.commands, verb)(*args, **named)
+            return await getattr(Verbs(svc.ctx), verb)(*args, **named)

@@ -22,10 +22,10 @@ from tests.sim.gates import (
     StoreWeather,
     gated,
 )
+from tests.verbs import Verbs
 
 from yaffle.config import BudgetSettings, BudgetsSettings, EngineSettings
 from yaffle.drivers.detectors.backend.status import StatusDetector
-from yaffle.engine.commands import Commands
 from yaffle.engine.detection import cluster_snapshot
 from yaffle.engine.engine import Engine
 from yaffle.engine.runtime.context import Drivers, EngineContext, Signals, limits
@@ -132,7 +132,7 @@ class Stage:
     audit: Audit = field(init=False)
     ctx: EngineContext = field(init=False)
     """The operator's, at no gate."""
-    commands: Commands = field(init=False)
+    commands: Verbs = field(init=False)
 
     def __post_init__(self) -> None:
         self.audit = Audit(self)
@@ -144,7 +144,7 @@ class Stage:
             fencers={"COMPUTE": ScriptedFencer(self.world, self.plan)},
         )
         self.ctx = self._ctx(gate, drivers)
-        self.commands = Commands(self.ctx)
+        self.commands = Verbs(self.ctx)
 
     # --- engines ---------------------------------------------------------------------------------
 

@@ -19,9 +19,9 @@ from tests.sim.fleet.referee import Referee
 from tests.sim.fleet.roads import Line, OwnClock, OwnPlan, OwnStore, View
 from tests.sim.fleet.shapes import BUDGETS, SETTINGS, Shape
 from tests.sim.gates import Gate, GatedFencer, GatedNotifier, GatedProfile
+from tests.verbs import Verbs
 
 from yaffle.drivers.detectors.backend.status import StatusDetector
-from yaffle.engine.commands import Commands
 from yaffle.engine.engine import Engine
 from yaffle.engine.runtime.context import Drivers, EngineContext, Signals, limits
 from yaffle.engine.runtime.metrics import Metrics
@@ -108,7 +108,7 @@ class Fleet:
     hung_s: dict[str, float] = field(default_factory=dict)
     """When each node was last made to hang."""
     lives: list[Life] = field(default_factory=list)
-    commands: Commands = field(init=False)
+    commands: Verbs = field(init=False)
     trace: deque[str] = field(default_factory=lambda: deque(maxlen=TRACE))
     profile: ScriptedProfile = field(init=False)
     _drawn: random.Random = field(init=False)
@@ -130,7 +130,7 @@ class Fleet:
             fencers={"COMPUTE": ScriptedFencer(self.world, self.plan)},
         )
         store = OwnStore(self, None, self.base.store(), gate)
-        self.commands = Commands(self._ctx(store, OwnClock(clock, gate), drivers, 0))
+        self.commands = Verbs(self._ctx(store, OwnClock(clock, gate), drivers, 0))
 
     # --- engines -------------------------------------------------------------------------------
 

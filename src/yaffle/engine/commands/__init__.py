@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from yaffle.engine.commands.actions import Actions
 from yaffle.engine.commands.adopt import Adoption
-from yaffle.engine.commands.bindings import Bindings
 from yaffle.engine.commands.clusters import Clusters
 from yaffle.engine.commands.context import CommandContext
 from yaffle.engine.commands.imports import Import, Imports
@@ -52,11 +51,6 @@ class Commands:
         self.rename_policy = policies.rename_policy
         self.delete_policy = policies.delete_policy
 
-        bindings = Bindings(context)
-        self.attach = bindings.attach
-        self.set_policy_enabled = bindings.set_policy_enabled
-        self.detach = bindings.detach
-
         imports = Imports(context)
         self.import_objects = imports.import_objects
 
@@ -67,9 +61,6 @@ class Commands:
         self.cluster_delete = clusters.cluster_delete
         self.cluster_act = clusters.cluster_act
         self.cluster_op = clusters.cluster_op
-        self.create_cluster = clusters.create_cluster
-        self.delete_cluster = clusters.delete_cluster
-        self.refresh = clusters.refresh
 
         receivers = Receivers(context, clusters)
         self.receiver_create = receivers.receiver_create
@@ -86,13 +77,9 @@ class Commands:
         self.node_delete = nodes.node_delete
         self.node_mark = nodes.node_mark
         self.node_unmark = nodes.node_unmark
-        self.mark = nodes.mark
-        self.unmark = nodes.unmark
-        self.delete_node = nodes.delete_node
 
         recoveries = Recoveries(context)
         self.node_recover = recoveries.node_recover
-        self.recover = recoveries.recover
 
         adoption = Adoption(context)
         self.node_adopt = adoption.node_adopt

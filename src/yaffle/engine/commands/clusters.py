@@ -10,8 +10,7 @@ from yaffle.engine.cluster_actions import lifecycle_hooks, policy_binding, reque
 from yaffle.engine.cluster_actions.sizing import accepted
 from yaffle.engine.cluster_actions.table import VERBS
 from yaffle.engine.cluster_actions.transitions import begin
-from yaffle.engine.commands.context import CommandContext, asker, existing_profile, named
-from yaffle.engine.detection.health_persistence import refresh_cluster
+from yaffle.engine.commands.context import CommandContext, existing_profile, named
 from yaffle.errors import (
     ActionInProgress,
     BadRequest,
@@ -258,37 +257,6 @@ class Clusters:
                 f"Quota exceeded: a project may have {most} clusters.",
                 hint="delete one, or raise quotas.clusters",
             )
-
-    # --- the words of before -----------------------------------------------------------------
-
-    async def create_cluster(
-        self, name: str, profile: str, size: int, *, by: str | Principal, policy: str | None = None
-    ) -> ClusterId:
-        """Create a cluster of `size` nodes called NAME-1, NAME-2, …; return its id."""
-        most = self._context.ctx.quotas.nodes
-        if not 0 <= size <= most:
-            raise InvalidSpec(f"size: {size} is not between 0 and {most}")
-        ident, _ = await self.cluster_create(
-            asker(by),
-            name=name,
-            profile=profile,
-            desired_capacity=size,
-            config={node_names.KEY: f"{name}-$1I"}
-            if node_names.fault(f"{name}-$1I") is None
-            else {},
-            policy=policy,
-        )
-        return ident
-
-    async def delete_cluster(self, cluster: str, *, by: str | Principal) -> None:
-        """Delete a cluster with all its nodes, whatever is being done to it."""
-        await self.cluster_delete(asker(by), cluster, force=True)
-
-    async def refresh(self, cluster_id: ClusterId) -> None:
-        """Evaluate a cluster's status again."""
-        await self._context.ctx.store.write(
-            lambda conn: refresh_cluster(conn, cluster_id, self._context.now())
-        )
 
 
 def _check_config(config: Mapping[str, object]) -> None:

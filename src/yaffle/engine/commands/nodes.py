@@ -16,7 +16,7 @@ from yaffle.engine.cluster_actions import (
 from yaffle.engine.cluster_actions.children import node_name
 from yaffle.engine.cluster_actions.enqueue import queue
 from yaffle.engine.cluster_actions.member_removal import deletion_of, remove
-from yaffle.engine.commands.context import CommandContext, asker, existing_profile, named
+from yaffle.engine.commands.context import CommandContext, existing_profile, named
 from yaffle.engine.steps.node_action_plan import IN_DOUBT, NEW_PROFILE
 from yaffle.errors import ActionInProgress, BadRequest, NotFound, ResourceIsLocked
 from yaffle.model.action import ActionKind
@@ -296,20 +296,6 @@ class Nodes:
 
         await self._ctx.store.write(work)
         self._context.changed()
-
-    # --- in the words of before -----------------------------------------------------------------
-
-    async def delete_node(self, node: str, *, by: str | Principal) -> None:
-        """Delete one node, whatever is being done to it; the cluster shrinks with it."""
-        await self.node_delete(asker(by), node, force=True)
-
-    async def mark(self, node: str, *, reason: str, by: str | Principal) -> None:
-        """Mark a node unhealthy."""
-        await self.node_mark(asker(by), node, reason=reason)
-
-    async def unmark(self, node: str, *, reason: str, by: str | Principal) -> None:
-        """Lift a user's mark."""
-        await self.node_unmark(asker(by), node, reason=reason)
 
     # --- rows -----------------------------------------------------------------------------------
 

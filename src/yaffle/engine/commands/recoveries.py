@@ -19,7 +19,7 @@ from yaffle.engine.action_inputs.policy_snapshot import PolicySnapshot, pack
 from yaffle.engine.action_inputs.template_context import names_of, recover_action
 from yaffle.engine.cluster_actions import conflicts, request_validation
 from yaffle.engine.cluster_actions.enqueue import queue
-from yaffle.engine.commands.context import CommandContext, asker
+from yaffle.engine.commands.context import CommandContext
 from yaffle.engine.commands.nodes import tell
 from yaffle.engine.detection.cluster_snapshot import in_place_names, policy_of
 from yaffle.engine.runtime.pauses import halted
@@ -73,21 +73,6 @@ class Recoveries:
         action = await self._ctx.store.write(work)
         self._context.changed()
         return action
-
-    async def recover(
-        self,
-        node: str,
-        *,
-        by: str | Principal,
-        operation: str | None = None,
-        params: Mapping[str, object] | None = None,
-        check: bool = False,
-    ) -> ActionId:
-        """Ask for a recovery, in the words of before."""
-        said: dict[str, object] = {"check": check}
-        if operation is not None:
-            said |= {"operation": operation, "operation_params": dict(params or {})}
-        return await self.node_recover(asker(by), node, said)
 
     # --- rows -----------------------------------------------------------------------------------
 
