@@ -1,4 +1,4 @@
-"""What can go wrong, as one tree; each class says whose fault it is and which HTTP status tells so.
+"""Errors, as one tree; each class says whose fault it is and which HTTP status tells so.
 
     YaffleError
     ├── UserError                 the caller must change something
@@ -82,7 +82,7 @@ class OverQuota(BadRequest):
 
 
 class NotFound(UserError):
-    """No object answers to that name or id."""
+    """Raised where no object answers to that name or id."""
 
     status: ClassVar[int] = 404
 
@@ -122,7 +122,7 @@ class ActionImmutable(Conflict):
 
 
 class FeatureNotSupported(Conflict):
-    """Not for an object in this state."""
+    """Raised for an object whose state does not allow it."""
 
 
 class NodeNotOrphan(Conflict):
@@ -140,7 +140,7 @@ class TooManyRequests(UserError):
 
 
 class Forbidden(UserError):
-    """Not allowed here: the message names the setting or right that would allow it."""
+    """Raised for what is not allowed here: the message names the setting or right that would allow it."""
 
     status: ClassVar[int] = 403
 

@@ -88,7 +88,7 @@ class Service:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Front:
-    """What answers requests where no engine is: it writes down what is wanted, and others do it."""
+    """Parts of a process that answers where no engine is: it writes down what is wanted, others do it."""
 
     settings: Settings
     store: Store

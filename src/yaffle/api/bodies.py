@@ -16,7 +16,7 @@ ForS = Annotated[
 
 
 class Body(BaseModel):
-    """What every body shares."""
+    """Base of all request bodies."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -133,7 +133,7 @@ class StopBody(Body):
 
 
 class RedeliverBody(Body):
-    """Which parked messages to send again."""
+    """Choice of the parked messages to send again."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"seqs": [17, 18]}, {}]})
 

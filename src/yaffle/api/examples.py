@@ -1,4 +1,4 @@
-"""What answers look like: shown in the OpenAPI document, and compared with real answers by a test."""
+"""Examples of answers: shown in the OpenAPI document, and compared with real answers by a test."""
 
 from __future__ import annotations
 

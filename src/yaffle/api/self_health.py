@@ -44,13 +44,13 @@ def _unreached() -> Iterable[Check]:
 
 
 class HealthDocument(Response):
-    """What the API's description calls the answer; other shapes have types of their own."""
+    """The answer as the API's description shows it; other shapes have types of their own."""
 
     media_type = "application/health+json"
 
 
 class Vitals:
-    """What this process says of itself, from its first moment on."""
+    """Health of this process by its own word, from its first moment on."""
 
     def __init__(self, *, description: str, host: str, ttl_s: float = UNHEARD_S) -> None:
         """`description`: the command's name, as seed 4 asks for the binary's."""

@@ -55,18 +55,18 @@ class StartupApp:
         await self._app(scope, receive, send)
 
     def record(self, audit: Audit) -> None:
-        """From now on changes and refusals are written down."""
+        """Write down changes and refusals from now on."""
         self._app.audit = audit
 
     def admit(self, parts: AppContext) -> None:
-        """From now on the whole API is behind the gate."""
+        """Serve the whole API from now on, behind access control."""
         self._measure(parts)
         self._gate.trusts = parts.trusts
         self._gate.tenancy = parts.tenancy
         self._inside = build(parts)
 
     def admit_probes(self, told: system.Told) -> None:
-        """From now on `/health` and `/metrics` are, and nothing else."""
+        """Serve `/health` and `/metrics` from now on, and nothing else."""
         self._measure(told)
         self._inside = probes(told)
 

@@ -19,7 +19,7 @@ from yaffle.cli.command import client
 
 
 class Entry(NamedTuple):
-    """What stands behind a first word: a command, or a group of commands."""
+    """A first word of the command line: a command, or a group of commands."""
 
     word: str
     place: str

@@ -1,4 +1,4 @@
-"""One shape for every command that speaks to a server: --server, --token-file, --json, then its own."""
+"""Shape of every command that speaks to a server: its own options, --server, --token-file, --json."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def client(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Which part of a list is wanted, and in which order."""
+    """Part of a list that is wanted, and its order."""
 
     limit: int | None
     marker: str | None

@@ -1,4 +1,4 @@
-"""What the exit codes mean: one table for every command, printed by the docs and read by scripts."""
+"""Exit codes: one table for every command, printed by the docs and read by scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How answers are printed: JSON for programs, columns for people, nothing that bites a terminal."""
+"""Output of answers: JSON for programs, columns for people, nothing that bites a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a file, the environment and flags to settings; every fault is named with where it stands."""
+"""Loading of settings: file, environment and flags; every fault is named with where it stands."""
 
 from __future__ import annotations
 

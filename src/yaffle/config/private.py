@@ -1,4 +1,4 @@
-"""To whom a file or folder is open: where another may write, he puts his own words into our mouth.
+"""Privacy of files and folders: where another may write, he puts his own words into our mouth.
 
 Trusted are this process's user and root. A group counts as others, unless nobody else is in it: so
 are a user's own group, and the one that Kubernetes gives a volume.

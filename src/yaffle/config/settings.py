@@ -71,7 +71,7 @@ class Settings(BaseSettings):
 
     @property
     def origin(self) -> Origin:
-        """Where they were read from, for messages."""
+        """Return where they were read from, for messages."""
         return self._origin
 
     def read_from(self, origin: Origin) -> Self:

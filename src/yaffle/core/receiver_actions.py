@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Route(StrEnum):
-    """Which verb of the commands carries the action out."""
+    """The verb of the commands that carries the action out."""
 
     ACT = "cluster_act"
     DELETE = "cluster_delete"

@@ -1,1 +1,1 @@
-"""What several drivers share, which never import each other: sessions, signatures, asking, programs."""
+"""Integrations that several drivers share, which never import each other."""

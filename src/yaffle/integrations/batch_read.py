@@ -109,7 +109,7 @@ class _Shared(Generic[AnswerT]):
 
 
 class BatchReader(Generic[AnswerT]):
-    """One call of a profile for up to `BATCH` nodes of a kind; a slow kind delays no other.
+    """Reader of up to `BATCH` nodes of a kind by one call of their profile; a slow kind delays no other.
 
     Where nodes are in one pool (`ports.SupportsPooledReads`), clusters that ask at the same time ask
     in one call. Who asks about one node is about to act upon it, and asks alone.

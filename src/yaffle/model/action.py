@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class ActionKind(StrEnum):
-    """What an action does to its target; the value is what is stored and shown."""
+    """Kind of an action: what it does to its target; the value is what is stored and shown."""
 
     NODE_CREATE = "NODE_CREATE"
     NODE_DELETE = "NODE_DELETE"

@@ -15,7 +15,7 @@ DEFAULT_PROJECT: Final = "default"
 
 
 class Right(StrEnum):
-    """One thing that may be allowed."""
+    """A right: one thing that may be allowed."""
 
     READ = "read"
     WRITE = "write"
@@ -28,7 +28,7 @@ class Right(StrEnum):
 
 
 class Role(StrEnum):
-    """What a person is in a project."""
+    """Role of a person in a project."""
 
     READER = "reader"
     MEMBER = "member"

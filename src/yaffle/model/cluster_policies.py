@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Criteria(StrEnum):
-    """Which of the sound nodes a shrinking cluster gives up first (Senlin's deletion policy)."""
+    """Order in which a shrinking cluster gives up its sound nodes (Senlin's deletion policy)."""
 
     OLDEST_FIRST = "OLDEST_FIRST"
     OLDEST_PROFILE_FIRST = "OLDEST_PROFILE_FIRST"
@@ -19,14 +19,14 @@ class Criteria(StrEnum):
 
 
 class HookType(StrEnum):
-    """Who is told before a node is removed; `zaqar` is read but cannot be served here."""
+    """Channel that tells somebody before a node is removed; `zaqar` is read but cannot be served here."""
 
     ZAQAR = "zaqar"
     WEBHOOK = "webhook"
 
 
 class AdjustmentType(StrEnum):
-    """How the number of a resize or of a scaling policy is meant."""
+    """Meaning of the number of a resize or of a scaling policy."""
 
     EXACT_CAPACITY = "EXACT_CAPACITY"
     CHANGE_IN_CAPACITY = "CHANGE_IN_CAPACITY"
@@ -66,7 +66,7 @@ class DeletionPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adjustment:
-    """By how much a scaling policy changes a cluster."""
+    """Change that a scaling policy makes to a cluster's size."""
 
     type: AdjustmentType
     number: float

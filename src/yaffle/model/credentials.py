@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class CredentialKind(StrEnum):
-    """How somebody has let us act for them."""
+    """Way in which somebody has let us act for them."""
 
     APPLICATION_CREDENTIAL = "application_credential"
     """Made by a user in one project; can do what its roles can, and be revoked."""
@@ -38,5 +38,5 @@ class Credential:
 
     @property
     def called(self) -> str:
-        """What a person knows it by."""
+        """Return the name by which a person knows it."""
         return f"{self.kind.value.replace('_', ' ')} {self.reference}"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(StrEnum):
-    """What one check said. `UNKNOWN` means "could not ask": never pass, never fail."""
+    """Result of one check. `UNKNOWN` means "could not ask": never pass, never fail."""
 
     PASS = "pass"
     WARN = "warn"
@@ -22,7 +22,7 @@ class Outcome(StrEnum):
 
 
 class Health(StrEnum):
-    """What we believe of a node (design/state)."""
+    """Health that we believe of a node (design/state)."""
 
     INITIALIZING = "initializing"
     HEALTHY = "healthy"
@@ -64,7 +64,7 @@ class ClusterStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hint:
-    """What happened to a node by the backend's own word; a recovery tries the cheapest cure first.
+    """Mishap of a node by the backend's own word; a recovery tries the cheapest cure first.
 
     Seed 1, "Listening to Event Notifications": `event` is one of its words (PAUSE, POWER_OFF, …).
     """

@@ -34,7 +34,7 @@ class HoldReason(StrEnum):
 
 
 class IncidentState(StrEnum):
-    """How an incident stands, or how it ended (design/failure#outcome)."""
+    """State of an incident: how it stands, or how it ended (design/failure#outcome)."""
 
     OPEN = "open"
     HELD = "held"
@@ -53,7 +53,7 @@ class PauseKind(StrEnum):
 
 
 class PauseScope(StrEnum):
-    """What a pause covers."""
+    """Scope of a pause."""
 
     NODE = "node"
     CLUSTER = "cluster"

@@ -77,7 +77,7 @@ class Operation:
 
 
 class ProgressState(StrEnum):
-    """How far an operation is."""
+    """State of an operation."""
 
     RUNNING = "running"
     DONE = "done"
@@ -145,7 +145,7 @@ class Outlook(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prospect:
-    """What a backend says of an operation before it is begun."""
+    """Outlook of an operation before it is begun, by the backend's word."""
 
     outlook: Outlook
     detail: str
@@ -154,7 +154,7 @@ class Prospect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What the backend says of a node right now."""
+    """A node as the backend says it is right now."""
 
     exists: bool
     """Whether a copy may exist at all (a stopped one does)."""
@@ -181,7 +181,7 @@ class Reading:
 
 
 class Actor(StrEnum):
-    """Who did the last thing that changed a node."""
+    """Originator of the last thing that changed a node."""
 
     USER = "user"
     """Somebody asked the backend for it."""
@@ -208,7 +208,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostReading:
-    """What the backend says of the machine under a node right now."""
+    """The machine under a node as the backend says it is right now."""
 
     name: str
     """The backend's name of that machine; empty where it told none."""
@@ -226,7 +226,7 @@ class HostReading:
 
 
 class OldCopy(StrEnum):
-    """What the backend knows of a copy on the machine that its node was moved off."""
+    """A copy on the machine that its node was moved off, as the backend knows it."""
 
     LEFT = "left"
     """It may still be there, and run again."""
@@ -240,7 +240,7 @@ class OldCopy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vacated:
-    """What the backend says of a machine that nodes were moved off."""
+    """A machine that nodes were moved off, as the backend knows it."""
 
     name: str
     up: bool | None
@@ -276,7 +276,7 @@ class FenceVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceResult:
-    """What a fencer achieved; `proof` is set exactly when confirmed."""
+    """Result of a fencer; `proof` is set exactly when confirmed."""
 
     verdict: FenceVerdict
     detail: str
@@ -288,7 +288,7 @@ class FenceResult:
 
 
 class Promise(StrEnum):
-    """What a driver can be relied on for; the planner and the executor ask before they rely on it."""
+    """A guarantee of a driver; the planner and the executor ask before they rely on it."""
 
     DEDUPLICATES = "deduplicates"
     """The same operation id submitted twice acts once."""
@@ -321,7 +321,7 @@ class ParamSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationSpec:
-    """What a profile declares of one operation."""
+    """Declaration of one operation by a profile."""
 
     description: str
     in_place: bool
@@ -360,7 +360,7 @@ def inside(operations: Mapping[str, OperationSpec], wire_name: str) -> str | Non
 
 
 class InspectionState(StrEnum):
-    """What looking for something to adopt came to."""
+    """Result of looking for something to adopt."""
 
     FOUND = "found"
     ABSENT = "absent"
@@ -372,7 +372,7 @@ class InspectionState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """What a driver says of a running thing that is to become a node."""
+    """A running thing that is to become a node, as a driver sees it."""
 
     state: InspectionState
     detail: str
@@ -386,7 +386,7 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActsIn:
-    """In which project of a cloud a driver acts, and so whose servers and whose quota it uses."""
+    """Project of a cloud that a driver acts in, and so whose servers and whose quota it uses."""
 
     per_project: bool = False
     """In each node's own project, with a credential of that project."""
@@ -398,7 +398,7 @@ class ActsIn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """One thing that the backend has, whether or not it is anybody's node."""
+    """Something that the backend has, whether or not it is anybody's node."""
 
     physical_id: str
     name: str
@@ -412,7 +412,7 @@ class Present:
 
 
 class Delivery(StrEnum):
-    """What a notifier's receiver did; the driver says whether trying again is worth it."""
+    """Result of a delivery at a notifier's receiver; the driver says whether trying again is worth it."""
 
     ACCEPTED = "accepted"
     RETRY = "retry"

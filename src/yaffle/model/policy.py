@@ -24,7 +24,7 @@ class ModeType(StrEnum):
 
 
 class Conditional(StrEnum):
-    """When several modes vote: which failures make a node unhealthy."""
+    """Rule for several modes that vote: which failures make a node unhealthy."""
 
     ALL_FAILED = "ALL_FAILED"
     ANY_FAILED = "ANY_FAILED"
@@ -38,7 +38,7 @@ class RecoveryMode(StrEnum):
 
 
 class WhenExceeded(StrEnum):
-    """What the storm limit does: hold every node, or heal one at a time."""
+    """Action of the storm limit: hold every node, or heal one at a time."""
 
     HOLD = "hold"
     SLOW = "slow"
@@ -54,7 +54,7 @@ class RungKind(StrEnum):
 
 
 class FencingKind(StrEnum):
-    """What is fenced: the node itself, or the host under it."""
+    """Target of a fence: the node itself, or the host under it."""
 
     COMPUTE = "COMPUTE"
     HOST = "HOST"
@@ -62,7 +62,7 @@ class FencingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlOptions:
-    """How NODE_STATUS_POLL_URL asks (seed 1, "Polling Node URL"; contracts/health-policy#schema)."""
+    """Options of NODE_STATUS_POLL_URL (seed 1, "Polling Node URL"; contracts/health-policy#schema)."""
 
     poll_url: str
     """May hold {nodename} {node_id} {physical_id} {node_ip} {port} {cluster_name}."""
@@ -80,7 +80,7 @@ class UrlOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectionMode:
-    """One way of asking, at its place in the declared order."""
+    """A detection mode: one way of asking, at its place in the declared order."""
 
     key: ModeKey
     type: ModeType
@@ -94,7 +94,7 @@ class DetectionMode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
-    """How a failure is found."""
+    """Detection part of a health policy: how a failure is found."""
 
     interval_s: float
     node_update_timeout_s: float
@@ -113,7 +113,7 @@ class Detection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryAction:
-    """One rung of the ladder."""
+    """An action of the ladder."""
 
     name: str
     """REBOOT, REBUILD, RECREATE, EVACUATE, another operation of the profile, or a workflow's name."""
@@ -146,7 +146,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How often the same node is tried before a person is needed."""
+    """Retry part of a health policy: how often a node is recovered before a person is needed."""
 
     attempts: int
     backoff_s: float
@@ -157,7 +157,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What is captured before a node is touched."""
+    """Evidence part of a health policy: what is captured before a node is touched."""
 
     console_log: bool
     timeout_s: float
@@ -174,7 +174,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """How a failure is healed."""
+    """Recovery part of a health policy: how a failure is healed."""
 
     mode: RecoveryMode
     actions: tuple[RecoveryAction, ...]

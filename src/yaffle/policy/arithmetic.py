@@ -1,4 +1,4 @@
-"""How long a failure may take, worst case, in numbers a person can check before attaching a policy.
+"""Worst-case times of a failure, in numbers a person can check before attaching a policy.
 
 An upper bound for a failure that every check sees, of a node past its grace, with nothing held and
 nothing queued; guards, budgets, cool-downs and outages of our own come on top, and `yaffle why` tells.

@@ -17,7 +17,7 @@ from yaffle.policy.type_schema import schema_of
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """Since when a version has which standing."""
+    """Standing of a version, and since when."""
 
     status: str
     """EXPERIMENTAL or SUPPORTED."""

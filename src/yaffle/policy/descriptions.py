@@ -1,4 +1,4 @@
-"""What each key of a policy document means, in one line: for the reference pages and the type schemas."""
+"""Descriptions of the keys of policy documents, a line each: for reference pages and type schemas."""
 
 from __future__ import annotations
 

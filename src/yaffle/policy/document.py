@@ -1,4 +1,4 @@
-"""From a policy document to the policy it means: every fault at once, each with its place.
+"""Parsing of policy documents: every fault at once, each with its place.
 
 The order: read, type and version, then what the type asks for. A health policy: older spellings,
 schema and rules side by side; hazards and arithmetic last, because they need every number to be

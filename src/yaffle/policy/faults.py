@@ -1,4 +1,4 @@
-"""Where a fault is: dotted path, and line:column when the document came as YAML text.
+"""Places of faults: dotted path, and line:column when the document came as YAML text.
 
 Paths are tuples of keys and list places from the top of the document. People read them without the
 leading `properties` (design/interfaces): `policy.yaml:8:12 detection.detection_modes.1.options.poll_url`.

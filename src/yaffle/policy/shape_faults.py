@@ -1,4 +1,4 @@
-"""What pydantic found, in our words: unknown keys with their near misses, missing keys, wrong kinds."""
+"""Faults that pydantic found, in our words: unknown keys with near misses, missing keys, wrong kinds."""
 
 from __future__ import annotations
 

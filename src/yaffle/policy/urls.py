@@ -1,4 +1,4 @@
-"""What a `poll_url` may look like; whether its address may be spoken to is asked at run time.
+"""Rules of a `poll_url`; whether its address may be spoken to is asked at run time.
 
 The address rules live in core, above us, and are asked again at connect, because a name may resolve
 to anything. Here: syntax, scheme, and the closed list of expansions.

@@ -1,4 +1,4 @@
-"""Which keys a type of document has where, from which version on; the shapes themselves are pydantic's.
+"""Versions of policy types: which keys are where, from which version on; the shapes are pydantic's.
 
 Every type of policy has one `Grammar`, so that reading, the sentences about unknown keys, and the
 schemas that the API publishes all follow the same tables.

@@ -1,4 +1,4 @@
-"""What the shell needs from the outside, as Protocols: nobody inherits our code, mypy checks the fit.
+"""Ports: what the shell needs from outside, as Protocols; nobody inherits our code, mypy checks the fit.
 
 Every call takes a `deadline_s`: the driver gives up by itself within that many seconds of being
 called. Drivers turn what they expect (`OSError`, timeouts, error answers) into values; an exception

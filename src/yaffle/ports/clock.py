@@ -26,11 +26,11 @@ class SteeredClock(Protocol):
     """A clock whose `now_us` is kept with another one than the machine's."""
 
     def steer(self, now_us: int, at_s: float) -> None:
-        """It was `now_us` at `at_s` of the monotonic clock; from now on the time is counted so."""
+        """Count the time from now on from `now_us` at `at_s` of the monotonic clock."""
         ...
 
     def offset_us(self) -> int:
-        """How far `now_us` is ahead of the machine's own clock; 0 while nobody has steered it."""
+        """Return how far `now_us` is ahead of the machine's own clock; 0 while nobody has steered it."""
         ...
 
     def monotonic_s(self) -> float:

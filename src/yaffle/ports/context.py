@@ -1,4 +1,4 @@
-"""What every driver is built from: `Driver(context)` is the one constructor that wiring calls."""
+"""Driver context: what every driver is built from, by the one constructor that wiring calls."""
 
 from __future__ import annotations
 

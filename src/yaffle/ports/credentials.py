@@ -9,7 +9,7 @@ from yaffle.model.credentials import Credential
 
 
 class Credentials(Protocol):
-    """What projects have handed to us."""
+    """Access to the credentials that projects have handed to us."""
 
     async def of(self, cloud: str, project: str) -> Sequence[Credential]:
         """Return what there is for a project in that cloud, what works first; may be empty.

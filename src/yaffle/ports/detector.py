@@ -41,7 +41,7 @@ class Detector(Protocol):
 
 @runtime_checkable
 class SupportsModeValidation(Protocol):
-    """What a detector may be besides: one that can ask some modes here and others not."""
+    """Optional capability of a detector: it can ask some modes here and others not."""
 
     def misfit(self, mode: DetectionMode) -> str:
         """Say why `mode` can never be asked here; empty when it can. Nothing is asked for it."""
@@ -50,7 +50,7 @@ class SupportsModeValidation(Protocol):
 
 @runtime_checkable
 class SupportsClusterCheck(Protocol):
-    """What a detector may be besides: one to whom an answer about a node may rest on all the others.
+    """Optional capability of a detector: an answer about a node may rest on all the others.
 
     Before it acts the engine asks about one node, and in another process than the one that watches.
     """
@@ -102,7 +102,7 @@ class StreamingDetector(Protocol):
 
 @runtime_checkable
 class SupportsReset(Protocol):
-    """What a streaming detector may be besides: one that vouches for what it has not asked lately."""
+    """Optional capability of a streaming detector: it vouches for what it has not asked lately."""
 
     def forget(self, watch_id: str) -> None:
         """We may have missed something: ask about each node again before vouching for it."""
@@ -111,7 +111,7 @@ class SupportsReset(Protocol):
 
 @runtime_checkable
 class SupportsEventHints(Protocol):
-    """What a polled detector may be besides: one that is told when to look before the next poll.
+    """Optional capability of a polled detector: it is told when to look before the next poll.
 
     Polls go on as ever, so that nothing depends on what is heard.
     """
@@ -147,11 +147,11 @@ class ListenerStatus:
 
 @runtime_checkable
 class SupportsListenerStatus(Protocol):
-    """What a detector may be besides: one that can say how well it hears."""
+    """Optional capability of a detector: it can say how well it hears."""
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many messages came to what, since the start, by word (`[a-z0-9_]+`, a closed list)."""
+        """Return how many messages came to what since the start, by word (`[a-z0-9_]+`, closed)."""
         ...
 
     def listeners(self) -> Sequence[ListenerStatus]:
@@ -170,7 +170,7 @@ class UrlTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlResult:
-    """What the prober saw; `code` is a row of `core.health.check_codes.OUTCOMES`."""
+    """Result of the prober for one URL; `code` is a row of `core.health.check_codes.OUTCOMES`."""
 
     node_id: NodeId
     code: str

@@ -28,7 +28,7 @@ class Fencer(Protocol):
 
 @runtime_checkable
 class NeedsSettings(Protocol):
-    """What a fencer may be besides: one that can do nothing until an operator has set it up."""
+    """Optional capability of a fencer: it can do nothing until an operator has set it up."""
 
     def lacking(self) -> str:
         """Say what is missing, as a sentence that follows its name; empty when nothing is."""
@@ -37,7 +37,7 @@ class NeedsSettings(Protocol):
 
 @runtime_checkable
 class SupportsFenceExclusion(Protocol):
-    """What a fencer may be besides: one whose way of fencing would defeat some acts."""
+    """Optional capability of a fencer: its way of fencing would defeat some acts."""
 
     def defeats(self, act: str) -> str:
         """Say, as a sentence, why it must not be used before that act of the ladder; else ""."""

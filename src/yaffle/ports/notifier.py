@@ -11,7 +11,7 @@ from yaffle.model.operations import Delivery
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One piece of news. The id is the same on every attempt, so that receivers can deduplicate."""
+    """A notification. The id is the same on every attempt, so that receivers can deduplicate."""
 
     id: str
     topic: str

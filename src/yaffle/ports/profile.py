@@ -79,7 +79,7 @@ class Profile(Protocol):
 
 @runtime_checkable
 class SupportsAdoption(Protocol):
-    """What a profile may offer besides: taking over what somebody else has built."""
+    """Optional capability of a profile: it takes over what somebody else has built."""
 
     async def inspect(
         self,
@@ -110,7 +110,7 @@ class SupportsAdoption(Protocol):
 
 @runtime_checkable
 class SupportsProjects(Protocol):
-    """What a driver may offer besides: it may act in one project of a cloud, whoever asks.
+    """Optional capability of a driver: it may act in one project of a cloud, whoever asks.
 
     What a profile then tells of a thing has `project_id` among the attributes: whose it is there.
     """
@@ -122,7 +122,7 @@ class SupportsProjects(Protocol):
 
 @runtime_checkable
 class SupportsDescription(Protocol):
-    """What a profile may offer besides: facts for people beyond the attributes of the last act."""
+    """Optional capability of a profile: facts for people beyond the attributes of the last act."""
 
     async def describe(self, target: Target, *, deadline_s: float) -> Mapping[str, object]:
         """Return JSON-able facts about the present copy; empty when there is none. Reads only."""
@@ -131,7 +131,7 @@ class SupportsDescription(Protocol):
 
 @runtime_checkable
 class SupportsHostStatus(Protocol):
-    """What a profile may offer besides: its nodes run on machines that the backend watches itself."""
+    """Optional capability of a profile: its nodes run on machines that the backend watches itself."""
 
     async def hosts(self, targets: Sequence[Target], *, deadline_s: float) -> Sequence[HostReading]:
         """Say, in order, how the machine under each node is; reads only.
@@ -143,7 +143,7 @@ class SupportsHostStatus(Protocol):
 
 @runtime_checkable
 class SupportsEvacuationStatus(Protocol):
-    """What a profile may offer besides: its nodes can be moved off a machine, which may come back."""
+    """Optional capability of a profile: its nodes can be moved off a machine, which may come back."""
 
     async def vacated(self, host: str, targets: Sequence[Target], *, deadline_s: float) -> Vacated:
         """Say how that machine is, and what is left there of the copies that these targets name.
@@ -162,7 +162,7 @@ class SupportsEvacuationStatus(Protocol):
 
 @runtime_checkable
 class SupportsInventory(Protocol):
-    """What a profile may offer besides: all that the backend has, whether or not it is a node."""
+    """Optional capability of a profile: it lists all that the backend has, node or not."""
 
     async def present(self, *, groups: bool, deadline_s: float) -> Sequence[Present]:
         """Return everything that we may see, the oldest first; reads only.
@@ -175,7 +175,7 @@ class SupportsInventory(Protocol):
 
 @runtime_checkable
 class SupportsCauseLookup(Protocol):
-    """What a profile may offer besides: its backend records who asked for what."""
+    """Optional capability of a profile: its backend records who asked for what."""
 
     async def cause(self, target: Target, *, deadline_s: float) -> Cause:
         """Say who brought the node into the state it is in now; reads only.
@@ -190,7 +190,7 @@ class SupportsCauseLookup(Protocol):
 
 @runtime_checkable
 class SupportsOrphanLookup(Protocol):
-    """What a profile may offer besides: it finds what bears our mark and is no node's any more."""
+    """Optional capability of a profile: it finds what bears our mark and is no node's any more."""
 
     async def strays(self, known: Container[str], *, deadline_s: float) -> Sequence[str]:
         """Return a line for a person for each copy here whose node's id is not `known`; reads only.
@@ -202,7 +202,7 @@ class SupportsOrphanLookup(Protocol):
 
 @runtime_checkable
 class SupportsPooledReads(Protocol):
-    """What a profile may offer besides: one answer of its backend says how many nodes are.
+    """Optional capability of a profile: one answer of its backend says how many nodes are.
 
     Their clusters are then looked at in step, and asked about in one `read`.
     """
@@ -218,7 +218,7 @@ class SupportsPooledReads(Protocol):
 
 @runtime_checkable
 class SupportsPreflight(Protocol):
-    """What a profile may offer besides: it can tell what an operation would be refused for."""
+    """Optional capability of a profile: it can tell what an operation would be refused for."""
 
     async def foresee(self, op: Operation, *, deadline_s: float) -> Prospect:
         """Say whether what a CREATE or a REBUILD needs is there; reads only.
@@ -232,7 +232,7 @@ class SupportsPreflight(Protocol):
 
 @runtime_checkable
 class SupportsUndo(Protocol):
-    """What a profile may offer besides: some mishaps have a cure that is cheaper than any policy's."""
+    """Optional capability of a profile: some mishaps have a cure that is cheaper than any policy's."""
 
     cures: ClassVar[Mapping[str, str]]
     """By `Reading.event`, the operation that undoes it: in place, without parameters, harmless."""

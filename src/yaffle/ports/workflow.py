@@ -44,5 +44,5 @@ class Workflow(Protocol):
     async def poll(
         self, name: str, target: Target, *, operation_id: OperationId, deadline_s: float
     ) -> Progress:
-        """How far it is; ABSENT when nobody knows that operation id."""
+        """Return how far it is; ABSENT when nobody knows that operation id."""
         ...

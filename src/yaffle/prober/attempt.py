@@ -1,4 +1,4 @@
-"""One attempt: resolve, connect, shake hands, send, read; it ends in exactly one row of the table.
+"""Attempt of a check: resolve, connect, shake hands, send, read; it ends in one row of the table.
 
 It stands spurious events: a descriptor may be used again within one batch of events.
 """

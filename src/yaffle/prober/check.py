@@ -1,4 +1,4 @@
-"""One check: attempts, `retry_interval` apart, until one passes or all are used up.
+"""Check of a URL: attempts, `retry_interval` apart, until one passes or all are used up.
 
 Between attempts it holds no place and delays nobody. A failure is reported only when every attempt
 failed: an attempt that could not be made leaves the check unknown.
@@ -139,7 +139,7 @@ class Check:
             loop.wheel.put(self, loop.now + self._patience_s)
 
     def place_free(self) -> None:
-        """There is a place: make the next attempt."""
+        """Make the next attempt, for there is a place."""
         if self.due:
             self._loop.wheel.cancel(self)
         self.state = ASKING

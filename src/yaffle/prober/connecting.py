@@ -1,4 +1,4 @@
-"""What an error of the network means: its row, and which of several addresses' errors is reported."""
+"""Meaning of network errors: their rows, and which of several addresses' errors is reported."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _USED_UP: Final = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLERR | select.
 
 
 class Owner(Protocol):
-    """Whoever started the attempt."""
+    """Originator of an attempt."""
 
     idle: IdleSocket | None
 

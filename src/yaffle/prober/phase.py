@@ -1,4 +1,4 @@
-"""How far an attempt has come, and which row of the table running out of time is there."""
+"""Phases of an attempt, and the row of the table that running out of time in each is."""
 
 from __future__ import annotations
 

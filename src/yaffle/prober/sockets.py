@@ -34,7 +34,7 @@ _connect.restype = ctypes.c_int
 
 
 class Handler(Protocol):
-    """Whoever has a file descriptor in the loop."""
+    """Owner of a file descriptor in the loop."""
 
     def on_event(self, mask: int) -> None:
         """Called when something happened; must stand being called for nothing."""

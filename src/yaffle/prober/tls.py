@@ -1,4 +1,4 @@
-"""One TLS context per verify mode, shared: building one costs more than a hundred handshakes."""
+"""TLS contexts, one per verify mode and shared: building one costs more than a hundred handshakes."""
 
 from __future__ import annotations
 

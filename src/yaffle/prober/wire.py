@@ -1,4 +1,4 @@
-"""What engine and prober say to each other: msgpack structs in length-prefixed frames.
+"""Wire between engine and prober: msgpack structs in length-prefixed frames.
 
 Both ends are the same installation, so there is no version in it; field order is the format.
 """

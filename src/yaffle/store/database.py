@@ -41,7 +41,7 @@ GROUP_S: Final = 0.05
 
 
 class Store:
-    """One open database. Made by `open_store`; close it with `await store.close()`."""
+    """An open database. Made by `open_store`; close it with `await store.close()`."""
 
     def __init__(
         self,

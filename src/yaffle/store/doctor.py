@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is so; `problems` says what is wrong, one sentence each, empty when nothing is."""
+    """Facts about a database; `problems` says what is wrong, a sentence each, empty when nothing is."""
 
     database: str
     """The file, or the server's URL without its password."""

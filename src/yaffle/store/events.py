@@ -21,7 +21,7 @@ Notice = tuple[str, str, Mapping[str, object]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What an event is about, and whose it is."""
+    """Subject of an event, and whose it is."""
 
     otype: str
     """node, cluster, policy, profile, action, incident, …"""

@@ -29,7 +29,7 @@ Key = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """What is listed, and in which order; `order` ends with a column that is unique."""
+    """Description of a list and its order; `order` ends with a column that is unique."""
 
     table: Table
     where: tuple[ColumnElement[bool], ...] = ()

@@ -1,4 +1,4 @@
-"""Which action holds the lock of a node or cluster; a lock is a column of the holder's row."""
+"""Lock owners: the action that holds a node or cluster; a lock is a column of the holder's row."""
 
 from __future__ import annotations
 

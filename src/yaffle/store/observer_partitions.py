@@ -1,4 +1,4 @@
-"""Which engine cannot see which cluster's nodes, and for how long that bars it from watching them.
+"""Observer partitions: who cannot see which nodes, and how long that bars from watching them.
 
 It ends by itself, so that a mended engine is asked again; one that finds itself blind once more is
 believed for twice as long, up to an hour, so that clusters are not passed back and forth.

@@ -35,7 +35,7 @@ BATCH: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long each kind is kept after it is over, in seconds (design/engines)."""
+    """Retention of each kind after it is over, in seconds (design/engines)."""
 
     events_s: int = 30 * DAY_S
     actions_s: int = 7 * DAY_S

@@ -46,7 +46,7 @@ def _places(kind: type[_Record], columns: tuple[str, ...]) -> tuple[tuple[str, i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileRow:
-    """How nodes of a cluster are built."""
+    """A profile: how nodes of a cluster are built."""
 
     id: ProfileId
     name: str

@@ -44,7 +44,7 @@ class WatchLease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """What sharing is decided from, read in one transaction."""
+    """Input of the watch assignment, read in one transaction."""
 
     now_us: int
     """By the database's clock."""

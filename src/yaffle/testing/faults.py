@@ -1,4 +1,4 @@
-"""What goes wrong and when, as data: scripted drivers ask the plan before each call.
+"""Faults as data, what goes wrong and when: scripted drivers ask the plan before each call.
 
 FaultPlan(clock, [Rule(fault=Fault.LOSE, call="submit:CREATE", node="web-1", times=1)])
 """
@@ -42,7 +42,7 @@ class Fault(StrEnum):
 
 
 class Broken(Exception):
-    """What RAISE raises."""
+    """Error that RAISE raises."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ PROCESS: Final[ContextVar[object]] = ContextVar("process", default=None)
 
 
 class Deadlock(RuntimeError):
-    """Nothing that is running can ever be woken: no timer, nothing ready."""
+    """Raised where nothing that is running can ever be woken: no timer, nothing ready."""
 
 
 class TooLong(RuntimeError):

@@ -40,7 +40,7 @@ class Copy:
 
 
 class Fate(StrEnum):
-    """What a request comes to once it has arrived."""
+    """Fate of a request once it has arrived."""
 
     DONE = "done"
     FAILED = "failed"
@@ -157,7 +157,7 @@ class World:
             copy.serving = False
 
     def revive(self, node_id: NodeId) -> None:
-        """What hung goes on, as after SIGCONT; what died stays dead."""
+        """Let what hung go on, as after SIGCONT; what died stays dead."""
         for copy in self.alive(node_id):
             copy.serving = True
 

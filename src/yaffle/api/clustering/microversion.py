@@ -1,4 +1,4 @@
-"""Which version of the clustering API a request speaks: one header, read the same way everywhere.
+"""Microversions of the clustering API: one header, read the same way everywhere.
 
 An absent header, or one for other services only, means the newest (design/interfaces): openstacksdk sends
 none unless it is configured to, and would otherwise be refused what it offers its users.

@@ -1,4 +1,4 @@
-"""One request as the routes of the clustering API see it, and the answers they give."""
+"""Request and answers of the clustering API as its routes see them."""
 
 from __future__ import annotations
 

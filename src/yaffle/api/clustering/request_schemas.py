@@ -1,4 +1,4 @@
-"""What clients may send, noun by noun, as JSON Schemas: enforced by `validation`, shown by `openapi`.
+"""JSON Schemas of requests, noun by noun: enforced by `validation`, shown by `openapi`.
 
 Absent and null mean the same wherever a key may be left out: openstacksdk sends null for what its
 user did not give.

@@ -1,4 +1,4 @@
-"""What the answers hold, as JSON Schemas with examples; a test compares real answers with them."""
+"""JSON Schemas of answers with examples; a test compares real answers with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One finding of the doctor, and what many of them come to."""
+"""Findings of the doctor, and what many of them come to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """How bad it is, from good to bad."""
+    """Severity of a finding, from good to bad."""
 
     OK = "ok"
     WARN = "warn"

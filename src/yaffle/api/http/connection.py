@@ -1,4 +1,4 @@
-"""One connection of the HTTP server: uvicorn's protocol with a deadline for each thing a client owes us.
+"""HTTP connections: uvicorn's protocol with a deadline for each thing that a client owes us.
 
 A client owes the first byte, the rest of a header, the rest of a body, the reading of an answer, and
 then either the next request or its leave. `Room` looks at every connection once a second and ends those

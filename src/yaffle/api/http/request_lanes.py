@@ -131,7 +131,7 @@ class Lane:
 
 
 class Lanes:
-    """One lane for most of it, and one each for what must be answered at any time."""
+    """Lanes for requests: one for most, and one each for what must be answered at any time."""
 
     def __init__(self) -> None:
         self._ordinary = Lane(at_once=16, of_one=8)

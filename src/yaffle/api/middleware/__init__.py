@@ -1,1 +1,1 @@
-"""What every request passes before its route: request log, then access."""
+"""Middleware that every request passes before its route: request log, then access."""

@@ -1,1 +1,1 @@
-"""One file per noun; each turns requests into calls of commands, queries and why."""
+"""Routes of our own API: one file per noun turns requests into commands, queries and why."""

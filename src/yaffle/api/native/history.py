@@ -1,4 +1,4 @@
-"""What happened, over HTTP: incidents, decisions, events, actions, and news on its way."""
+"""Routes of what happened: incidents, decisions, events, actions and notifications."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Lists(BaseModel):
 
 
 class ImportBody(Body, Lists):
-    """What is to be taken over."""
+    """Objects that are to be taken over."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"dry_run": True, "profiles": [PROFILE]}]}

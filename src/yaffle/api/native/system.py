@@ -1,4 +1,4 @@
-"""What speaks of the service itself: the entrance, doctor, /health and /metrics."""
+"""Routes of the service itself: the entrance, doctor, /health and /metrics."""
 
 from __future__ import annotations
 
@@ -83,21 +83,21 @@ def entrance(parts: AppContext) -> APIRouter:
 
 
 class Told(Protocol):
-    """What a process says of itself."""
+    """Words of a process about itself."""
 
     @property
     def facts(self) -> EngineFacts:
-        """What it has counted, among others."""
+        """Return what it has counted, among others."""
         ...
 
     @property
     def counted(self) -> Metrics:
-        """What was counted where it listens."""
+        """Return what was counted where it listens."""
         ...
 
     @property
     def vitals(self) -> Vitals:
-        """How it is."""
+        """Return how it is."""
         ...
 
 

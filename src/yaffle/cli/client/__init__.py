@@ -1,1 +1,1 @@
-"""How commands speak to a server: transport, our own API, the clustering API, progress."""
+"""Client of a server: transport, our own API, the clustering API, progress."""

@@ -1,4 +1,4 @@
-"""How a command finds the server without being told: the running server leaves its address in a file."""
+"""Address of the server that runs here: it leaves it in a file, and commands read that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who we are by Keystone's word, and where it says that Yaffle is: a cloud of clouds.yaml."""
+"""Sign-in by Keystone, and its catalog's address of Yaffle: a cloud of clouds.yaml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One server over HTTP: its address, our credentials, and refusals that become our errors."""
+"""HTTP transport to one server: its address, our credentials, and refusals that become our errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a cluster is begun by the command line: its nodes have its name, its policies come first."""
+"""Creation of a cluster by the command line: nodes have its name, its policies come first."""
 
 from __future__ import annotations
 

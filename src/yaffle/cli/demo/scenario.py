@@ -1,4 +1,4 @@
-"""One failure from the kill to the proof that its node is back, with the times of everything between."""
+"""Demo scenario: one failure from the kill to the proof that its node is back, with all times."""
 
 from __future__ import annotations
 

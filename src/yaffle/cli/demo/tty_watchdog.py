@@ -21,7 +21,7 @@ _GONE: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """While the block lasts, send ourselves SIGHUP once our terminal or our parent is gone."""
+    """Send ourselves SIGHUP once our terminal or our parent is gone, while the block lasts."""
     over = threading.Event()
     parent = os.getppid()
     terminals = [number for number in (0, 1, 2) if os.isatty(number)]

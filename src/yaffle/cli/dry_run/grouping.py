@@ -1,4 +1,4 @@
-"""Which servers are judged together: a storm, a share and a report are those of a group."""
+"""Groups of servers that are judged together: a storm, a share and a report are those of a group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a watch says first: what was found, in which groups, what is watched, what cannot be seen."""
+"""First lines of a watch: what was found, in which groups, what is watched, what cannot be seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is to say, as values and as sentences: pure, the same live and in the report."""
+"""Messages of a watch, as values and as sentences: pure, the same live and in the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a watch keeps what it knows: a database of its own for each cloud, beside nobody's."""
+"""Place of what a watch knows: a database of its own for each cloud, beside nobody's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a week came to: counted from what was told, beside what is watched right now."""
+"""Report of a watch: counted from what was told, beside what is watched right now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a watch has told, kept as events of its database: read again by the report and by the next run."""
+"""Store of what a watch has told, as events: read by the report and by the next run."""
 
 from __future__ import annotations
 

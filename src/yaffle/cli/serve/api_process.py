@@ -71,7 +71,7 @@ class ApiProcess:
         self._may_open.set()
 
     def attach(self, facts: EngineFacts) -> None:
-        """From now on questions about the engine are answered."""
+        """Answer questions about the engine from now on."""
         self._facts = facts
         self.vital = facts.vital
 

@@ -1,4 +1,4 @@
-"""What the engine's process and the API's say to each other: msgpack structs in length-prefixed frames.
+"""Link between the engine's process and the API's: msgpack structs in length-prefixed frames.
 
 The API asks; how much of the engine's loop that takes is bounded by the engine, whoever asks the API.
 Both ends are the same installation, so there is no version in it; field order is the format.

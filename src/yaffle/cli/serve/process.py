@@ -57,7 +57,7 @@ NOWHERE: Final = "127.0.0.1:0"
 
 
 class Role(Enum):
-    """Which of the commands this process belongs to."""
+    """Command that this process belongs to."""
 
     SERVE = "serve"
     ENGINE = "engine"

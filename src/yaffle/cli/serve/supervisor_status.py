@@ -1,4 +1,4 @@
-"""How a process stands, in one line, and when it counts as started: what a supervisor is told.
+"""Status for a supervisor: how a process stands in one line, and when it counts as started.
 
 Ready means: it does its work, or it waits for a database that is away and goes on by itself when
 that is back. Such a process must not be restarted, again and again, for what is not its fault.

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """What is stored of a node; whether past tries are forgotten by now is decided with the rest."""
+    """Stored past of a node; whether past attempts are forgotten by now is decided with the rest."""
 
     retry: RetryState
     healthy_us: int | None
@@ -55,7 +55,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
-    """What all decisions of one planning pass have in common."""
+    """Inputs that all decisions of one planning pass have in common."""
 
     view: ClusterView
     policy: HealthPolicy

@@ -58,7 +58,7 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotRecheckable:
-    """Nothing can be said: neither that it is right nor that it is wrong."""
+    """Verdict where nothing can be said: neither that it is right nor that it is wrong."""
 
     why: str
 

@@ -59,7 +59,7 @@ class Judging:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tries:
-    """How often a node may be tried, its longest rest, and when past tries are forgotten."""
+    """Retry settings: how many attempts, the longest back-off, when past attempts are forgotten."""
 
     attempts: int
     max_backoff_s: float
@@ -101,7 +101,7 @@ class Heard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Believed:
-    """What was believed of the node, and what that rested on."""
+    """Belief about the node, and what it rested on."""
 
     health: Health
     settled: bool
@@ -128,7 +128,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """So many nodes of one kind; `here`: in the failure domain of the node decided upon."""
+    """Count of nodes of one kind; `here`: in the failure domain of the node decided upon."""
 
     health: Health
     recovering: bool
@@ -141,7 +141,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """Who was asked and who answered, of the nodes and of the reference targets."""
+    """Counts of the nodes and reference targets that were asked, and that answered."""
 
     asked: int
     answered: int

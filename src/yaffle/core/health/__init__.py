@@ -1,1 +1,1 @@
-"""From observations to one health: votes, hysteresis, staleness, transitions, status codes. Pure."""
+"""Health of observations: votes, hysteresis, staleness, transitions, status codes. Pure."""

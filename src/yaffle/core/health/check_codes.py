@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One way in which a check can end."""
+    """A row of the table: one way in which a check can end."""
 
     code: str
     outcome: Outcome

@@ -1,4 +1,4 @@
-"""When a node's health may next change by time alone, so that it need not be computed before.
+"""Deadlines of a node's health: when it may next change by time alone, and need not be computed before.
 
 Between an observation and that moment `conclude` would return what it was given. It is true of a
 clock that goes forward: after one that was set back every node has to be looked at again.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One row of the catalogue; its code is also the metric label."""
+    """A row of the catalogue of problems; its code is also the metric label."""
 
     code: str
     sentence: str

@@ -36,7 +36,7 @@ _BADNESS: Final[Mapping[Outcome, int]] = {Outcome.WARN: 1, Outcome.FAIL: 2}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthDocument:
-    """What the document says; `status` is UNKNOWN where it could not be understood."""
+    """A decoded health document; `status` is UNKNOWN where it could not be understood."""
 
     status: Outcome
     worst: str = ""

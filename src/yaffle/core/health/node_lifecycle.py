@@ -20,7 +20,7 @@ _S: Final = NodeStatus
 
 
 class NodeEvent(StrEnum):
-    """What happens to a node's life cycle."""
+    """Event in a node's life cycle."""
 
     CREATE_BEGUN = "create-begun"
     """Its resource is being made."""
@@ -115,7 +115,7 @@ TABLE: Final[Mapping[NodeEvent, Rule]] = {
 
 
 class NodeFacts(Protocol):
-    """What the status of a node depends on: its row."""
+    """The columns of a node's row that its status depends on."""
 
     @property
     def status(self) -> str:

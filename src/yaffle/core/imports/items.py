@@ -16,7 +16,7 @@ NAME_MAX: Final = 255
 
 
 class Kind(StrEnum):
-    """What an object is; the value is the name of its list."""
+    """Kind of an imported object; the value is the name of its list."""
 
     PROFILE = "profiles"
     POLICY = "policies"
@@ -28,7 +28,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What every object has."""
+    """Fields that every object has."""
 
     id: str
     name: str

@@ -12,7 +12,7 @@ from yaffle.core.imports.items import Kind, PolicyItem, ProfileItem
 
 
 class Outcome(StrEnum):
-    """What becomes of an object."""
+    """Outcome of one object of an import."""
 
     CREATE = "create"
     PRESENT = "present"
@@ -48,7 +48,7 @@ class Document:
 
 
 class Judge(Protocol):
-    """What this installation says to documents."""
+    """Judgement of this installation about documents."""
 
     def profile(self, item: ProfileItem) -> Row:
         """Return the properties with every default; raise InvalidSpec or Forbidden."""
@@ -69,7 +69,7 @@ class Judge(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """What is here already, as far as an import names it."""
+    """Objects that are here already, as far as an import names them."""
 
     rows: Mapping[tuple[Kind, str], Row] = field(default_factory=dict)
     holders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -1,1 +1,1 @@
-"""What is to be done about a cluster now: planner, guards, budgets, pauses, attribution. Pure."""
+"""Planning of what is to be done now: planner, guards, budgets, pauses, attribution. Pure."""

@@ -31,7 +31,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLimit:
-    """What a scope may do at once and over time."""
+    """Limit of one scope: how much at once and over time."""
 
     max_in_flight: int
     burst: int

@@ -61,7 +61,7 @@ NodeCounts = Mapping[NodeGroup, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCounts:
-    """What is counted of a cluster's nodes: once, and anew after each recovery decided."""
+    """Counts of a cluster's nodes: made once, and anew after each recovery decided."""
 
     sick: int
     suspect: int

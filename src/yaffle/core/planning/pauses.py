@@ -1,4 +1,4 @@
-"""Which pauses cover a node now: maintenance of the node, its cluster or all, and the global stop."""
+"""Pauses that cover a node now: maintenance of the node, its cluster or all, and the global stop."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One recovery's way: the ladder of steps, reasons to leave alone, host quarantine. Pure."""
+"""Recovery of a node: the ladder of steps, reasons to leave alone, host quarantine. Pure."""

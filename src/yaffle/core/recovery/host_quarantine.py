@@ -36,7 +36,7 @@ ALIVE_S: Final = 60.0
 
 
 class Seen(StrEnum):
-    """How the host is."""
+    """State of the host as it is seen."""
 
     AWAY = "away"
     BACK = "back"
@@ -47,7 +47,7 @@ class Seen(StrEnum):
 
 
 class Old(StrEnum):
-    """What is left of all that was moved off it."""
+    """Remainder of all that was moved off the host."""
 
     LEFT = "left"
     UNTOLD = "untold"
@@ -55,7 +55,7 @@ class Old(StrEnum):
 
 
 class Do(StrEnum):
-    """What follows."""
+    """Consequence for the host."""
 
     WAIT = "wait"
     KEEP_OUT = "keep-out"
@@ -104,7 +104,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What one look at the host came to."""
+    """Result of one look at the host."""
 
     seen: Seen
     old: Old

@@ -80,7 +80,7 @@ class End(StrEnum):
 
 
 class Onward(StrEnum):
-    """Where a result leads that does not end the ladder."""
+    """Next place after a result that does not end the ladder."""
 
     NEXT_STAGE = "next-stage"
     NEXT_RUNG = "next-rung"

@@ -37,7 +37,7 @@ class Objection(StrEnum):
 
 
 class Harm(StrEnum):
-    """What an act may cost."""
+    """Harm that an act may do."""
 
     KEEPS = "keeps"
     """The copy and its disk stay as they are."""

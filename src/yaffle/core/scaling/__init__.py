@@ -1,1 +1,1 @@
-"""How many nodes a cluster has and which go first: sizes, policies, batches, names. Pure."""
+"""Scaling: how many nodes a cluster has and which go first: sizes, policies, batches, names. Pure."""

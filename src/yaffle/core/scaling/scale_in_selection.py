@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """What is known of a node that may be given up; times in µs, UTC."""
+    """A node that may be given up; times in µs, UTC."""
 
     node_id: NodeId
     index: int

@@ -21,7 +21,7 @@ CEILING: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """What a cluster wants and the bounds of what it may want."""
+    """Desired size of a cluster and the bounds of it."""
 
     desired: int
     min_size: int = 0

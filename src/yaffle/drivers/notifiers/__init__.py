@@ -1,1 +1,1 @@
-"""Where news goes: one file per kind of receiver."""
+"""Notifiers: one file per kind of receiver."""

@@ -23,7 +23,7 @@ _LEVELS: Final = MappingProxyType(
 
 
 class LogNotifier:
-    """One structlog line a message; the topic is the event name, the body is the field `data`."""
+    """Notifier that logs a structlog line a message: the topic is the event, the body field `data`."""
 
     type: ClassVar[str] = "log"
 

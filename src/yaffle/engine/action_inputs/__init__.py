@@ -1,1 +1,1 @@
-"""What actions are built from: driver targets, frozen policies, template values, requests."""
+"""Action inputs: driver targets, frozen policies, template values, requests."""

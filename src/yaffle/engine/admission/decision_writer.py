@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredHold:
-    """What a stored hold says; the next one is stored only where it says something else."""
+    """Content of a stored hold; the next one is stored only where it says something else."""
 
     bucket: tuple[str, ...]
     """Its reason, and its numbers as far as they count (`planner.bucket`)."""

@@ -1,4 +1,4 @@
-"""What every command needs: time, drivers, the action queue, and the event that names who asked."""
+"""Command context: time, drivers, the action queue, and the event that names who asked."""
 
 from __future__ import annotations
 

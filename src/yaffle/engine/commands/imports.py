@@ -69,7 +69,7 @@ Lists = Mapping[str, Sequence[Row]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Import:
-    """What is asked for."""
+    """A request to import."""
 
     lists: Lists
     """The API's lists by name."""

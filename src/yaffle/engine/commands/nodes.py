@@ -45,7 +45,7 @@ NOTHING: Final = "No property needs an update."
 
 
 class Nodes:
-    """What becomes of single nodes, in and out of clusters."""
+    """Commands on single nodes, in and out of clusters."""
 
     def __init__(self, context: CommandContext) -> None:
         self._context = context

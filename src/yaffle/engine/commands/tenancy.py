@@ -1,4 +1,4 @@
-"""Which projects are served: all with one credential each, or only the one of a shared credential.
+"""Tenancy: the projects served, all with a credential each or only the one of a shared credential.
 
 Behind Keystone the people of many projects ask. Where a driver acts with one credential, whatever
 they ask would be done in that credential's project: to its servers, and out of its quota.

@@ -1,1 +1,1 @@
-"""From observations to stored health: checks, votes, attribution to hosts, self-check."""
+"""Detection: checks, votes, attribution to hosts and self-check make stored health of observations."""

@@ -53,7 +53,7 @@ class CheckReport:
 
     @property
     def detail(self) -> str:
-        """What each mode reported, in one line."""
+        """Return what each mode reported, in one line."""
         return "; ".join(f"{o.detail}" for o in self.observations)
 
     @property

@@ -32,7 +32,7 @@ KEPT_US: Final = 10_000_000
 
 
 class HostAttribution:
-    """What one watch knows of the machines under its sick nodes."""
+    """Knowledge of one watch about the machines under its unhealthy nodes."""
 
     def __init__(self, ctx: EngineContext, cluster_id: ClusterId) -> None:
         self._ctx = ctx

@@ -25,7 +25,7 @@ _SETTLED: Final = frozenset({Belief.UP.value, Belief.DOWN.value})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastWord:
-    """What one detection mode has come to of a node, and what it saw last."""
+    """Belief of one detection mode about a node, and what it saw last."""
 
     belief: str = Belief.PENDING.value
     code: str = ""
@@ -73,7 +73,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doing:
-    """What is being done right now."""
+    """The action that is under way right now."""
 
     action: str
     action_id: str
@@ -107,7 +107,7 @@ class Doing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """How a node is, why we believe that, what was decided, what is done, and what comes at worst."""
+    """Answer of `why`: how a node is and why, what was decided, what is done, and what comes at worst."""
 
     now_us: int
     node: Shown

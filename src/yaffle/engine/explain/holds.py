@@ -17,7 +17,7 @@ MISSING: Final = "missing"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """How one reason is told; `{name}` stands for a number of the decision."""
+    """Wording of one reason; `{name}` stands for a number of the decision."""
 
     sentence: str
     by_road: str = ""

@@ -1,1 +1,1 @@
-"""Which engine watches which cluster, and which one does what a single one does for all."""
+"""Ownership: which engine watches which cluster, and which one does what a single one does for all."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Which:
-    """Which decisions: later than number `after`, no older than `within_s`, about `node`."""
+    """Selection of decisions: later than number `after`, no older than `within_s`, about `node`."""
 
     after: int = 0
     within_s: float | None = None

@@ -1,1 +1,1 @@
-"""What the whole engine runs on: its context, clock, session lease, wake-ups and metrics."""
+"""Runtime of the engine: its context, clock, session lease, wake-ups and metrics."""

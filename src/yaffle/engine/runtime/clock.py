@@ -38,11 +38,11 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
     def steer(self, now_us: int, at_s: float) -> None:
-        """It was `now_us` at `at_s` of the monotonic clock; from now on the time is counted so."""
+        """Count the time from now on from `now_us` at `at_s` of the monotonic clock."""
         self._told = (now_us, at_s)
 
     def offset_us(self) -> int:
-        """How far this clock is ahead of the machine's own."""
+        """Return how far this clock is ahead of the machine's own."""
         return 0 if self._told is None else self.now_us() - time.time_ns() // 1000
 
 

@@ -100,7 +100,7 @@ class Signals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quotas:
-    """How much there may be."""
+    """Quotas of the installation."""
 
     clusters: int = 10_000
     """Of one project."""
@@ -110,7 +110,7 @@ class Quotas:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiverTerms:
-    """What holds for every webhook."""
+    """Terms that hold for every webhook."""
 
     rate: BudgetLimit = field(default=BudgetLimit(max_in_flight=1, burst=10, per_hour=3600.0))
     """How often each may be triggered, and how often unknown ones are answered as such."""

@@ -27,7 +27,7 @@ def lacking(folder: Path) -> str:
 
 
 class DiskSpace:
-    """What one process found when it tried last; `look` is called by one task."""
+    """Result of one process's newest probe of the disk; `look` is called by one task."""
 
     def __init__(self, *, database: Path | None = None, state_dir: Path | None = None) -> None:
         """`database`: the folder of its file, None for a server's; `state_dir`: that of local nodes."""

@@ -96,7 +96,7 @@ class Session:
         return min(longest_s, self._ctx.settings.lease * CALL_SHARE)
 
     def grace_s(self) -> float:
-        """How much longer than its limit a driver call is waited for (s)."""
+        """Return how much longer than its limit a driver call is waited for (s)."""
         return min(CALL_GRACE_S, self._ctx.settings.lease * GRACE_SHARE)
 
     async def until_may_act(self, need_s: float) -> None:

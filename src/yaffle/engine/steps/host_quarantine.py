@@ -65,7 +65,7 @@ _IN_DOUBT: Final = frozenset({Result.FAILED, Result.UNCLEAR})
 @prepared
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What the record of a quarantine holds, as JSON in the numbers of its incident."""
+    """Record of a quarantine, kept as JSON in the numbers of its incident."""
 
     host: str
     """The backend's name of the machine."""

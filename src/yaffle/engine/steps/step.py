@@ -86,7 +86,7 @@ class StepExecution:
         await self.ctx.clock.sleep(pause_s)
 
     def call_s(self) -> float:
-        """How long one call to a driver may take now; no call outlives the right to act."""
+        """Return how long one call to a driver may take now; no call outlives the right to act."""
         return max(CALL_MIN_S, min(self.session.call_s(CALL_S), self.left_s()))
 
 

@@ -1,4 +1,4 @@
-"""One way to speak with an OpenStack cloud: bounded threads, deadlines, errors that say what is known.
+"""OpenStack clouds: bounded threads, deadlines, errors that say what is known.
 
 Nothing of OpenStack's libraries is imported before the first call: they take a second to load, and
 an engine without a cloud does not need them installed.

@@ -1,4 +1,4 @@
-"""What a cloud's refusals and silences mean: one table from an HTTP status to our own errors.
+"""Meaning of a cloud's refusals and silences: one table from an HTTP status to our own errors.
 
     what came                                     raised
     2xx                                           nothing
@@ -54,7 +54,7 @@ class CloudBusy(CloudUnavailable):
 
 
 class CredentialMissing(CloudUnavailable):
-    """There is nothing to ask with for that project: nothing was sent."""
+    """Raised where there is nothing to ask with for that project: nothing was sent."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, sent=False)

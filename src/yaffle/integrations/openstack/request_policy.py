@@ -1,4 +1,4 @@
-"""Which requests may leave for a cloud at all: asked below every driver, where all of them pass."""
+"""Policy of requests to a cloud, asked below every driver, where all of them pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this process knows of the operations it has sent, beyond what a server bears: bounded.
+"""Memory of the operations that this process has sent, beyond what a server bears: bounded.
 
 A successor lacks it, and reads the target instead. It says two things that no target can: that a
 request of ours is on its way this very moment, and under which id Nova has accepted one.

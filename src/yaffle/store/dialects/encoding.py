@@ -1,4 +1,4 @@
-"""How JSON columns are written, whichever database keeps them."""
+"""Encoding of JSON columns, whichever database keeps them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `store/` needs of a kind of database beyond SQLAlchemy Core; one module per kind fulfils it."""
+"""Kinds of databases: what `store/` needs beyond SQLAlchemy Core; one module per kind fulfils it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Fault(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What a database's error code means here. Codes without one are bugs of ours."""
+    """Meaning of a database's error code. Codes without one are bugs of ours."""
 
     fault: Fault
     text: str = ""
@@ -39,7 +39,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """How connections are opened."""
+    """Parameters with which connections are opened."""
 
     place: DatabaseUrl
     clock: Clock

@@ -1,4 +1,4 @@
-"""Where a database is: the URL as the user wrote it, made exact, and what may be shown of it."""
+"""Database URLs: as the user wrote one, made exact, and what may be shown of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users create: profiles, policies, clusters, bindings, nodes."""
+"""Tables of what users create: profiles, policies, clusters, bindings, nodes."""
 
 from __future__ import annotations
 

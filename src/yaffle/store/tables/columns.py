@@ -148,5 +148,5 @@ def owner() -> tuple[Column[str], ...]:
 
 
 def in_order() -> Index:
-    """What lists of a project, the oldest first, are read by."""
+    """Return the index that lists of a project, the oldest first, are read by."""
     return Index(None, "project", "created_us", "id")

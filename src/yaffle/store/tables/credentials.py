@@ -1,4 +1,4 @@
-"""What users have handed to us so that we may act for them: sealed, with the id of the key for it."""
+"""Tables of what users handed to us so that we may act for them: sealed, with the key's id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened and was said: incidents, decisions, events, news, pauses."""
+"""Tables of what happened and was said: incidents, decisions, events, notifications, pauses."""
 
 from __future__ import annotations
 

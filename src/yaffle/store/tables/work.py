@@ -1,4 +1,4 @@
-"""What engines do: epochs, leases, actions with their steps, budgets, remains."""
+"""Tables of what engines do: epochs, leases, actions with their steps, budgets, orphans."""
 
 from __future__ import annotations
 

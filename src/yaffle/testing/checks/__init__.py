@@ -1,1 +1,1 @@
-"""What every driver of a port must keep, as functions that raise AssertionError with a sentence."""
+"""Checks of what every driver of a port must keep; they raise AssertionError with a sentence."""

@@ -1,4 +1,4 @@
-"""One file per noun; each gives its rows of the table, and this file puts them in order."""
+"""Routes of the clustering API: one file per noun gives its rows; this file puts them in order."""
 
 from __future__ import annotations
 

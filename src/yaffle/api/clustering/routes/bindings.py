@@ -1,4 +1,4 @@
-"""Which policies a cluster has, and what the attributes of its nodes are."""
+"""Routes of a cluster's policies and of its nodes' attributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What speaks of the service itself: its build, and which engines live."""
+"""Routes of the service itself: its build, and which engines live."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class HypervisorDetector:
-    """One `SupportsHostStatus.hosts` for all nodes of a kind; what cannot be asked is unknown."""
+    """Detector that asks a backend for the hosts of nodes; what cannot be asked is unknown."""
 
     type: ClassVar[str] = "HYPERVISOR_STATUS_POLLING"
 

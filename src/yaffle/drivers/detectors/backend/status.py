@@ -39,7 +39,7 @@ MEMOS_MAX: Final = 20_000
 
 
 class StatusDetector:
-    """One `Profile.read` for all nodes of a kind; what cannot be asked is unknown."""
+    """Detector that reads all nodes of a kind at their backend; what cannot be asked is unknown."""
 
     type: ClassVar[str] = "NODE_STATUS_POLLING"
 

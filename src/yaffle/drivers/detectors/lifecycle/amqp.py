@@ -1,4 +1,4 @@
-"""One AMQP 0-9-1 connection that only listens: frames in, messages out, nothing between.
+"""AMQP 0-9-1 connection that only listens: frames in, messages out, nothing between.
 
 A listener of notifications does one thing a thousand times a second, and the client libraries that
 exist spend more on each message (tasks, queues, objects) than we spend on understanding it; measured

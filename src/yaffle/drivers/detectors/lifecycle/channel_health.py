@@ -37,12 +37,12 @@ class ChannelHealth:
         return bool(self._sources) and len(self._hearing) == len(self._sources)
 
     def heard(self, source: str, by: object) -> None:
-        """That source is listened to from now on, over the connection `by`."""
+        """Note that a source is listened to from now on, over the connection `by`."""
         self._hearing[source] = by
         self.missed()
 
     def lost(self, source: str, by: object) -> None:
-        """That connection is away; it may be one that another has followed already."""
+        """Note that a connection is away; it may be one that another has followed already."""
         if self._hearing.get(source) is by:
             del self._hearing[source]
 

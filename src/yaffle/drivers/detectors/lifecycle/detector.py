@@ -70,7 +70,7 @@ class LifecycleDetector:
 
     @property
     def lacking(self) -> str:
-        """What it cannot work without; empty where all is there."""
+        """Return what it cannot work without; empty where all is there."""
         if self._settings.sources:
             return ""
         return f"no broker to listen to is configured (drivers.{self.type}.sources)"
@@ -86,7 +86,7 @@ class LifecycleDetector:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many messages came to what, since the start."""
+        """Return how many messages came to what, since the start."""
         return self._counts
 
     def listeners(self) -> Sequence[ListenerStatus]:
@@ -98,14 +98,14 @@ class LifecycleDetector:
 
     @property
     def vouched(self) -> int:
-        """For how many nodes silence is answer enough now."""
+        """Return for how many nodes silence is answer enough now."""
         return sum(
             watch.vouched(n) for watch in self._watches.values() for n in watch.nodes.values()
         )
 
     @property
     def behind(self) -> int:
-        """How many nodes were not read since the last gap in what is heard."""
+        """Return how many nodes were not read since the last gap in what is heard."""
         return sum(
             not watch.current(n) for watch in self._watches.values() for n in watch.nodes.values()
         )

@@ -1,4 +1,4 @@
-"""Which notifications wake a reading, as one table: event type, what it is about, seed 1's word.
+"""Notifications that wake a reading, as one table: event type, what it is about, seed 1's word.
 
 Nothing here judges. A row without a word says that something has happened which may have made a
 node ill or well; only the reading tells which. Types that are not in the table are nobody's news.
@@ -14,7 +14,7 @@ from typing import Final
 
 
 class Subject(StrEnum):
-    """What an event is about, which is also the shape of its payload."""
+    """Subject of an event, which is also the shape of its payload."""
 
     SERVER = "server"
     """Nova's unversioned: `payload.instance_id`."""

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True):
-    """What a notification says; a reason to look, never a verdict."""
+    """Content of a notification; a reason to look, never a verdict."""
 
     event: str
     word: str

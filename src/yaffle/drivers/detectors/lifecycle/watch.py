@@ -71,7 +71,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """One reading under way: what it is about and when it was begun."""
+    """A reading under way: what it is about and when it was begun."""
 
     node: Node
     heard: Heard | None

@@ -1,4 +1,4 @@
-"""What the answers of a balancer's sources mean for each node; nothing is asked here."""
+"""Answers of a balancer's sources, and what they mean for each node; nothing is asked here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DETAIL_MAX = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What every source of one balancer said of one pool."""
+    """Answers of every source of one balancer about one pool."""
 
     place: str
     """`edge/web`"""
@@ -43,7 +43,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What came out for one node."""
+    """Result for one node."""
 
     code: str
     """Row of `core.health.check_codes.OUTCOMES`."""

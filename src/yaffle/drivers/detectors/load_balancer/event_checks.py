@@ -1,4 +1,4 @@
-"""What a balancer logs brings the next look at a server forward, and does nothing else.
+"""Event checks: what a balancer logs brings the next look at a server forward, and no more.
 
 A line is somebody's word (over UDP anybody's), so that what counts is always what the balancer says
 when it is asked. An early look is told only where it is news: an answer other than the last one. So
@@ -64,7 +64,7 @@ Place = tuple[str, str]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Listener:
-    """One mode of one watch."""
+    """A mode of a watch."""
 
     targets: Sequence[Target]
     mode: DetectionMode
@@ -83,7 +83,7 @@ class Listener:
 
 @dataclass(slots=True, kw_only=True)
 class Standing:
-    """How well one balancer is heard."""
+    """Listener status of one balancer."""
 
     heard: int = 0
     missed: int = 0
@@ -158,7 +158,7 @@ class EventChecks:
             self._due.clear()
 
     def forget(self, watch_id: str) -> None:
-        """What is being looked at now was asked too early, and what we know may be no longer so."""
+        """Forget what is known and being looked at: it was asked too early, or may be no longer so."""
         one = self._listeners.get(watch_id)
         if one is not None:
             one.ticket = next(self._tickets)

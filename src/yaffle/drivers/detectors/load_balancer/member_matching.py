@@ -1,4 +1,4 @@
-"""Which member of a pool a node is: by name, by id or by address, and never by guessing.
+"""Matching of nodes with members of a pool: by name, by id or by address, never by guessing.
 
 A member is the node's when its name is the node's name, its id or its physical id, or when its
 address is the node's (`node_ip`, and `port` where the node has one). One member has to come out:

@@ -72,7 +72,7 @@ class _NoPool(YaffleError):
 
 
 class Octavia:
-    """One cloud, for as long as the detector lives."""
+    """Octavia of one cloud, for as long as the detector lives."""
 
     def __init__(self, credentials: CloudsYaml, clock: Clock) -> None:
         self._cloud = Cloud(credentials, clock)

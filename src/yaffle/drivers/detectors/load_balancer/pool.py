@@ -1,4 +1,4 @@
-"""What any balancer can say of a pool: its members, or why there is nothing to read."""
+"""Pools as any balancer tells them: the members, or why there is nothing to read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """There is nothing to read; the code is LB-TIMEOUT, LB-ERROR or LB-NO-POOL."""
+    """Answer where there is nothing to read; the code is LB-TIMEOUT, LB-ERROR or LB-NO-POOL."""
 
     code: str
     why: str
@@ -32,7 +32,7 @@ Pool = Sequence[Member] | Failed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """One pool among all that a balancer has."""
+    """A pool among all that a balancer has."""
 
     pool: str
     """What to ask for it by: HAProxy's backend, Octavia's id."""
@@ -42,7 +42,7 @@ class Listed:
 
     @property
     def words(self) -> str:
-        """For messages."""
+        """Return it for messages."""
         return self.name if self.pool == self.name else f"{self.name} ({self.pool})"
 
 

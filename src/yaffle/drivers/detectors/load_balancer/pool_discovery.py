@@ -1,4 +1,4 @@
-"""Which pool is a cluster's, where the policy names none: the one with the nodes' addresses, or none.
+"""Discovery of a cluster's pool where the policy names none: the one with the nodes' addresses.
 
 Only addresses count, never names: two backends may well have a server `web-1`. Exactly one pool may
 have any of them, and it must have those of most: an address that happens to be somebody else's as
@@ -58,7 +58,7 @@ class Owners:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
-    """Where each address is: a list of all pools is read once, and not once for each node."""
+    """Index of addresses: a list of all pools is read once, and not once for each node."""
 
     pools: Sequence[Listed]
     """Without their members."""
@@ -123,7 +123,7 @@ class _Kept:
 
 
 class Finds:
-    """What was found a while ago, by balancer and cluster; bounded."""
+    """Cache of what was found, by balancer and cluster; bounded."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
@@ -150,7 +150,7 @@ class Finds:
             self._kept.popitem(last=False)
 
     def drop(self, balancer: str, targets: Sequence[Target]) -> None:
-        """What was found holds no more."""
+        """Forget what was found."""
         self._kept.pop(_key(balancer, targets), None)
 
 

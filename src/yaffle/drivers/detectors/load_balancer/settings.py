@@ -1,4 +1,4 @@
-"""Where load balancers are: an author of policies names one of these, and never an address."""
+"""Settings of load balancers: an author of policies names one of these, and never an address."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Socket:
 
     @property
     def words(self) -> str:
-        """For messages."""
+        """Return it for messages."""
         return self.path or f"{self.host}:{self.port}"
 
 

@@ -1,4 +1,4 @@
-"""One socket that HAProxy logs to: bound while somebody listens, read at a pace that is ours.
+"""Socket that HAProxy logs to: bound while somebody listens, read at a pace that is ours.
 
 What comes faster than that is left in the kernel's buffer, and what finds no room there is lost:
 nobody can fill our memory or our time. Loss is no harm, because polls find the same. A path that a

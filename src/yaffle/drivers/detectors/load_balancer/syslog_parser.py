@@ -1,4 +1,4 @@
-"""What a log line of HAProxy says of a server; anybody may have written it, and it may say anything.
+"""Parser of HAProxy's log lines; anybody may have written one, and it may say anything.
 
 HAProxy has no other way to tell: its log, as one datagram a line, in whichever of its formats
 (`log … format`: local, rfc3164, rfc5424, priority, short, timed, iso, raw). The sentence has to begin

@@ -1,4 +1,4 @@
-"""One run of a fence agent, seen from the engine: what was asked, what came back, what it means.
+"""Run of a fence agent, seen from the engine: what was asked, what came back, what it means.
 
 The agent's options go over pipes and memory files, never through arguments, the environment or the
 disk; whatever it prints is masked before anybody reads it. (`fence_ipmilan` itself hands the
@@ -36,7 +36,7 @@ _STRANGE: Final = re.compile(r"unknown option|ignoring .*option", re.IGNORECASE)
 
 
 class Power(StrEnum):
-    """What `status` said of the host's power."""
+    """Power of the host by the word of `status`."""
 
     ON = "on"
     OFF = "off"
@@ -45,7 +45,7 @@ class Power(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """How one run ended. `exit_code` is None when it did not end by itself."""
+    """End of one run. `exit_code` is None when it did not end by itself."""
 
     exit_code: int | None
     out: str
@@ -55,7 +55,7 @@ class Ran:
 
     @property
     def detail(self) -> str:
-        """One line for a person."""
+        """Return one line for a person."""
         said = _last_line(self.err) or _last_line(self.out)
         word = self.fault or f"exit {self.exit_code}"
         return f"{word}: {said}" if said else word

@@ -72,7 +72,7 @@ _PAUSE_MAX_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One host and the device that switches it."""
+    """A host and the device that switches it."""
 
     host: str
     device: Device
@@ -84,7 +84,7 @@ class Place:
 
     @property
     def words(self) -> str:
-        """For evidence and logs: which device was asked, and of which plug."""
+        """Return for evidence and logs which device was asked, and of which plug."""
         options = {**self.device.options, **self.device.hosts[self.host]}
         named = [f"{key} {options[key]}" for key in NAMING if options.get(key)]
         return ", ".join([f"device {self.device.name}", f"host {self.host}", *named])

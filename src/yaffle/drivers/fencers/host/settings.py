@@ -1,4 +1,4 @@
-"""What the operator says of power devices: which agent, which hosts, whose password, when it may act.
+"""Settings of power devices: which agent, which hosts, whose password, when it may act.
 
 A policy can only say HOST; every address, plug and secret stands here.
 """

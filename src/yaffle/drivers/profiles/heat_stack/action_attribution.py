@@ -1,4 +1,4 @@
-"""Who brought a stack into the state it is in: Heat keeps no record of who asked, Nova keeps one.
+"""Attribution of a stack's state: Heat keeps no record of who asked, Nova keeps one.
 
 Heat deletes no stack by itself: one that is deleted was asked to be. It does so with the token of
 whoever asked, so that Nova's record of the servers that went with the stack bears that user. Of a

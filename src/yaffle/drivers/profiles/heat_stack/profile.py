@@ -79,7 +79,7 @@ _CALL_MIN_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is remembered of the cloud as one session shows it."""
+    """Memory of the cloud as one session shows it."""
 
     census: ServerCache
     roster: Roster

@@ -1,4 +1,4 @@
-"""What people are told of the properties of a stack before `spec.py` judges them: Senlin's schema."""
+"""Schema of a stack's properties for people, in Senlin's shape; `spec.py` is the judge."""
 
 from __future__ import annotations
 

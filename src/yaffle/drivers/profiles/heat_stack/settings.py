@@ -12,7 +12,7 @@ from yaffle.integrations.openstack.servers.server_cache import FULL_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatSettings:
-    """What an operator says of Heat."""
+    """Settings of Heat."""
 
     choice: Choice
     """Whose credentials it acts with: one cloud's for all, or each project's own."""

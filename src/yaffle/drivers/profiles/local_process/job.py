@@ -1,4 +1,4 @@
-"""One operation in hand: what its phases may touch, valid only while the node's lock is held."""
+"""Operation in hand: what its phases may touch, valid only while the node's lock is held."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Next:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Not yet: ask again."""
+    """Answer of a phase: not yet, ask again."""
 
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """It cannot be done."""
+    """Answer of a phase: it cannot be done."""
 
     detail: str
 

@@ -34,7 +34,7 @@ class LaunchSlow(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What the launcher is told; see its first lines."""
+    """Order to the launcher; see its first lines."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""What is done in each phase: short, repeatable after a crash at any point, never waiting for long."""
+"""Phases of an operation: short, repeatable after a crash at any point, never waiting for long."""
 
 from __future__ import annotations
 

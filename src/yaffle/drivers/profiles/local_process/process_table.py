@@ -1,4 +1,4 @@
-"""Which processes are a node's: what it forks, daemonises or forgets is found by marker and session.
+"""Process table: what a node forks, daemonises or forgets is found by marker and session.
 
 Three proofs make a process the node's own: it carries `YAFFLE_NODE_ID` in its environment, or it is
 in the session of the process we started while that one is still there to vouch for the number, or
@@ -43,7 +43,7 @@ class ProcessTable:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One pass over /proc; serves every node at once."""
+    """Snapshot of /proc; serves every node at once."""
 
     living: tuple[Stat, ...]
     nodes: dict[int, str]

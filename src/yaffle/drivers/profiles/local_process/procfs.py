@@ -24,7 +24,7 @@ class ProcUnreadable(Exception):
 
 
 class ProcHidden(ProcUnreadable):
-    """There is such a process, and it is not ours to look at."""
+    """Raised for a process that is there, and is not ours to look at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

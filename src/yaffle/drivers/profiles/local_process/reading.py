@@ -1,4 +1,4 @@
-"""How nodes are, read without a lock and without changing anything."""
+"""Reading of nodes, without a lock and without changing anything."""
 
 from __future__ import annotations
 

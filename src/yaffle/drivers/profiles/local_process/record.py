@@ -1,4 +1,4 @@
-"""What is known of a node for good: its copy, its port, the operation under way, the last ones ended.
+"""Record of a node for good: its copy, its port, the operation under way, the last ones ended.
 
 The pid is not here but in `Launch`, which the launcher writes by itself just before it becomes the
 node: whoever dies meanwhile, either that file names the process or no process was started.

@@ -1,4 +1,4 @@
-"""What people are told of the properties of a local process before `spec.py` judges them."""
+"""Schema of a local process's properties for people; `spec.py` is the judge."""
 
 from __future__ import annotations
 

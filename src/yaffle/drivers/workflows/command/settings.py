@@ -1,4 +1,4 @@
-"""What the operator allows: the programs by name; a policy's author chooses a name, no more."""
+"""Settings of programs by name; a policy's author chooses a name, no more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a service's answers mean, as two pure functions: to the POST, and to the question after it.
+"""Meaning of a service's answers, as two pure functions: to the POST, and to the question after it.
 
 To the POST: 200, 201, 204 done, unless the body is JSON that says otherwise: a `status` of running or
 failed, or one that we do not know, or a document that cannot be read, of which the question is asked;

@@ -1,4 +1,4 @@
-"""What was sent, to whom and with which outcome, on disk before the first byte leaves.
+"""Records of what was sent, to whom and with which outcome, on disk before the first byte leaves.
 
 Without it an engine that dies between POST and answer would not know whether to ask or to send.
 """

@@ -1,4 +1,4 @@
-"""What the operator allows: endpoints by name; a policy's author chooses a name, never a URL."""
+"""Settings of endpoints by name; a policy's author chooses a name, never a URL."""
 
 from __future__ import annotations
 

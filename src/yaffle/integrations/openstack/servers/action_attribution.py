@@ -1,4 +1,4 @@
-"""Who brought a server into the state it is in: Nova's record of acts names the user of each.
+"""Attribution of a server's state: Nova's record of acts names the user of each.
 
 A guest that goes off by itself is switched off in Nova by Nova, which records that act as nobody's:
 no user and no project. A user's own act bears the user.

@@ -1,4 +1,4 @@
-"""What Nova answers about many servers, what was done to them, and its hosts: partial decoding."""
+"""Documents of Nova about servers, what was done to them, and its hosts: partial decoding."""
 
 from __future__ import annotations
 

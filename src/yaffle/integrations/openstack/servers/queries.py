@@ -1,4 +1,4 @@
-"""What is read of Nova about servers, their acts and its hosts; raises as `Client` does."""
+"""Queries of Nova about servers, their acts and its hosts; they raise as `Client` does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Nova's words mean for a node: one table, first match wins, read by the tests as it stands.
+"""Mapping of Nova's words to a node's status: one table, first match wins, read by the tests.
 
 Three words say how a server is: its status, what is being done to it (task_state) and what the
 hypervisor saw last (power_state). A guest that was wiped from its host keeps the status ACTIVE: only

@@ -44,7 +44,7 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
-    """Where something else is."""
+    """Link to something else."""
 
     rel: str = ""
     href: str = ""
@@ -63,7 +63,7 @@ class StackPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Detail(msgspec.Struct, frozen=True, kw_only=True):
-    """What one stack was made with, besides its template."""
+    """Inputs that a stack was made with, besides its template."""
 
     parameters: dict[str, object] = {}
     disable_rollback: bool = True
@@ -115,7 +115,7 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True):
-    """What was just made."""
+    """Answer to a creation."""
 
     id: str
 

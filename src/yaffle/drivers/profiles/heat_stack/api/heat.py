@@ -32,7 +32,7 @@ _LIST: Final = {"show_nested": "true", "show_hidden": "true"}
 
 
 class Heat:
-    """What one call asks of Heat; raises as `Client` does. Used in one thread, then thrown away."""
+    """Requests of one call to Heat; raises as `Client` does. Used in one thread, then thrown away."""
 
     def __init__(self, client: Client) -> None:
         self.client = client

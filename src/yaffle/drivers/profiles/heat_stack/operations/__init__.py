@@ -1,1 +1,1 @@
-"""One file per operation on a stack, and what operations share."""
+"""Operations on a stack, one file each, and what they share."""

@@ -1,4 +1,4 @@
-"""One operation on its way: what it is, what it may ask, and the few ways for it to stand."""
+"""Operation on a stack: what it is, what it may ask, and the few ways for it to stand."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ABSENT: Final = Progress(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackOperation:
-    """What a submit or a poll has at hand, in its thread."""
+    """Context of a submit or a poll, in its thread."""
 
     op: Operation
     operation_id: OperationId
@@ -84,7 +84,7 @@ class StackOperation:
 
     @property
     def sent(self) -> Sent | None:
-        """What this process has sent, and may have arrived."""
+        """Return what this process has sent, and may have arrived."""
         sent = self.memory.of(self.operation_id)
         return None if sent is None or sent.refused else sent
 
@@ -124,7 +124,7 @@ def unasked(detail: str) -> Progress:
 
 
 def failed(detail: str, *, physical_id: str | None = None) -> Progress:
-    """It has ended otherwise than it should."""
+    """Return that it has ended otherwise than it should."""
     return Progress(state=ProgressState.FAILED, detail=detail, physical_id=physical_id)
 
 
@@ -142,7 +142,7 @@ def done(
     attributes: Mapping[str, object] | None = None,
     method: str = "",
 ) -> Progress:
-    """It has ended as it should."""
+    """Return that it has ended as it should."""
     return Progress(
         state=ProgressState.DONE,
         detail=detail,

@@ -1,4 +1,4 @@
-"""Which members an update is to replace, and what of them Heat has to be told first.
+"""Choice of the members that an update replaces, and of what Heat has to be told first.
 
 Heat replaces a member that is CHECK_FAILED, and no other that it takes for complete (seed 5). Some it
 cannot be told of: it says yes, and nothing comes of it, or more than was meant.

@@ -1,4 +1,4 @@
-"""Which servers need not be asked about again: a large stack is proved to have ended bit by bit."""
+"""Termination proofs kept: a large stack is proved to have ended bit by bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be asked of a stack."""
+"""Verbs of a stack: what can be asked of it."""
 
 from __future__ import annotations
 

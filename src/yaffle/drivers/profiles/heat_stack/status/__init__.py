@@ -1,1 +1,1 @@
-"""How stacks and their members are, and whose they are."""
+"""Status of stacks and their members, and whose they are."""

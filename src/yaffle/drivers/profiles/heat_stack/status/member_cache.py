@@ -1,4 +1,4 @@
-"""Which members each stack has, remembered for as long as neither it nor a stack in it has changed.
+"""Cache of each stack's members, for as long as neither it nor a stack in it has changed.
 
 The list of all stacks tells of every change, nested stacks included; only what a change has touched
 is asked for again. What changes without Heat's status does (somebody marks a member unhealthy) is

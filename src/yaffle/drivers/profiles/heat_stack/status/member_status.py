@@ -1,4 +1,4 @@
-"""What a stack and its members say of a node: pure, tables for tests."""
+"""Status of a node by its stack and members: pure, tables for tests."""
 
 from __future__ import annotations
 

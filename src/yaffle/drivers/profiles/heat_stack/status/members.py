@@ -1,4 +1,4 @@
-"""Which members of a stack have failed: Heat's word for each, and Nova's for those that are servers.
+"""Members of a stack that have failed: by Heat's word for each, and Nova's for servers.
 
 Heat looks at a server again only when somebody asks for its `check`, which changes the status of the
 stack and wipes out what others have marked. So Nova is asked instead, which costs nobody anything.
@@ -25,7 +25,7 @@ _NAMED_MAX: Final = 4
 
 
 class State(StrEnum):
-    """How a member is."""
+    """State of a member."""
 
     FINE = "fine"
     FAILED = "failed"
@@ -34,7 +34,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What Nova says of a server."""
+    """State of a server by Nova's word."""
 
     up: bool | None
     words: str
@@ -63,7 +63,7 @@ class Member:
 
     @property
     def words(self) -> str:
-        """One phrase for a person: which one, and what it has."""
+        """Return one phrase for a person: which one, and what it has."""
         return f"{self.resource.shown} ({self.why})"
 
 

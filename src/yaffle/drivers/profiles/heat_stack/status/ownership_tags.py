@@ -1,4 +1,4 @@
-"""What Yaffle leaves on a stack, as tags: whose copy it is, and which operation was begun on it last.
+"""Ownership tags of a stack: whose copy it is, and which operation was begun on it last.
 
     cluster_id=…, cluster_node_id=…, cluster_node_index=…   as Senlin wrote them
     yaffle_operation=…                                      the id of the newest operation

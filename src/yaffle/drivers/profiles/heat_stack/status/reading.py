@@ -1,4 +1,4 @@
-"""How stacks are, many at a time: one list says it of most, and their members of the rest.
+"""Reading of many stacks: one list says it of most, and their members of the rest.
 
     one list of all stacks        who is gone, busy, failed; who has changed since the last look
     members of what has changed   and of the others now and then

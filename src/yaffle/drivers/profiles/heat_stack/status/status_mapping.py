@@ -1,4 +1,4 @@
-"""What Heat's words for a stack mean for a node: one table, the first match wins.
+"""Mapping of Heat's words for a stack to a node's status: one table, the first match wins.
 
 A stack that failed to be updated may serve as well as before: there its members decide. A stack
 that is being changed, or that somebody has put to sleep, is nobody's failure.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Means(StrEnum):
-    """What a stack's own status says of the node."""
+    """Meaning of a stack's own status for the node."""
 
     GONE = "gone"
     DOWN = "down"
@@ -26,7 +26,7 @@ class Means(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One way for a stack to be; an empty set of words means any."""
+    """A row of the table; an empty set of words means any."""
 
     actions: frozenset[str]
     """The half of the status before the first underscore."""

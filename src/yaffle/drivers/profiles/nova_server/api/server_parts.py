@@ -1,4 +1,4 @@
-"""What a server consists of and may be given while it is there: its flavor in full, its interfaces."""
+"""Parts of a server that it may be given while it is there: its flavor in full, its interfaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server that somebody else has made is connected to and has, in the words of a profile.
+"""Properties of a server that somebody else has made, in the words of a profile.
 
 Said so that another one can be made of it: what goes with the server is made anew, what stays is
 named. Nova does not tell which of its ports it has made itself, and deletes with the server: those

@@ -1,1 +1,1 @@
-"""One file per operation on a server, and what is asked before it."""
+"""Operations on a server, one file each, and what is asked before them."""

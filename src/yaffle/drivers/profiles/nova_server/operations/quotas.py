@@ -1,4 +1,4 @@
-"""What a new server needs of the project's quotas: in Nova, Neutron and Cinder.
+"""Quotas that a new server needs: in Nova, Neutron and Cinder.
 
 What goes with the present copy counts as free: its place, the ports that Nova has made for it, and
 the volumes that are deleted with it. Not asked about: quotas of a volume's size, or of a type of volumes.

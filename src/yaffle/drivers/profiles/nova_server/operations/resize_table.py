@@ -1,4 +1,4 @@
-"""What comes next in a resize of ours: one table, first match wins, read by the tests as it stands.
+"""Table of a resize of ours: what comes next, first match wins, read by the tests as it stands.
 
 Nova carries a resize out in two acts. `resize` moves the server to a host with room for the new
 flavor, mostly another one, and keeps the old disk (VERIFY_RESIZE); `confirmResize` gives that up,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One property that a profile may change."""
+    """Change of one property of a profile."""
 
     kind: str
     """What the mark on the server says while it is under way."""

@@ -1,1 +1,1 @@
-"""How servers and their hosts are, and who brought them there."""
+"""Status of servers and their hosts, and who brought them there."""

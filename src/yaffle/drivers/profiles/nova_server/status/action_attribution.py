@@ -1,4 +1,4 @@
-"""Which of the acts that Nova has recorded of a server are ours: those that a mark on it announces."""
+"""Attribution of the acts that Nova has recorded: ours are those that a mark on the server announces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left on a host that servers were moved off: Nova's record of the moves says when it is over.
+"""Clean-up after evacuations: Nova's record of the moves says when a host is free of old copies.
 
 A nova-compute that starts destroys every guest that was evacuated from its host meanwhile, forced down
 or not, and only then turns those evacuations from `done` into `completed`. That is the one proof that

@@ -1,4 +1,4 @@
-"""How servers are, many at a time: the list says it of most, and one request each of the rest.
+"""Reading of many servers: the list says it of most, and one request each of the rest.
 
 That a list lacks a server is no proof that it is gone: only Nova's own "not found" for its very id
 is, asked by somebody who may see the project that it was in.

@@ -1,1 +1,1 @@
-"""One operation on its way: what it is, its tags on the server, how far it is, stuck tasks."""
+"""Tracking of operations: what each is, its tags on the server, how far it is, stuck tasks."""

@@ -1,4 +1,4 @@
-"""How far an act is, from what the server and Nova's record of its acts say: pure, a table for tests."""
+"""Progress of an act, by the server and Nova's record of its acts: pure, a table for tests."""
 
 from __future__ import annotations
 

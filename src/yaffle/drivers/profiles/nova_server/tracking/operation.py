@@ -1,4 +1,4 @@
-"""One operation on its way: what it is, what it may ask, and the few ways for it to stand."""
+"""Operation on a server: what it is, what it may ask, and the few ways for it to stand."""
 
 from __future__ import annotations
 

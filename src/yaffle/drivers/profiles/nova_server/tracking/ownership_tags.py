@@ -1,4 +1,4 @@
-"""What Yaffle leaves on a server: whose copy it is, and which operation was begun on it.
+"""Ownership tags of a server: whose copy it is, and which operation was begun on it.
 
     cluster_id, cluster_node_id, cluster_node_index   as Senlin wrote them
     yaffle_operation                                  the id of the newest operation

@@ -1,4 +1,4 @@
-"""What can be done to a server that is there: the request, the act that Nova remembers, and the goal."""
+"""Verbs of a server that is there: the request, the act that Nova remembers, and the goal."""
 
 from __future__ import annotations
 
