@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from yaffle.api.diagnostics import disk, fleet, stored
-from yaffle.api.diagnostics.fleet import Fleet
 from yaffle.api.diagnostics.process import access, certificates, notifiers, state_dir
 from yaffle.api.diagnostics.report import Check, Report, Status, judged, unheard
 from yaffle.engine.commands.receivers import acting
@@ -22,6 +21,7 @@ from yaffle.errors import EngineUnavailable, StoreUnavailable, YaffleError
 from yaffle.model.counts import count
 from yaffle.ports import SteeredClock, SupportsOrphanLookup
 from yaffle.store.catalog import ids_of_nodes
+from yaffle.store.fleet import Fleet, sighted
 from yaffle.store.installation_facts import Facts, gather, names_of, unseen_of
 from yaffle.store.receivers import end_of, shown_id
 
@@ -223,7 +223,7 @@ class Doctor:
         ids = unseen_of(conn) if unseen is None else unseen
         return _Stored(
             facts=gather(conn, self._ctx.clock.now_us()),
-            fleet=fleet.sighted(conn, lease_s=self._settings.engine.lease),
+            fleet=sighted(conn, lease_s=self._settings.engine.lease),
             unseen=names_of(conn, ids[:most]),
             unseen_count=len(ids),
         )
