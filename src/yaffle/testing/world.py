@@ -30,7 +30,7 @@ class Copy:
     started_s: float
     stopped_s: float | None = None
     serving: bool = True
-    """Alive but not serving: hung, frozen, sick. It may still write to its disk."""
+    """Alive but not serving: hung, frozen, unhealthy. It may still write to its disk."""
     spec: Mapping[str, object] = field(default_factory=lambda: EMPTY)
     """The properties it was made with, or was given since."""
 

@@ -41,7 +41,7 @@ def incidents(parts: AppContext) -> APIRouter:
 
     @router.get("/{incident}", responses=answers({"incident": examples.INCIDENT_FULL}))
     async def show_incident(incident: Word, by: By) -> Response:
-        """Show one incident with every step of every try (the newest 500), its timings and proofs."""
+        """Show one incident with every step of every attempt (the newest 500), its timings and proofs."""
         return Reply({"incident": await parts.queries.incident(by.who(), incident)})
 
     @router.post("/{incident}/acknowledge", responses=answers({"incident": examples.INCIDENT_FULL}))

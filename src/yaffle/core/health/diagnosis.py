@@ -104,7 +104,7 @@ def told(reason: str) -> str:
 
 
 def standing(memory: NodeMemory, before: str) -> str:
-    """Return the sentence that is true of a sick node now; `before` while nothing seen says another."""
+    """Return the sentence that is true of an unhealthy node now; `before` while nothing says another."""
     row = diagnose(memory)
     return before if row is UNEXPLAINED else row.sentence
 

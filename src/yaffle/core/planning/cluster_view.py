@@ -36,7 +36,7 @@ class NodeView:
     retry: RetryState
     marked: bool = False
     host: HostReport | None = None
-    """What is known of the machine under it, where it is sick or doubted and names one."""
+    """What is known of the machine under it, where it is unhealthy or doubted and names one."""
     blind: Blindness | None = None
     """Its failure rests on a road by which nobody answers us."""
     requested_by: str = ""

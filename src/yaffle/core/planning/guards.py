@@ -68,7 +68,7 @@ class GroupCounts:
     threshold: int
     in_flight: int
     domains: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
-    """Per failure domain: sick, suspect, threshold."""
+    """Per failure domain: unhealthy, suspect, threshold."""
     hosts: int = 0
     """Lost hosts among `sick`, each counted as one."""
 

@@ -253,7 +253,7 @@ def ladder_of(
 def may_count_as_one(lost: int, known: int, threshold: int) -> bool:
     """Whether each lost host of a cluster is one failure, and not as many as it has nodes.
 
-    `known`: hosts of the cluster; `threshold`: how many of them may be sick. Where all are lost it
+    `known`: hosts of the cluster; `threshold`: how many of them may be unhealthy. Where all are lost it
     is the backend that is, or the site: then every node counts, as ever.
     """
     return 0 < lost < known and lost <= min(threshold, AS_ONE_MAX)

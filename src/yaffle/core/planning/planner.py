@@ -5,7 +5,7 @@ decided, is stored, and is what `yaffle why` prints. The same view gives the sam
 same order on every run, so that a checker can recompute them from what was stored.
 
 A recovery decided earlier in the pass counts as in flight for the nodes after it: one pass can
-never exceed the caps, whatever the number of sick nodes.
+never exceed the caps, whatever the number of unhealthy nodes.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ what each result of a stage leads to: on along the path, to the next rung, or to
 never stored: it is replayed from the journal, so that a successor knows exactly as much as the
 engine that died.
 
-    LOOK ─sick─▶ [EVIDENCE, SNAPSHOT, LOOK] ─▶ [FENCE ─proved─▶] [DELETE ─proved─▶] CREATE | ACT
+    LOOK ─unhealthy─▶ [EVIDENCE, SNAPSHOT, LOOK] ─▶ [FENCE ─proved─▶] [DELETE ─proved─▶] CREATE | ACT
       └─healthy─▶ already-healthy                CREATE | ACT ─done─▶ VERIFY ─passed─▶ recovered
 
 The safety rule of the whole system is in two places here and nowhere else: `path_of` and `one_rung`

@@ -79,7 +79,7 @@ class Inputs:
     told: Told
     """The last decision stored per node, so that only changes are written."""
     hosts: Counts = field(default_factory=lambda: NO_HOSTS)
-    """What was counted of each host on which a node of the cluster is sick."""
+    """What was counted of each host on which a node of the cluster is unhealthy."""
 
 
 class DecisionWriter:

@@ -110,7 +110,7 @@ def save(
 ) -> Mapping[NodeId, Saved]:
     """Write the changed health states; raise StaleEpoch if the cluster is no longer ours.
 
-    `hosts`: what was counted of the machines under its sick nodes.
+    `hosts`: what was counted of the machines under its unhealthy nodes.
     """
     if not leases.holds_watch(conn, session.me, session.epoch, snapshot.cluster.id):
         raise StaleEpoch(f"our lease on cluster {snapshot.cluster.name} is over")
@@ -394,7 +394,7 @@ BY_HEALTH = "HEALTH"
 """What a cluster's status reason names where no action of a user led to it."""
 UNWATCHED = "nothing watches it any more"
 LIFTED = "the mark was lifted, and its checks pass"
-"""Of one that was perhaps never sick."""
+"""Of one that was perhaps never unhealthy."""
 
 
 def _is_well(

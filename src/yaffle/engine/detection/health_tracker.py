@@ -165,7 +165,7 @@ class HealthTracker:
         if verified_since(row, after, now_us):
             after = verified(after, row.healthy_us or now_us)
             changed = True
-        # What a person said of a sick node, or a recovery left of it, stands in its row.
+        # What a person said of an unhealthy node, or a recovery left of it, stands in its row.
         changed |= before is not None and ident in self.sick
         self._behind.discard(ident)
         stands = replace(

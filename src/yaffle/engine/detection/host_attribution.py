@@ -39,7 +39,7 @@ class HostAttribution:
         self._cluster_id = cluster_id
 
     async def take(self, snapshot: ClusterSnapshot, beliefs: HealthTracker) -> Mapping[str, Count]:
-        """Return what is counted of every host on which a node of this cluster is sick."""
+        """Return what is counted of every host on which a node of this cluster is unhealthy."""
         found = {name: self._count(name) for name in beliefs.hosts_of(beliefs.sick)}
         unsaid = [
             name

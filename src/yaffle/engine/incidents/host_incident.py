@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from yaffle.store.rows import IncidentRow, NodeRow
 
 Counts = Mapping[str, Count]
-"""What was counted of each host on which a node of the cluster is sick, by the host's name."""
+"""What was counted of each host on which a node of the cluster is unhealthy, by the host's name."""
 NO_HOSTS: Final[Counts] = MappingProxyType({})
 FAULTS: Final = (Fault.HOST_LOST, Fault.HOST_UNCLEAR)
 

@@ -50,7 +50,7 @@ class Incidents:
 
 
 def full(conn: Connection, row: IncidentRow) -> Shown:
-    """Return an incident with the steps of every try, the oldest first, its proofs and evidence."""
+    """Return an incident with the steps of every attempt, the oldest first, its proofs and evidence."""
     steps = journal.of_incident(conn, row.id)[-STEPS_MAX:]
     return {
         **presentation.incident(row),

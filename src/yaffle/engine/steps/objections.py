@@ -79,7 +79,7 @@ async def well_again(step: StepExecution) -> str:
     """Say how the node is seen to be well, before an act upon an old look is repeated; empty if not.
 
     Nothing was proved of the copy, and nobody insists on the act. That it cannot be seen is no answer
-    here: that it was sick was seen before the first attempt.
+    here: that it was unhealthy was seen before the first attempt.
     """
     recovers = step.action.action == ActionKind.NODE_RECOVER and not step.place.proved
     if not recovers or (step.insisted and not step.place.completed):

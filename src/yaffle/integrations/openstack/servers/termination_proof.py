@@ -38,7 +38,7 @@ GIVEN_UP: Final[Mapping[str, frozenset[str | None]]] = MappingProxyType(
 )
 """Nova's faults of builds that left no guest, and how the hosts' events of them may have ended.
 
-The first comes before a guest is begun. The second is told when every try was cleaned up; of several
+The first comes before a guest is begun. The second is told when every attempt was cleaned up; of several
 tries Nova writes down one end only. That of networks, which may come while a guest is made, is told
 only where that was cleaned up; those of volumes come before a guest. A guest that a host has begun
 and could not remove has another fault, the one for which it failed, and nothing in that tells it
