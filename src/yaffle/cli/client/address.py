@@ -25,9 +25,15 @@ class Card:
     """Which the server shows: a command of this machine believes it, whatever name stands in it."""
 
 
+def named() -> Path | None:
+    """Return the state directory that the environment names."""
+    text = os.environ.get("YAFFLE_STATE_DIR")
+    return Path(text).expanduser() if text else None
+
+
 def state_dir() -> Path:
     """Return the state directory of the environment, or the default one."""
-    return Path(os.environ.get("YAFFLE_STATE_DIR") or DEFAULT_STATE_DIR).expanduser()
+    return named() or Path(DEFAULT_STATE_DIR).expanduser()
 
 
 def write(folder: Path, card: Card) -> Path:

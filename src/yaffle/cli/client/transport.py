@@ -97,9 +97,14 @@ class Wire:
 
             auth = known = KeystoneAuth(os_cloud)
             server = server or (None if folder is not None else known.endpoint())
+        # Whoever names a folder means its server: at the usual address may be another installation's.
+        folder = folder or address.named()
         card = None if server else address.read(folder or address.state_dir())
         if folder is not None and not server and card is None:
-            raise ServerAway(f"no server of the state directory {folder} runs on this machine")
+            raise ServerAway(
+                f"no server of the state directory {folder} runs on this machine, or not yet; start it"
+                " with `yaffle serve`, or name another with --server URL or YAFFLE_SERVER"
+            )
         self.url = _checked(server or (card.url if card else address.DEFAULT_SERVER))
         of_card = Path(card.token_file) if card is not None and card.token_file else None
         headers = {"X-Yaffle-User": _user(), "User-Agent": "yaffle"}
