@@ -79,3 +79,10 @@ def test_the_supervisor_is_read_from_the_environment(
     environ: dict[str, str], watchdog_s: float | None
 ) -> None:
     assert Systemd.from_environment(environ, 7).watchdog_s == watchdog_s
+
+
+def test_a_card_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> None:
+    (tmp_path / address.NAME).symlink_to(address.NAME)
+    with pytest.raises(ConfigError, match=r"server\.json: .*; run it as the user of the server"):
+        address.read(tmp_path)
+    assert address.read(tmp_path / "none") is None

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from yaffle.errors import ConfigError
+
 DEFAULT_SERVER: Final = "http://127.0.0.1:8777"
 DEFAULT_STATE_DIR: Final = "~/.local/state/yaffle"
 """As `state_dir` in config.py, which takes a quarter of a second to import; a test compares them."""
@@ -49,16 +51,28 @@ def write(folder: Path, card: Card) -> Path:
 
 
 def read(folder: Path) -> Card | None:
-    """Return the card of a server that still runs; None where there is none or it cannot be read."""
+    """Return the card of a server that still runs; None where there is none, or none that is whole.
+
+    Raises ConfigError where it is not to be known: another's server is none to fall back on.
+    """
     try:
-        found = json.loads((folder / NAME).read_bytes())
+        text = (folder / NAME).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ConfigError(
+            f"{folder / NAME}: {error.strerror}; run it as the user of the server, or name the server"
+            " with --server URL or YAFFLE_SERVER"
+        ) from None
+    try:
+        found = json.loads(text)
         card = Card(
             url=str(found["url"]),
             pid=int(found["pid"]),
             token_file=found.get("token_file"),
             certificate=found.get("certificate"),
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return None
     return card if _lives(card.pid) else None
 

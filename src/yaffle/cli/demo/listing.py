@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from yaffle.cli.client import address
+from yaffle.errors import ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +26,7 @@ def listed(card: address.Card, default: str = address.DEFAULT_SERVER) -> Iterato
     """
     folder = address.state_dir()
     made = _made(folder)
-    done = address.read(folder) is None and not _answers(default)
+    done = _is_free(folder) and not _answers(default)
     if done:
         try:
             address.write(folder, card)
@@ -62,4 +63,12 @@ def _answers(url: str) -> bool:
         with socket.create_connection((str(parts.hostname), parts.port or 80), ASK_S):
             return True
     except OSError:
+        return False
+
+
+def _is_free(folder: Path) -> bool:
+    try:
+        return address.read(folder) is None
+    except ConfigError:
+        # Whose server runs there is not to be known.
         return False
