@@ -6,11 +6,12 @@ import os
 import stat
 from pathlib import Path
 
+import certifi
 import pytest
 
 from yaffle.cli.client import address
 from yaffle.cli.client.native import Api
-from yaffle.cli.client.transport import _token
+from yaffle.cli.client.transport import _token, _trust
 from yaffle.cli.serve.systemd import Systemd
 from yaffle.config import Settings
 from yaffle.errors import ConfigError
@@ -86,3 +87,10 @@ def test_a_card_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> Non
     with pytest.raises(ConfigError, match=r"server\.json: .*; run it as the user of the server"):
         address.read(tmp_path)
     assert address.read(tmp_path / "none") is None
+
+
+def test_who_is_believed_is_loaded_only_for_https(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To load the authorities of the world costs nearly half of the CPU of a whole command."""
+    monkeypatch.setenv("SSL_CERT_FILE", certifi.where())
+    assert _trust("http://127.0.0.1:1", None).cert_store_stats()["x509"] == 0
+    assert _trust("https://127.0.0.1:1", None).cert_store_stats()["x509"] > 0

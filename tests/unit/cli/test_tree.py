@@ -97,3 +97,16 @@ def test_nothing_heavy_is_imported_that_is_not_needed(words: str, needed: tuple[
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False
     )
     assert done.stdout.endswith("heavy: []\n"), done
+
+
+def test_only_the_modules_of_the_typed_word_are_imported() -> None:
+    code = (
+        "import sys\nfrom yaffle.cli import main\n"
+        "try: main(['status', '--server', 'http://127.0.0.1:1'])\n"
+        "except SystemExit: print(sorted(m[20:] for m in sys.modules"
+        " if m.startswith('yaffle.cli.commands.')))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "['cluster_creation', 'clusters', 'nodes', 'status']\n", done
