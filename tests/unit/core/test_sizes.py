@@ -227,6 +227,12 @@ def test_adjustment(
         ),
         pytest.param({}, "Not enough parameters to do resize action.", id="nothing"),
         pytest.param(
+            {"adjustment_type": EXACT, "number": 10**400},
+            f"The target capacity ({10**400}) is greater than the maximum number of nodes allowed"
+            " per cluster (1000).",
+            id="no-float-is-so-large",
+        ),
+        pytest.param(
             {"adjustment_type": CHANGE, "number": 0},
             "The 'number' must be non-zero value for adjustment type 'CHANGE_IN_CAPACITY'.",
             id="no-change",

@@ -186,7 +186,8 @@ def request_fault(
         return Fault("Not enough parameters to do resize action.")
     if not isinstance(number, (int, float)):
         return None
-    if not isfinite(number):
+    # Whole numbers are finite, and may be too large to be asked.
+    if isinstance(number, float) and not isfinite(number):
         return Fault(f"The 'number' ({number}) is not a number of nodes or percent.")
     exact = adjustment_type == AdjustmentType.EXACT_CAPACITY
     need = "non-negative integer" if exact else "non-zero value"
