@@ -115,8 +115,10 @@ def find_action(conn: Connection, ident: str, project: str | None = None) -> Act
 
 
 def add(conn: Connection, kind: type[R], *rows: Mapping[str, object]) -> None:
-    """Insert rows that name the same columns."""
-    conn.execute(insert(_TABLES[kind]), rows)
+    """Insert rows that name the same columns; none where there are none."""
+    # Without rows SQLAlchemy would insert one of defaults.
+    if rows:
+        conn.execute(insert(_TABLES[kind]), rows)
 
 
 def change(conn: Connection, kind: type[R], ident: str, **values: object) -> None:

@@ -10,8 +10,9 @@ from sqlalchemy import func, insert, select, update
 from tests.contract.store.support import HandClock, count, place, tell
 
 from yaffle.integrations.secret_box import IdKeys
-from yaffle.store import commit_sequence, outbox, prune, receivers, tables
+from yaffle.store import catalog, commit_sequence, outbox, prune, receivers, tables
 from yaffle.store.database import open_store
+from yaffle.store.rows import BindingRow
 
 DAY_US = 86_400_000_000
 NOW_US = 1000 * DAY_US
@@ -294,3 +295,10 @@ def test_an_end_is_told_once_and_what_ended_long_ago_goes(unit, tmp_path):
     assert swept(NOW_US, 10 * DAY_US) == (["1", "2", "3"], ["1", "2"])
     assert swept(NOW_US + 1, 10 * DAY_US) == (["1", "2", "3"], ["1", "2"])
     assert swept(NOW_US, 5 * DAY_US) == (["1", "2", "3"], [])
+
+
+def test_no_rows_to_add_are_none_added(unit):
+    unit(lambda c: catalog.add(c, BindingRow))
+    assert (
+        unit(lambda c: c.execute(select(func.count()).select_from(tables.bindings)).scalar()) == 0
+    )
