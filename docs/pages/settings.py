@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 
 from docs.pages import heat, nova
 from yaffle.config import Settings
+from yaffle.drivers.alerts.http_json import HttpJsonSettings
 from yaffle.drivers.detectors.lifecycle.settings import WORDS as LISTENING
 from yaffle.drivers.detectors.lifecycle.settings import LifecycleSettings, SourceSettings
 from yaffle.drivers.detectors.load_balancer.settings import (
@@ -29,7 +30,7 @@ from yaffle.drivers.workflows.command.settings import Command, CommandSettings
 from yaffle.drivers.workflows.http.settings import Endpoint, HttpSettings
 from yaffle.integrations.driver_settings import Section
 
-PORTS: Final = ("profiles", "detectors", "fencers", "workflows", "notifiers")
+PORTS: Final = ("profiles", "detectors", "fencers", "workflows", "notifiers", "alerts")
 
 
 def settings() -> str:
@@ -158,13 +159,13 @@ class Recorder(Section):
         self.asked[key] = ("table of texts", "")
         return {}
 
-    def secret(self, key: str = "secret") -> bytes:
+    def secret(self, key: str = "secret", *, required: bool = True) -> bytes:
         for name, kind in (
             ("_file", "absolute path"),
             ("_env", "name of a variable"),
             ("", "text"),
         ):
-            self.asked[key + name] = (kind, "exactly one of three")
+            self.asked[key + name] = (kind, "exactly one of three" if required else "")
         return b"0" * 16
 
     def sections(self, key: str) -> dict[str, Section]:
@@ -178,6 +179,7 @@ class Recorder(Section):
 def recorded(
     kind: type[
         WebhookSettings
+        | HttpJsonSettings
         | CommandSettings
         | HttpSettings
         | HostSettings
@@ -198,6 +200,8 @@ WORDS: Final = {
     "secret": "The secret itself. Prefer the other two.",
     "headers": "Sent with each request. Yaffle's own headers are refused.",
     "ca_file": "Authority to trust instead of the system's.",
+    "client_cert": "Certificate by which the endpoint knows us.",
+    "client_key": "Its private key.",
     "enabled": "Off unless true.",
     **LISTENING,
     "cloud": "Name of the cloud in `clouds.yaml`.",
@@ -267,6 +271,11 @@ def drivers() -> str:
         "## Notifier `log`",
         '`[notifiers.ANY_NAME]` with `type = "log"`. One log line a message. No settings. It is the\n'
         "default; a file that names notifiers replaces it.",
+        "## Alert driver `http_json`",
+        '`[alerts.ANY_NAME]` with `type = "http_json"`, and `responsible = true` for the endpoint whose\n'
+        "acceptance settles a failure. Signed where there is a secret. How to use it: [Tell a recovery\n"
+        "controller of failed hosts](../howto/tell-of-failed-hosts.md).",
+        table(HEAD, _rows(recorded(HttpJsonSettings), HttpJsonSettings)),
         "## Workflow `COMMAND`",
         "`[drivers.COMMAND]`. Off by default.",
         table(HEAD, _rows(command, CommandSettings)),

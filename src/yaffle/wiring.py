@@ -26,7 +26,7 @@ from yaffle.drivers.fencers.compute import ComputeFencer
 from yaffle.drivers.profiles.nova_server import NovaServer
 from yaffle.engine.cluster_actions import lifecycle_hooks
 from yaffle.engine.commands import Commands
-from yaffle.engine.driver_registry import load_drivers
+from yaffle.engine.driver_registry import host_terms, load_drivers
 from yaffle.engine.engine import Engine
 from yaffle.engine.runtime.change_poller import IDLE_S, ChangePoller
 from yaffle.engine.runtime.clock import SystemClock
@@ -304,6 +304,7 @@ def build_kit(
         rules=address_rules(settings),
         notify=tuple(name for name in drivers.notifiers if name != lifecycle_hooks.NOTIFIER),
         receivers=receiver_terms(settings),
+        hosts=host_terms(settings),
         room=DiskSpace(
             database=None if store.path is None else store.path.parent,
             state_dir=settings.state_dir,

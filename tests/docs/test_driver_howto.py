@@ -15,7 +15,7 @@ BLOCK = re.compile(r"<!-- (\w+) -->\n```python\n(.*?)```", re.DOTALL)
 
 def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = dict(BLOCK.findall(PAGE.read_text()))
-    assert set(blocks) == {"driver", "check"}
+    assert set(blocks) == {"driver", "check", "alerts", "check_alerts"}
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "page"}
     for name in ("driver", "check"):
@@ -24,7 +24,18 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [t["topic"] for t in told] == ["incident.opened"]
 
 
-def test_it_is_as_short_as_it_says() -> None:
-    code = dict(BLOCK.findall(PAGE.read_text()))["driver"]
+def test_its_alert_driver_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = dict(BLOCK.findall(PAGE.read_text()))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "page"}
+    for name in ("alerts", "check_alerts"):
+        exec(compile(blocks[name], f"{PAGE.name}:{name}", "exec"), names)
+    (spooled,) = tmp_path.glob("*.json")
+    assert json.loads(spooled.read_text())["host"] == "compute1.example.org"
+
+
+@pytest.mark.parametrize("name", ["driver", "alerts"])
+def test_it_is_as_short_as_it_says(name: str) -> None:
+    code = dict(BLOCK.findall(PAGE.read_text()))[name]
     lines = [x for x in code.splitlines() if x.strip() and not x.startswith('"""')]
     assert len(lines) <= 30

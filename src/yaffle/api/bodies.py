@@ -140,3 +140,26 @@ class RedeliverBody(Body):
     seqs: list[Annotated[int, Field(ge=1, le=2**62)]] | None = Field(
         default=None, max_length=1000, description="Their numbers; absent: all of them."
     )
+
+
+class HostFailureBody(Body):
+    """Says that a host has failed, and why it is known to be off."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"proof": "power cut at the PDU, port 7", "failure_time": 1792000000}]
+        }
+    )
+
+    proof: str = Field(
+        min_length=1,
+        max_length=1000,
+        description="Why it is known to be off: its instances are started elsewhere.",
+    )
+    failure_time: float | None = Field(
+        default=None,
+        ge=0,
+        le=253_402_300_799,
+        allow_inf_nan=False,
+        description="When it failed, in seconds since the epoch; absent: now.",
+    )

@@ -24,7 +24,7 @@ WRITE: Final[Needs] = frozenset({Right.WRITE})
 ADMIN: Final[Needs] = frozenset({Right.ADMIN})
 RELEASE: Final[Needs] = frozenset({Right.WRITE, Right.OVERRIDE})
 STOP: Final[Needs] = frozenset({Right.ADMIN, Right.OVERRIDE})
-"""It halts the healing of every project."""
+"""It concerns every project: all healing, or all instances of a host."""
 
 NOBODY: Final = Principal(user="", project="", rights=frozenset())
 """Who asks where nobody has to say it: somebody who may do nothing."""
@@ -56,6 +56,12 @@ _OWN: Final[Mapping[str, Mapping[str, Needs]]] = {
     "/outbox": {"GET": READ},
     # Notifiers belong to the installation, and so does sending their news again.
     "/outbox/redeliver": {"POST": ADMIN},
+    # A host belongs to no project, and whoever marks one has others start its instances elsewhere.
+    "/hosts/{host}/failures": {"POST": STOP},
+    "/alerts": {"GET": ADMIN},
+    "/alerts/{alert}": {"GET": ADMIN},
+    "/alerts/retry": {"POST": ADMIN},
+    "/alerts/{alert}/discard": {"POST": ADMIN},
     "/maintenance": {"GET": READ, "POST": WRITE},
     "/maintenance/{pause}": {"DELETE": WRITE},
     "/stop": {"GET": READ, "POST": STOP, "DELETE": STOP},

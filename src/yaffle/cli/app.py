@@ -62,6 +62,8 @@ ENTRIES: Final = (
     Entry("maintenance", "commands.operators:app"),
     Entry("stop", "commands.operators:stop", asks=True),
     Entry("outbox", "commands.outbox:app"),
+    Entry("host", "commands.alerts:hosts"),
+    Entry("alert", "commands.alerts:app"),
     Entry("doctor", "commands.doctor:doctor"),
     Entry("service", "commands.services:app"),
     Entry("engines", "commands.engines:engines", asks=True),

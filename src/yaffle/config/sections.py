@@ -279,6 +279,25 @@ class LocalProcessSettings(Section):
     )
 
 
+class HostsSettings(Section):
+    """Hosts, as `[alerts]` tell of their failures."""
+
+    on_shared_storage: bool | None = Field(
+        default=None,
+        description="Whether the instances of hosts lie on shared storage. There is no default, for it"
+        " is never guessed: required where there are `[alerts]`.",
+    )
+    exceptions: dict[str, bool] = Field(
+        default_factory=dict,
+        description="Host → whether its instances do, where that is another answer than the rule's.",
+    )
+    names: dict[str, str] = Field(
+        default_factory=dict,
+        description="Host, as its cloud or cluster calls it → its fully qualified name, where that is"
+        " another.",
+    )
+
+
 class QuotaSettings(Section):
     """How much there may be, so that one mistyped number does not fill the installation."""
 

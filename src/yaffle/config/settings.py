@@ -22,6 +22,7 @@ from yaffle.config.sections import (
     DatabaseSettings,
     EngineSettings,
     HealthcheckSettings,
+    HostsSettings,
     LocalProcessSettings,
     LogSettings,
     NetworkSettings,
@@ -62,6 +63,12 @@ class Settings(BaseSettings):
     notifiers: dict[str, dict[str, Any]] = Field(
         default_factory=lambda: {"log": {"type": "log"}},
         description="Name → {type = …, and that driver's own settings}.",
+    )
+    hosts: HostsSettings = HostsSettings()
+    alerts: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="Recovery controllers that are told of failed hosts: name → {type = …, responsible"
+        " = true for the one whose acceptance settles a failure, and that driver's own settings}.",
     )
     drivers: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="Driver's entry point name → its own settings."

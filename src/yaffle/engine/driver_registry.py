@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from yaffle.config.faults import Faults, meant, quoted
 from yaffle.engine.cluster_actions import lifecycle_hooks
-from yaffle.engine.runtime.context import LOCAL_PROCESS, Drivers
+from yaffle.engine.runtime.context import LOCAL_PROCESS, Drivers, HostTerms
 from yaffle.errors import ConfigError
 from yaffle.ports import DriverContext
 
@@ -17,8 +17,20 @@ if TYPE_CHECKING:
 
     from yaffle.config import Settings
     from yaffle.model.machine_identity import MachineIdentity
-    from yaffle.ports import Clock, Detector, Fencer, Notifier, Profile, UrlProber, Workflow
+    from yaffle.ports import (
+        AlertDriver,
+        Clock,
+        Detector,
+        Fencer,
+        Notifier,
+        Profile,
+        UrlProber,
+        Workflow,
+    )
     from yaffle.ports.credentials import Credentials
+
+RESPONSIBLE: Final = "responsible"
+"""The setting of an alert endpoint that is none of its driver's."""
 
 
 def load_drivers(
@@ -63,6 +75,7 @@ def load_drivers(
         fencers=cast("dict[str, Fencer]", _build("yaffle.fencers", reading, faults)),
         workflows=cast("dict[str, Workflow]", _build("yaffle.workflows", context, faults)),
         notifiers=_notifiers(settings, context, faults),
+        alerts=_alerts(settings, context, faults),
     )
     _all_known(settings, faults)
     faults.settle()
@@ -105,22 +118,80 @@ def _placed(section: str) -> Iterator[None]:
 def _notifiers(
     settings: Settings, context: Callable[..., DriverContext], faults: Faults
 ) -> dict[str, Notifier]:
-    kinds = {point.name: point for point in entry_points(group="yaffle.notifiers")}
-    built: dict[str, Notifier] = {}
-    for name, values in settings.notifiers.items():
-        section, kind = f"notifiers.{quoted(name)}", values.get("type")
+    with faults.gather():
+        if lifecycle_hooks.NOTIFIER in settings.notifiers:
+            section = f"notifiers.{quoted(lifecycle_hooks.NOTIFIER)}"
+            raise ConfigError(f"{section}: that name is Yaffle's own; choose another")
+    # Not configured: deletion policies say where to.
+    wanted = {**settings.notifiers, lifecycle_hooks.NOTIFIER: {"type": lifecycle_hooks.NOTIFIER}}
+    found = _named("yaffle.notifiers", "notifiers", "notifier", wanted, context, faults)
+    return cast("dict[str, Notifier]", found)
+
+
+def _alerts(
+    settings: Settings, context: Callable[..., DriverContext], faults: Faults
+) -> dict[str, AlertDriver]:
+    with faults.gather():
+        host_terms(settings)
+    wanted = {
+        name: {k: v for k, v in values.items() if k != RESPONSIBLE}
+        for name, values in settings.alerts.items()
+    }
+    found = _named("yaffle.alerts", "alerts", "alert driver", wanted, context, faults)
+    return cast("dict[str, AlertDriver]", found)
+
+
+def host_terms(settings: Settings) -> HostTerms:
+    """Return the terms of telling of failed hosts; raise ConfigError where they are not all said."""
+    if not settings.alerts:
+        return HostTerms(names=settings.hosts.names, exceptions=settings.hosts.exceptions)
+    problems = [
+        f"alerts.{quoted(name)}.{RESPONSIBLE} must be true or false"
+        for name, values in settings.alerts.items()
+        if not isinstance(values.get(RESPONSIBLE, False), bool)
+    ]
+    chosen = [name for name, values in settings.alerts.items() if values.get(RESPONSIBLE) is True]
+    if len(settings.alerts) == 1:
+        chosen = list(settings.alerts)
+    if len(chosen) != 1 and not problems:
+        problems.append(
+            f"alerts: {len(chosen)} of {len(settings.alerts)} endpoints are responsible; set"
+            f" {RESPONSIBLE} = true for the one whose acceptance settles a host's failure"
+        )
+    if settings.hosts.on_shared_storage is None:
+        problems.append(
+            "hosts.on_shared_storage is missing: alerts tell whether the instances of a host lie on"
+            " shared storage, and that is never guessed"
+        )
+    if problems:
+        raise ConfigError(tuple(problems))
+    return HostTerms(
+        responsible=chosen[0],
+        on_shared_storage=bool(settings.hosts.on_shared_storage),
+        exceptions=settings.hosts.exceptions,
+        names=settings.hosts.names,
+    )
+
+
+def _named(
+    group: str,
+    section: str,
+    noun: str,
+    wanted: Mapping[str, Mapping[str, object]],
+    context: Callable[..., DriverContext],
+    faults: Faults,
+) -> dict[str, object]:
+    """Build what settings name and give a type: several may be of one."""
+    kinds = {point.name: point for point in entry_points(group=group)}
+    built: dict[str, object] = {}
+    for name, values in wanted.items():
+        place, kind = f"{section}.{quoted(name)}", values.get("type")
         rest = {k: v for k, v in values.items() if k != "type"}
-        with faults.gather(), _placed(section):
-            if name == lifecycle_hooks.NOTIFIER:
-                raise ConfigError(f"{section}: that name is Yaffle's own; choose another")
+        with faults.gather(), _placed(place):
             if kind not in kinds:
                 near = meant(str(kind), kinds, otherwise="known: " + ", ".join(sorted(kinds)))
-                raise ConfigError(f"{section}.type = {kind!r}: there is no such notifier{near}")
-            built[name] = kinds[kind].load()(context(name, rest, section=section))
-    # Not configured: deletion policies say where to.
-    built[lifecycle_hooks.NOTIFIER] = kinds[lifecycle_hooks.NOTIFIER].load()(
-        context(lifecycle_hooks.NOTIFIER, {})
-    )
+                raise ConfigError(f"{place}.type = {kind!r}: there is no such {noun}{near}")
+            built[name] = kinds[kind].load()(context(name, rest, section=place))
     return built
 
 

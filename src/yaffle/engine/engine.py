@@ -15,6 +15,7 @@ import structlog
 from yaffle.engine.execution.executor import Executor
 from yaffle.engine.housekeeping import Housekeeper
 from yaffle.engine.notifications.dispatcher import OutboxDispatcher
+from yaffle.engine.notifications.host_alerts import HostAlerter
 from yaffle.engine.ownership.change_tokens import ChangeTokens
 from yaffle.engine.ownership.watch_assignment import WatchAssignment
 from yaffle.engine.runtime.loop_monitor import LoopMonitor
@@ -77,6 +78,8 @@ class Engine:
             group.create_task(session.keep(), name="lease")
             group.create_task(Executor(ctx, session).run(), name="executor")
             group.create_task(OutboxDispatcher(ctx, session).run(), name="postman")
+            if ctx.drivers.alerts:
+                group.create_task(HostAlerter(ctx, session).run(), name="alerter")
             group.create_task(Housekeeper(ctx, session).run(), name="caretaker")
             group.create_task(LoopMonitor(ctx, self.blind).run(), name="watchman")
             group.create_task(WatchAssignment(ctx, session, self.watches).run(), name="watches")

@@ -24,6 +24,7 @@ from yaffle.model.operations import EMPTY, Hindrance, Operation, Progress, Progr
 from yaffle.model.timing import LOOK_PAUSE_S
 from yaffle.store import (
     actions,
+    alerts,
     catalog,
     disk_images,
     late_resources,
@@ -103,12 +104,21 @@ class Housekeeper:
         metrics.queue_age.set(0 if oldest_us is None else max(0, now_us - oldest_us) / 1e6)
         metrics.ready_age.set(0 if ready_us is None else max(0, now_us - ready_us) / 1e6)
         metrics.parked.set(parked)
+        await self._measure_alerts()
         stops = [p.owner == rollback_detection.BY for p in paused if p.kind is PauseKind.STOP]
         metrics.stops.labels("yaffle").set(stops.count(True))
         metrics.stops.labels("person").set(stops.count(False))
         for do, count in quarantined.items():
             metrics.quarantined.labels(do.value).set(count)
         await self._measure_room()
+
+    async def _measure_alerts(self) -> None:
+        now_us, metrics = self._ctx.clock.now_us(), self._ctx.metrics
+        oldest_us, refused = await self._ctx.store.read(
+            lambda conn: (alerts.oldest_pending_us(conn), alerts.count_refused(conn))
+        )
+        metrics.alert_age.set(0 if oldest_us is None else max(0, now_us - oldest_us) / 1e6)
+        metrics.alerts_refused.set(refused)
 
     async def _measure_room(self) -> None:
         """Set the gauge of free disk space; a folder that cannot be asked changes nothing."""

@@ -163,14 +163,17 @@ class Section:
                 self.wrong(f"{key}.{name}", "must be printable ASCII")
         return table
 
-    def secret(self, key: str = "secret") -> bytes:
+    def secret(self, key: str = "secret", *, required: bool = True) -> bytes:
         """Return the secret from exactly one of `secret_file`, `secret_env` and `secret`.
 
+        Empty where none of them is there and none is required.
         The file is read once, at start; a trailing line break is not part of the secret.
         """
         file, env = self.path(f"{key}_file"), self._get(f"{key}_env", None)
         inline = self._get(key, None)
         if not self.right(f"{key}_file"):
+            return b""
+        if not required and file is env is inline is None:
             return b""
         if sum(source is not None for source in (file, env, inline)) != 1:
             self.wrong(key, f"needs exactly one of {key}_file, {key}_env and {key}")

@@ -14,6 +14,7 @@ import socket
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Final
@@ -24,11 +25,14 @@ import httpx
 from yaffle.core.addresses import AddressRules, refusal
 from yaffle.errors import ConfigError
 from yaffle.integrations.driver_settings import Section
+from yaffle.model.operations import Delivery
 from yaffle.ports.context import DriverContext
 
 BODY_MAX: Final = 65_536
 _ADDRESSES_MAX: Final = 8
 _CAUSES_MAX: Final = 8
+_AGAIN: Final = frozenset({408, 425, 429})
+"""Client errors that say "later", not "never"."""
 _DEFAULT_HEADERS: Final = {"User-Agent": "yaffle", "Accept-Encoding": "identity"}
 
 
@@ -60,9 +64,17 @@ class RefusedAddress(OSError):
 class HttpSession:
     """Sends single requests; holds a TLS context but no connections: nothing to close."""
 
-    def __init__(self, rules: AddressRules, *, ca_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        rules: AddressRules,
+        *,
+        ca_file: Path | None = None,
+        client_cert: tuple[Path, Path] | None = None,
+    ) -> None:
         self._rules = rules
         self._ssl = _trusting(ca_file, "ca_file")
+        if client_cert is not None:
+            self._ssl.load_cert_chain(*client_cert)
 
     async def request(
         self,
@@ -250,6 +262,28 @@ def read_ca_file(section: Section) -> Path | None:
     return path
 
 
+def read_client_cert(section: Section) -> tuple[Path, Path] | None:
+    """Return the settings `client_cert` and `client_key`; the section notes where they cannot be used."""
+    cert, key = section.path("client_cert"), section.path("client_key")
+    if cert is None and key is None:
+        return None
+    if cert is None or key is None:
+        section.wrong(
+            "client_cert" if cert is None else "client_key", "is missing; both are needed"
+        )
+        return None
+
+    def read() -> tuple[Path, Path]:
+        try:
+            ssl.create_default_context().load_cert_chain(cert, key)
+        except (OSError, ssl.SSLError) as error:
+            place = section.place("client_cert")
+            raise ConfigError(f"{place} = {cert}: it cannot be used with {key}: {error}") from error
+        return cert, key
+
+    return section.attempt("client_cert", read, None)
+
+
 def _trusting(ca_file: Path | None, place: str) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=ca_file)
@@ -281,6 +315,26 @@ def address_rules(context: DriverContext) -> AddressRules:
         )
     except ValueError as error:
         raise ConfigError(f"allow_networks, deny_networks: {error}") from error
+
+
+def judge(answer: Answer) -> tuple[Delivery, str]:
+    """Say what an answer means. Its body is not quoted: an error page may echo our headers."""
+    line = _line(answer.status)
+    if 200 <= answer.status < 300:
+        return Delivery.ACCEPTED, line
+    if answer.status in _AGAIN or answer.status >= 500:
+        after = one_line(answer.headers.get("retry-after", ""), 40)
+        return Delivery.RETRY, f"{line}, Retry-After: {after}" if after else line
+    if 300 <= answer.status < 400:
+        return Delivery.REFUSED, f"{line}: redirects are not followed"
+    return Delivery.REFUSED, line
+
+
+def _line(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
 
 
 def to_json(value: object) -> bytes:

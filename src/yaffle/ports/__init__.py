@@ -5,6 +5,7 @@ called. Drivers turn what they expect (`OSError`, timeouts, error answers) into 
 that escapes is a bug of the driver, logged with its traceback and treated as unknown.
 """
 
+from yaffle.ports.alert_driver import AlertDriver, HostFailure
 from yaffle.ports.clock import Clock, SteeredClock
 from yaffle.ports.context import DriverContext
 from yaffle.ports.detector import (
@@ -41,6 +42,7 @@ from yaffle.ports.profile import (
 from yaffle.ports.workflow import Workflow
 
 __all__ = [
+    "AlertDriver",
     "SupportsAdoption",
     "SupportsModeValidation",
     "Clock",
@@ -49,6 +51,7 @@ __all__ = [
     "Detector",
     "SupportsFenceExclusion",
     "DriverContext",
+    "HostFailure",
     "ListenerStatus",
     "SupportsListenerStatus",
     "Fencer",

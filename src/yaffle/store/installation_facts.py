@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import func, select
 
 from yaffle.core.recovery.host_quarantine import CAUSE as QUARANTINED
-from yaffle.store import actions, catalog, credentials, incidents, leases, outbox, pauses
+from yaffle.store import actions, alerts, catalog, credentials, incidents, leases, outbox, pauses
 from yaffle.store.orphans import WHATEVER
 from yaffle.store.rows import ReceiverRow, load
 from yaffle.store.tables import bindings, clusters, debris, nodes, receivers, watches
@@ -37,6 +37,9 @@ class Facts:
     """Clusters without a health policy in force."""
     pending_age_s: float
     parked: int
+    alert_age_s: float
+    """Of the oldest alert of a failed host that its endpoint has not accepted."""
+    alerts_refused: int
     ready_age_s: float
     debris: int
     lookouts: int
@@ -65,6 +68,8 @@ def gather(conn: Connection, now_us: int) -> Facts:
         unprotected=_names(conn, bound),
         pending_age_s=_age_s(outbox.oldest_pending_us(conn), now_us),
         parked=outbox.count_parked(conn),
+        alert_age_s=_age_s(alerts.oldest_pending_us(conn), now_us),
+        alerts_refused=alerts.count_refused(conn),
         ready_age_s=_age_s(actions.oldest_ready_us(conn), now_us),
         debris=_unsettled(conn, debris.c.physical_id.not_in(("", WHATEVER))),
         lookouts=_unsettled(conn, debris.c.physical_id == WHATEVER),

@@ -13,10 +13,12 @@ from yaffle.store import commit_sequence
 from yaffle.store.outbox import OutboxState
 from yaffle.store.tables import (
     actions,
+    alerts,
     debris,
     decisions,
     engines,
     events,
+    host_failures,
     incidents,
     outbox,
     pauses,
@@ -67,6 +69,8 @@ def prune(
             (outbox.c.state == OutboxState.ACCEPTED)
             & (outbox.c.done_us < _before(now_us, retention.outbox_s)),
         ),
+        (alerts, alerts.c.done_us < _before(now_us, retention.incidents_s)),
+        (host_failures, _over_failures(_before(now_us, retention.incidents_s))),
         (debris, debris.c.done_us < _before(now_us, retention.actions_s)),
         (releases, releases.c.expires_us < _before(now_us, retention.incidents_s)),
         (pauses, pauses.c.lifted_us < _before(now_us, retention.incidents_s)),
@@ -96,6 +100,12 @@ def _over_actions(before_us: int) -> ColumnElement[bool]:
 
 def _over_incidents(before_us: int) -> ColumnElement[bool]:
     return (incidents.c.ended_us < before_us) & incidents.c.open_key.is_(None)
+
+
+def _over_failures(before_us: int) -> ColumnElement[bool]:
+    # An alert without its failure could be delivered no more.
+    told = select(alerts.c.seq).where(alerts.c.failure_id == host_failures.c.id)
+    return (host_failures.c.cleared_us < before_us) & ~told.exists()
 
 
 def _delete(conn: Connection, table: Table, over: ColumnElement[bool], limit: int) -> int:

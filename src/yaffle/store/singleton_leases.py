@@ -24,6 +24,7 @@ class SingletonRole(StrEnum):
     """The duties that there are."""
 
     OUTBOX = "outbox"
+    ALERTS = "alerts"
     UPKEEP = "upkeep"
 
 

@@ -3,7 +3,7 @@
 from yaffle.testing.checks.abilities import check_adopting, check_update
 from yaffle.testing.checks.detector import check_detector
 from yaffle.testing.checks.fencer import check_fencer
-from yaffle.testing.checks.notifier import check_notifier
+from yaffle.testing.checks.notifier import check_alert_driver, check_notifier
 from yaffle.testing.checks.profile import check_profile
 from yaffle.testing.checks.workflow import check_workflow
 from yaffle.testing.clock import VirtualClock
@@ -11,7 +11,7 @@ from yaffle.testing.detector import ScriptedDetector
 from yaffle.testing.faults import Broken, Fault, FaultPlan, Rule
 from yaffle.testing.fencer import ScriptedFencer
 from yaffle.testing.loop import Deadlock, TooLong, VirtualLoop, run_virtual
-from yaffle.testing.notifier import ScriptedNotifier
+from yaffle.testing.notifier import ScriptedAlerts, ScriptedNotifier
 from yaffle.testing.profile import ForeseeingProfile, ForgetfulProfile, ScriptedProfile
 from yaffle.testing.world import Act, Copy, Fate, Job, World
 
@@ -27,6 +27,7 @@ __all__ = [
     "ForgetfulProfile",
     "Job",
     "Rule",
+    "ScriptedAlerts",
     "ScriptedDetector",
     "ScriptedFencer",
     "ScriptedNotifier",
@@ -36,6 +37,7 @@ __all__ = [
     "VirtualLoop",
     "World",
     "check_adopting",
+    "check_alert_driver",
     "check_detector",
     "check_fencer",
     "check_notifier",

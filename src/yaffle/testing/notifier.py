@@ -1,28 +1,28 @@
-"""A receiver that remembers what it was told, and is away, slow or rude by plan."""
+"""Receivers that remember what they were told, and are away, slow or rude by plan."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from yaffle.model.operations import Delivery
 from yaffle.testing.faults import Broken, Fault, FaultPlan
 
 if TYPE_CHECKING:
-    from yaffle.ports import Clock, Message, Notifier
+    from yaffle.model.host_failure import HostFailure
+    from yaffle.ports import AlertDriver, Clock, Message, Notifier
+
+T = TypeVar("T")
 
 
-class ScriptedNotifier:
-    """`received` holds every message that arrived, in order, repeats included."""
-
+class _Receiver(Generic[T]):
     type: ClassVar[str] = "scripted"
 
     def __init__(self, clock: Clock, plan: FaultPlan | None = None) -> None:
         self.plan = plan or FaultPlan(clock)
-        self.received: list[Message] = []
+        self.received: list[T] = []
 
-    async def send(self, message: Message, *, deadline_s: float) -> tuple[Delivery, str]:
-        """Take the message."""
+    async def _take(self, message: T, deadline_s: float) -> tuple[Delivery, str]:
         rule = self.plan.strike("send")
         fault = rule.fault if rule is not None else None
         match fault:
@@ -47,5 +47,22 @@ class ScriptedNotifier:
         return Delivery.ACCEPTED, "taken"
 
 
+class ScriptedNotifier(_Receiver["Message"]):
+    """`received` holds every message that arrived, in order, repeats included."""
+
+    async def send(self, message: Message, *, deadline_s: float) -> tuple[Delivery, str]:
+        """Take the message."""
+        return await self._take(message, deadline_s)
+
+
+class ScriptedAlerts(_Receiver["HostFailure"]):
+    """A recovery controller: `received` holds every failure that it was told, repeats included."""
+
+    async def send(self, failure: HostFailure, *, deadline_s: float) -> tuple[Delivery, str]:
+        """Take the failure."""
+        return await self._take(failure, deadline_s)
+
+
 if TYPE_CHECKING:
     _conforms: type[Notifier] = ScriptedNotifier
+    _takes: type[AlertDriver] = ScriptedAlerts

@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.given import given_clock
 
+from yaffle.drivers.alerts.http_json import HttpJsonAlerts
 from yaffle.drivers.detectors.backend.status import StatusDetector
 from yaffle.drivers.fencers.compute import ComputeFencer
 from yaffle.drivers.notifiers.log import LogNotifier
@@ -27,6 +28,7 @@ from yaffle.model.operations import Operation, ProgressState, Target
 from yaffle.model.policy import DetectionMode, ModeType
 from yaffle.ports import DriverContext
 from yaffle.testing import (
+    check_alert_driver,
     check_detector,
     check_fencer,
     check_notifier,
@@ -150,7 +152,7 @@ def receiver() -> Iterator[tuple[str, Event]]:
         thread.join(60)
 
 
-def test_webhook_notifier(tmp_path: Path) -> None:
+def test_webhook_notifier_and_http_json_alerts(tmp_path: Path) -> None:
     with receiver() as (url, silent):
 
         @asynccontextmanager
@@ -164,6 +166,9 @@ def test_webhook_notifier(tmp_path: Path) -> None:
         )
         with given_clock() as clock:
             asyncio.run(check_notifier(WebhookNotifier(context), clock=clock, hang=hang))
+        plain = DriverContext(clock=CLOCK, state_dir=tmp_path, settings={"url": url})
+        with given_clock() as clock:
+            asyncio.run(check_alert_driver(HttpJsonAlerts(plain), clock=clock, hang=hang))
 
 
 def test_command_workflow(tmp_path: Path) -> None:

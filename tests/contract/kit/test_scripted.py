@@ -13,19 +13,21 @@ from typing import Any, ClassVar
 import pytest
 
 from yaffle.model.ids import ModeKey, NodeId
-from yaffle.model.operations import Operation, Progress, ProgressState, Target
+from yaffle.model.operations import Delivery, Operation, Progress, ProgressState, Target
 from yaffle.model.policy import DetectionMode, ModeType, UrlOptions
 from yaffle.testing import (
     Fault,
     FaultPlan,
     ForgetfulProfile,
     Rule,
+    ScriptedAlerts,
     ScriptedDetector,
     ScriptedFencer,
     ScriptedNotifier,
     ScriptedProfile,
     VirtualClock,
     World,
+    check_alert_driver,
     check_detector,
     check_fencer,
     check_notifier,
@@ -113,6 +115,34 @@ def test_notifier() -> None:
         b = Bench()
         notifier = ScriptedNotifier(b.clock, b.plan)
         await check_notifier(notifier, clock=b.clock, hang=b.hang("send"))
+
+    run_virtual(story)
+
+
+def test_scripted_alerts() -> None:
+    async def story() -> None:
+        b = Bench()
+        alerts = ScriptedAlerts(b.clock, b.plan)
+        await check_alert_driver(alerts, clock=b.clock, hang=b.hang("send"))
+        assert alerts.received[0] == alerts.received[1]
+
+    run_virtual(story)
+
+
+class TellsOnce(ScriptedAlerts):
+    """A bad driver: takes a repeat for a mistake."""
+
+    async def send(self, failure: Any, *, deadline_s: float) -> Any:
+        if failure in self.received:
+            return Delivery.REFUSED, "again?"
+        return await super().send(failure, deadline_s=deadline_s)
+
+
+def test_a_driver_that_refuses_a_repeat_is_found_out() -> None:
+    async def story() -> None:
+        b = Bench()
+        with pytest.raises(AssertionError, match="a receiver that is well accepts"):
+            await check_alert_driver(TellsOnce(b.clock, b.plan), clock=b.clock)
 
     run_virtual(story)
 

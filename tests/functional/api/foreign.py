@@ -25,6 +25,7 @@ Body = Callable[[Words, Words], object]
 NAMES_NOTHING = {
     ("POST", f"{OWN}/policies/validate"),
     ("POST", f"{OWN}/outbox/redeliver"),
+    ("POST", f"{OWN}/alerts/retry"),
     ("POST", f"{OWN}/stop"),
     ("DELETE", f"{OWN}/stop"),
     ("POST", f"{OWN}/import"),
@@ -83,6 +84,8 @@ IN_PATH: Mapping[tuple[str, str], object] = {
     ("POST", f"{OWN}/clusters/{{cluster}}/release"): {"reason": "x", "for_s": 1},
     ("POST", f"{OWN}/nodes/{{node}}/mark"): {"reason": "x"},
     ("POST", f"{OWN}/incidents/{{incident}}/acknowledge"): {},
+    ("POST", f"{OWN}/hosts/{{host}}/failures"): {"proof": "x"},
+    ("POST", f"{OWN}/alerts/{{alert}}/discard"): {"reason": "x"},
     ("PATCH", f"{V1}/profiles/{{profile}}"): {"profile": {"name": "x"}},
     ("PATCH", f"{V1}/policies/{{policy}}"): {"policy": {"name": "x"}},
     ("PATCH", f"{V1}/clusters/{{cluster}}"): {"cluster": {"name": "x"}},

@@ -28,6 +28,7 @@ from tests.functional.api.people import PEOPLE, Person, token_file
 from yaffle.api.app import build
 from yaffle.api.rights import OPEN, TABLE, needed
 from yaffle.model.authz import Right
+from yaffle.store import alerts, tables
 from yaffle.store.events import Subject, append
 from yaffle.store.tables import actions, clusters, events, incidents, nodes, policies, profiles
 
@@ -86,6 +87,8 @@ def stock(world: World, who: Person) -> dict[str, str]:
     words["pause"] = pause_of(world, who, words)
     words["receiver"] = receiver_of(world, who, words)
     words["event"] = event_of(world, who)
+    words["host"] = f"cmp-{who.project}.example.org"
+    words["alert"] = world.live.write(lambda conn: alert_of(conn, words["host"]))
     return words
 
 
@@ -101,6 +104,17 @@ def incident_of(conn: Any, project: str, words: Mapping[str, str]) -> str:
     values = {"node_id": words["node"], "cluster_id": words["cluster"], "state": "exhausted"}
     conn.execute(insert(incidents).values(id=ident, project=project, opened_us=1, **values))
     return ident
+
+
+def alert_of(conn: Any, host: str) -> str:
+    ident = str(uuid.uuid4())
+    failure = {"id": ident, "hostname": host, "failure_us": 1, "generated_us": 1}
+    alerts.add(conn, failure, (), 1)
+    # A number that is found nowhere else in an answer.
+    seq = uuid.UUID(ident).int % 10**15 + 10**15
+    values = {"failure_id": ident, "hostname": host, "endpoint": "e", "next_us": 1}
+    conn.execute(insert(tables.alerts).values(seq=seq, created_us=1, **values))
+    return str(seq)
 
 
 def pause_of(world: World, who: Person, words: Mapping[str, str]) -> str:
@@ -205,6 +219,9 @@ BODIES: Mapping[tuple[str, str], Body] = {
     ("POST", f"{OWN}/nodes/{{node}}/mark"): lambda _: {"reason": "x"},
     ("POST", f"{OWN}/incidents/{{incident}}/acknowledge"): lambda _: {},
     ("POST", f"{OWN}/outbox/redeliver"): lambda _: {},
+    ("POST", f"{OWN}/hosts/{{host}}/failures"): lambda _: {"proof": "x"},
+    ("POST", f"{OWN}/alerts/retry"): lambda _: {},
+    ("POST", f"{OWN}/alerts/{{alert}}/discard"): lambda _: {"reason": "x"},
     ("POST", f"{OWN}/maintenance"): lambda w: {
         "scope": "node",
         "target": w["node"],

@@ -34,6 +34,8 @@ WANTED = {
     *(f"openstack {w}" for w in ("register", "unregister")),
     *(f"credential {w}" for w in ("add", "list", "remove", "rotate", "new-key")),
     *(f"outbox {w}" for w in ("list", "redeliver")),
+    "host mark",
+    *(f"alert {w}" for w in ("list", "show", "retry", "discard")),
     *(f"user {w}" for w in ("add", "list", "remove", "passwd")),
     "import senlin",
     "audit verify",

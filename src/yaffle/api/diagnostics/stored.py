@@ -45,6 +45,14 @@ def checks_of(facts: Facts) -> Iterator[Check]:
         f"the oldest waits {facts.pending_age_s:.1f} s; {facts.parked} parked",
         "See `yaffle outbox list`; mend the receiver, then `yaffle outbox redeliver`.",
     )
+    if facts.alert_age_s or facts.alerts_refused:
+        yield judged(
+            "alerts",
+            facts.alert_age_s > PENDING_S or facts.alerts_refused > 0,
+            f"the oldest alert of a failed host waits {facts.alert_age_s:.1f} s;"
+            f" {facts.alerts_refused} refused",
+            "See `yaffle alert list`; each is offered again until it is accepted.",
+        )
     late_of = count(facts.lookouts, "deleted node")
     late = f"; late ones of {late_of} are looked for" if facts.lookouts else ""
     yield judged(

@@ -33,6 +33,7 @@ LINKS = (
     "events",
     "actions",
     "outbox",
+    "alerts",
     "doctor",
     "engines",
     "openapi.json",

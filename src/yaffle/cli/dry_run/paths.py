@@ -32,6 +32,7 @@ def settings(database: Path) -> Settings:
         state_dir=path.parent,
         database=DatabaseSettings(url=f"sqlite:///{path}"),
         notifiers={},
+        alerts={},
         drivers={},
     )
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from yaffle.integrations.driver_settings import Section
-from yaffle.integrations.http import HttpSession, NoAnswer, address_rules, to_json
+from yaffle.integrations.http import HttpSession, NoAnswer, address_rules, judge, to_json
 from yaffle.model.operations import Delivery
 from yaffle.ports.context import DriverContext
 from yaffle.ports.notifier import Message, Notifier
@@ -42,11 +42,7 @@ class LifecycleHookNotifier:
         )
         if isinstance(answer, NoAnswer):
             return Delivery.RETRY, answer.detail
-        if 200 <= answer.status < 300:
-            return Delivery.ACCEPTED, str(answer.status)
-        if answer.status >= 500 or answer.status in {408, 425, 429}:
-            return Delivery.RETRY, str(answer.status)
-        return Delivery.REFUSED, str(answer.status)
+        return judge(answer)
 
 
 if TYPE_CHECKING:

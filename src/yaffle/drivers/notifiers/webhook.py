@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from yaffle.integrations.driver_settings import Section
 from yaffle.integrations.http import (
-    Answer,
     HttpSession,
     NoAnswer,
     address_rules,
+    judge,
     one_line,
     read_ca_file,
     read_url,
@@ -29,8 +28,6 @@ from yaffle.model.operations import Delivery
 from yaffle.ports.context import DriverContext
 from yaffle.ports.notifier import Message, Notifier
 
-_AGAIN: Final = frozenset({408, 425, 429})
-"""Client errors that say "later", not "never"."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -99,26 +96,6 @@ class WebhookNotifier:
             "Idempotency-Key": message_id,
             **sign(self._settings.secret, message_id=message_id, timestamp_s=now_s, body=body),
         }
-
-
-def judge(answer: Answer) -> tuple[Delivery, str]:
-    """Say what an answer means. Its body is not quoted: an error page may echo our headers."""
-    line = _line(answer.status)
-    if 200 <= answer.status < 300:
-        return Delivery.ACCEPTED, line
-    if answer.status in _AGAIN or answer.status >= 500:
-        after = one_line(answer.headers.get("retry-after", ""), 40)
-        return Delivery.RETRY, f"{line}, Retry-After: {after}" if after else line
-    if 300 <= answer.status < 400:
-        return Delivery.REFUSED, f"{line}: redirects are not followed"
-    return Delivery.REFUSED, line
-
-
-def _line(status: int) -> str:
-    try:
-        return f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        return str(status)
 
 
 def _body(message: Message) -> bytes:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from yaffle.engine.commands.actions import Actions
 from yaffle.engine.commands.adopt import Adoption
+from yaffle.engine.commands.alerts import Alerts
 from yaffle.engine.commands.clusters import Clusters
 from yaffle.engine.commands.context import CommandContext
 from yaffle.engine.commands.imports import Import, Imports
@@ -96,3 +97,8 @@ class Commands:
         self.release = operators.release
         self.acknowledge = operators.acknowledge
         self.redeliver = operators.redeliver
+
+        alerts = Alerts(context)
+        self.host_failed = alerts.host_failed
+        self.alert_retry = alerts.alert_retry
+        self.alert_discard = alerts.alert_discard

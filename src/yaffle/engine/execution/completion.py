@@ -18,6 +18,7 @@ from yaffle.engine.detection.health_persistence import refresh_cluster
 from yaffle.engine.incidents import lifecycle
 from yaffle.engine.steps import (
     disk_snapshot,
+    host_alert,
     host_quarantine,
     node_action_completion,
     recovery_completion,
@@ -87,6 +88,7 @@ def write_step(ctx: EngineContext, conn: Connection, step: StepExecution, outcom
     if outcome.debris:
         orphans.add(conn, step.row.operation_id, step.target, now_us)
     host_quarantine.enter(ctx, conn, step, outcome, now_us)
+    host_alert.tell(ctx, conn, step, outcome, now_us)
     disk_snapshot.tell(ctx, conn, step, outcome, now_us)
     values = _changes(outcome, now_us)
     facts, maybe = values.get("attributes"), step.node.attributes.get(IN_DOUBT)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from yaffle.engine.queries.alerts import Alerts
 from yaffle.engine.queries.catalogue import Catalogue
 from yaffle.engine.queries.decisions import Decisions
 from yaffle.engine.queries.fleet import Fleet
@@ -60,3 +61,8 @@ class Queries:
         self.pauses = history.pauses
         self.pause = history.pause
         self.outbox = history.outbox
+
+        alerts = Alerts(ctx)
+        self.alerts = alerts.alerts
+        self.alerts_of = alerts.alerts_of
+        self.alert = alerts.alert

@@ -25,7 +25,7 @@ from yaffle.store.prune import Retention
 if TYPE_CHECKING:
     from yaffle.config import BudgetsSettings, EngineSettings
     from yaffle.model.machine_identity import MachineIdentity
-    from yaffle.ports import Clock, Detector, Fencer, Notifier, Profile, Workflow
+    from yaffle.ports import AlertDriver, Clock, Detector, Fencer, Notifier, Profile, Workflow
     from yaffle.store.database import Store
 
 
@@ -42,6 +42,8 @@ class Drivers:
     fencers: Mapping[str, Fencer] = field(default_factory=dict)
     workflows: Mapping[str, Workflow] = field(default_factory=dict)
     notifiers: Mapping[str, Notifier] = field(default_factory=dict)
+    alerts: Mapping[str, AlertDriver] = field(default_factory=dict)
+    """By the name of the endpoint, not of the driver."""
 
     def lacks(self, kind: str) -> str:
         """Say that the driver of a profile type is not here, and what brings it; empty where it is."""
@@ -86,6 +88,7 @@ class Signals:
     def __init__(self) -> None:
         self.actions = Wakeup()
         self.outbox = Wakeup()
+        self.alerts = Wakeup()
         self.watches = Wakeup()
         """There is a cluster that nobody watches."""
         self.clusters = Wakeup()
@@ -95,6 +98,7 @@ class Signals:
         """Wake everything: rows that users or executors write have changed."""
         self.actions.ring()
         self.outbox.ring()
+        self.alerts.ring()
         self.clusters.ring()
 
 
@@ -118,6 +122,26 @@ class ReceiverTerms:
     """What hides their ids in the database; without settings there is no key, and no receiver made."""
     age_us: int | None = None
     """None is called when it is older; None: as long as its own end is not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostTerms:
+    """Terms of telling recovery controllers of failed hosts."""
+
+    responsible: str = ""
+    """The endpoint whose acceptance settles a failure; empty where nobody is told."""
+    on_shared_storage: bool = False
+    exceptions: Mapping[str, bool] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def hostname(self, host: str) -> str:
+        """Return a host's fully qualified name."""
+        return self.names.get(host, host)
+
+    def shares_storage(self, host: str) -> bool:
+        """Whether the host's instances lie on shared storage, under whichever of its names."""
+        default = self.exceptions.get(self.hostname(host), self.on_shared_storage)
+        return self.exceptions.get(host, default)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +174,7 @@ class EngineContext:
     notify: tuple[str, ...] = ()
     """Names of the notifiers that are told of incidents."""
     receivers: ReceiverTerms = field(default_factory=ReceiverTerms)
+    hosts: HostTerms = field(default_factory=HostTerms)
     room: DiskSpace = field(default_factory=DiskSpace)
 
     def lacks(self, kind: str) -> str:

@@ -90,6 +90,14 @@ class Metrics:
         self.parked = self._gauge(
             "yaffle_outbox_parked", "Messages that wait for a person (parked).", []
         )
+        self.alert_age = self._gauge(
+            "yaffle_alerts_oldest_seconds",
+            "Age of the oldest alert of a failed host that its endpoint has not accepted.",
+            [],
+        )
+        self.alerts_refused = self._gauge(
+            "yaffle_alerts_refused", "Alerts of failed hosts that their endpoint refuses.", []
+        )
 
     def _of_engines(self) -> None:
         self.part_up = self._gauge(

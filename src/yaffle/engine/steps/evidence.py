@@ -58,10 +58,16 @@ async def off_of(step: StepExecution) -> PoweredOff | None:
 
 
 def _off_of(conn: Connection, step: StepExecution) -> PoweredOff | None:
-    for data in _power_proofs(conn, step):
-        if isinstance(host := data.get(HOST), str) and host:
-            return PoweredOff(host=host, reported=str(data.get(REPORTED) or ""))
-    return None
+    found = (powered_off(data) for data in _power_proofs(conn, step))
+    return next((off for off in found if off is not None), None)
+
+
+def powered_off(data: Mapping[str, object]) -> PoweredOff | None:
+    """Return the host that a proved fence's journal says is off; None where none was named."""
+    host = data.get(HOST)
+    if data.get(POWER) is not True or not isinstance(host, str) or not host:
+        return None
+    return PoweredOff(host=host, reported=str(data.get(REPORTED) or ""))
 
 
 def _power_proofs(conn: Connection, step: StepExecution) -> list[Mapping[str, object]]:

@@ -5,6 +5,7 @@ be left out of an insert. The few foreign keys are those that a deletion must ne
 (actions, incidents, decisions, events) outlives what it speaks of and has none.
 """
 
+from yaffle.store.tables.alerts import alerts, host_failures
 from yaffle.store.tables.catalogue import (
     bindings,
     clusters,
@@ -57,6 +58,8 @@ __all__ = [
     "decisions",
     "events",
     "outbox",
+    "host_failures",
+    "alerts",
     "pauses",
     "releases",
     "budgets",

@@ -1,0 +1,64 @@
+"""Failed hosts over HTTP: say that one failed, see who has been told, retry and discard alerts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import Response
+
+from yaffle.api import examples
+from yaffle.api.app_context import AppContext
+from yaffle.api.bodies import HostFailureBody, ReasonBody, RedeliverBody
+from yaffle.api.dependencies import By, Limit, Word, answers
+from yaffle.api.http.reply import Reply
+from yaffle.api.middleware.access import WORD_MAX
+
+Seq = Annotated[int, Path(ge=1, le=2**62, description="Number of an alert.")]
+State = Annotated[
+    Literal["pending", "accepted", "discarded"] | None, Query(description="Only these.")
+]
+Host = Annotated[str | None, Query(max_length=WORD_MAX, description="Only this host's.")]
+TOLD = {"failure": examples.ALERT["failure"]["id"], "alerts": [examples.ALERT]}
+
+
+def alerts(parts: AppContext) -> APIRouter:
+    """Return the routes of failed hosts and their alerts."""
+    router = APIRouter(tags=["hosts"])
+
+    @router.post("/hosts/{host}/failures", status_code=201, responses=answers(TOLD, status=201))
+    async def host_failed(host: Word, body: HostFailureBody, by: By) -> Response:
+        """Say that a host has failed and is off: every endpoint is told until it accepts.
+
+        The same host and second again is the same failure (200).
+        """
+        ident, new = await parts.commands.host_failed(
+            host, by=by.who(body.by), proof=body.proof, failed_s=body.failure_time
+        )
+        told = await parts.queries.alerts_of(ident)
+        return Reply({"failure": ident, "alerts": told}, 201 if new else 200)
+
+    @router.get("/alerts", responses=answers({"alerts": [examples.ALERT]}))
+    async def list_alerts(state: State = None, host: Host = None, limit: Limit = 100) -> Response:
+        """List alerts: those that wait first, then the newest."""
+        return Reply({"alerts": await parts.queries.alerts(state=state, host=host, limit=limit)})
+
+    @router.get("/alerts/{alert}", responses=answers({"alert": examples.ALERT}))
+    async def show_alert(alert: Seq) -> Response:
+        """Show one alert with its failure."""
+        return Reply({"alert": await parts.queries.alert(alert)})
+
+    @router.post("/alerts/retry", responses=answers({"retried": 2}))
+    async def retry_alerts(by: By, body: RedeliverBody | None = None) -> Response:
+        """Offer waiting alerts now instead of when their time comes."""
+        wanted = body or RedeliverBody()
+        count = await parts.commands.alert_retry(wanted.seqs, by=by.who(wanted.by))
+        return Reply({"retried": count})
+
+    @router.post("/alerts/{alert}/discard", responses=answers({"alert": examples.ALERT}))
+    async def discard_alert(alert: Seq, body: ReasonBody, by: By) -> Response:
+        """Give an alert up: whoever does answers for a failure that nobody takes over."""
+        await parts.commands.alert_discard(alert, by=by.who(body.by), reason=body.reason)
+        return Reply({"alert": await parts.queries.alert(alert)})
+
+    return router

@@ -1,0 +1,138 @@
+"""`yaffle alert …` and `yaffle host …`: failed hosts, and whether recovery controllers know of them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from yaffle.cli.client.native import Api, Row, inner, rows
+from yaffle.cli.command import client, group
+from yaffle.cli.output import Column, Output, clock_time
+from yaffle.model.counts import count
+
+app = group("Alerts: failed hosts, told to recovery controllers until they accept.")
+hosts = group("Hosts: say that one has failed and is off.")
+
+Alert = Annotated[int, typer.Argument(metavar="ALERT", min=1, help="As `list` shows it.")]
+
+
+def _at(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no time; write 2026-11-29T03:15:00Z") from None
+    if moment.tzinfo is None:
+        raise typer.BadParameter(f"{text!r} names no time zone; write {text}Z for UTC")
+    return moment
+
+
+def _state(row: Row) -> str:
+    return "refused" if row.get("refused") else str(row.get("state"))
+
+
+_COLUMNS: list[Column] = [
+    ("ALERT", "seq"),
+    ("HOST", "host"),
+    ("FAILED", lambda row: clock_time(inner(row, "failure").get("failed_us"))),
+    ("ENDPOINT", "endpoint"),
+    ("STATE", _state),
+    ("ATTEMPTS", "attempts"),
+    ("LAST ANSWER", lambda row: row.get("last_answer") or None),
+]
+
+
+@client(app, "list")
+def list_(
+    api: Api,
+    output: Output,
+    state: Annotated[
+        str | None, typer.Option("--state", help="Only pending, accepted or discarded ones.")
+    ] = None,
+    host: Annotated[str | None, typer.Option("--host", help="Only this host's.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")] = 100,
+) -> None:
+    """List alerts: those that wait first, then the newest; `refused` ones are offered again too."""
+    answer = api.get("alerts", state=state, host=host, limit=limit)
+    output.table(answer, rows(answer, "alerts"), _COLUMNS, empty="no alerts")
+
+
+@client(app, "show")
+def show(api: Api, output: Output, alert: Alert) -> None:
+    """Show one alert: the failure, the proof that the host is off, and what its endpoint says."""
+    answer = api.get("alerts", str(alert))
+    found = inner(answer, "alert")
+    failure = inner(found, "failure")
+    output.facts(
+        answer,
+        [
+            ("alert", found.get("seq")),
+            ("failure", failure.get("id")),
+            ("host", found.get("host")),
+            ("failed", clock_time(failure.get("failed_us"))),
+            ("proved off", failure.get("proof")),
+            ("on shared storage", failure.get("on_shared_storage")),
+            ("endpoint", found.get("endpoint")),
+            ("responsible", found.get("responsible")),
+            ("state", _state(found)),
+            ("attempts", found.get("attempts")),
+            ("last answer", found.get("last_answer")),
+            ("next attempt", clock_time(found.get("next_us"))),
+            ("discarded by", found.get("done_by")),
+            ("because", found.get("done_why")),
+            ("settled by", failure.get("cleared_by")),
+        ],
+    )
+
+
+@client(app, "retry")
+def retry(
+    api: Api,
+    output: Output,
+    alert: Annotated[list[int] | None, typer.Argument(help="Default: all that wait.")] = None,
+) -> None:
+    """Offer waiting alerts now; each is offered again by itself too, at least every five minutes."""
+    answer = api.post("alerts", "retry", body={"seqs": alert} if alert else {})
+    output.say(answer, f"{count(int(str(answer.get('retried'))), 'alert')} offered now")
+
+
+@client(app, "discard")
+def discard(
+    api: Api,
+    output: Output,
+    alert: Alert,
+    reason: Annotated[str, typer.Option("--reason", help="Why nobody has to take it over.")],
+) -> None:
+    """Give an alert up: nobody is told any more, and you answer for it."""
+    answer = api.post("alerts", str(alert), "discard", body={"reason": reason})
+    output.say(answer, f"alert {alert} discarded")
+
+
+@client(hosts, "mark")
+def mark(
+    api: Api,
+    output: Output,
+    host: Annotated[str, typer.Argument(help="The host that has failed.")],
+    proof: Annotated[
+        str,
+        typer.Option(
+            "--proof",
+            help="Why it is known to be off, e.g. who cut its power: its instances are started"
+            " elsewhere.",
+        ),
+    ],
+    at: Annotated[
+        datetime | None,
+        typer.Option(
+            "--at", parser=_at, metavar="TIME", help="When it failed (ISO 8601). Default: now."
+        ),
+    ] = None,
+) -> None:
+    """Say that a host has failed and is off: every endpoint is told until it accepts."""
+    body: dict[str, object] = {"proof": proof}
+    if at is not None:
+        body["failure_time"] = at.timestamp()
+    answer = api.post("hosts", host, "failures", body=body)
+    told = count(len(rows(answer, "alerts")), "endpoint")
+    output.say(answer, f"host {host} is marked; {told} will be told; see: yaffle alert list")

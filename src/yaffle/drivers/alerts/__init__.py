@@ -1,0 +1,1 @@
+"""Drivers that tell recovery controllers of failed hosts, one file each."""
