@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 from docs.pages import heat, nova
 from yaffle.config import Settings
 from yaffle.drivers.alerts.http_json import HttpJsonSettings
+from yaffle.drivers.alerts.masakari import MasakariSettings
 from yaffle.drivers.detectors.lifecycle.settings import WORDS as LISTENING
 from yaffle.drivers.detectors.lifecycle.settings import LifecycleSettings, SourceSettings
 from yaffle.drivers.detectors.load_balancer.settings import (
@@ -180,6 +181,7 @@ def recorded(
     kind: type[
         WebhookSettings
         | HttpJsonSettings
+        | MasakariSettings
         | CommandSettings
         | HttpSettings
         | HostSettings
@@ -276,6 +278,9 @@ def drivers() -> str:
         "acceptance settles a failure. Signed where there is a secret. How to use it: [Tell a recovery\n"
         "controller of failed hosts](../howto/tell-of-failed-hosts.md).",
         table(HEAD, _rows(recorded(HttpJsonSettings), HttpJsonSettings)),
+        "## Alert driver `masakari`",
+        '`[alerts.ANY_NAME]` with `type = "masakari"`. Needs `yaffle[openstack]`.',
+        table(HEAD, _rows(recorded(MasakariSettings), MasakariSettings)),
         "## Workflow `COMMAND`",
         "`[drivers.COMMAND]`. Off by default.",
         table(HEAD, _rows(command, CommandSettings)),
