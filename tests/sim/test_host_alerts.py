@@ -117,6 +117,22 @@ def test_a_host_that_a_fencer_proved_off_is_told_with_its_proof() -> None:
     play(story)
 
 
+def test_a_host_that_the_map_does_not_name_is_told_under_its_backends_name() -> None:
+    async def story(s: Stage, c: Controllers) -> None:
+        ctx = c.start().ctx
+        drivers: Any = ctx.drivers
+        object.__setattr__(ctx, "hosts", replace(TERMS, names={}))
+        drivers.fencers["COMPUTE"] = Switch(drivers.fencers["COMPUTE"], "proves")
+        await s.build(1, policy(actions=[{"name": "RECREATE", "timeout": 60}]))
+        s.world.kill(s.node_ids()[0])
+        await s.clock.sleep(10)
+        await s.until(s.all_well, 120, "healed")
+        await s.until(c.settled, 60, "told")
+        assert [f.hostname for f in c.recovery.received] == [OFF.host]
+
+    play(story)
+
+
 def test_a_host_that_failed_with_many_nodes_is_one_failure() -> None:
     async def story(s: Stage, c: Controllers) -> None:
         machines = Machines(s, ("cmp1", "cmp2", "cmp3", "spare"))

@@ -69,7 +69,7 @@ def prune(
             (outbox.c.state == OutboxState.ACCEPTED)
             & (outbox.c.done_us < _before(now_us, retention.outbox_s)),
         ),
-        (alerts, alerts.c.done_us < _before(now_us, retention.incidents_s)),
+        (alerts, _over_alerts(_before(now_us, retention.incidents_s))),
         (host_failures, _over_failures(_before(now_us, retention.incidents_s))),
         (debris, debris.c.done_us < _before(now_us, retention.actions_s)),
         (releases, releases.c.expires_us < _before(now_us, retention.incidents_s)),
@@ -100,6 +100,12 @@ def _over_actions(before_us: int) -> ColumnElement[bool]:
 
 def _over_incidents(before_us: int) -> ColumnElement[bool]:
     return (incidents.c.ended_us < before_us) & incidents.c.open_key.is_(None)
+
+
+def _over_alerts(before_us: int) -> ColumnElement[bool]:
+    # Whoever comes to a failure that is open tells those who, it seems, were never told.
+    cleared = select(host_failures.c.id).where(host_failures.c.cleared_us < before_us)
+    return (alerts.c.done_us < before_us) & alerts.c.failure_id.in_(cleared)
 
 
 def _over_failures(before_us: int) -> ColumnElement[bool]:

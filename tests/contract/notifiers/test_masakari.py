@@ -85,6 +85,14 @@ def test_a_later_failure_of_the_same_host_is_one_of_its_own(
     assert len(theirs.notifications()) == since + 2
 
 
+def test_a_host_may_be_called_what_an_answer_says(theirs: Masakari, tmp_path: Path) -> None:
+    name = f"under-maintenance.is-duplicate.{host()}"
+    theirs.register(name)
+    ours = driver(theirs, tmp_path)
+    send(ours, failure(name, generated_s=NOW_S + 10**9))
+    assert send(ours, failure(name))[0] is Delivery.REFUSED, "it stands behind another one"
+
+
 def test_a_host_under_maintenance_is_done_and_said(theirs: Masakari, tmp_path: Path) -> None:
     name, since = host(), len(theirs.notifications())
     theirs.register(name, on_maintenance=True)

@@ -212,14 +212,18 @@ def test_history_ends_and_what_waits_stays(unit):
     def work(conn):
         fail(conn, "taken", "cmp1")
         fail(conn, "half", "cmp2")
+        fail(conn, "open", "cmp3")
         accept(conn, "taken", "one")
         accept(conn, "taken", "two")
         accept(conn, "half", "one")
+        accept(conn, "open", "two")
         for _ in range(2):
             prune.prune(conn, now_us=3 * day_us, retention=keep)
         table = tables.host_failures
-        assert conn.execute(select(table.c.id)).scalars().all() == ["half"]
+        assert sorted(conn.execute(select(table.c.id)).scalars()) == ["half", "open"]
         assert due(conn, "two", 3 * day_us) == ["half"]
+        # Nobody hears again of what they have accepted, however long the responsible one is away.
+        assert alerts.complete(conn, ["one", "two"], "one", 3 * day_us) == 0
 
     unit(work)
 

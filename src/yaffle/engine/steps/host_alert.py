@@ -31,16 +31,14 @@ def tell(
     off = powered_off(outcome.data) if outcome.result is Result.PROVED else None
     if not ctx.drivers.alerts or off is None or outcome.proof is None:
         return
-    names = ctx.hosts.names
-    host = off.reported if off.reported and off.host not in names else off.host
     incident, whole = _incident(conn, step)
-    if not whole and alerts.uncleared(conn, ctx.hosts.hostname(host)) is not None:
+    if not whole and alerts.uncleared(conn, ctx.hosts.hostname(off.host)) is not None:
         return
     failed_us = None if incident is None else incident.first_fail_us or incident.opened_us
     record(
         ctx,
         conn,
-        host,
+        off.host,
         failure_us=now_us if failed_us is None else failed_us,
         proof=f"{outcome.proof.method}: {outcome.proof.evidence}",
         source=SOURCE,
