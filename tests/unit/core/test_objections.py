@@ -39,7 +39,18 @@ def test_not_told_and_not_asked_are_two_answers_and_neither_is_nobody() -> None:
     assert [actor for actor, found in BY_ACTOR.items() if found is Objection.NONE] == [Actor.NOBODY]
     assert BY_ACTOR[Actor.UNKNOWN] is Objection.UNTOLD
     assert BY_ACTOR[Actor.UNASKED] is Objection.UNASKED
-    assert set(BY_HINDRANCE) == set(Hindrance)
+    wished = {actor for actor, found in BY_ACTOR.items() if found is Objection.WISHED}
+    assert wished == {Actor.USER, Actor.OURSELVES}
+
+
+def test_each_way_in_which_an_act_fails_is_told_from_the_others() -> None:
+    """Only one that was tried and has failed lets a stronger one follow."""
+    assert BY_HINDRANCE == {
+        Hindrance.NONE: Objection.NONE,
+        Hindrance.UNASKED: Objection.UNASKED,
+        Hindrance.BARRED: Objection.LOCKED,
+        Hindrance.OVER: Objection.OVER,
+    }
 
 
 @pytest.mark.parametrize(
