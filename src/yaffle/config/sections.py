@@ -310,7 +310,9 @@ class RetentionSettings(Section):
 
     events: float = Field(default=30.0, gt=0, description="Events and decisions.")
     actions: float = Field(default=7.0, gt=0, description="Actions and their steps.")
-    incidents: float = Field(default=365.0, gt=0, description="Incidents and proofs.")
+    incidents: float = Field(
+        default=365.0, gt=0, description="Incidents, proofs, and failures of hosts."
+    )
 
 
 class ReceiversSettings(Section):
