@@ -145,6 +145,34 @@ def test_a_person_is_told_what_stands_in_the_way(seen: Seen, left: OldCopy, word
     assert left is OldCopy.GONE or "web-s1" in told
 
 
+def test_it_is_over_when_all_are_gone_and_the_host_is_seen() -> None:
+    over = {pair for pair, do in TABLE.items() if do is Do.OVER}
+    assert over == {(seen, Old.GONE) for seen in Seen if seen is not Seen.NOTHING}
+
+
+def test_a_host_is_kept_out_when_it_is_back_and_not_before() -> None:
+    kept = {pair for pair, do in TABLE.items() if do is Do.KEEP_OUT}
+    assert kept == {(Seen.BACK, Old.LEFT), (Seen.BACK, Old.UNTOLD)}
+
+
+@pytest.mark.parametrize(
+    ("seen", "known", "words"),
+    [
+        (Seen.AWAY, OldCopy.LEFT, "host cmp2 is away, and 1 of 1 old copies (web-s1) may be on it"),
+        (Seen.NOTHING, OldCopy.LEFT, "host cmp2 is not told of, and 1 of 1 old copies"),
+        (Seen.AWAY, OldCopy.UNTOLD, "whether 1 of 1 old copies (web-s1) are gone"),
+    ],
+)
+def test_of_one_that_waits_it_is_said_what_is_known(seen: Seen, known: OldCopy, words: str) -> None:
+    assert words in sentence("cmp2", standing(seen, (copy(known=known),)), ADMIT)
+
+
+@pytest.mark.parametrize(("count", "cut"), [(5, False), (6, True)])
+def test_of_many_old_copies_five_are_named(count: int, cut: bool) -> None:
+    said = sentence("cmp2", standing(Seen.AWAY, tuple(copy(str(n)) for n in range(count))), ADMIT)
+    assert ("web-4" in said, "web-5" in said, ", …)" in said) == (True, False, cut)
+
+
 def test_what_yaffle_did_itself_is_said() -> None:
     found = standing(Seen.BACK, (copy(known=OldCopy.GONE),))
     assert ADMIT not in sentence("cmp2", found, ADMIT, "it was let in")
