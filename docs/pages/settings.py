@@ -13,7 +13,6 @@ from pydantic.fields import FieldInfo
 
 from docs.pages import heat, nova
 from yaffle.config import Settings
-from yaffle.drivers.alerts.http_json import HttpJsonSettings
 from yaffle.drivers.alerts.masakari import MasakariSettings
 from yaffle.drivers.detectors.lifecycle.settings import WORDS as LISTENING
 from yaffle.drivers.detectors.lifecycle.settings import LifecycleSettings, SourceSettings
@@ -30,6 +29,7 @@ from yaffle.drivers.profiles.local_process.plans import OPERATIONS
 from yaffle.drivers.workflows.command.settings import Command, CommandSettings
 from yaffle.drivers.workflows.http.settings import Endpoint, HttpSettings
 from yaffle.integrations.driver_settings import Section
+from yaffle.integrations.posted_alerts import PostSettings
 
 PORTS: Final = ("profiles", "detectors", "fencers", "workflows", "notifiers", "alerts")
 
@@ -180,7 +180,7 @@ class Recorder(Section):
 def recorded(
     kind: type[
         WebhookSettings
-        | HttpJsonSettings
+        | PostSettings
         | MasakariSettings
         | CommandSettings
         | HttpSettings
@@ -273,11 +273,11 @@ def drivers() -> str:
         "## Notifier `log`",
         '`[notifiers.ANY_NAME]` with `type = "log"`. One log line a message. No settings. It is the\n'
         "default; a file that names notifiers replaces it.",
-        "## Alert driver `http_json`",
-        '`[alerts.ANY_NAME]` with `type = "http_json"`, and `responsible = true` for the endpoint whose\n'
-        "acceptance settles a failure. Signed where there is a secret. How to use it: [Tell a recovery\n"
-        "controller of failed hosts](../howto/tell-of-failed-hosts.md).",
-        table(HEAD, _rows(recorded(HttpJsonSettings), HttpJsonSettings)),
+        "## Alert drivers `http_json` and `cloudevents`",
+        '`[alerts.ANY_NAME]` with `type = "http_json"` or `"cloudevents"`, and `responsible = true` for\n'
+        "the endpoint whose acceptance settles a failure. Signed where there is a secret. How to use\n"
+        "it: [Tell a recovery controller of failed hosts](../howto/tell-of-failed-hosts.md).",
+        table(HEAD, _rows(recorded(PostSettings), PostSettings)),
         "## Alert driver `masakari`",
         '`[alerts.ANY_NAME]` with `type = "masakari"`. Needs `yaffle[openstack]`.',
         table(HEAD, _rows(recorded(MasakariSettings), MasakariSettings)),

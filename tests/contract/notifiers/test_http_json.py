@@ -12,6 +12,7 @@ import pytest
 from tests.contract.notifiers.clock import START_US, SetClock
 from tests.contract.notifiers.receiver import Receiver, receiver, say
 
+from yaffle.drivers.alerts.cloudevents import CloudEventsAlerts
 from yaffle.drivers.alerts.http_json import HttpJsonAlerts
 from yaffle.errors import ConfigError
 from yaffle.integrations.signing import ID_HEADER, SIGNATURE_HEADER, verify
@@ -60,6 +61,34 @@ def test_the_json_is_that_of_the_seed(tmp_path: Path) -> None:
         '"on_shared_storage":false,"failure_time":1800000000}}'
     )
     assert json.loads(second.body)["payload"]["on_shared_storage"] is True
+
+
+def test_a_cloudevent_has_the_same_payload_and_the_failures_own_id_and_time(tmp_path: Path) -> None:
+    with receiver(say(202)) as there:
+        context = DriverContext(
+            clock=SetClock(), state_dir=tmp_path, settings={"url": there.url, "secret": SECRET}
+        )
+        events = CloudEventsAlerts(context)
+        for _ in range(2):
+            assert asyncio.run(events.send(FAILURE, deadline_s=60))[0] is Delivery.ACCEPTED
+    first, second = there.seen
+    assert first.body == second.body
+    assert first.headers["Content-Type"] == "application/cloudevents+json"
+    assert verify(SECRET.encode(), first.headers, first.body, now_s=START_US / 1e6) == FAILURE.id
+    assert json.loads(first.body) == {
+        "specversion": "1.0",
+        "id": FAILURE.id,
+        "source": "/yaffle/hosts",
+        "type": "yaffle.host.failure",
+        "subject": "compute1.example.org",
+        "time": "2027-01-15T08:00:12Z",
+        "datacontenttype": "application/json",
+        "data": {
+            "hostname": "compute1.example.org",
+            "on_shared_storage": False,
+            "failure_time": 1_800_000_000,
+        },
+    }
 
 
 def test_with_a_secret_it_is_signed_and_without_it_is_not(tmp_path: Path) -> None:
