@@ -95,9 +95,9 @@ PLANTS = (
         (
             Edit(
                 "engine/notifications/dispatcher.py",
-                "            delivery, said = await self._send(due)\n",
-                '            await self._settle(due, Delivery.ACCEPTED, "")\n'
-                "            delivery, said = await self._send(due)\n",
+                "            delivery, said = await self._send(item)\n",
+                '            await self._note(item, Delivery.ACCEPTED, "")\n'
+                "            delivery, said = await self._send(item)\n",
             ),
         ),
     ),

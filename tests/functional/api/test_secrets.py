@@ -76,7 +76,19 @@ CHANGE = {
         "release",
     ),
     *("scale-in", "scale-out", "adopt", "unhealthy", "healthy", "ack", "start", "end", "cancel"),
-    *("redeliver", "register", "unregister", "add", "remove", "passwd", "rotate", "new-key"),
+    *(
+        "mark",
+        "retry",
+        "discard",
+        "redeliver",
+        "register",
+        "unregister",
+        "add",
+        "remove",
+        "passwd",
+        "rotate",
+        "new-key",
+    ),
     *("migrate", "prune", "restored", "stop", "senlin", "validate"),
 }
 """Last words of what changes something, or looks at a file alone: routes that do are all asked."""
@@ -196,6 +208,8 @@ def stock(house: House) -> None:
     ident = house.cloud.add("one", "11111111-0000-4000-8000-000000000000")
     words = house.words
     words["identity"] = ident
+    # Nobody is told of hosts here: there is no such alert.
+    words |= {"host": "cmp1", "alert": "1"}
     adopted = {"identity": ident, "type": NOVA, "name": "web-1"}
     words["node"] = house.made("nodes/adopt", "node", adopted)
     words["profile"] = house.got(f"/v1/nodes/{words['node']}")["node"]["profile_id"]

@@ -249,7 +249,7 @@ NOTED: Final = "stop all healing here first (`yaffle stop --all --reason WHY`)"
 
 def _said_of_the_service(paste: Paste) -> None:
     """What needs nothing staged: it looks, or repeats what is over."""
-    for text in ("doctor", "status", "events", "outbox list", "outbox redeliver"):
+    for text in ("doctor", "status", "events", "outbox list", "outbox redeliver", "alert list"):
         paste(f"`yaffle {text}`", text)
     paste("`yaffle explain host-quarantined`", "explain host-quarantined")
     state = str(paste.server.state_dir)
@@ -340,7 +340,7 @@ SITUATIONS: Final[Mapping[str, Situation]] = {
     ),
     "the service": _in(
         _said_of_the_service,
-        *("doctor", "status", "events", "outbox list", "outbox redeliver"),
+        *("doctor", "status", "events", "outbox list", "outbox redeliver", "alert list"),
         *("explain host-quarantined", "db prune", "credential list", "audit verify"),
     ),
     "nothing there yet": _in(
