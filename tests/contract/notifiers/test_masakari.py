@@ -74,6 +74,18 @@ def test_a_failure_behind_one_that_a_wrong_clock_stamped_ahead_is_not_taken_for_
     assert "2058" in said
 
 
+def test_that_the_host_was_back_at_that_time_is_no_failure_told(
+    theirs: Masakari, tmp_path: Path
+) -> None:
+    name = host()
+    theirs.register(name)
+    theirs.notify(name, "2026-09-21T14:13:00Z", event="STARTED", cluster_status="ONLINE")
+    ours = driver(theirs, tmp_path)
+    send(ours, failure(name, generated_s=NOW_S + 10**9))
+    got, said = send(ours, failure(name))
+    assert got is Delivery.REFUSED, said
+
+
 def test_a_later_failure_of_the_same_host_is_one_of_its_own(
     theirs: Masakari, tmp_path: Path
 ) -> None:

@@ -57,6 +57,25 @@ def test_what_says_nothing_of_the_failure_is_tried_again(tmp_path: Path, status:
     assert got is Delivery.RETRY, said
 
 
+def test_another_notification_at_that_time_is_not_the_failure(tmp_path: Path) -> None:
+    name = host()
+    back = {
+        "notification_uuid": "n1",
+        "generated_time": "2026-09-21T14:13:00.000000",
+        "status": "finished",
+        "payload": {"event": "STARTED", "host_status": "NORMAL", "cluster_status": "ONLINE"},
+    }
+    answers = (
+        {"segments": [{"uuid": "s1", "name": "all"}]},
+        {"hosts": [{"uuid": "h1", "name": name}]},
+        {"notifications": [back]},
+    )
+    told = [say(200, json.dumps(answer).encode()) for answer in answers]
+    with receiver(say(409, DUPLICATE), *told) as there:
+        got, said = send(led_to(there, tmp_path), failure(name))
+    assert (got, "none is listed" in said) == (Delivery.REFUSED, True)
+
+
 def test_a_duplicate_that_cannot_be_looked_up_is_not_taken_for_told(tmp_path: Path) -> None:
     with receiver(say(409, DUPLICATE), say(503)) as there:
         got, said = send(led_to(there, tmp_path), failure(host()))

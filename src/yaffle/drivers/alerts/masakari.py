@@ -53,6 +53,7 @@ class _Held(msgspec.Struct, frozen=True, kw_only=True):
     notification_uuid: str
     generated_time: str
     status: str = ""
+    payload: object = None
 
 
 class _Notifications(msgspec.Struct, frozen=True):
@@ -161,7 +162,8 @@ def _held(client: Client, name: str) -> list[_Held]:
             }
             answer = client.get(SERVICE, "/notifications", query=query)
             found += answer.parsed(_Notifications).notifications
-    return found
+    # Only what says the same is a duplicate: that a host is back, say, is no failure told.
+    return [one for one in found if one.payload == PAYLOAD]
 
 
 def _time(one: _Held) -> datetime:
