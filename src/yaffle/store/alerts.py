@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import BigInteger, bindparam, exists, func, insert, select, update
 
 from yaffle.model.host_failure import HostFailure
-from yaffle.store.outbox import BACK_S, CAP_S, ERROR_MAX, backoff_s
+from yaffle.store.outbox import BACK_S, CAP_S, ERROR_MAX, backoff_s, has_come
 from yaffle.store.rows import load
 from yaffle.store.tables import alerts, host_failures
 
@@ -154,7 +154,7 @@ _PENDING: Final = alerts.c.state == AlertState.PENDING
 # Built once: it is asked all the time, and mostly there is nothing.
 _ENDPOINTS: Final = (
     select(alerts.c.endpoint)
-    .where(_PENDING, alerts.c.next_us <= bindparam("now", type_=BigInteger))
+    .where(_PENDING, has_come(alerts.c.next_us, bindparam("now", type_=BigInteger)))
     .distinct()
     .order_by(alerts.c.endpoint)
 )
@@ -189,7 +189,7 @@ def due(
         .where(
             alerts.c.endpoint == endpoint,
             _PENDING,
-            alerts.c.next_us <= now_us,
+            has_come(alerts.c.next_us, now_us),
             alerts.c.seq.not_in(skip),
             ~_OVERTAKES,
         )
@@ -292,9 +292,10 @@ def retry(conn: Connection, *, now_us: int, seqs: Sequence[int] | None) -> int:
 def discard(
     conn: Connection, seq: int, *, now_us: int, by: str, why: str, responsible: str
 ) -> bool:
-    """Store that a person gives an alert up, and clear the failure where nobody else is `responsible`.
+    """Store that a person gives an alert up; False if it is not pending.
 
-    False if it is not pending.
+    The failure is cleared where it was the `responsible` endpoint's, or nobody else is offered it: an
+    endpoint that the settings have later is not told of what a person has dealt with long ago.
     """
     row = conn.execute(
         select(alerts.c.endpoint, alerts.c.failure_id).where(alerts.c.seq == seq)
@@ -302,7 +303,8 @@ def discard(
     done = {"state": AlertState.DISCARDED, "done_us": now_us, "done_by": by, "done_why": why}
     if row is None or not _change(conn, alerts.c.seq == seq, **done):
         return False
-    if row.endpoint == responsible:
+    others = select(alerts.c.seq).where(alerts.c.failure_id == row.failure_id, _PENDING).limit(1)
+    if row.endpoint == responsible or conn.execute(others).first() is None:
         _clear(conn, row.failure_id, by, now_us)
     return True
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import BigInteger, bindparam, exists, func, select, true, update
+from sqlalchemy import BigInteger, bindparam, exists, func, or_, select, true, update
 
 from yaffle.ports.notifier import Message
 from yaffle.store.tables import outbox
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection
 
 BASE_S: Final = 1.0
 CAP_S: Final = 300.0
@@ -45,12 +45,21 @@ class Due:
     message: Message
 
 
+def has_come(next_us: ColumnElement[int], now: object) -> ColumnElement[bool]:
+    """Whether a next attempt is due: now, or further ahead than any is ever put off.
+
+    That is so after the clock was set back, and nobody is to wait for as long as it was wrong.
+    """
+    ahead_us = int(CAP_S * 1_000_000)
+    return or_(next_us <= now, next_us - ahead_us > now)
+
+
 # Built once: it is asked all the time, and mostly there is nothing.
 _NOTIFIERS: Final = (
     select(outbox.c.notifier)
     .where(
         outbox.c.state == OutboxState.PENDING,
-        outbox.c.next_us <= bindparam("now", type_=BigInteger),
+        has_come(outbox.c.next_us, bindparam("now", type_=BigInteger)),
     )
     .distinct()
     .order_by(outbox.c.notifier)
@@ -95,7 +104,7 @@ def due(
         .where(
             mine,
             outbox.c.state == OutboxState.PENDING,
-            outbox.c.next_us <= now_us,
+            has_come(outbox.c.next_us, now_us),
             outbox.c.seq.not_in(skip),
             ~_OVERTAKES,
         )

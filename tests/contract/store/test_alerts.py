@@ -110,6 +110,22 @@ def test_there_is_no_last_attempt_and_the_wait_is_bounded(unit):
     unit(work)
 
 
+def test_a_clock_that_was_ahead_keeps_nobody_waiting_for_as_long_as_it_was_wrong(unit):
+    day_us = 86_400 * S
+
+    def work(conn):
+        fail(conn, "f1", "cmp1", endpoints=("one",), now_us=day_us)
+        alerts.failed(conn, seq_of(conn, "f1", "one"), now_us=day_us, said="away", chance=0.99)
+        assert due(conn, "one", 10 * S) == ["f1"]
+        assert alerts.endpoints(conn, now_us=10 * S) == ["one"]
+        # By a right clock it waits for its turn.
+        alerts.refused(conn, seq_of(conn, "f1", "one"), now_us=10 * S, said="400")
+        assert due(conn, "one", 11 * S) == []
+        assert due(conn, "one", 10 * S + CAP_US) == ["f1"]
+
+    unit(work)
+
+
 def test_what_is_told_never_changes(unit):
     def work(conn):
         fail(conn, "f1", "cmp1")
@@ -130,7 +146,7 @@ def test_an_endpoint_that_is_back_gets_soon_what_it_has_missed_but_for_what_it_r
             seq = seq_of(conn, f"f{number}", "one")
             alerts.failed(conn, seq, now_us=10 * S, said="away", chance=0.0)
             conn.execute(
-                update(tables.alerts).where(tables.alerts.c.seq == seq).values(next_us=900 * S)
+                update(tables.alerts).where(tables.alerts.c.seq == seq).values(next_us=250 * S)
             )
         alerts.refused(conn, seq_of(conn, "f2", "one"), now_us=10 * S, said="400")
         assert accept(conn, "f0", "one", 20 * S)
@@ -163,6 +179,19 @@ def test_discarded_by_a_person_it_is_told_to_nobody_and_the_next_goes_on(unit):
         assert (row.cleared_us, row.cleared_by) == (30 * S, "mara")
         assert due(conn, "one", 30 * S) == ["f2"]
         assert due(conn, "two", 30 * S) == ["f1"]
+
+    unit(work)
+
+
+def test_what_persons_have_given_up_is_told_to_nobody_that_comes_later(unit):
+    def work(conn):
+        fail(conn, "f1", "cmp1", endpoints=("old", "older"))
+        done = {"now_us": 30 * S, "by": "mara", "why": "replaced", "responsible": ""}
+        assert alerts.discard(conn, seq_of(conn, "f1", "old"), **done)
+        assert failure(conn, "f1").cleared_us is None, "another one is offered it still"
+        assert alerts.discard(conn, seq_of(conn, "f1", "older"), **done)
+        assert failure(conn, "f1").cleared_by == "mara"
+        assert alerts.complete(conn, ["one"], "one", 900 * S) == 0
 
     unit(work)
 

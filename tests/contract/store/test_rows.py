@@ -74,6 +74,13 @@ def test_failed_news_comes_back_later_under_the_same_id(unit):
     assert unit(outbox.oldest_pending_us) == 0
 
 
+def test_news_does_not_wait_for_as_long_as_a_clock_was_ahead(unit):
+    unit(lambda c: tell(c, "n", at_us=0))
+    unit(lambda c: outbox.failed(c, 1, now_us=86_400_000_000, error="503", chance=0.9))
+    assert unit(lambda c: outbox.notifiers(c, now_us=0)) != []
+    assert [each.seq for each in unit(lambda c: outbox.due(c, now_us=0, limit=9))] == [1]
+
+
 def test_parked_news_waits_for_a_person(unit):
     unit(lambda c: tell(c, "n", topics=3))
     for seq in (1, 2):
