@@ -23,13 +23,12 @@ from yaffle.drivers.detectors.load_balancer.settings import (
     octavia,
 )
 from yaffle.drivers.fencers.host.settings import Device, HostSettings
-from yaffle.drivers.notifiers.webhook import WebhookSettings
 from yaffle.drivers.profiles.local_process import spec as local_process
 from yaffle.drivers.profiles.local_process.plans import OPERATIONS
 from yaffle.drivers.workflows.command.settings import Command, CommandSettings
 from yaffle.drivers.workflows.http.settings import Endpoint, HttpSettings
 from yaffle.integrations.driver_settings import Section
-from yaffle.integrations.posted_alerts import PostSettings
+from yaffle.integrations.signed_post import PostSettings
 
 PORTS: Final = ("profiles", "detectors", "fencers", "workflows", "notifiers", "alerts")
 
@@ -179,8 +178,7 @@ class Recorder(Section):
 
 def recorded(
     kind: type[
-        WebhookSettings
-        | PostSettings
+        PostSettings
         | MasakariSettings
         | CommandSettings
         | HttpSettings
@@ -269,7 +267,7 @@ def drivers() -> str:
         table(HEAD, _rows(host.inner["devices"], Device)),
         "## Notifier `webhook`",
         '`[notifiers.ANY_NAME]` with `type = "webhook"`. Signed HTTP POST; tried again until accepted.',
-        table(HEAD, _rows(recorded(WebhookSettings), WebhookSettings)),
+        table(HEAD, _rows(recorded(PostSettings), PostSettings)),
         "## Notifier `log`",
         '`[notifiers.ANY_NAME]` with `type = "log"`. One log line a message. No settings. It is the\n'
         "default; a file that names notifiers replaces it.",
@@ -277,7 +275,7 @@ def drivers() -> str:
         '`[alerts.ANY_NAME]` with `type = "http_json"` or `"cloudevents"`, and `responsible = true` for\n'
         "the endpoint whose acceptance settles a failure. Signed where there is a secret. How to use\n"
         "it: [Tell a recovery controller of failed hosts](../howto/tell-of-failed-hosts.md).",
-        table(HEAD, _rows(recorded(PostSettings), PostSettings)),
+        "The settings are those of the notifier `webhook`; a secret is not required.",
         "## Alert driver `masakari`",
         '`[alerts.ANY_NAME]` with `type = "masakari"`. Needs `yaffle[openstack]`.',
         table(HEAD, _rows(recorded(MasakariSettings), MasakariSettings)),

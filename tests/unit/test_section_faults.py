@@ -13,13 +13,13 @@ from yaffle.config.faults import Faults, Origin, lines_of
 from yaffle.drivers.detectors.lifecycle.settings import LifecycleSettings
 from yaffle.drivers.detectors.load_balancer.settings import BalancerSettings
 from yaffle.drivers.fencers.host.settings import HostSettings
-from yaffle.drivers.notifiers.webhook import WebhookSettings
 from yaffle.drivers.profiles.nova_server.settings import NovaSettings
 from yaffle.drivers.workflows.command.settings import CommandSettings
 from yaffle.drivers.workflows.http.settings import HttpSettings
 from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import ConfigError
 from yaffle.integrations.driver_settings import Section
+from yaffle.integrations.signed_post import PostSettings
 from yaffle.wiring import check, load_drivers
 
 
@@ -27,7 +27,7 @@ from yaffle.wiring import check, load_drivers
     ("read", "values", "places"),
     [
         pytest.param(
-            WebhookSettings.read,
+            PostSettings.read,
             {
                 "url": "ftp://x",
                 "timeout": "soon",

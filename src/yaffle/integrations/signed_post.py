@@ -1,14 +1,15 @@
-"""Alerts that are POSTed: settings, signature, meaning of answers; drivers differ in the body.
+"""A signed POST of one JSON document: settings, signature, and the meaning of the answer.
 
-The id of the failure is the same on every attempt, also as `Idempotency-Key`; with a secret each request
-is signed as the webhook notifier's are (`yaffle.integrations.signing.verify`).
+Every attempt carries the same id as `Idempotency-Key`; receivers check the signature with
+`yaffle.integrations.signing.verify` and keep two secrets while a secret is being changed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Final
 
 from yaffle.integrations.driver_settings import Section
 from yaffle.integrations.http import (
@@ -16,39 +17,40 @@ from yaffle.integrations.http import (
     NoAnswer,
     address_rules,
     judge,
+    one_line,
     read_ca_file,
     read_client_cert,
     read_url,
     to_json,
 )
-from yaffle.integrations.signing import sign
+from yaffle.integrations.signing import is_signable, sign
 from yaffle.model.operations import Delivery
 
 if TYPE_CHECKING:
-    from yaffle.model.host_failure import HostFailure
     from yaffle.ports.context import DriverContext
+
+JSON: Final = "application/json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostSettings:
-    """Section `alerts.NAME` of an endpoint that is POSTed to."""
+    """Section `notifiers.NAME` or `alerts.NAME` of a receiver that is POSTed to."""
 
     url: str = field(repr=False)
     secret: bytes = field(repr=False)
-    """From `secret_file`, `secret_env` or `secret`; empty: requests are not signed."""
+    """From `secret_file`, `secret_env` or `secret`, at least 16 bytes; empty: nothing is signed."""
     headers: dict[str, str] = field(repr=False)
     timeout_s: float
-    """`timeout`: of one attempt; the alerter's deadline may be shorter."""
+    """`timeout`: of one attempt; the dispatcher's deadline may be shorter."""
     ca_file: Path | None
     client_cert: tuple[Path, Path] | None
-    """`client_cert` and `client_key`: how we prove to the endpoint who we are."""
 
     @classmethod
-    def read(cls, section: Section) -> PostSettings:
-        """Raise ConfigError for what is missing, wrong or unknown."""
+    def read(cls, section: Section, *, signed: bool = True) -> PostSettings:
+        """Raise ConfigError for what is missing, wrong or unknown; `signed`: a secret is required."""
         settings = cls(
             url=read_url(section, "url"),
-            secret=section.secret(required=False),
+            secret=section.secret(required=signed),
             headers=section.headers(),
             timeout_s=section.number("timeout", 10, low=0.1, high=300),
             ca_file=read_ca_file(section),
@@ -58,43 +60,50 @@ class PostSettings:
         return settings
 
 
-class PostedAlerts:
-    """POSTs one failure at a time; the alerter owns order, pace and number of attempts."""
+class SignedPost:
+    """POSTs one document at a time; a dispatcher owns order, pace and number of attempts."""
 
-    type: ClassVar[str]
-    content_type: ClassVar[str] = "application/json"
-
-    def __init__(self, context: DriverContext) -> None:
-        section = Section(context.section or f"alerts.{self.type}", context.settings)
-        self._settings = PostSettings.read(section)
+    def __init__(self, context: DriverContext, section: str, *, signed: bool = True) -> None:
+        """`section`: where the settings stand, for messages, unless the context says so."""
+        where = Section(context.section or section, context.settings)
+        self.settings = PostSettings.read(where, signed=signed)
         self._session = HttpSession(
             address_rules(context),
-            ca_file=self._settings.ca_file,
-            client_cert=self._settings.client_cert,
+            ca_file=self.settings.ca_file,
+            client_cert=self.settings.client_cert,
         )
         self._clock = context.clock
 
-    def document(self, failure: HostFailure) -> dict[str, object]:
-        """Return the body; the same at every attempt."""
-        raise NotImplementedError
-
-    async def send(self, failure: HostFailure, *, deadline_s: float) -> tuple[Delivery, str]:
+    async def send(
+        self,
+        ident: str,
+        document: Mapping[str, object],
+        *,
+        content_type: str = JSON,
+        deadline_s: float,
+    ) -> tuple[Delivery, str]:
         """Send once; the id makes a repeat harmless for the receiver."""
-        body = to_json(self.document(failure))
+        if not is_signable(ident):
+            return Delivery.REFUSED, f"message id {one_line(ident, 40)!r} cannot be signed"
+        try:
+            body = to_json(document)
+        except (TypeError, ValueError) as error:
+            return Delivery.REFUSED, f"the message has no JSON form: {one_line(str(error))}"
         answer = await self._session.request(
             "POST",
-            self._settings.url,
-            headers=self._headers(failure.id, body),
+            self.settings.url,
+            headers=self._headers(ident, content_type, body),
             body=body,
-            deadline_s=min(deadline_s, self._settings.timeout_s),
+            deadline_s=min(deadline_s, self.settings.timeout_s),
         )
         if isinstance(answer, NoAnswer):
+            # A refused address too: it waits until the operator has put the name right.
             return Delivery.RETRY, answer.detail
         return judge(answer)
 
-    def _headers(self, ident: str, body: bytes) -> dict[str, str]:
-        ours = {"Content-Type": self.content_type, "Idempotency-Key": ident}
-        if self._settings.secret:
+    def _headers(self, ident: str, content_type: str, body: bytes) -> dict[str, str]:
+        ours = {"Content-Type": content_type, "Idempotency-Key": ident}
+        if self.settings.secret:
             now_s = self._clock.now_us() // 1_000_000
-            ours |= sign(self._settings.secret, message_id=ident, timestamp_s=now_s, body=body)
-        return {**self._settings.headers, **ours}
+            ours |= sign(self.settings.secret, message_id=ident, timestamp_s=now_s, body=body)
+        return {**self.settings.headers, **ours}

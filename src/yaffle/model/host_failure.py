@@ -21,3 +21,11 @@ class HostFailure:
     """Whether its instances lie on shared storage, by the settings; never guessed."""
     proof: str
     """Why it is known to be off: method, evidence, by whom."""
+
+    def payload(self) -> dict[str, object]:
+        """Return what seed 3 says of it."""
+        return {
+            "hostname": self.hostname,
+            "on_shared_storage": self.on_shared_storage,
+            "failure_time": self.failure_s,
+        }

@@ -177,6 +177,6 @@ def test_wrong_settings_are_named(tmp_path: Path, settings: dict[str, object], n
 def test_secrets_reach_neither_line_nor_repr(tmp_path: Path) -> None:
     with receiver(say(400, SECRET.encode())) as there:
         alerts = driver(tmp_path, f"{there.url}/hidden-path", secret=SECRET)
-        told = f"{send(alerts)} {alerts._settings!r}"
+        told = f"{send(alerts)} {alerts.post.settings!r}"
     assert SECRET not in told
     assert "hidden-path" not in told

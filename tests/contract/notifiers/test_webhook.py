@@ -275,7 +275,7 @@ def test_secrets_reach_neither_log_nor_line_nor_repr(tmp_path: Path) -> None:
     ):
         url = f"{there.url}/hidden-path"
         driver = notifier(tmp_path, url, headers={"Authorization": token})
-        told = f"{send(driver)} {driver._settings!r} {logs}"
+        told = f"{send(driver)} {driver.post.settings!r} {logs}"
     assert there.seen[0].headers["Authorization"] == token
     for hidden in (SECRET, token, "hidden-path"):
         assert hidden not in told

@@ -33,26 +33,7 @@ def checks_of(facts: Facts) -> Iterator[Check]:
         f"{listed(facts.unprotected)}",
         "Nothing is detected there: `yaffle cluster attach CLUSTER POLICY`.",
     )
-    yield judged(
-        "actions",
-        facts.ready_age_s > READY_S,
-        f"the oldest waits {facts.ready_age_s:.1f} s to be taken up",
-        "All workers are busy (engine.workers), or no engine is acting.",
-    )
-    yield judged(
-        "notifications",
-        facts.pending_age_s > PENDING_S or facts.parked > 0,
-        f"the oldest waits {facts.pending_age_s:.1f} s; {facts.parked} parked",
-        "See `yaffle outbox list`; mend the receiver, then `yaffle outbox redeliver`.",
-    )
-    if facts.alert_age_s or facts.alerts_refused:
-        yield judged(
-            "alerts",
-            facts.alert_age_s > PENDING_S or facts.alerts_refused > 0,
-            f"the oldest alert of a failed host waits {facts.alert_age_s:.1f} s;"
-            f" {facts.alerts_refused} refused",
-            "See `yaffle alert list`; each is offered again until it is accepted.",
-        )
+    yield from _of_deliveries(facts)
     late_of = count(facts.lookouts, "deleted node")
     late = f"; late ones of {late_of} are looked for" if facts.lookouts else ""
     yield judged(
@@ -85,6 +66,30 @@ def checks_of(facts: Facts) -> Iterator[Check]:
         "Guests of servers that were moved away may run there; see `yaffle explain host-quarantined`.",
     )
     yield from _of_pauses(facts)
+
+
+def _of_deliveries(facts: Facts) -> Iterator[Check]:
+    """What waits to be taken up, or to be accepted."""
+    yield judged(
+        "actions",
+        facts.ready_age_s > READY_S,
+        f"the oldest waits {facts.ready_age_s:.1f} s to be taken up",
+        "All workers are busy (engine.workers), or no engine is acting.",
+    )
+    yield judged(
+        "notifications",
+        facts.pending_age_s > PENDING_S or facts.parked > 0,
+        f"the oldest waits {facts.pending_age_s:.1f} s; {facts.parked} parked",
+        "See `yaffle outbox list`; mend the receiver, then `yaffle outbox redeliver`.",
+    )
+    if facts.alert_age_s or facts.alerts_refused:
+        yield judged(
+            "alerts",
+            facts.alert_age_s > PENDING_S or facts.alerts_refused > 0,
+            f"the oldest alert of a failed host waits {facts.alert_age_s:.1f} s;"
+            f" {facts.alerts_refused} refused",
+            "See `yaffle alert list`; each is offered again until it is accepted.",
+        )
 
 
 def _of_pauses(facts: Facts) -> Iterator[Check]:

@@ -10,29 +10,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from yaffle.integrations.posted_alerts import PostedAlerts
+from yaffle.integrations.signed_post import SignedPost
 from yaffle.model.host_failure import HostFailure
+from yaffle.model.operations import Delivery
 from yaffle.ports.alert_driver import AlertDriver
+from yaffle.ports.context import DriverContext
 
 
-class HttpJsonAlerts(PostedAlerts):
+class HttpJsonAlerts:
     """POSTs the JSON of OpenStack's host monitoring specification."""
 
     type: ClassVar[str] = "http_json"
 
-    def document(self, failure: HostFailure) -> dict[str, object]:
-        """Return seed 3's JSON."""
-        return {
-            "id": failure.id,
-            "event_type": "host failure",
-            "version": "1.0",
-            "generated_time": failure.generated_s,
-            "payload": {
-                "hostname": failure.hostname,
-                "on_shared_storage": failure.on_shared_storage,
-                "failure_time": failure.failure_s,
-            },
-        }
+    def __init__(self, context: DriverContext) -> None:
+        self.post = SignedPost(context, "alerts.http_json", signed=False)
+
+    async def send(self, failure: HostFailure, *, deadline_s: float) -> tuple[Delivery, str]:
+        """Send once; the id makes a repeat harmless for the receiver."""
+        return await self.post.send(failure.id, _document(failure), deadline_s=deadline_s)
+
+
+def _document(failure: HostFailure) -> dict[str, object]:
+    return {
+        "id": failure.id,
+        "event_type": "host failure",
+        "version": "1.0",
+        "generated_time": failure.generated_s,
+        "payload": failure.payload(),
+    }
 
 
 if TYPE_CHECKING:
