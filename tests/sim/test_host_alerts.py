@@ -372,6 +372,23 @@ def test_a_person_gives_an_alert_up_by_name_and_with_a_reason() -> None:
     play(story)
 
 
+def test_what_a_person_has_given_up_is_told_to_no_endpoint_that_comes_later() -> None:
+    async def story(s: Stage, c: Controllers) -> None:
+        told: Any = s.ctx.drivers.alerts
+        told.clear()
+        told["old"] = c.audit
+        ident = await mark(s)
+        # The old endpoint leaves the settings, and somebody deals with what it was to be told.
+        object.__setattr__(s.ctx, "hosts", replace(TERMS, responsible=""))
+        (alert,) = await s.store.read(lambda conn: _alerts(conn, ident, "old"))
+        await s.commands.alert_discard(alert.seq, by="mara", reason="recovered by hand")
+        c.start()
+        await s.clock.sleep(60)
+        assert c.recovery.received == c.audit.received == []
+
+    play(story)
+
+
 def test_by_hand_it_is_offered_at_once() -> None:
     async def story(s: Stage, c: Controllers) -> None:
         c.start()
