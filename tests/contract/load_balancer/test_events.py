@@ -21,6 +21,7 @@ import pytest
 from tests.contract.load_balancer.proxy import HAVE, Proxy, Web, proxied, until, webs
 from tests.contract.load_balancer.test_haproxy import detector, mode, node
 from tests.given import Given
+from tests.servers.process import free_port
 
 from yaffle.drivers.detectors.load_balancer import LoadBalancerDetector
 from yaffle.drivers.detectors.load_balancer.settings import Socket
@@ -42,12 +43,6 @@ SOON_S = 3.0
 """Far below any interval, in time that we were given; HAProxy itself takes 0.3 s to be sure."""
 
 
-def free_udp_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
-
-
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """Short, as the path of a socket has to be."""
@@ -59,7 +54,7 @@ def folder() -> Iterator[Path]:
 @pytest.fixture(params=["unix", "udp"])
 def place(request: pytest.FixtureRequest, folder: Path) -> str:
     """Where HAProxy logs to."""
-    return str(folder / "e") if request.param == "unix" else f"127.0.0.1:{free_udp_port()}"
+    return str(folder / "e") if request.param == "unix" else f"127.0.0.1:{free_port()}"
 
 
 @pytest.fixture
@@ -157,7 +152,7 @@ def test_polls_that_change_while_nothing_is_heard_are_noticed(
     servers: Sequence[Web], place: str
 ) -> None:
     # HAProxy was told to log to another place than we listen at.
-    with proxied(behind(servers, f"127.0.0.1:{free_udp_port()}")) as proxy:
+    with proxied(behind(servers, f"127.0.0.1:{free_port()}")) as proxy:
         until(lambda: proxy.passes("web", "web-1"))
         which = detector(edge={"socket": str(proxy.socket), "events": place})
         watch = Watch(which, [node("web-1")])
@@ -308,7 +303,7 @@ def test_what_is_malformed_is_counted_and_the_next_is_heard(proxy: Proxy, place:
 
 @pytest.mark.skipif(not HAVE, reason="there is no haproxy")
 def test_strangers_are_not_listened_to(proxy: Proxy) -> None:
-    place = f"127.0.0.1:{free_udp_port()}"
+    place = f"127.0.0.1:{free_port()}"
     edge = {"socket": str(proxy.socket), "events": place, "events_from": ["10.0.0.0/8", "::1"]}
     which = detector(edge=edge)
     watch = Watch(which, [node("web-1")])
@@ -339,7 +334,7 @@ def test_a_sender_is_known_by_whichever_name_of_its_address() -> None:
 
 def test_the_pace_is_ours() -> None:
     told: list[bytes] = []
-    port, clock = free_udp_port(), VirtualClock()
+    port, clock = free_port(), VirtualClock()
     listener = SyslogListener(
         Socket(host="127.0.0.1", port=port), (), clock=clock, hear=told.append, counts=Counter()
     )

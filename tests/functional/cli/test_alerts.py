@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 from pathlib import Path
 
 import pytest
 from tests.contract.notifiers.receiver import receiver, say
 from tests.functional.cli.support import Server, run, wait_for
+from tests.servers.process import free_port
 
 SETTINGS = """
 [hosts]
@@ -35,12 +35,6 @@ def serving(tmp_path: Path, port: int) -> Server:
     config = tmp_path / "yaffle.toml"
     config.write_text(SETTINGS.format(port=port))
     return Server(tmp_path / "state", flags=("--config", str(config)))
-
-
-def free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
 
 
 def test_an_alert_outlives_the_server_that_wrote_it_and_is_accepted_by_whoever_is_there(
