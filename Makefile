@@ -12,6 +12,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 TESTS := $(PYTEST) -n 3 --dist loadfile
 LAB := $(BIN)/python -m lab.openstack
+PCMK := $(BIN)/python -m lab.pacemaker
 STATE_WORD = $(if $(STATE),--state $(STATE))
 UV ?= $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 LOCK = $(UV) pip compile --universal --python-version 3.11 --generate-hashes --no-config --quiet \
@@ -21,7 +22,7 @@ export PYTHON
 # What is run from here is compiled once and not by each of the many processes that a test starts.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help run test test-rest test-all held-up check docs sim sim-days chaos bench lab-openstack lab-openstack-down test-openstack test-tempest test-octavia test-mistral test-networks bad-days coverage-core test-deps lock clean venv-run venv-dev
+.PHONY: help run test test-rest test-all held-up check docs sim sim-days chaos bench lab-openstack lab-openstack-down lab-pacemaker lab-pacemaker-down test-openstack test-tempest test-octavia test-mistral test-networks bad-days coverage-core test-deps lock clean venv-run venv-dev
 
 help:  ## show this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -82,6 +83,12 @@ lab-openstack: venv-dev  ## a real OpenStack on this machine, to try things on (
 
 lab-openstack-down: venv-dev  ## stop that OpenStack again
 	@$(LAB) down $(STATE_WORD)
+
+lab-pacemaker: venv-dev  ## a real Pacemaker cluster with remote hosts on this machine, to pull plugs (STATE=DIR HOSTS=3 MEMBERS=1)
+	@$(PCMK) $(STATE_WORD) up $(if $(HOSTS),--hosts $(HOSTS)) $(if $(MEMBERS),--members $(MEMBERS)) $(ARGS)
+
+lab-pacemaker-down: venv-dev  ## stop that cluster again
+	@$(PCMK) $(STATE_WORD) down
 
 test-openstack: venv-dev test-deps  ## only the tests against a real OpenStack
 	@$(PYTEST) -n 2 --dist loadfile tests/openstack $(ARGS)

@@ -23,6 +23,7 @@ from yaffle.drivers.detectors.load_balancer.settings import (
     octavia,
 )
 from yaffle.drivers.fencers.host.settings import Device, HostSettings
+from yaffle.drivers.host_monitors.pacemaker import PacemakerSettings
 from yaffle.drivers.profiles.local_process import spec as local_process
 from yaffle.drivers.profiles.local_process.plans import OPERATIONS
 from yaffle.drivers.workflows.command.settings import Command, CommandSettings
@@ -30,7 +31,15 @@ from yaffle.drivers.workflows.http.settings import Endpoint, HttpSettings
 from yaffle.integrations.driver_settings import Section
 from yaffle.integrations.signed_post import PostSettings
 
-PORTS: Final = ("profiles", "detectors", "fencers", "workflows", "notifiers", "alerts")
+PORTS: Final = (
+    "profiles",
+    "detectors",
+    "fencers",
+    "workflows",
+    "notifiers",
+    "alerts",
+    "host_monitors",
+)
 
 
 def settings() -> str:
@@ -180,6 +189,7 @@ def recorded(
     kind: type[
         PostSettings
         | MasakariSettings
+        | PacemakerSettings
         | CommandSettings
         | HttpSettings
         | HostSettings
@@ -279,6 +289,10 @@ def drivers() -> str:
         "## Alert driver `masakari`",
         '`[alerts.ANY_NAME]` with `type = "masakari"`. Needs `yaffle[openstack]`.',
         table(HEAD, _rows(recorded(MasakariSettings), MasakariSettings)),
+        "## Host monitor `pacemaker`",
+        '`[host_monitors.ANY_NAME]` with `type = "pacemaker"`. How to use it: [Watch\n'
+        "hosts](../howto/watch-hosts.md).",
+        table(HEAD, _rows(recorded(PacemakerSettings), PacemakerSettings)),
         "## Workflow `COMMAND`",
         "`[drivers.COMMAND]`. Off by default.",
         table(HEAD, _rows(command, CommandSettings)),

@@ -14,11 +14,11 @@ from yaffle.api.errors import envelope
 from yaffle.api.middleware.access import AccessControl
 from yaffle.api.middleware.request_log import RequestLog
 from yaffle.api.native import (
-    alerts,
     catalogue,
     clusters,
     engines,
     history,
+    hosts,
     imports,
     nodes,
     operators,
@@ -69,7 +69,7 @@ def build(parts: AppContext) -> FastAPI:
         history.history(parts),
         operators.maintenance(parts),
         operators.stop(parts),
-        alerts.alerts(parts),
+        hosts.hosts(parts),
         engines.engines(parts),
         sessions.sessions(),
         imports.imports(parts),

@@ -257,6 +257,24 @@ ALERT: Final[Example] = {
     "done_us": None,
     "done_at": None,
 }
+HOST: Final[Example] = {
+    "host": "compute1",
+    "hostname": "compute1.example.org",
+    "monitor": "pacemaker",
+    "state": "fenced",
+    "last_state": "fenced",
+    "why": "compute1 is fenced since 2026-10-14T17:46:52.000000Z: Pacemaker: offline, its connection is"
+    " Starting; it was proved off, and recovery controllers are told until they accept: `yaffle alert"
+    " list --host compute1.example.org`.",
+    "said": "Pacemaker: offline, its connection is Starting",
+    "alerts": [3],
+    "since_us": 1_792_000_012_000_000,
+    "since_at": "2026-10-14T17:46:52.000000Z",
+    "seen_us": 1_792_000_020_000_000,
+    "seen_at": "2026-10-14T17:47:00.000000Z",
+    "fenced_us": 1_792_000_010_000_000,
+    "fenced_at": "2026-10-14T17:46:50.000000Z",
+}
 DECISION: Final[Example] = {
     "seq": 31,
     "cluster_id": NODE["cluster_id"],

@@ -296,6 +296,11 @@ class HostsSettings(Section):
         description="Host, as its cloud or cluster calls it → its fully qualified name, where that is"
         " another.",
     )
+    poll: Seconds = Field(default=5.0, description="Pace at which host monitors are asked (s).")
+    unfenced_after: Seconds = Field(
+        default=180.0,
+        description="A host that is lost for so long and that nobody has proved off is `unfenced` (s).",
+    )
 
 
 class QuotaSettings(Section):

@@ -65,6 +65,10 @@ class Settings(BaseSettings):
         description="Name → {type = …, and that driver's own settings}.",
     )
     hosts: HostsSettings = HostsSettings()
+    host_monitors: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="Who sees whether hosts live: name → {type = …, and that driver's own settings}.",
+    )
     alerts: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
         description="Recovery controllers that are told of failed hosts: name → {type = …, responsible"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final, cast
 
 from yaffle.config.faults import Faults, meant, quoted
+from yaffle.core.health.host_verdict import HostPatience
 from yaffle.engine.cluster_actions import lifecycle_hooks
 from yaffle.engine.runtime.context import LOCAL_PROCESS, Drivers, HostTerms
 from yaffle.errors import ConfigError
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
         Clock,
         Detector,
         Fencer,
+        HostMonitor,
         Notifier,
         Profile,
         UrlProber,
@@ -76,6 +79,7 @@ def load_drivers(
         workflows=cast("dict[str, Workflow]", _build("yaffle.workflows", context, faults)),
         notifiers=_notifiers(settings, context, faults),
         alerts=_alerts(settings, context, faults),
+        host_monitors=_host_monitors(settings, context, faults),
     )
     _all_known(settings, faults)
     faults.settle()
@@ -141,10 +145,31 @@ def _alerts(
     return cast("dict[str, AlertDriver]", found)
 
 
+def _host_monitors(
+    settings: Settings, context: Callable[..., DriverContext], faults: Faults
+) -> dict[str, HostMonitor]:
+    found = _named(
+        "yaffle.host_monitors",
+        "host_monitors",
+        "host monitor",
+        settings.host_monitors,
+        context,
+        faults,
+    )
+    return cast("dict[str, HostMonitor]", found)
+
+
 def host_terms(settings: Settings) -> HostTerms:
-    """Return the terms of telling of failed hosts; raise ConfigError where they are not all said."""
+    """Return the terms of failed hosts; raise ConfigError where they are not all said."""
+    given = settings.hosts
+    terms = HostTerms(
+        names=given.names,
+        exceptions=given.exceptions,
+        poll_s=given.poll,
+        patience=HostPatience(unfenced_after_s=given.unfenced_after),
+    )
     if not settings.alerts:
-        return HostTerms(names=settings.hosts.names, exceptions=settings.hosts.exceptions)
+        return terms
     problems = [
         f"alerts.{quoted(name)}.{RESPONSIBLE} must be true or false"
         for name, values in settings.alerts.items()
@@ -165,11 +190,8 @@ def host_terms(settings: Settings) -> HostTerms:
         )
     if problems:
         raise ConfigError(tuple(problems))
-    return HostTerms(
-        responsible=chosen[0],
-        on_shared_storage=bool(settings.hosts.on_shared_storage),
-        exceptions=settings.hosts.exceptions,
-        names=settings.hosts.names,
+    return replace(
+        terms, responsible=chosen[0], on_shared_storage=bool(settings.hosts.on_shared_storage)
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from yaffle.engine.detection.host_watcher import HostWatcher
 from yaffle.engine.execution.executor import Executor
 from yaffle.engine.housekeeping import Housekeeper
 from yaffle.engine.notifications.dispatcher import OutboxDispatcher
@@ -80,6 +81,9 @@ class Engine:
             group.create_task(OutboxDispatcher(ctx, session).run(), name="postman")
             if ctx.drivers.alerts:
                 group.create_task(HostAlerter(ctx, session).run(), name="alerter")
+            for name, monitor in ctx.drivers.host_monitors.items():
+                watcher = HostWatcher(ctx, session, name, monitor)
+                group.create_task(watcher.run(), name=f"hosts {name}")
             group.create_task(Housekeeper(ctx, session).run(), name="caretaker")
             group.create_task(LoopMonitor(ctx, self.blind).run(), name="watchman")
             group.create_task(WatchAssignment(ctx, session, self.watches).run(), name="watches")

@@ -27,6 +27,7 @@ from yaffle.store import (
     alerts,
     catalog,
     disk_images,
+    hosts,
     late_resources,
     orphans,
     outbox,
@@ -119,6 +120,12 @@ class Housekeeper:
         )
         metrics.alert_age.set(0 if oldest_us is None else max(0, now_us - oldest_us) / 1e6)
         metrics.alerts_refused.set(refused)
+        names, stale_us = tuple(self._ctx.drivers.host_monitors), self._ctx.hosts.stale_us
+        found = await self._ctx.store.read(
+            lambda conn: hosts.by_state(conn, names, now_us=now_us, stale_us=stale_us)
+        )
+        for state, those in found.items():
+            metrics.hosts.labels(state).set(len(those))
 
     async def _measure_room(self) -> None:
         """Set the gauge of free disk space; a folder that cannot be asked changes nothing."""

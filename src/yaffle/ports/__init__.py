@@ -24,6 +24,14 @@ from yaffle.ports.detector import (
     Whole,
 )
 from yaffle.ports.fencer import Fencer, NeedsSettings, SupportsFenceExclusion
+from yaffle.ports.host_monitor import (
+    HostFencing,
+    HostMonitor,
+    HostReport,
+    HostSighting,
+    MonitorBlind,
+    Seen,
+)
 from yaffle.ports.notifier import Message, Notifier
 from yaffle.ports.profile import (
     Profile,
@@ -52,6 +60,10 @@ __all__ = [
     "SupportsFenceExclusion",
     "DriverContext",
     "HostFailure",
+    "HostFencing",
+    "HostMonitor",
+    "HostReport",
+    "HostSighting",
     "ListenerStatus",
     "SupportsListenerStatus",
     "Fencer",
@@ -60,12 +72,14 @@ __all__ = [
     "SupportsHostStatus",
     "SupportsInventory",
     "Message",
+    "MonitorBlind",
     "NeedsSettings",
     "Notifier",
     "SupportsPooledReads",
     "Profile",
     "SupportsReset",
     "SupportsProjects",
+    "Seen",
     "Sink",
     "SteeredClock",
     "SupportsOrphanLookup",

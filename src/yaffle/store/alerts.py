@@ -93,6 +93,21 @@ def uncleared(conn: Connection, hostname: str) -> str | None:
     return found
 
 
+def near(conn: Connection, hostname: str, at_us: int, *, within_us: int, but: str) -> bool:
+    """Whether a failure of the host, from another source, was proved about then."""
+    found = conn.execute(
+        select(host_failures.c.id)
+        .where(
+            host_failures.c.hostname == hostname,
+            host_failures.c.source != but,
+            host_failures.c.failure_us <= at_us + within_us,
+            host_failures.c.generated_us >= at_us - within_us,
+        )
+        .limit(1)
+    )
+    return found.first() is not None
+
+
 def add(
     conn: Connection, failure: Mapping[str, object], endpoints: Sequence[str], now_us: int
 ) -> None:

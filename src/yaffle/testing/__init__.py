@@ -3,6 +3,7 @@
 from yaffle.testing.checks.abilities import check_adopting, check_update
 from yaffle.testing.checks.detector import check_detector
 from yaffle.testing.checks.fencer import check_fencer
+from yaffle.testing.checks.host_monitor import check_host_monitor
 from yaffle.testing.checks.notifier import check_alert_driver, check_notifier
 from yaffle.testing.checks.profile import check_profile
 from yaffle.testing.checks.workflow import check_workflow
@@ -10,6 +11,7 @@ from yaffle.testing.clock import VirtualClock
 from yaffle.testing.detector import ScriptedDetector
 from yaffle.testing.faults import Broken, Fault, FaultPlan, Rule
 from yaffle.testing.fencer import ScriptedFencer
+from yaffle.testing.host_monitor import ScriptedHostMonitor
 from yaffle.testing.loop import Deadlock, TooLong, VirtualLoop, run_virtual
 from yaffle.testing.notifier import ScriptedAlerts, ScriptedNotifier
 from yaffle.testing.profile import ForeseeingProfile, ForgetfulProfile, ScriptedProfile
@@ -30,6 +32,7 @@ __all__ = [
     "ScriptedAlerts",
     "ScriptedDetector",
     "ScriptedFencer",
+    "ScriptedHostMonitor",
     "ScriptedNotifier",
     "ScriptedProfile",
     "TooLong",
@@ -40,6 +43,7 @@ __all__ = [
     "check_alert_driver",
     "check_detector",
     "check_fencer",
+    "check_host_monitor",
     "check_notifier",
     "check_profile",
     "check_update",

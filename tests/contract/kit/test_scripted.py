@@ -15,6 +15,7 @@ import pytest
 from yaffle.model.ids import ModeKey, NodeId
 from yaffle.model.operations import Delivery, Operation, Progress, ProgressState, Target
 from yaffle.model.policy import DetectionMode, ModeType, UrlOptions
+from yaffle.ports import Seen
 from yaffle.testing import (
     Fault,
     FaultPlan,
@@ -23,6 +24,7 @@ from yaffle.testing import (
     ScriptedAlerts,
     ScriptedDetector,
     ScriptedFencer,
+    ScriptedHostMonitor,
     ScriptedNotifier,
     ScriptedProfile,
     VirtualClock,
@@ -30,6 +32,7 @@ from yaffle.testing import (
     check_alert_driver,
     check_detector,
     check_fencer,
+    check_host_monitor,
     check_notifier,
     check_profile,
     run_virtual,
@@ -115,6 +118,28 @@ def test_notifier() -> None:
         b = Bench()
         notifier = ScriptedNotifier(b.clock, b.plan)
         await check_notifier(notifier, clock=b.clock, hang=b.hang("send"))
+
+    run_virtual(story)
+
+
+def test_scripted_host_monitor() -> None:
+    async def story() -> None:
+        b = Bench()
+        monitor = ScriptedHostMonitor(b.clock, b.plan)
+        monitor.seen = {"cmp1": Seen.UP, "cmp2": Seen.LOST}
+        monitor.fence("cmp2")
+
+        @asynccontextmanager
+        async def blinded() -> AsyncIterator[None]:
+            b.plan.rules.append(Rule(fault=Fault.FAIL, call="look"))
+            yield
+            b.plan.rules.clear()
+
+        await check_host_monitor(
+            monitor, clock=b.clock, up="cmp1", blinded=blinded, hang=b.hang("look")
+        )
+        with pytest.raises(AssertionError, match="cmp2 is well"):
+            await check_host_monitor(monitor, clock=b.clock, up="cmp2")
 
     run_virtual(story)
 

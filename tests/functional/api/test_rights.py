@@ -88,6 +88,9 @@ def stock(world: World, who: Person) -> dict[str, str]:
     words["receiver"] = receiver_of(world, who, words)
     words["event"] = event_of(world, who)
     words["host"] = f"cmp-{who.project}.example.org"
+    monitors: Any = world.live.service.ctx.drivers.host_monitors
+    monitors["pcmk"] = None  # nobody asks it: no engine runs
+    world.live.write(lambda conn: host_of(conn, words["host"]))
     words["alert"] = world.live.write(lambda conn: alert_of(conn, words["host"]))
     return words
 
@@ -104,6 +107,11 @@ def incident_of(conn: Any, project: str, words: Mapping[str, str]) -> str:
     values = {"node_id": words["node"], "cluster_id": words["cluster"], "state": "exhausted"}
     conn.execute(insert(incidents).values(id=ident, project=project, opened_us=1, **values))
     return ident
+
+
+def host_of(conn: Any, host: str) -> None:
+    values = {"monitor": "pcmk", "host": host, "state": "up", "since_us": 1, "told": []}
+    conn.execute(insert(tables.monitored_hosts).values(**values))
 
 
 def alert_of(conn: Any, host: str) -> str:

@@ -249,9 +249,18 @@ NOTED: Final = "stop all healing here first (`yaffle stop --all --reason WHY`)"
 
 def _said_of_the_service(paste: Paste) -> None:
     """What needs nothing staged: it looks, or repeats what is over."""
-    for text in ("doctor", "status", "events", "outbox list", "outbox redeliver", "alert list"):
+    for text in (
+        "doctor",
+        "status",
+        "events",
+        "outbox list",
+        "outbox redeliver",
+        "alert list",
+        "host list",
+    ):
         paste(f"`yaffle {text}`", text)
-    paste("`yaffle explain host-quarantined`", "explain host-quarantined")
+    for text in ("explain host-quarantined", "explain host-unfenced"):
+        paste(f"`yaffle {text}`", text)
     state = str(paste.server.state_dir)
     for text in ("db prune", "credential list", "audit verify"):
         done = run_here(*text.split(), "--state-dir", state)
@@ -340,8 +349,17 @@ SITUATIONS: Final[Mapping[str, Situation]] = {
     ),
     "the service": _in(
         _said_of_the_service,
-        *("doctor", "status", "events", "outbox list", "outbox redeliver", "alert list"),
-        *("explain host-quarantined", "db prune", "credential list", "audit verify"),
+        *(
+            "doctor",
+            "status",
+            "events",
+            "outbox list",
+            "outbox redeliver",
+            "alert list",
+            "host list",
+        ),
+        *("explain host-quarantined", "explain host-unfenced"),
+        *("db prune", "credential list", "audit verify"),
     ),
     "nothing there yet": _in(
         _first_steps,
@@ -360,6 +378,9 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "watch --cloud _": "tests/functional/cli/test_watch.py",
     "db migrate": "tests/functional/apart/fleet.py",
     "credential add --id _": "tests/functional/cli/test_credentials.py",
+    "host why _": "tests/contract/host_monitors/test_pacemaker.py",
+    "alert list --host _": "tests/contract/host_monitors/test_pacemaker.py",
+    "host mark _ --proof _": "tests/functional/cli/test_alerts.py",
     "incident show _": "tests/functional/cli/test_commands.py",
 }
 """What is run by tests of its own, for it needs a cloud, a terminal or a service of its own."""

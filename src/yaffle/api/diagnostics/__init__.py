@@ -8,7 +8,7 @@ the engines do is told from what they have written.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +19,9 @@ from yaffle.engine.commands.receivers import acting
 from yaffle.engine.runtime.context import how_to_have
 from yaffle.errors import EngineUnavailable, StoreUnavailable, YaffleError
 from yaffle.model.counts import count
+from yaffle.model.host_state import UNKNOWN, HostState
 from yaffle.ports import SteeredClock, SupportsOrphanLookup
+from yaffle.store import hosts
 from yaffle.store.catalog import ids_of_nodes
 from yaffle.store.fleet import Fleet, sighted
 from yaffle.store.installation_facts import Facts, gather, names_of, unseen_of
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from yaffle.api.diagnostics.engine_facts import EngineFacts
     from yaffle.config import Settings
     from yaffle.engine.runtime.context import EngineContext
+    from yaffle.store.hosts import MonitorRow
 
 __all__ = ["Check", "Doctor", "Report", "Status"]
 
@@ -138,6 +141,7 @@ class Doctor:
             ),
             *stored.checks_of(seen.facts),
             self._drivers(seen.facts),
+            *await self._hosts(),
             await self._strays(),
             await self._receivers(seen.facts),
             judged(
@@ -149,6 +153,43 @@ class Doctor:
             ),
         ]
         return checks, seen.fleet.as_json()
+
+    async def _hosts(self) -> Sequence[Check]:
+        """Return whether monitors see their hosts, and whether each that is lost is proved off."""
+        names, stale_us = tuple(self._ctx.drivers.host_monitors), self._ctx.hosts.stale_us
+        if not names:
+            return ()
+        now_us = self._ctx.clock.now_us()
+
+        def work(conn: Connection) -> tuple[Mapping[str, MonitorRow], Mapping[str, Sequence[str]]]:
+            found = hosts.by_state(conn, names, now_us=now_us, stale_us=stale_us)
+            return hosts.monitors(conn, names), found
+
+        asked, found = await self._ctx.store.read(work)
+        silent = [
+            f"{name} ({(row and row.fault) or 'no engine asks it'})"
+            for name in names
+            if (row := asked.get(name)) is None or now_us - row.seen_us > stale_us
+        ]
+        unfenced, unknown = found[HostState.UNFENCED], found[UNKNOWN]
+        total = sum(map(len, found.values()))
+        return (
+            judged(
+                "host monitors",
+                bool(silent),
+                f"{count(len(names), 'monitor')}, {count(total, 'host')}"
+                + (f"; seeing nothing{stored.listed(silent)}" if silent else ", all seen lately"),
+                "Where hosts are unknown no failure is found; see `yaffle explain host-unfenced`.",
+            ),
+            judged(
+                "lost hosts",
+                bool(unfenced),
+                f"{count(len(found[HostState.LOST]), 'host')} lost, {len(found[HostState.FENCED])}"
+                f" fenced, {len(unknown)} unknown, {len(unfenced)} lost without a proof"
+                f"{stored.listed(unfenced)}",
+                "Their instances are started nowhere: `yaffle host why HOST` says what to do.",
+            ),
+        )
 
     def _drivers(self, facts: Facts) -> Check:
         """Return whether this process can look at, and heal, every node that there is."""

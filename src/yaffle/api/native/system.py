@@ -33,6 +33,7 @@ LINKS = (
     "events",
     "actions",
     "outbox",
+    "hosts",
     "alerts",
     "doctor",
     "engines",

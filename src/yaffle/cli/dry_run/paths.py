@@ -33,6 +33,7 @@ def settings(database: Path) -> Settings:
         database=DatabaseSettings(url=f"sqlite:///{path}"),
         notifiers={},
         alerts={},
+        host_monitors={},
         drivers={},
     )
 

@@ -13,6 +13,7 @@ from yaffle.engine.queries.catalogue import Catalogue
 from yaffle.engine.queries.decisions import Decisions
 from yaffle.engine.queries.fleet import Fleet
 from yaffle.engine.queries.history import History
+from yaffle.engine.queries.hosts import Hosts
 from yaffle.engine.queries.incidents import Incidents
 from yaffle.engine.queries.members import Members
 from yaffle.engine.queries.node_details import details_of
@@ -66,3 +67,6 @@ class Queries:
         self.alerts = alerts.alerts
         self.alerts_of = alerts.alerts_of
         self.alert = alerts.alert
+        hosts = Hosts(ctx)
+        self.hosts = hosts.hosts
+        self.host = hosts.host

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from yaffle.core.addresses import AddressRules
+from yaffle.core.health.host_verdict import HostPatience
 from yaffle.core.planning.budgets import BudgetLimit, Scope
 from yaffle.core.scaling.sizes import CEILING
 from yaffle.engine.runtime.disk_space import DiskSpace
@@ -25,7 +26,16 @@ from yaffle.store.prune import Retention
 if TYPE_CHECKING:
     from yaffle.config import BudgetsSettings, EngineSettings
     from yaffle.model.machine_identity import MachineIdentity
-    from yaffle.ports import AlertDriver, Clock, Detector, Fencer, Notifier, Profile, Workflow
+    from yaffle.ports import (
+        AlertDriver,
+        Clock,
+        Detector,
+        Fencer,
+        HostMonitor,
+        Notifier,
+        Profile,
+        Workflow,
+    )
     from yaffle.store.database import Store
 
 
@@ -44,6 +54,8 @@ class Drivers:
     notifiers: Mapping[str, Notifier] = field(default_factory=dict)
     alerts: Mapping[str, AlertDriver] = field(default_factory=dict)
     """By the name of the endpoint, not of the driver."""
+    host_monitors: Mapping[str, HostMonitor] = field(default_factory=dict)
+    """By the name in the settings, not of the driver."""
 
     def lacks(self, kind: str) -> str:
         """Say that the driver of a profile type is not here, and what brings it; empty where it is."""
@@ -124,15 +136,26 @@ class ReceiverTerms:
     """None is called when it is older; None: as long as its own end is not there."""
 
 
+STALE_S: Final = 60.0
+"""A host whose monitor has seen nothing for so long is unknown; for four polls where those are slow."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostTerms:
-    """Terms of telling recovery controllers of failed hosts."""
+    """Terms of watching hosts, and of telling recovery controllers of failed ones."""
 
     responsible: str = ""
     """The endpoint whose acceptance settles a failure; empty where nobody is told."""
     on_shared_storage: bool = False
     exceptions: Mapping[str, bool] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+    poll_s: float = 5.0
+    patience: HostPatience = field(default_factory=HostPatience)
+
+    @property
+    def stale_us(self) -> int:
+        """Return for how long what a monitor saw last is taken for what is (µs)."""
+        return int(max(STALE_S, 4 * self.poll_s) * 1_000_000)
 
     def hostname(self, host: str) -> str:
         """Return a host's fully qualified name."""

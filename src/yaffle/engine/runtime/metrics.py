@@ -7,6 +7,8 @@ import math
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from yaffle.engine.runtime.listener_metrics import ListenerMetrics
+from yaffle.model.host_state import UNKNOWN as UNKNOWN_HOST
+from yaffle.model.host_state import HostState
 
 DETECT_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600)
 BLINDNESS = ("clock_jump", "late_loop", "no_answer_anywhere", "one_channel_silent")
@@ -28,6 +30,7 @@ class Metrics:
         self._of_nodes()
         self._of_recoveries()
         self._of_messages()
+        self._of_hosts()
         self._of_engines()
 
     def _of_nodes(self) -> None:
@@ -98,6 +101,13 @@ class Metrics:
         self.alerts_refused = self._gauge(
             "yaffle_alerts_refused", "Alerts of failed hosts that their endpoint refuses.", []
         )
+
+    def _of_hosts(self) -> None:
+        self.hosts = self._gauge(
+            "yaffle_hosts", "Hosts by what their monitors see of them.", ["state"]
+        )
+        for state in (*HostState, UNKNOWN_HOST):
+            self.hosts.labels(state)
 
     def _of_engines(self) -> None:
         self.part_up = self._gauge(

@@ -25,6 +25,7 @@ from yaffle.store.tables.history import (
     proofs,
     releases,
 )
+from yaffle.store.tables.hosts import host_monitors, monitored_hosts
 from yaffle.store.tables.work import (
     actions,
     blindness,
@@ -39,6 +40,8 @@ from yaffle.store.tables.work import (
 
 __all__ = [
     "metadata",
+    "host_monitors",
+    "monitored_hosts",
     "counters",
     "engines",
     "profiles",

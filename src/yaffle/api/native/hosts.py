@@ -1,4 +1,4 @@
-"""Failed hosts over HTTP: say that one failed, see who has been told, retry and discard alerts."""
+"""Hosts over HTTP: how they are, say that one failed, see who has been told, retry and discard alerts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,27 @@ Seq = Annotated[int, Path(ge=1, le=2**62, description="Number of an alert.")]
 State = Annotated[
     Literal["pending", "accepted", "discarded"] | None, Query(description="Only these.")
 ]
+HostStates = Annotated[
+    Literal["up", "lost", "fenced", "unfenced", "stopped", "maintenance", "unknown"] | None,
+    Query(description="Only these."),
+]
 Host = Annotated[str | None, Query(max_length=WORD_MAX, description="Only this host's.")]
 TOLD = {"failure": examples.ALERT["failure"]["id"], "alerts": [examples.ALERT]}
 
 
-def alerts(parts: AppContext) -> APIRouter:
-    """Return the routes of failed hosts and their alerts."""
+def hosts(parts: AppContext) -> APIRouter:
+    """Return the routes of hosts and of the alerts of their failures."""
     router = APIRouter(tags=["hosts"])
+
+    @router.get("/hosts", responses=answers({"hosts": [examples.HOST]}))
+    async def list_hosts(state: HostStates = None) -> Response:
+        """List the hosts that monitors know of, in order of their names."""
+        return Reply({"hosts": await parts.queries.hosts(state=state)})
+
+    @router.get("/hosts/{host}", responses=answers({"host": examples.HOST}))
+    async def show_host(host: Word) -> Response:
+        """Show one host: how it is, since when, what that means, and its alerts."""
+        return Reply({"host": await parts.queries.host(host)})
 
     @router.post("/hosts/{host}/failures", status_code=201, responses=answers(TOLD, status=201))
     async def host_failed(host: Word, body: HostFailureBody, by: By) -> Response:

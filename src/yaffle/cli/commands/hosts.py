@@ -1,4 +1,4 @@
-"""`yaffle alert …` and `yaffle host …`: failed hosts, and whether recovery controllers know of them."""
+"""`yaffle host …` and `yaffle alert …`: hosts, their failures, and who has been told of them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from yaffle.cli.command import client, group
 from yaffle.cli.output import Column, Output, clock_time
 from yaffle.model.counts import count
 
-app = group("Alerts: failed hosts, told to recovery controllers until they accept.")
-hosts = group("Hosts: say that one has failed and is off.")
+alerts = group("Alerts: failed hosts, told to recovery controllers until they accept.")
+hosts = group("Hosts: how their monitors see them; say that one has failed and is off.")
 
 Alert = Annotated[int, typer.Argument(metavar="ALERT", min=1, help="As `list` shows it.")]
 
@@ -43,7 +43,7 @@ _COLUMNS: list[Column] = [
 ]
 
 
-@client(app, "list")
+@client(alerts, "list")
 def list_(
     api: Api,
     output: Output,
@@ -58,7 +58,7 @@ def list_(
     output.table(answer, rows(answer, "alerts"), _COLUMNS, empty="no alerts")
 
 
-@client(app, "show")
+@client(alerts, "show")
 def show(api: Api, output: Output, alert: Alert) -> None:
     """Show one alert: the failure, the proof that the host is off, and what its endpoint says."""
     answer = api.get("alerts", str(alert))
@@ -86,7 +86,7 @@ def show(api: Api, output: Output, alert: Alert) -> None:
     )
 
 
-@client(app, "retry")
+@client(alerts, "retry")
 def retry(
     api: Api,
     output: Output,
@@ -97,7 +97,7 @@ def retry(
     output.say(answer, f"{count(int(str(answer.get('retried'))), 'alert')} offered now")
 
 
-@client(app, "discard")
+@client(alerts, "discard")
 def discard(
     api: Api,
     output: Output,
@@ -107,6 +107,60 @@ def discard(
     """Give an alert up: nobody is told any more, and you answer for it."""
     answer = api.post("alerts", str(alert), "discard", body={"reason": reason})
     output.say(answer, f"alert {alert} discarded")
+
+
+_HOSTS: list[Column] = [
+    ("HOST", "host"),
+    ("STATE", "state"),
+    ("SINCE", lambda row: clock_time(row.get("since_us"))),
+    ("MONITOR", "monitor"),
+    ("WHAT IT SAYS", "said"),
+]
+
+HostName = Annotated[str, typer.Argument(metavar="HOST", help="As `list` shows it.")]
+
+
+@client(hosts, "list")
+def list_hosts(
+    api: Api,
+    output: Output,
+    state: Annotated[
+        str | None, typer.Option("--state", help="Only those that are e.g. unfenced or unknown.")
+    ] = None,
+) -> None:
+    """List the hosts that monitors know of: how each is, and since when."""
+    answer = api.get("hosts", state=state)
+    empty = "no hosts; [host_monitors.NAME] in the configuration says who sees them"
+    output.table(answer, rows(answer, "hosts"), _HOSTS, empty=empty)
+
+
+@client(hosts, "show")
+def show_host(api: Api, output: Output, host: HostName) -> None:
+    """Show one host: its state, its monitor, when it was proved off last, and its alerts."""
+    answer = api.get("hosts", host)
+    found = inner(answer, "host")
+    told = found.get("alerts")
+    output.facts(
+        answer,
+        [
+            ("host", found.get("host")),
+            ("told as", found.get("hostname")),
+            ("state", found.get("state")),
+            ("since", clock_time(found.get("since_us"))),
+            ("monitor", found.get("monitor")),
+            ("it says", found.get("said")),
+            ("it saw anything", clock_time(found.get("seen_us"))),
+            ("proved off last", clock_time(found.get("fenced_us"))),
+            ("alerts", ", ".join(map(str, told)) if isinstance(told, list) and told else None),
+        ],
+    )
+
+
+@client(hosts, "why")
+def why_host(api: Api, output: Output, host: HostName) -> None:
+    """Say how a host is, what that means, and what to do."""
+    answer = api.get("hosts", host)
+    output.say(answer, str(inner(answer, "host").get("why")))
 
 
 @client(hosts, "mark")

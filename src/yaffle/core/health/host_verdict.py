@@ -1,0 +1,135 @@
+"""Judges a monitored host: is it up, lost, proved off; is that a failure that has to be told?
+
+Level-triggered: what is judged is all that a monitor sees now beside what has been told before, so a
+change that nobody was there to see is found at the next look (seed 3: no failure is lost).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from yaffle.model.host_state import HostFencing, HostSighting, HostState, Seen
+
+KEPT_MAX: Final = 64
+"""So many fencings of one host are remembered as told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostPatience:
+    """For how long a host may be lost, and how old news of one may be that is back."""
+
+    unfenced_after_s: float = 180.0
+    late_s: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownHost:
+    """What is known of a host from the looks before."""
+
+    state: HostState
+    since_us: int
+    told: tuple[int, ...] = ()
+    """The fencings that have been judged (seconds since the epoch), so that none is told twice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostVerdict:
+    """What becomes of the host."""
+
+    known: KnownHost
+    tell: tuple[HostFencing, ...] = ()
+    """Each is a failure of its own."""
+    pass_over: tuple[HostFencing, ...] = field(default=())
+    """Fencings that are not told."""
+    because: str = ""
+    """Why they are not."""
+
+
+def judge(
+    known: KnownHost | None,
+    sighting: HostSighting,
+    fencings: Sequence[HostFencing],
+    now_us: int,
+    terms: HostPatience,
+) -> HostVerdict:
+    """Judge one look at one host; `fencings` are those of this host that the monitor remembers.
+
+    Fencings are told apart by when they were completed and never put in order by it: two members of
+    one cluster may have clocks that are a minute apart.
+    """
+    told = () if known is None else known.told
+    new = tuple(f for f in fencings if f.at_s not in told)
+    tell, because = _to_tell(known, sighting, new, now_us, terms)
+    state = _state(known, sighting, proved=bool(tell), now_us=now_us, terms=terms)
+    since_us = known.since_us if known is not None and known.state is state else now_us
+    if known is not None and _still_lost(known.state, state):
+        since_us = known.since_us
+    seen = {f.at_s for f in fencings}
+    # What the monitor has forgotten need not be remembered, but it may show it again a moment later.
+    kept = [at for at in told if at not in seen][-KEPT_MAX:]
+    remembered = tuple(sorted({*kept, *seen})[-KEPT_MAX:])
+    return HostVerdict(
+        known=KnownHost(state=state, since_us=since_us, told=remembered),
+        tell=tell,
+        pass_over=tuple(f for f in new if f not in tell) if because else (),
+        because=because,
+    )
+
+
+def _to_tell(
+    known: KnownHost | None,
+    sighting: HostSighting,
+    new: tuple[HostFencing, ...],
+    now_us: int,
+    terms: HostPatience,
+) -> tuple[tuple[HostFencing, ...], str]:
+    """Return which fencings are failures, and why the others are not."""
+    if not new:
+        return (), ""
+    if known is None:
+        # Of a host that nobody has looked at before, only what it suffers from now is news.
+        if sighting.seen is Seen.LOST:
+            return (max(new, key=lambda f: f.at_s),), ""
+        return (), ""
+    if known.state is HostState.MAINTENANCE and sighting.seen is Seen.MAINTENANCE:
+        return (), "the host is under maintenance"
+    late_us = now_us - int(terms.late_s * 1_000_000)
+    recent = tuple(f for f in new if sighting.seen is not Seen.UP or f.at_s * 1_000_000 >= late_us)
+    if len(recent) < len(new):
+        return (
+            recent,
+            "the host has been up again since, and nobody was there to tell of it in time",
+        )
+    return recent, ""
+
+
+def _still_lost(before: HostState, after: HostState) -> bool:
+    lost = {HostState.LOST, HostState.UNFENCED}
+    return before in lost and after in lost
+
+
+_PLAIN: Final = {
+    Seen.UP: HostState.UP,
+    Seen.STOPPED: HostState.STOPPED,
+    Seen.MAINTENANCE: HostState.MAINTENANCE,
+}
+
+
+def _state(
+    known: KnownHost | None,
+    sighting: HostSighting,
+    *,
+    proved: bool,
+    now_us: int,
+    terms: HostPatience,
+) -> HostState:
+    if sighting.seen is not Seen.LOST:
+        return _PLAIN[sighting.seen]
+    if proved or (known is not None and known.state is HostState.FENCED):
+        return HostState.FENCED
+    if known is None or not _still_lost(known.state, HostState.LOST):
+        return HostState.LOST
+    long = now_us - known.since_us >= terms.unfenced_after_s * 1_000_000
+    return HostState.UNFENCED if long else HostState.LOST

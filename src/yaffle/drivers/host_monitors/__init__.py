@@ -1,0 +1,1 @@
+"""Drivers of `ports.HostMonitor`: who sees whether hosts live, one file each."""

@@ -1,0 +1,272 @@
+"""Sees hosts as a Pacemaker cluster does: its remote nodes, its members where wanted, and its fencings.
+
+Asked are `crm_mon` and `cibadmin` of this machine, which have to be those of a member. Both can answer
+with exit code 0 and say nothing: what is missing in their answers is unknown, never well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
+from xml.etree import ElementTree as ET
+from xml.etree.ElementTree import Element
+
+from yaffle.integrations.driver_settings import Section
+from yaffle.ports.host_monitor import (
+    HostFencing,
+    HostMonitor,
+    HostReport,
+    HostSighting,
+    MonitorBlind,
+    Seen,
+)
+
+if TYPE_CHECKING:
+    from yaffle.ports.context import DriverContext
+
+PROGRAMS: Final = Path("/usr/sbin")
+LOOK: Final = ("crm_mon", "--one-shot", "--output-as=xml", "--include=all")
+MEMBERSHIP: Final = ("cibadmin", "--query", "--xpath", "//node_state", "--no-children")
+# Times without a zone are printed in that of the program.
+ENVIRONMENT: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "TZ": "UTC"}
+END_S: Final = 1.0
+"""For a killed program to be gone."""
+OFF: Final = frozenset({"off", "reboot"})
+PERSON: Final = "a human"
+"""Whom Pacemaker names where somebody has confirmed to it by hand that a host is off."""
+
+
+class Unreadable(Exception):
+    """Says why an answer is worth nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacemakerSettings:
+    """Section `host_monitors.NAME` with `type = "pacemaker"`."""
+
+    programs: Path
+    """Where `crm_mon` and `cibadmin` lie; programs of yours may stand in for them."""
+    hosts: tuple[str, ...]
+    """Which nodes are hosts, by name; `*` and `?` stand for others. Default: all remote nodes."""
+    members: bool
+    """Whether full members of the cluster are hosts too, and not only remote nodes."""
+
+    @classmethod
+    def read(cls, section: Section) -> PacemakerSettings:
+        """Raise ConfigError for what is wrong or unknown."""
+        programs, named = section.path("programs"), section.raw("hosts") is not None
+        settings = cls(
+            programs=programs or PROGRAMS,
+            hosts=section.texts("hosts") if named else ("*",),
+            members=section.flag("members", default=False),
+        )
+        section.finish()
+        return settings
+
+
+class PacemakerMonitor:
+    """Asks the cluster that this machine is a member of."""
+
+    type: ClassVar[str] = "pacemaker"
+
+    def __init__(self, context: DriverContext) -> None:
+        section = Section(context.section or "host_monitors.pacemaker", context.settings)
+        self._settings = PacemakerSettings.read(section)
+
+    async def look(self, *, deadline_s: float) -> HostReport | MonitorBlind:
+        """Return what the cluster says, or why that is worth nothing."""
+        try:
+            async with asyncio.timeout(max(deadline_s - END_S, 0.1)):
+                # Not at once: membership is asked last, for whoever has left meanwhile is not up.
+                status = await self._run(LOOK)
+                members = await self._run(MEMBERSHIP)
+            given = self._settings
+            return read(status, members, hosts=given.hosts, members=given.members)
+        except TimeoutError:
+            return MonitorBlind(why=f"Pacemaker did not answer within {deadline_s:g} s")
+        except Unreadable as error:
+            return MonitorBlind(why=str(error)[:500])
+
+    async def _run(self, words: Sequence[str]) -> str:
+        program = self._settings.programs / words[0]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                program,
+                *words[1:],
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=ENVIRONMENT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise Unreadable(f"{program} cannot be run: {error.strerror}") from error
+        try:
+            out, err = await process.communicate()
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(END_S):
+                        await process.wait()
+        if process.returncode != 0:
+            said = " ".join(err.decode(errors="replace").split())
+            with contextlib.suppress(Unreadable):
+                said = said or _said(_xml(out.decode(errors="replace"), words[0]))
+            raise Unreadable(f"{words[0]} ended with {process.returncode}: {said or 'no word'}")
+        return out.decode(errors="replace")
+
+
+def read(
+    status: str, membership: str, *, hosts: Sequence[str] = ("*",), members: bool = False
+) -> HostReport:
+    """Return what the XML of `crm_mon` and of `cibadmin` says; raise Unreadable."""
+    root, joined = _xml(status, "crm_mon"), _joined(_xml(membership, "cibadmin"))
+    _trustworthy(root)
+    options = _one(root, "summary/cluster_options")
+    resources = {str(r.get("id")): r for r in _one(root, "resources").iter("resource")}
+    kinds = {"remote", "member"} if members else {"remote"}
+    nodes = [
+        node
+        for node in _one(root, "nodes").iterfind("node")
+        if node.get("type") in kinds
+        and any(fnmatchcase(str(node.get("name")), pattern) for pattern in hosts)
+    ]
+    sightings = []
+    for node in nodes:
+        name = str(node.get("name"))
+        resource = resources.get(name)
+        if node.get("type") == "remote" and resource is None:
+            # Its connection was taken out of the configuration: nobody looks at it any more.
+            continue
+        seen, why = _sighting(node, resource, options, joined=joined.get(name, False))
+        if seen is not None:
+            sightings.append(HostSighting(host=name, seen=seen, why=why))
+    names = {str(node.get("name")) for node in nodes}
+    fencings = tuple(f for f in _fencings(root) if f.host in names)
+    return HostReport(sightings=tuple(sightings), fencings=fencings)
+
+
+def _trustworthy(root: Element) -> None:
+    """Raise Unreadable where the cluster has not got the word."""
+    ended = root.find("status")
+    if ended is None or ended.get("code") != "0":
+        raise Unreadable(f"crm_mon: {_said(root) or 'its answer has no status'}")
+    coordinator = root.find("summary/current_dc")
+    if coordinator is None:
+        raise Unreadable(f"crm_mon knows no cluster: {_said(root) or 'its answer has no summary'}")
+    if coordinator.get("present") != "true":
+        raise Unreadable("the cluster has no coordinator (DC) now")
+    if coordinator.get("with_quorum") != "true":
+        raise Unreadable(
+            "this part of the cluster has no quorum: what it sees may be its own fault"
+        )
+    history = root.find("fence_history")
+    if history is not None and history.get("status", "0") != "0":
+        raise Unreadable(f"the fencer cannot be asked (status {history.get('status')})")
+
+
+def _sighting(
+    node: Element, connection: Element | None, options: Element, *, joined: bool
+) -> tuple[Seen | None, str]:
+    """Return how a node is seen; None where that is unknown."""
+    idle = connection is not None and connection.get("managed") == "false"
+    role = "" if connection is None else f", its connection is {connection.get('role')}"
+    said = f"Pacemaker: {'online' if _is(node, 'online') else 'offline'}{role}"
+    if _is(node, "maintenance") or idle or _is(options, "maintenance-mode"):
+        return Seen.MAINTENANCE, f"{said}, under maintenance"
+    started = connection is None or connection.get("role") == "Started"
+    if _is(node, "online") and not _is(node, "unclean"):
+        if started and joined and not _is(node, "pending"):
+            return Seen.UP, said
+        # Also a remote whose connection only begins is called online, for minutes.
+        return None, said
+    if not _is(node, "unclean") and _stopped(connection, options):
+        return Seen.STOPPED, f"{said}, stopped on purpose"
+    if _is(node, "unclean"):
+        said += ", unclean"
+    if options.get("stonith-enabled") == "false":
+        said += "; fencing is switched off in the cluster (stonith-enabled=false)"
+    return Seen.LOST, said
+
+
+def _stopped(connection: Element | None, options: Element) -> bool:
+    """Whether a node that is offline and clean is so on purpose; a member that was not has no word."""
+    if connection is None:
+        return True
+    return connection.get("target_role") == "Stopped" or _is(options, "stop-all-resources")
+
+
+def _fencings(root: Element) -> Iterator[HostFencing]:
+    """Yield the fencings that succeeded; raise Unreadable where one has no time that can be read."""
+    for event in root.iterfind("fence_history/fence_event"):
+        if event.get("status") != "success" or event.get("action") not in OFF:
+            continue
+        delegate, said = event.get("delegate", "?"), event.get("completed", "")
+        who = "confirmed by a person" if delegate == PERSON else f"by {delegate}"
+        yield HostFencing(
+            host=str(event.get("target")),
+            at_s=seconds(said),
+            proof=f"Pacemaker: {event.get('action')} succeeded, {who}, for {event.get('client', '?')}"
+            f" of {event.get('origin', '?')}, completed {said}",
+        )
+
+
+def seconds(text: str) -> int:
+    """Return a time of crm_mon in seconds since the epoch; raise Unreadable."""
+    spaced = re.sub(r"\s+([+-]\d\d:?\d\d|Z)$", r"\1", text.strip())
+    try:
+        moment = datetime.fromisoformat(spaced)
+    except ValueError:
+        try:
+            moment = datetime.strptime(spaced, "%a %b %d %H:%M:%S %Y")  # noqa: DTZ007 - see TZ
+        except ValueError:
+            raise Unreadable(f"crm_mon: a fencing was completed at {text!r}: no time") from None
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return int(moment.timestamp())
+
+
+def _joined(root: Element) -> Mapping[str, bool]:
+    """Return by name which nodes are members; newer ones write since when instead of `true`."""
+    return {
+        str(state.get("uname")): state.get("in_ccm", "false") not in {"false", "0", ""}
+        and state.get("crmd", "online") not in {"offline", "0", ""}
+        for state in root.iter("node_state")
+    }
+
+
+def _xml(text: str, program: str) -> Element:
+    try:
+        # The cluster's own word, and Expat bounds what entities may grow to.
+        return ET.fromstring(text)  # noqa: S314
+    except ET.ParseError as error:
+        raise Unreadable(f"{program} answered with what is no XML: {error}") from None
+
+
+def _one(root: Element, path: str) -> Element:
+    found = root.find(path)
+    if found is None:
+        raise Unreadable(f"crm_mon says nothing of {path}: {_said(root) or 'no word why'}")
+    return found
+
+
+def _said(root: Element) -> str:
+    return "; ".join(error.text or "" for error in root.iter("error"))
+
+
+def _is(element: Element, name: str) -> bool:
+    return element.get(name) == "true"
+
+
+if TYPE_CHECKING:
+    _conforms: type[HostMonitor] = PacemakerMonitor

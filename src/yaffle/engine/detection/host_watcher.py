@@ -1,0 +1,182 @@
+"""Host watchers look at hosts through their monitors and have every proved failure told.
+
+Each engine runs its own: one that cannot ask a monitor is no reason that nobody does. What two of them
+see at once is one failure, for the database knows which fencings have been judged.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from yaffle.core.health.host_verdict import judge
+from yaffle.engine.incidents.host_failure import record
+from yaffle.engine.runtime.driver_call import Failure, call_driver
+from yaffle.errors import StoreUnavailable
+from yaffle.model.host_state import HostFencing, HostReport, HostState, MonitorBlind
+from yaffle.store import alerts, events, hosts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import Connection
+
+    from yaffle.core.health.host_verdict import HostVerdict, KnownHost
+    from yaffle.engine.runtime.context import EngineContext
+    from yaffle.engine.runtime.session import Session
+    from yaffle.model.host_state import HostSighting
+    from yaffle.ports import HostMonitor
+    from yaffle.store.hosts import HostRow
+
+log = structlog.get_logger()
+
+LOOK_S: Final = 30.0
+CHANGED: Final = "HOST_STATE"
+"""The action of events about a monitored host."""
+SAME_US: Final = 60_000_000
+"""What two clocks may be apart: within it, a proof of ours and one of a monitor are of one failure."""
+_LEVELS: Final = {HostState.LOST: events.WARNING, HostState.UNFENCED: events.ERROR}
+
+
+class HostWatcher:
+    """Looks through one monitor for as long as a session lasts."""
+
+    def __init__(
+        self, ctx: EngineContext, session: Session, name: str, monitor: HostMonitor
+    ) -> None:
+        self._ctx = ctx
+        self._session = session
+        self._name = name
+        self._monitor = monitor
+        self._fault = ""
+
+    async def run(self) -> None:
+        """Look again and again; what cannot be saved is seen at the next look."""
+        while True:
+            try:
+                await self._look()
+            except StoreUnavailable as error:
+                log.warning("hosts not saved", monitor=self._name, error=str(error))
+            await self._ctx.clock.sleep(self._ctx.hosts.poll_s)
+
+    async def _look(self) -> None:
+        asked_us = self._ctx.clock.now_us()
+        answer = await call_driver(
+            lambda: self._monitor.look(deadline_s=LOOK_S),
+            object,
+            within_s=LOOK_S + 1,
+            what=f"host monitor {self._name}",
+        )
+        if not self._session.may_act():
+            return
+        match answer:
+            case HostReport() as report:
+                self._say("")
+                if await self._ctx.store.write(lambda conn: self._save(conn, report, asked_us)):
+                    self._ctx.signals.alerts.ring()
+            case Failure(why=why) | MonitorBlind(why=why):
+                await self._blind(why)
+            case _:
+                await self._blind(f"it answered with a {type(answer).__name__}")
+
+    async def _blind(self, why: str) -> None:
+        self._say(why)
+        silent_us = self._ctx.clock.now_us() - self._ctx.hosts.stale_us
+        await self._ctx.store.write(
+            lambda conn: hosts.blind(conn, self._name, why, silent_since_us=silent_us)
+        )
+
+    def _say(self, fault: str) -> None:
+        if fault != self._fault:
+            log.warning("host monitor", monitor=self._name, sees=not fault, fault=fault or None)
+        self._fault = fault
+
+    def _save(self, conn: Connection, report: HostReport, asked_us: int) -> bool:
+        """Save a whole look in one transaction; return whether there is a failure to be told."""
+        now_us = self._ctx.clock.now_us()
+        if not hosts.begin(conn, self._name, asked_us, now_us):
+            return False
+        before = dict(hosts.known(conn, self._name))
+        fencings = _by_host(report)
+        told = False
+        for sighting in report.sightings:
+            row = before.pop(sighting.host, None)
+            known = None if row is None else row.known()
+            verdict = judge(
+                known, sighting, fencings.get(sighting.host, ()), now_us, self._ctx.hosts.patience
+            )
+            hosts.save(conn, self._name, sighting.host, row, verdict.known, sighting.why)
+            self._note(conn, known, row, sighting, verdict, now_us)
+            for fencing in verdict.tell:
+                told |= self._tell(conn, fencing, now_us)
+        for row in before.values():
+            hosts.unseen(conn, row, now_us)
+        return told
+
+    def _tell(self, conn: Connection, fencing: HostFencing, now_us: int) -> bool:
+        """Record the failure, unless it is one that a proof of ours has recorded."""
+        source, at_us = f"monitor {self._name}", fencing.at_s * 1_000_000
+        hostname = self._ctx.hosts.hostname(fencing.host)
+        if alerts.near(conn, hostname, at_us, within_us=SAME_US, but=source):
+            return False
+        if not self._ctx.drivers.alerts:
+            self._event(conn, fencing.host, "fenced", f"{fencing.proof}; nobody is told", now_us)
+            return False
+        _, new = record(
+            self._ctx,
+            conn,
+            fencing.host,
+            failure_us=at_us,
+            proof=fencing.proof,
+            source=source,
+            now_us=now_us,
+        )
+        return new
+
+    def _note(
+        self,
+        conn: Connection,
+        known: KnownHost | None,
+        row: HostRow | None,
+        sighting: HostSighting,
+        verdict: HostVerdict,
+        now_us: int,
+    ) -> None:
+        state = verdict.known.state
+        for fencing in verdict.pass_over:
+            said = f"not told as a failure, for {verdict.because}: {fencing.proof}"
+            self._event(conn, sighting.host, "passed_over", said, now_us)
+        was = "unknown" if row is None or row.unseen_us is not None else str(row.state)
+        first_and_well = known is None and state is HostState.UP
+        if was != state and not first_and_well:
+            level = _LEVELS.get(state, events.INFO)
+            said = f"host {sighting.host} was {was} and is {state}: {sighting.why}"
+            self._event(conn, sighting.host, state.value, said, now_us, level)
+
+    def _event(
+        self,
+        conn: Connection,
+        host: str,
+        status: str,
+        reason: str,
+        now_us: int,
+        level: int = events.WARNING,
+    ) -> None:
+        events.append(
+            conn,
+            events.Subject(otype="HOST", oid="", oname=self._ctx.hosts.hostname(host)),
+            at_us=now_us,
+            action=CHANGED,
+            status=status,
+            reason=reason[:4000],
+            level=level,
+            data={"monitor": self._name, "host": host},
+        )
+
+
+def _by_host(report: HostReport) -> Mapping[str, tuple[HostFencing, ...]]:
+    found: dict[str, tuple[HostFencing, ...]] = {}
+    for fencing in report.fencings:
+        found[fencing.host] = (*found.get(fencing.host, ()), fencing)
+    return found

@@ -1,0 +1,72 @@
+"""What a host monitor sees of hosts, and what is made of it: sightings, fencings, states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Seen(StrEnum):
+    """How a monitor sees a host."""
+
+    UP = "up"
+    LOST = "lost"
+    """It was expected and does not answer. That is no proof of anything."""
+    STOPPED = "stopped"
+    """It was taken out of service on purpose."""
+    MAINTENANCE = "maintenance"
+    """Somebody works on it: whatever it does is no failure."""
+
+
+class HostState(StrEnum):
+    """The states of a monitored host."""
+
+    UP = "up"
+    LOST = "lost"
+    FENCED = "fenced"
+    """Lost, and proved to have been off since."""
+    UNFENCED = "unfenced"
+    """Lost for too long, and nobody has proved it off: its instances can be started nowhere."""
+    STOPPED = "stopped"
+    MAINTENANCE = "maintenance"
+
+
+UNKNOWN = "unknown"
+"""Shown for a host whose monitor sees nothing, or does not know of it now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSighting:
+    """One host, as a monitor sees it now."""
+
+    host: str
+    seen: Seen
+    why: str
+    """One line: what the monitor goes by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFencing:
+    """A host was switched off and that succeeded, by the word of whoever did it."""
+
+    host: str
+    at_s: int
+    """When that was completed, by the clock of whoever did it (seconds since the epoch)."""
+    proof: str
+    """One line: what was done, with which result, by whom."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostReport:
+    """All that a monitor sees: a host that is not named is unknown, never well."""
+
+    sightings: tuple[HostSighting, ...]
+    fencings: tuple[HostFencing, ...]
+    """In any order; those that have been told before may be among them again, or not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorBlind:
+    """The monitor could not be asked, or what it said is worth nothing: every host is unknown."""
+
+    why: str

@@ -1,0 +1,151 @@
+"""Monitored hosts: what is known of each, and when each monitor last saw anything.
+
+Every engine that can see saves what it sees, so that no hand-over is needed when one cannot. A look that
+began before the one that was saved last changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import delete, insert, select, update
+
+from yaffle.core.health.host_verdict import KnownHost
+from yaffle.model.host_state import UNKNOWN, HostState
+from yaffle.store.rows import load
+from yaffle.store.tables import host_monitors, monitored_hosts
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Connection
+
+FORGET_US: Final = 7 * 86_400_000_000
+"""A host that its monitor has not known of for so long has left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorRow:
+    """A monitor, as it was asked last."""
+
+    name: str
+    seen_us: int
+    fault: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRow:
+    """A monitored host."""
+
+    monitor: str
+    host: str
+    state: str
+    since_us: int
+    why: str
+    unseen_us: int | None
+    told: Sequence[int]
+
+    def known(self) -> KnownHost:
+        """Return what the next look is judged by."""
+        return KnownHost(state=HostState(self.state), since_us=self.since_us, told=tuple(self.told))
+
+
+def begin(conn: Connection, monitor: str, asked_us: int, now_us: int) -> bool:
+    """Note a look that saw something; False where a later one is saved, which is then not overwritten.
+
+    One that was saved by a clock that was far ahead is not later.
+    """
+    present = conn.execute(
+        select(host_monitors.c.seen_us).where(host_monitors.c.name == monitor)
+    ).scalar_one_or_none()
+    if present is None:
+        conn.execute(insert(host_monitors).values(name=monitor, seen_us=asked_us, fault=""))
+        return True
+    if asked_us <= present <= now_us:
+        return False
+    changed = update(host_monitors).where(
+        host_monitors.c.name == monitor, host_monitors.c.seen_us == present
+    )
+    return conn.execute(changed.values(seen_us=asked_us, fault="")).rowcount == 1
+
+
+def blind(conn: Connection, monitor: str, fault: str, *, silent_since_us: int) -> None:
+    """Note why a monitor sees nothing, unless another engine has seen something since then."""
+    present = conn.execute(
+        select(host_monitors).where(host_monitors.c.name == monitor)
+    ).one_or_none()
+    if present is None:
+        conn.execute(insert(host_monitors).values(name=monitor, seen_us=0, fault=fault))
+    elif present.seen_us <= silent_since_us and present.fault != fault:
+        conn.execute(
+            update(host_monitors).where(host_monitors.c.name == monitor).values(fault=fault)
+        )
+
+
+def known(conn: Connection, monitor: str) -> Mapping[str, HostRow]:
+    """Return a monitor's hosts by name."""
+    rows = conn.execute(select(monitored_hosts).where(monitored_hosts.c.monitor == monitor))
+    return {row.host: load(HostRow, row) for row in rows}
+
+
+def save(
+    conn: Connection, monitor: str, host: str, before: HostRow | None, known: KnownHost, why: str
+) -> None:
+    """Store what a look has found, where it is another thing than before."""
+    values = {
+        "state": known.state.value,
+        "since_us": known.since_us,
+        "why": why,
+        "unseen_us": None,
+        "told": list(known.told),
+    }
+    if before is None:
+        conn.execute(insert(monitored_hosts).values(monitor=monitor, host=host, **values))
+    elif any(getattr(before, name) != value for name, value in values.items()):
+        conn.execute(update(monitored_hosts).where(*_is(monitor, host)).values(**values))
+
+
+def unseen(conn: Connection, row: HostRow, now_us: int) -> None:
+    """Note that a monitor does not know of a host now, and forget one that has left for good."""
+    which = _is(row.monitor, row.host)
+    if row.unseen_us is None:
+        conn.execute(update(monitored_hosts).where(*which).values(unseen_us=now_us))
+    elif now_us - row.unseen_us > FORGET_US:
+        conn.execute(delete(monitored_hosts).where(*which))
+
+
+def _is(monitor: str, host: str) -> tuple[ColumnElement[bool], ...]:
+    return (monitored_hosts.c.monitor == monitor, monitored_hosts.c.host == host)
+
+
+def monitors(conn: Connection, names: Sequence[str]) -> Mapping[str, MonitorRow]:
+    """Return monitors by name; one that nobody has asked yet is not there."""
+    rows = conn.execute(select(host_monitors).where(host_monitors.c.name.in_(names)))
+    return {row.name: load(MonitorRow, row) for row in rows}
+
+
+def listed(conn: Connection, names: Sequence[str], *, host: str | None = None) -> Sequence[HostRow]:
+    """Return the hosts of these monitors in order of their names, or one host of each."""
+    wanted = select(monitored_hosts).where(monitored_hosts.c.monitor.in_(names))
+    if host is not None:
+        wanted = wanted.where(monitored_hosts.c.host == host)
+    rows = conn.execute(wanted.order_by(monitored_hosts.c.host, monitored_hosts.c.monitor))
+    return [load(HostRow, row) for row in rows]
+
+
+def state_of(row: HostRow, monitor: MonitorRow | None, *, now_us: int, stale_us: int) -> str:
+    """Return how a host is; unknown where its monitor does not know of it, or has seen nothing lately."""
+    silent = monitor is None or now_us - monitor.seen_us > stale_us
+    return UNKNOWN if silent or row.unseen_us is not None else row.state
+
+
+def by_state(
+    conn: Connection, names: Sequence[str], *, now_us: int, stale_us: int
+) -> Mapping[str, Sequence[str]]:
+    """Return the names of the hosts in each state."""
+    asked = monitors(conn, names)
+    found: dict[str, list[str]] = {state: [] for state in (*HostState, UNKNOWN)}
+    for row in listed(conn, names):
+        state = state_of(row, asked.get(row.monitor), now_us=now_us, stale_us=stale_us)
+        found[state].append(row.host)
+    return found

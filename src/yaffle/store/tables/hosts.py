@@ -1,0 +1,31 @@
+"""Tables of monitored hosts, and of the monitors that look at them."""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, Table
+
+from yaffle.store.tables import columns
+
+host_monitors = Table(
+    "host_monitors",
+    columns.metadata,
+    Column("name", columns.Words(255), primary_key=True),
+    # When the latest look that saw anything began.
+    columns.us("seen_us"),
+    # Why nobody sees anything since; empty while somebody does.
+    columns.text("fault"),
+)
+
+monitored_hosts = Table(
+    "monitored_hosts",
+    columns.metadata,
+    Column("monitor", columns.Words(255), primary_key=True),
+    Column("host", columns.Words(255), primary_key=True),
+    columns.word("state", None),
+    columns.us("since_us"),
+    columns.text("why"),
+    # Since when its monitor does not know of it; null while it does.
+    columns.us_or_null("unseen_us"),
+    # The fencings that have been judged: seconds since the epoch.
+    columns.json("told"),
+)

@@ -1,0 +1,65 @@
+"""A host monitor that sees what a test says, and is away, slow or wrong by plan."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, ClassVar
+
+from yaffle.model.host_state import HostFencing, HostReport, HostSighting, MonitorBlind, Seen
+from yaffle.testing.faults import Broken, Fault, FaultPlan
+
+if TYPE_CHECKING:
+    from yaffle.ports import Clock, HostMonitor
+
+
+class ScriptedHostMonitor:
+    """A cluster of hosts: `seen` is how each is, `fencings` what its fencer remembers."""
+
+    type: ClassVar[str] = "scripted"
+
+    def __init__(self, clock: Clock, plan: FaultPlan | None = None) -> None:
+        self.plan = plan or FaultPlan(clock)
+        self.seen: dict[str, Seen] = {}
+        self.fencings: list[HostFencing] = []
+        self.looks = 0
+        self._clock = clock
+
+    def fence(self, host: str, *, ago_s: float = 0.0, by: str = "switch") -> HostFencing:
+        """Let a host be fenced with success, `ago_s` before now by the cluster's clock."""
+        at_s = self._clock.now_us() // 1_000_000 - int(ago_s)
+        done = HostFencing(host=host, at_s=at_s, proof=f"scripted: off succeeded, by {by}")
+        self.fencings.append(done)
+        return done
+
+    async def look(self, *, deadline_s: float) -> HostReport | MonitorBlind:
+        """Return all that is seen; how long that takes, and whether it comes, the plan says."""
+        self.looks += 1
+        rule = self.plan.strike("look")
+        match rule.fault if rule is not None else None:
+            case Fault.STUCK:
+                await asyncio.sleep(1e9)
+            case Fault.HANG | Fault.LATE:
+                await asyncio.sleep(deadline_s * 0.9)
+                return MonitorBlind(why="no answer")
+            case Fault.FAIL | Fault.ERROR | Fault.LOSE:
+                return MonitorBlind(why="no quorum")
+            case Fault.RAISE:
+                raise Broken("a monitor's bug")
+            case Fault.HALF:
+                return HostReport(sightings=(), fencings=())
+            case Fault.LIE:
+                return "all is well"  # type: ignore[return-value]
+            case _:
+                pass
+        await asyncio.sleep(0.01)
+        return HostReport(
+            sightings=tuple(
+                HostSighting(host=host, seen=seen, why=f"scripted: {seen}")
+                for host, seen in self.seen.items()
+            ),
+            fencings=tuple(self.fencings),
+        )
+
+
+if TYPE_CHECKING:
+    _conforms: type[HostMonitor] = ScriptedHostMonitor

@@ -1,0 +1,203 @@
+"""The `pacemaker` monitor on a real cluster, judged by what its BMCs recorded; a failure's whole way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from lab.pacemaker.cluster import PacemakerLab
+from tests.contract.notifiers.receiver import receiver, say
+from tests.functional.cli.support import Server
+from tests.servers.pacemaker import pacemaker
+from tests.waiting import wait_for
+
+from yaffle.drivers.host_monitors.pacemaker import PacemakerMonitor
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.ports import DriverContext, HostFencing, HostReport, MonitorBlind, Seen
+from yaffle.testing import check_host_monitor
+
+pytestmark = pytest.mark.timeout(300)
+
+SETTINGS = """
+[hosts]
+on_shared_storage = true
+poll = 1
+unfenced_after = 5
+
+[hosts.names]
+h001 = "compute1.example.org"
+
+[host_monitors.cluster]
+type = "pacemaker"
+programs = "{programs}"
+
+[alerts.recovery]
+type = "http_json"
+url = "http://127.0.0.1:{port}/failures"
+"""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PacemakerLab]:
+    # Sockets lie below it, and their paths must not be long.
+    with pacemaker(tmp_path_factory.mktemp("lab")) as running:
+        yield running
+
+
+@pytest.fixture
+def hosts(lab: PacemakerLab) -> list[str]:
+    """Have every host back before a test, whatever the one before did."""
+    for name in lab.remotes:
+        lab.power("thaw", name)
+        lab.power("mend", name)
+        lab.power("bmc", name, "well")
+        lab.run("crm_resource", "-r", name, "--meta", "-d", "target-role")
+        lab.run("crm_attribute", "-N", name, "-n", "maintenance", "-D", "-l", "forever")
+
+    def back() -> bool:
+        # Again and again: one whose BMC has just come back is switched off once more.
+        for name in lab.remotes:
+            lab.power("on", name)
+        return lab.online() >= set(lab.remotes)
+
+    lab.until(back, 60, "every host is online")
+    return lab.remotes
+
+
+def monitor(lab: PacemakerLab) -> PacemakerMonitor:
+    return PacemakerMonitor(
+        DriverContext(clock=SystemClock(), state_dir=lab.state, settings={"programs": str(lab.bin)})
+    )
+
+
+def look(lab: PacemakerLab) -> HostReport:
+    answer = asyncio.run(monitor(lab).look(deadline_s=20))
+    assert isinstance(answer, HostReport), answer
+    return answer
+
+
+def how(lab: PacemakerLab, host: str) -> Seen | None:
+    return {s.host: s.seen for s in look(lab).sightings}.get(host)
+
+
+def fencings(lab: PacemakerLab, host: str) -> list[HostFencing]:
+    return [f for f in look(lab).fencings if f.host == host]
+
+
+def test_it_keeps_the_promises_of_the_port(lab: PacemakerLab, hosts: list[str]) -> None:
+    @asynccontextmanager
+    async def frozen() -> AsyncIterator[None]:
+        lab.power("freeze", "c1")
+        yield
+        lab.power("thaw", "c1")
+
+    asyncio.run(check_host_monitor(monitor(lab), clock=SystemClock(), up=hosts[0], hang=frozen))
+
+
+@pytest.mark.parametrize("harm", ["off", "freeze", "cut"])
+def test_a_host_that_fails_is_lost_and_proved_off_by_its_bmc(
+    lab: PacemakerLab, hosts: list[str], harm: str
+) -> None:
+    host = hosts[0]
+    before, since_s = fencings(lab, host), int(time.time())
+    lab.power(harm, host)
+    wait_for(lambda: len(fencings(lab, host)) > len(before))
+    (done,) = [f for f in fencings(lab, host) if f not in before]
+    wait_for(lambda: how(lab, host) is Seen.LOST)
+    assert since_s <= done.at_s <= time.time() + 1
+    assert lab.power("status", host) == "off", "what is called a proof is one"
+    recorded = [r for r in lab.recorded() if r["host"] == host and r["verb"] == "off"]
+    assert abs(float(str(recorded[-1]["at"])) - done.at_s) < 5
+    assert all(how(lab, other) is Seen.UP for other in hosts[1:])
+
+
+def test_a_host_whose_bmc_is_dead_is_lost_and_not_proved_off(
+    lab: PacemakerLab, hosts: list[str]
+) -> None:
+    host = hosts[1]
+    before = fencings(lab, host)
+    lab.power("bmc", host, "dead")
+    lab.power("cut", host)
+    wait_for(lambda: how(lab, host) is Seen.LOST)
+    time.sleep(5)
+    assert fencings(lab, host) == before
+    assert lab.power("status", host) == "on", "it runs, and so do its instances"
+
+
+def test_a_host_that_is_taken_out_of_service_is_stopped_or_under_maintenance(
+    lab: PacemakerLab, hosts: list[str]
+) -> None:
+    host = hosts[2]
+    before = fencings(lab, host)
+    role = ("crm_resource", "-r", host, "--meta", "-p", "target-role")
+    lab.run(*role, "-v", "Stopped")
+    wait_for(lambda: how(lab, host) is Seen.STOPPED)
+    lab.run("crm_resource", "-r", host, "--meta", "-d", "target-role")
+    wait_for(lambda: how(lab, host) is Seen.UP)
+    lab.run("crm_attribute", "-N", host, "-n", "maintenance", "-v", "true", "-l", "forever")
+    wait_for(lambda: how(lab, host) is Seen.MAINTENANCE)
+    lab.run("crm_attribute", "-N", host, "-n", "maintenance", "-D", "-l", "forever")
+    wait_for(lambda: how(lab, host) is Seen.UP)
+    assert fencings(lab, host) == before
+
+
+def test_a_cluster_that_is_off_leaves_the_monitor_blind(tmp_path: Path) -> None:
+    lab = PacemakerLab(tmp_path / "none")
+    lab.bin.mkdir(parents=True)
+    answer = asyncio.run(monitor(lab).look(deadline_s=5))
+    assert isinstance(answer, MonitorBlind)
+
+
+def test_from_power_loss_to_the_alert_that_is_accepted_and_what_people_are_told(
+    lab: PacemakerLab, hosts: list[str], tmp_path: Path
+) -> None:
+    config = tmp_path / "yaffle.toml"
+    with receiver(say(202)) as controller:
+        config.write_text(SETTINGS.format(programs=lab.bin, port=controller.port))
+        server = Server(tmp_path / "state", flags=("--config", str(config)))
+        server.start()
+
+        def state(host: str) -> str:
+            return str(server.ok("host", "show", host, "--json").json["host"]["state"])
+
+        def listed() -> list[dict[str, str]]:
+            return list(server.ok("host", "list", "--json").json["hosts"])
+
+        wait_for(lambda: [h["state"] for h in listed()] == ["up"] * 3)
+        assert controller.seen == [], "what was fenced before it was watched is no news"
+        lab.power("off", "h001")
+        wait_for(lambda: controller.seen)
+        body = json.loads(controller.seen[0].body)
+        assert body["payload"]["hostname"] == "compute1.example.org"
+        assert body["payload"]["failure_time"] in {f.at_s for f in fencings(lab, "h001")}
+        wait_for(lambda: state("h001") == "fenced")
+        wait_for(lambda: "accepted" in server.ok("alert", "list").out)
+        why = server.ok("host", "why", "h001").out
+        assert "yaffle alert list --host compute1.example.org" in why
+        _, *words = why.split("`")[1].split()
+        assert "compute1.example.org" in server.ok(*words).out, "what it advises works"
+
+        lab.power("bmc", "h002", "dead")
+        lab.power("freeze", "h002")
+        wait_for(lambda: state("h002") == "unfenced")
+        checks = {c["name"]: c for c in server.cli("doctor", "--json").json["checks"]}
+        assert checks["host monitors"]["status"] == "ok"
+        assert "h002" in checks["lost hosts"]["detail"]
+        assert len(controller.seen) == 1, "nobody is told of a host that may run"
+        lab.power("bmc", "h002", "well")
+        # Pasted from `host why`; as it says, on a member of the cluster.
+        advised = server.ok("host", "why", "h002").out.split("`")[1]
+        assert advised == "stonith_admin --fence h002"
+        lab.run(*advised.split(), within_s=60)
+        wait_for(lambda: len(controller.seen) == 2)
+        wait_for(lambda: state("h002") == "fenced")
+        assert server.stop() == 0
+        assert {json.loads(s.body)["payload"]["hostname"] for s in controller.seen} == {
+            "compute1.example.org",
+            "h002",
+        }

@@ -1,0 +1,246 @@
+"""What is made of Pacemaker's answers: what it leaves out is unknown, and only a success is a proof."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+from tests.contract.host_monitors.answers import (
+    connection,
+    fenced,
+    member,
+    membership,
+    remote,
+    status,
+)
+from tests.waiting import wait_for
+
+from yaffle.drivers.host_monitors.pacemaker import PacemakerMonitor, Unreadable, read, seconds
+from yaffle.engine.runtime.clock import SystemClock
+from yaffle.errors import ConfigError
+from yaffle.ports import DriverContext, MonitorBlind, Seen
+
+JOINED = membership(h1="true")
+
+
+def seen(*parts: str, joined: str = JOINED, **more: str) -> dict[str, Seen]:
+    report = read(status(*parts, **more), joined)
+    return {sighting.host: sighting.seen for sighting in report.sightings}
+
+
+@pytest.mark.parametrize(
+    ("node", "role", "joined", "how"),
+    [
+        ({}, {}, "true", Seen.UP),
+        # Newer ones write since when.
+        ({}, {}, "1795938124", Seen.UP),
+        # Called online while its connection only begins, for minutes.
+        ({}, {"role": "Starting"}, "true", None),
+        ({}, {}, "false", None),
+        ({}, {}, "0", None),
+        ({"pending": "true"}, {}, "true", None),
+        ({"online": "false"}, {"role": "Starting"}, "false", Seen.LOST),
+        ({"online": "false"}, {"role": "Stopped"}, "false", Seen.LOST),
+        ({"online": "false", "unclean": "true"}, {"role": "Stopped"}, "false", Seen.LOST),
+        ({"unclean": "true"}, {}, "true", Seen.LOST),
+        (
+            {"online": "false"},
+            {"role": "Stopped", "target_role": "Stopped"},
+            "false",
+            Seen.STOPPED,
+        ),
+        # Stopped on purpose, and lost before it was: nobody knows what runs there.
+        (
+            {"online": "false", "unclean": "true"},
+            {"role": "Stopped", "target_role": "Stopped"},
+            "false",
+            Seen.LOST,
+        ),
+        ({"maintenance": "true"}, {}, "true", Seen.MAINTENANCE),
+        (
+            {"online": "false", "maintenance": "true", "unclean": "true"},
+            {},
+            "false",
+            Seen.MAINTENANCE,
+        ),
+        ({}, {"managed": "false"}, "true", Seen.MAINTENANCE),
+    ],
+)
+def test_each_state_of_a_remote_host(node, role, joined, how):
+    found = seen(remote("h1", **node), connection("h1", **role), joined=membership(h1=joined))
+    assert found.get("h1") is how
+
+
+def test_the_whole_cluster_can_be_under_maintenance_or_stopped():
+    options = 'stonith-enabled="true" maintenance-mode="true"'
+    assert seen(remote("h1"), connection("h1"), options=options) == {"h1": Seen.MAINTENANCE}
+    options = 'stonith-enabled="true" stop-all-resources="true"'
+    lost = (remote("h1", online="false"), connection("h1", role="Stopped"))
+    assert seen(*lost, options=options) == {"h1": Seen.STOPPED}
+
+
+def test_that_fencing_is_switched_off_is_said_of_a_lost_host():
+    parts = (remote("h1", online="false"), connection("h1", role="Stopped"))
+    (sighting,) = read(status(*parts, options='stonith-enabled="false"'), JOINED).sightings
+    assert "stonith-enabled=false" in sighting.why
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (status(coordinator='present="true" with_quorum="false"'), "no quorum"),
+        (status(coordinator='present="false"'), "no coordinator"),
+        (status(history=' status="102"'), "fencer cannot be asked"),
+        (status(end='<status code="1" message="Error"/>'), "no status"),
+        (status(end=""), "no status"),
+        # Exit code 0, and nothing to go by.
+        (
+            '<pacemaker-result><status code="0"><error>No CIB</error></status></pacemaker-result>',
+            "No CIB",
+        ),
+        (status().replace("<nodes></nodes>", ""), "nothing of nodes"),
+        (status().replace("<resources></resources>", ""), "nothing of resources"),
+        (status(remote("h1"), fenced("h1", completed="soon")), "no time"),
+        ("", "no XML"),
+        ("<pacemaker-result>", "no XML"),
+    ],
+)
+def test_an_answer_that_is_not_whole_is_no_answer(answer, why):
+    with pytest.raises(Unreadable, match=why):
+        read(answer, JOINED)
+
+
+@pytest.mark.parametrize(
+    ("said", "is_proof"),
+    [
+        ({}, True),
+        ({"action": "off"}, True),
+        ({"action": "on"}, False),
+        ({"status": "failed"}, False),
+        ({"status": "pending"}, False),
+    ],
+)
+def test_only_power_that_was_switched_off_with_success_is_a_proof(said, is_proof):
+    report = read(status(remote("h1"), fenced("h1", **said)), JOINED)
+    assert [f.host for f in report.fencings] == (["h1"] if is_proof else [])
+
+
+def test_the_proof_says_who_did_what_and_when():
+    answer = status(remote("h1"), fenced("h1"), fenced("h1", delegate="a human", action="off"))
+    first, second = read(answer, JOINED).fencings
+    assert first.at_s == 1_795_938_124
+    assert first.proof == (
+        "Pacemaker: reboot succeeded, by c1, for pacemaker-controld.52 of c1, completed"
+        " 2026-11-29 07:42:04Z"
+    )
+    assert "confirmed by a person" in second.proof
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-11-29 07:42:04Z",
+        "2026-11-29T07:42:04Z",
+        "2026-11-29 08:42:04 +01:00",
+        "2026-11-29 07:42:04",
+        "Sun Nov 29 07:42:04 2026",
+    ],
+)
+def test_times_of_several_versions_are_the_same_time(text):
+    assert seconds(text) == 1_795_938_124
+
+
+def test_members_guests_and_hosts_that_nobody_asked_for_are_left_out():
+    parts = (
+        remote("h1"),
+        connection("h1"),
+        remote("x1"),
+        connection("x1"),
+        member("c1"),
+        '<node name="g1" online="true" type="guest"/>',
+        fenced("c1"),
+        fenced("x1"),
+    )
+    joined = membership(h1="true", x1="true", c1="true")
+    report = read(status(*parts), joined, hosts=["h*"])
+    assert [s.host for s in report.sightings] == ["h1"]
+    assert report.fencings == ()
+    report = read(status(*parts), joined, members=True)
+    assert [s.host for s in report.sightings] == ["h1", "x1", "c1"]
+    assert [f.host for f in report.fencings] == ["c1", "x1"]
+
+
+def test_a_member_that_left_is_stopped_and_one_that_is_unclean_is_lost():
+    for clean, how in (("false", Seen.STOPPED), ("true", Seen.LOST)):
+        node = member("c1", online="false", unclean=clean)
+        (sighting,) = read(status(node), membership(c1="false"), members=True).sightings
+        assert sighting.seen is how
+
+
+def test_a_remote_whose_connection_is_not_configured_any_more_is_not_seen():
+    assert seen(remote("h1", online="false")) == {}
+
+
+# --- programs that misbehave ----------------------------------------------------------------------
+
+
+def programs(folder: Path, text: str) -> PacemakerMonitor:
+    for name in ("crm_mon", "cibadmin"):
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    return monitor(programs=str(folder))
+
+
+def monitor(**settings: object) -> PacemakerMonitor:
+    return PacemakerMonitor(
+        DriverContext(clock=SystemClock(), state_dir=Path("/nonexistent"), settings=settings)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("echo 'Connection refused' >&2; exit 102", "ended with 102: Connection refused"),
+        ("echo '<r><error>No space left</error></r>'; exit 1", "ended with 1: No space left"),
+        ("exit 3", "ended with 3: no word"),
+        ("echo nothing", "no XML"),
+    ],
+)
+def test_a_program_that_fails_leaves_the_monitor_blind(tmp_path, text, why):
+    answer = asyncio.run(programs(tmp_path, text).look(deadline_s=10))
+    assert isinstance(answer, MonitorBlind)
+    assert why in answer.why
+
+
+def test_a_program_that_hangs_is_killed_with_all_that_it_started(tmp_path):
+    blind = programs(tmp_path, f"sleep 300 & echo $! > {tmp_path}/pid; wait")
+    began_s = time.monotonic()
+    answer = asyncio.run(blind.look(deadline_s=2))
+    assert time.monotonic() - began_s < 5
+    assert isinstance(answer, MonitorBlind)
+    assert "did not answer within 2 s" in answer.why
+    started = int((tmp_path / "pid").read_text())
+    wait_for(lambda: not Path(f"/proc/{started}").exists())
+
+
+def test_a_machine_without_pacemaker_is_blind_and_says_so(tmp_path):
+    answer = asyncio.run(monitor(programs=str(tmp_path)).look(deadline_s=5))
+    assert answer == MonitorBlind(
+        why=f"{tmp_path}/crm_mon cannot be run: No such file or directory"
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"programs": "bin"}, "programs must be an absolute path"),
+        ({"hosts": []}, "hosts must be a non-empty list"),
+        ({"members": "no"}, "members must be true or false"),
+        ({"host": ["h*"]}, "hosts"),
+    ],
+)
+def test_settings_that_say_nothing_are_refused(settings, named):
+    with pytest.raises(ConfigError, match=named):
+        monitor(**settings)

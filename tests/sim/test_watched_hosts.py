@@ -1,0 +1,313 @@
+"""Hosts are watched through monitors: each proved failure is told once, whatever the engines miss."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from tests.sim.stage import Stage
+from tests.sim.test_host_alerts import TERMS, Controllers, mark
+from tests.sim.test_host_alerts import play as play_alerts
+
+from yaffle.engine.queries import Queries
+from yaffle.errors import NotFound
+from yaffle.ports import Seen
+from yaffle.store.tables import events, host_failures, host_monitors, monitored_hosts
+from yaffle.testing import Fault, Rule, ScriptedHostMonitor
+
+Story = Callable[[Stage, "Cluster"], Awaitable[None]]
+
+
+class Cluster:
+    """A cluster of three hosts, with two controllers that are told; it outlives every engine."""
+
+    def __init__(self, s: Stage, controllers: Controllers) -> None:
+        self.s, self.told = s, controllers
+        self.monitor = ScriptedHostMonitor(s.clock)
+        self.monitor.seen = dict.fromkeys(("cmp1", "cmp2", "cmp3"), Seen.UP)
+
+    def start(self) -> Any:
+        """Start an engine that asks the cluster."""
+        life = self.told.start()
+        self.equip(life.ctx)
+        return life
+
+    def equip(self, ctx: Any) -> None:
+        ctx.drivers.host_monitors["pcmk"] = self.monitor
+
+    async def state(self, host: str = "cmp1") -> Any:
+        return await Queries(self.s.ctx).host(host)
+
+    async def looked(self) -> None:
+        """Wait until what is so now has been seen."""
+        await self.s.clock.sleep(12)
+
+    def hostnames(self) -> list[str]:
+        return [failure.hostname for failure in self.told.recovery.received]
+
+    async def said(self, status: str) -> list[str]:
+        return list(
+            await self.s.store.read(
+                lambda c: (
+                    c.execute(
+                        select(events.c.reason).where(
+                            events.c.action == "HOST_STATE", events.c.status == status
+                        )
+                    )
+                    .scalars()
+                    .all()
+                )
+            )
+        )
+
+
+def play(story: Story, **more: Any) -> None:
+    async def with_cluster(s: Stage, controllers: Controllers) -> None:
+        cluster = Cluster(s, controllers)
+        cluster.equip(s.ctx)
+        await story(s, cluster)
+
+    play_alerts(with_cluster, **more)
+
+
+def test_a_host_that_is_fenced_is_told_with_the_proof_and_the_time_of_its_fencing() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.start()
+        await c.looked()
+        c.monitor.seen["cmp1"] = Seen.LOST
+        await c.looked()
+        shown = await c.state()
+        assert (shown["state"], c.hostnames()) == ("lost", []), "lost is no proof"
+        assert "nobody is told" in shown["why"]
+        done = c.monitor.fence("cmp1")
+        await c.looked()
+        await s.until(c.told.settled, 60, "told")
+        (told,) = c.told.recovery.received
+        assert (told.hostname, told.failure_s, told.proof) == (
+            "cmp1.example.org",
+            done.at_s,
+            done.proof,
+        )
+        shown = await c.state()
+        assert (shown["state"], shown["fenced_us"]) == ("fenced", done.at_s * 1_000_000)
+        assert len(shown["alerts"]) == 2, "one for each endpoint"
+        await s.clock.sleep(3600)
+        assert len(c.told.recovery.received) == 1, "however often it is seen"
+        c.monitor.seen["cmp1"] = Seen.UP
+        await c.looked()
+        assert (await c.state())["state"] == "up"
+        assert len(await c.said("lost")) == 1
+        assert len(await c.said("up")) == 1, "three that were well from the beginning are no news"
+
+    play(story)
+
+
+def test_a_host_that_reboots_between_two_looks_is_told() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.start()
+        await c.looked()
+        c.monitor.fence("cmp2")
+        await c.looked()
+        await s.until(c.told.settled, 60, "told")
+        assert c.hostnames() == ["cmp2.example.org"]
+
+    play(story)
+
+
+def test_what_happened_while_no_engine_lived_is_told_by_the_next() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        life = c.start()
+        await c.looked()
+        await life.kill()
+        c.monitor.fence("cmp1")
+        c.monitor.seen["cmp2"] = Seen.LOST
+        c.monitor.fence("cmp2")
+        await s.clock.sleep(1800)
+        shown = await c.state()
+        assert (shown["state"], shown["last_state"]) == ("unknown", "up")
+        assert "no engine asks it" in shown["why"]
+        c.start()
+        await c.looked()
+        await s.until(c.told.settled, 60, "told")
+        assert sorted(c.hostnames()) == ["cmp1.example.org", "cmp2.example.org"]
+
+    play(story)
+
+
+def test_a_host_that_is_down_when_it_is_seen_first_is_told_and_one_that_is_back_is_not() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.monitor.fence("cmp1", ago_s=90_000)
+        c.monitor.fence("cmp2", ago_s=90_000)
+        c.monitor.seen["cmp1"] = Seen.LOST
+        c.start()
+        await c.looked()
+        await s.until(c.told.settled, 60, "told")
+        assert c.hostnames() == ["cmp1.example.org"]
+
+    play(story)
+
+
+def test_a_host_that_nobody_fences_is_said_to_be_unfenced_and_nobody_is_told() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        life = c.start()
+        await c.looked()
+        c.monitor.seen["cmp1"] = Seen.LOST
+        await s.clock.sleep(170)
+        assert (await c.state())["state"] == "lost"
+        await s.clock.sleep(30)
+        shown = await c.state()
+        assert (shown["state"], c.hostnames()) == ("unfenced", [])
+        assert "stonith_admin --fence cmp1" in shown["why"]
+        assert life.ctx.metrics.hosts.labels("unfenced")._value.get() == 1
+        assert len(await c.said("unfenced")) == 1
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault.FAIL, Fault.RAISE, Fault.HANG, Fault.STUCK, Fault.LIE, Fault.HALF]
+)
+def test_a_monitor_that_cannot_tell_makes_every_host_unknown_and_no_failure(fault: Fault) -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.start()
+        await c.looked()
+        c.monitor.plan.rules.append(Rule(fault=fault, call="look"))
+        c.monitor.seen["cmp1"] = Seen.LOST
+        await s.clock.sleep(600)
+        shown = await c.state()
+        assert (shown["state"], shown["last_state"]) == ("unknown", "up")
+        c.monitor.plan.rules.clear()
+        await s.clock.sleep(60)
+        assert (await c.state())["state"] == "lost", (
+            "that nobody saw is no time for which it was lost"
+        )
+        await s.clock.sleep(180)
+        assert (await c.state())["state"] == "unfenced"
+        assert c.hostnames() == []
+
+    play(story)
+
+
+def test_why_nothing_is_seen_is_shown() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.monitor.plan.rules.append(Rule(fault=Fault.FAIL, call="look"))
+        c.start()
+        await s.clock.sleep(20)
+        with pytest.raises(NotFound, match="no monitor knows of it"):
+            await c.state()
+        (row,) = await s.store.read(lambda conn: conn.execute(select(host_monitors)).all())
+        assert row.fault == "no quorum"
+        c.monitor.plan.rules.clear()
+        await c.looked()
+        c.monitor.plan.rules.append(Rule(fault=Fault.FAIL, call="look"))
+        await s.clock.sleep(90)
+        assert "no quorum" in (await c.state())["why"]
+
+    play(story)
+
+
+def test_a_host_under_maintenance_is_no_failure_and_that_is_said() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.start()
+        c.monitor.seen["cmp1"] = Seen.MAINTENANCE
+        await c.looked()
+        c.monitor.fence("cmp1")
+        await s.clock.sleep(300)
+        assert c.hostnames() == []
+        (said,) = await c.said("passed_over")
+        assert "under maintenance" in said
+        assert (await c.state())["state"] == "maintenance"
+
+    play(story)
+
+
+def test_two_engines_that_see_the_same_tell_it_once_and_one_that_is_blind_hides_nothing() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        blind = ScriptedHostMonitor(s.clock)
+        blind.plan.rules.append(Rule(fault=Fault.FAIL, call="look"))
+        c.start(), c.start()
+        third = c.told.start()
+        third.ctx.drivers.host_monitors["pcmk"] = blind
+        await s.clock.sleep(30)
+        c.monitor.seen["cmp1"] = Seen.LOST
+        c.monitor.fence("cmp1")
+        await s.clock.sleep(60)
+        assert await _count(s, host_failures) == 1
+        assert (await c.state())["state"] == "fenced"
+        assert blind.looks > 3
+        assert len({f.id for f in c.told.recovery.received}) == 1
+
+    play(story, alone=False)
+
+
+def test_what_an_engine_of_ours_has_proved_is_not_told_again_by_the_monitor() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.start()
+        await c.looked()
+        await mark(s, "cmp1")
+        c.monitor.fence("cmp1", ago_s=-30)
+        c.monitor.seen["cmp1"] = Seen.LOST
+        await c.looked()
+        assert await _count(s, host_failures) == 1
+        assert (await c.state())["state"] == "fenced"
+        await s.clock.sleep(300)
+        c.monitor.fence("cmp1")
+        await c.looked()
+        assert await _count(s, host_failures) == 2, "a later one is another"
+
+    play(story)
+
+
+def test_a_database_that_was_restored_tells_nothing_a_second_time() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.start()
+        await c.looked()
+        c.monitor.seen["cmp1"] = Seen.LOST
+        c.monitor.fence("cmp1")
+        await c.looked()
+        await s.until(c.told.settled, 60, "told")
+        # What was known of the host is lost, and the failure is not.
+        await s.store.write(lambda conn: conn.execute(monitored_hosts.delete()))
+        await c.looked()
+        assert len(c.told.recovery.received) == 1
+
+    play(story)
+
+
+def test_a_host_that_its_cluster_does_not_name_any_more_is_unknown() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.start()
+        await c.looked()
+        del c.monitor.seen["cmp3"]
+        await c.looked()
+        shown = await c.state("cmp3")
+        assert shown["state"] == "unknown"
+        assert "does not know since" in shown["why"]
+        await s.clock.sleep(600)
+        assert (await c.state("cmp2"))["state"] == "up"
+        assert c.hostnames() == []
+
+    play(story)
+
+
+def test_where_nobody_is_to_be_told_a_fencing_is_an_event() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.told.all = {}
+        life = c.start()
+        object.__setattr__(life.ctx, "hosts", replace(TERMS, responsible=""))
+        life.ctx.drivers.alerts.clear()
+        await c.looked()
+        c.monitor.fence("cmp1")
+        await c.looked()
+        assert await _count(s, host_failures) == 0
+        (said,) = await c.said("fenced")
+        assert "nobody is told" in said
+
+    play(story)
+
+
+async def _count(s: Stage, table: Any) -> int:
+    return len(await s.store.read(lambda conn: conn.execute(select(table)).all()))
