@@ -30,7 +30,7 @@ def up(options: argparse.Namespace) -> None:
         f"\nThe cloud is up. By hand:\n  . {state}/openrc && openstack server list\n"
         f"From programs (cloud `lab`):\n  OS_CLIENT_CONFIG_FILE={state}/clouds.yaml\n"
         f"Its message bus:\n  {lab.plan.bus_url}\n"
-        f"Break it:\n  python -m lab.openstack --help\n"
+        f"Break it:\n  .venv/bin/python -m lab.openstack --help\n"
         f"End it:\n  make lab-openstack-down{_state_word(options)}"
     )
 

@@ -27,12 +27,13 @@ def up(options: argparse.Namespace) -> None:
         stays=True,
         progress=Progress(),
     )
-    again = "" if options.state == default_state() else f" --state {options.state}"
+    named = options.state != default_state()
+    again, state = (f" --state {options.state}", f" STATE={options.state}") if named else ("", "")
     print(
         f"\nThe cluster is up: members {' '.join(lab.members)}, hosts {' '.join(lab.remotes)}.\n"
         f"Its commands:\n  {lab.bin}/crm_mon -1\n"
-        f"Pull a plug:\n  python -m lab.pacemaker{again} off h001\n"
-        "End it:\n  make lab-pacemaker-down"
+        f"Pull a plug:\n  .venv/bin/python -m lab.pacemaker{again} off h001\n"
+        f"End it:\n  make lab-pacemaker-down{state}"
     )
 
 

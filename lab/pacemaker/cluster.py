@@ -196,7 +196,7 @@ class PacemakerLab:
             if str(self.state) in Path(f"/proc/{pid}/cmdline").read_text():
                 os.kill(pid, signal.SIGTERM)
                 if self._controller is not None:
-                    self._controller.wait(30)
+                    self._controller.wait(120)
                 self.until(lambda: _gone(pid), 30, "the power controller has ended")
         for name in _run("ip", "netns", "list").split():
             if name.startswith(f"{self.lab}-"):

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -163,9 +164,13 @@ class Power:
 
     def stop_all(self) -> None:
         """Pull every plug."""
-        for name in self._names:
+
+        def stop(name: str) -> None:
             with contextlib.suppress(OSError, subprocess.SubprocessError):
                 self._stop(name)
+
+        with ThreadPoolExecutor(8) as hands:
+            list(hands.map(stop, self._names))
 
 
 def _run(*words: str) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select
-from tests.sim.stage import Stage
+from tests.sim.stage import Stage, policy
+from tests.sim.test_fencers import OFF, Switch
 from tests.sim.test_host_alerts import TERMS, Controllers, mark
 from tests.sim.test_host_alerts import play as play_alerts
 
@@ -261,6 +262,26 @@ def test_what_an_engine_of_ours_has_proved_is_not_told_again_by_the_monitor() ->
     play(story)
 
 
+def test_what_a_monitor_has_told_is_not_told_again_with_our_own_proof() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        drivers: Any = c.start().ctx.drivers
+        drivers.fencers["COMPUTE"] = switch = Switch(drivers.fencers["COMPUTE"], "proves")
+        await s.build(1, policy(actions=[{"name": "RECREATE", "timeout": 60}]))
+        await c.looked()
+        # The node lies on the host that the switch proves off.
+        s.world.kill(s.node_ids()[0])
+        c.monitor.fence(OFF.host)
+        c.monitor.seen[OFF.host] = Seen.LOST
+        await s.clock.sleep(10)
+        await s.until(s.all_well, 120, "healed")
+        assert switch.asked > 0
+        await s.until(c.told.settled, 60, "told")
+        assert await _count(s, host_failures) == 1
+        assert len(c.told.recovery.received) == 1
+
+    play(story)
+
+
 def test_a_database_that_was_restored_tells_nothing_a_second_time() -> None:
     async def story(s: Stage, c: Cluster) -> None:
         c.start()
@@ -273,6 +294,33 @@ def test_a_database_that_was_restored_tells_nothing_a_second_time() -> None:
         await s.store.write(lambda conn: conn.execute(monitored_hosts.delete()))
         await c.looked()
         assert len(c.told.recovery.received) == 1
+
+    play(story)
+
+
+def test_a_host_to_which_its_monitor_is_about_to_connect_is_what_it_was_or_unknown() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.monitor.seen["cmp3"] = Seen.STARTING
+        c.start()
+        await c.looked()
+        with pytest.raises(NotFound):
+            await c.state("cmp3")
+        c.monitor.seen["cmp2"] = Seen.LOST
+        c.monitor.fence("cmp2")
+        await c.looked()
+        c.monitor.seen |= dict.fromkeys(("cmp1", "cmp2"), Seen.STARTING)
+        await c.looked()
+        shown = await c.state("cmp1")
+        assert (shown["state"], shown["last_state"]) == ("unknown", "up")
+        assert (await c.state("cmp2"))["state"] == "fenced", "it was lost and is not back"
+        c.monitor.fence("cmp1")
+        await c.looked()
+        assert (await c.state("cmp1"))["state"] == "fenced", "that it is coming hides no proof"
+        assert sorted(c.hostnames()) == ["cmp1.example.org", "cmp2.example.org"]
+        c.monitor.seen |= dict.fromkeys(("cmp1", "cmp2"), Seen.UP)
+        await c.looked()
+        assert (await c.state("cmp1"))["state"] == "up"
+        assert len(c.hostnames()) == 2
 
     play(story)
 

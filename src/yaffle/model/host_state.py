@@ -12,6 +12,8 @@ class Seen(StrEnum):
     UP = "up"
     LOST = "lost"
     """It was expected and does not answer. That is no proof of anything."""
+    STARTING = "starting"
+    """Its monitor is about to connect to it: where it was lost it still is, else it is unknown."""
     STOPPED = "stopped"
     """It was taken out of service on purpose."""
     MAINTENANCE = "maintenance"

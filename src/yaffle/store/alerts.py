@@ -93,9 +93,9 @@ def uncleared(conn: Connection, hostname: str) -> str | None:
     return found
 
 
-def near(conn: Connection, hostname: str, at_us: int, *, within_us: int, but: str) -> bool:
-    """Whether a failure of the host, from another source, was proved about then."""
-    found = conn.execute(
+def near(conn: Connection, hostname: str, at_us: int, *, within_us: int, but: str) -> str | None:
+    """Return the id of a failure of the host that another source has proved about then; None without."""
+    found: str | None = conn.execute(
         select(host_failures.c.id)
         .where(
             host_failures.c.hostname == hostname,
@@ -103,9 +103,10 @@ def near(conn: Connection, hostname: str, at_us: int, *, within_us: int, but: st
             host_failures.c.failure_us <= at_us + within_us,
             host_failures.c.generated_us >= at_us - within_us,
         )
+        .order_by(host_failures.c.failure_us.desc())
         .limit(1)
-    )
-    return found.first() is not None
+    ).scalar_one_or_none()
+    return found
 
 
 def add(

@@ -89,14 +89,25 @@ def known(conn: Connection, monitor: str) -> Mapping[str, HostRow]:
 
 
 def save(
-    conn: Connection, monitor: str, host: str, before: HostRow | None, known: KnownHost, why: str
+    conn: Connection,
+    monitor: str,
+    host: str,
+    before: HostRow | None,
+    known: KnownHost,
+    why: str,
+    unseen_us: int | None = None,
 ) -> None:
-    """Store what a look has found, where it is another thing than before."""
+    """Store what a look has found, where it is another thing than before.
+
+    `unseen_us`: when the look was, where it has not found how the host is.
+    """
+    if unseen_us is not None and before is not None and before.unseen_us is not None:
+        unseen_us = before.unseen_us
     values = {
         "state": known.state.value,
         "since_us": known.since_us,
         "why": why,
-        "unseen_us": None,
+        "unseen_us": unseen_us,
         "told": list(known.told),
     }
     if before is None:

@@ -37,10 +37,10 @@ def seen(*parts: str, joined: str = JOINED, **more: str) -> dict[str, Seen]:
         # Newer ones write since when.
         ({}, {}, "1795938124", Seen.UP),
         # Called online while its connection only begins, for minutes.
-        ({}, {"role": "Starting"}, "true", None),
-        ({}, {}, "false", None),
-        ({}, {}, "0", None),
-        ({"pending": "true"}, {}, "true", None),
+        ({}, {"role": "Starting"}, "true", Seen.STARTING),
+        ({}, {}, "false", Seen.STARTING),
+        ({}, {}, "0", Seen.STARTING),
+        ({"pending": "true"}, {}, "true", Seen.STARTING),
         ({"online": "false"}, {"role": "Starting"}, "false", Seen.LOST),
         ({"online": "false"}, {"role": "Stopped"}, "false", Seen.LOST),
         ({"online": "false", "unclean": "true"}, {"role": "Stopped"}, "false", Seen.LOST),

@@ -125,7 +125,7 @@ def test_what_another_source_has_proved_about_then_is_found(unit):
         alerts.add(conn, values, (), 130 * S)
 
         def near(at_s, host="cmp1", but="monitor pcmk"):
-            return alerts.near(conn, host, at_s * S, within_us=60 * S, but=but)
+            return alerts.near(conn, host, at_s * S, within_us=60 * S, but=but) == "f1"
 
         assert [at for at in (39, 40, 115, 190, 191) if near(at)] == [40, 115, 190]
         assert not near(115, "cmp2")

@@ -59,6 +59,15 @@ def look(before, seen, *fencings, since_s=10, told=(), now_s=NOW_S):
         (STOPPED, Seen.UP, False, UP, False),
         (STOPPED, Seen.LOST, False, LOST, False),
         (STOPPED, Seen.STOPPED, True, STOPPED, True),
+        # Its monitor connects to it: who was lost still is, of the others nothing is known.
+        (LOST, Seen.STARTING, False, LOST, False),
+        (LOST, Seen.STARTING, True, FENCED, True),
+        (FENCED, Seen.STARTING, False, FENCED, False),
+        (UNFENCED, Seen.STARTING, False, LOST, False),
+        (UP, Seen.STARTING, False, UP, False),
+        (UP, Seen.STARTING, True, FENCED, True),
+        (STOPPED, Seen.STARTING, False, STOPPED, False),
+        (MAINTENANCE, Seen.STARTING, False, MAINTENANCE, False),
         (MAINTENANCE, Seen.UP, False, UP, False),
         (MAINTENANCE, Seen.UP, True, UP, True),
         (MAINTENANCE, Seen.LOST, False, LOST, False),
@@ -70,6 +79,8 @@ def test_each_look_beside_what_was_known(before, seen, proved, after, tells):
     new = (fenced(),) if proved else ()
     verdict = look(before, seen, *new)
     assert verdict.known.state is after
+    plain = after in (UP, STOPPED, MAINTENANCE)
+    assert verdict.unknown is (seen is Seen.STARTING and plain)
     assert verdict.tell == (new if tells else ())
     assert verdict.known.told == tuple(f.at_s for f in new), "and it is judged once"
 

@@ -45,6 +45,8 @@ class HostVerdict:
     """Fencings that are not told."""
     because: str = ""
     """Why they are not."""
+    unknown: bool = False
+    """How the host is now is not known; its state is what it was."""
 
 
 def judge(
@@ -75,6 +77,7 @@ def judge(
         tell=tell,
         pass_over=tuple(f for f in new if f not in tell) if because else (),
         because=because,
+        unknown=sighting.seen is Seen.STARTING and state in _PLAIN.values(),
     )
 
 
@@ -125,8 +128,10 @@ def _state(
     now_us: int,
     terms: HostPatience,
 ) -> HostState:
-    if sighting.seen is not Seen.LOST:
+    if sighting.seen in _PLAIN:
         return _PLAIN[sighting.seen]
+    if sighting.seen is Seen.STARTING and known is not None and known.state in _PLAIN.values():
+        return HostState.FENCED if proved else known.state
     if proved or (known is not None and known.state is HostState.FENCED):
         return HostState.FENCED
     if known is None or not _still_lost(known.state, HostState.LOST):

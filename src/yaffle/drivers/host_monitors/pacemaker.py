@@ -150,8 +150,7 @@ def read(
             # Its connection was taken out of the configuration: nobody looks at it any more.
             continue
         seen, why = _sighting(node, resource, options, joined=joined.get(name, False))
-        if seen is not None:
-            sightings.append(HostSighting(host=name, seen=seen, why=why))
+        sightings.append(HostSighting(host=name, seen=seen, why=why))
     names = {str(node.get("name")) for node in nodes}
     fencings = tuple(f for f in _fencings(root) if f.host in names)
     return HostReport(sightings=tuple(sightings), fencings=fencings)
@@ -178,8 +177,8 @@ def _trustworthy(root: Element) -> None:
 
 def _sighting(
     node: Element, connection: Element | None, options: Element, *, joined: bool
-) -> tuple[Seen | None, str]:
-    """Return how a node is seen; None where that is unknown."""
+) -> tuple[Seen, str]:
+    """Return how a node is seen, and by what."""
     idle = connection is not None and connection.get("managed") == "false"
     role = "" if connection is None else f", its connection is {connection.get('role')}"
     said = f"Pacemaker: {'online' if _is(node, 'online') else 'offline'}{role}"
@@ -190,7 +189,7 @@ def _sighting(
         if started and joined and not _is(node, "pending"):
             return Seen.UP, said
         # Also a remote whose connection only begins is called online, for minutes.
-        return None, said
+        return Seen.STARTING, said
     if not _is(node, "unclean") and _stopped(connection, options):
         return Seen.STOPPED, f"{said}, stopped on purpose"
     if _is(node, "unclean"):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from yaffle.engine.commands.context import CommandContext, asker
-from yaffle.engine.incidents.host_failure import RECORDED, record
+from yaffle.engine.incidents.host_failure import OPERATOR, RECORDED, record
 from yaffle.engine.queries.presentation import iso
 from yaffle.errors import Conflict, InvalidSpec, NotFound
 from yaffle.model.authz import Right, need
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 AHEAD_S: Final = 60.0
 """So far may the clock of whoever reports a failure be ahead of ours."""
-SOURCE: Final = "operator"
 
 
 class Alerts:
@@ -60,7 +59,7 @@ class Alerts:
                 host,
                 failure_us=failure_us,
                 proof=f"{who.user}: {proof.strip()}",
-                source=SOURCE,
+                source=OPERATOR,
                 now_us=now_us,
             )
             if new:

@@ -14,8 +14,8 @@ from yaffle.core.health.host_verdict import judge
 from yaffle.engine.incidents.host_failure import record
 from yaffle.engine.runtime.driver_call import Failure, call_driver
 from yaffle.errors import StoreUnavailable
-from yaffle.model.host_state import HostFencing, HostReport, HostState, MonitorBlind
-from yaffle.store import alerts, events, hosts
+from yaffle.model.host_state import HostFencing, HostReport, HostState, MonitorBlind, Seen
+from yaffle.store import events, hosts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,8 +34,6 @@ log = structlog.get_logger()
 LOOK_S: Final = 30.0
 CHANGED: Final = "HOST_STATE"
 """The action of events about a monitored host."""
-SAME_US: Final = 60_000_000
-"""What two clocks may be apart: within it, a proof of ours and one of a monitor are of one failure."""
 _LEVELS: Final = {HostState.LOST: events.WARNING, HostState.UNFENCED: events.ERROR}
 
 
@@ -102,11 +100,22 @@ class HostWatcher:
         told = False
         for sighting in report.sightings:
             row = before.pop(sighting.host, None)
+            if row is None and sighting.seen is Seen.STARTING:
+                # Nothing is known of it yet, and that is no beginning.
+                continue
             known = None if row is None else row.known()
             verdict = judge(
                 known, sighting, fencings.get(sighting.host, ()), now_us, self._ctx.hosts.patience
             )
-            hosts.save(conn, self._name, sighting.host, row, verdict.known, sighting.why)
+            hosts.save(
+                conn,
+                self._name,
+                sighting.host,
+                row,
+                verdict.known,
+                sighting.why,
+                now_us if verdict.unknown else None,
+            )
             self._note(conn, known, row, sighting, verdict, now_us)
             for fencing in verdict.tell:
                 told |= self._tell(conn, fencing, now_us)
@@ -116,10 +125,6 @@ class HostWatcher:
 
     def _tell(self, conn: Connection, fencing: HostFencing, now_us: int) -> bool:
         """Record the failure, unless it is one that a proof of ours has recorded."""
-        source, at_us = f"monitor {self._name}", fencing.at_s * 1_000_000
-        hostname = self._ctx.hosts.hostname(fencing.host)
-        if alerts.near(conn, hostname, at_us, within_us=SAME_US, but=source):
-            return False
         if not self._ctx.drivers.alerts:
             self._event(conn, fencing.host, "fenced", f"{fencing.proof}; nobody is told", now_us)
             return False
@@ -127,9 +132,9 @@ class HostWatcher:
             self._ctx,
             conn,
             fencing.host,
-            failure_us=at_us,
+            failure_us=fencing.at_s * 1_000_000,
             proof=fencing.proof,
-            source=source,
+            source=f"monitor {self._name}",
             now_us=now_us,
         )
         return new
@@ -149,7 +154,7 @@ class HostWatcher:
             self._event(conn, sighting.host, "passed_over", said, now_us)
         was = "unknown" if row is None or row.unseen_us is not None else str(row.state)
         first_and_well = known is None and state is HostState.UP
-        if was != state and not first_and_well:
+        if was != state and not first_and_well and not verdict.unknown:
             level = _LEVELS.get(state, events.INFO)
             said = f"host {sighting.host} was {was} and is {state}: {sighting.why}"
             self._event(conn, sighting.host, state.value, said, now_us, level)

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 RECORDED: Final = "HOST_FAILURE"
 """The action of the events of a failure: recorded, accepted, discarded."""
+OPERATOR: Final = "operator"
+"""The source of what a person says; every other one is a machine's."""
 SECOND_US: Final = 1_000_000
+SAME_US: Final = 60_000_000
+"""What two clocks may be apart: within it, what two machines have proved of a host is one failure."""
 
 
 def record(
@@ -31,11 +35,16 @@ def record(
     """Record that a host failed and is off, with an alert for each endpoint; return its id, and if new.
 
     One failure for each host and second: whoever proves it again, or says so twice, gets the first.
+    What two machines have proved within a minute is one as well; a person's word is taken as it is.
     """
     hostname = ctx.hosts.hostname(host)
     failure_us -= failure_us % SECOND_US
     if (present := alerts.failure_of(conn, hostname, failure_us)) is not None:
         return present, False
+    if source != OPERATOR:
+        other = alerts.near(conn, hostname, failure_us, within_us=SAME_US, but=source)
+        if other is not None:
+            return other, False
     ident = str(uuid.uuid4())
     alerts.add(
         conn,
