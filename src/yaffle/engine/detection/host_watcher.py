@@ -71,7 +71,7 @@ class HostWatcher:
         match answer:
             case HostReport() as report:
                 self._say("")
-                if await self._ctx.store.write(lambda conn: self._save(conn, report, asked_us)):
+                if await self._ctx.store.write(lambda conn: self.save(conn, report, asked_us)):
                     self._ctx.signals.alerts.ring()
             case Failure(why=why) | MonitorBlind(why=why):
                 await self._blind(why)
@@ -90,7 +90,7 @@ class HostWatcher:
             log.warning("host monitor", monitor=self._name, sees=not fault, fault=fault or None)
         self._fault = fault
 
-    def _save(self, conn: Connection, report: HostReport, asked_us: int) -> bool:
+    def save(self, conn: Connection, report: HostReport, asked_us: int) -> bool:
         """Save a whole look in one transaction; return whether there is a failure to be told."""
         now_us = self._ctx.clock.now_us()
         if not hosts.begin(conn, self._name, asked_us, now_us):
