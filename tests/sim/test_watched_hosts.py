@@ -151,6 +151,32 @@ def test_a_host_that_is_down_when_it_is_seen_first_is_told_and_one_that_is_back_
     play(story)
 
 
+@pytest.mark.parametrize("engine_lives", [True, False])
+def test_a_host_that_came_back_from_its_fencing_and_is_cut_off_may_run_and_nobody_is_told(
+    engine_lives: bool,
+) -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        if engine_lives:
+            # It was known before, and nobody saw what came between.
+            life = c.start()
+            await c.looked()
+            await life.kill()
+        c.monitor.fence("cmp1")
+        c.monitor.off.clear()
+        await s.clock.sleep(7200)
+        c.monitor.seen["cmp1"] = Seen.LOST
+        c.start()
+        await s.clock.sleep(300)
+        assert (await c.state())["state"] == "unfenced"
+        assert c.hostnames() == []
+        c.monitor.fence("cmp1")
+        await c.looked()
+        await s.until(c.told.settled, 60, "told")
+        assert set(c.hostnames()) == {"cmp1.example.org"}
+
+    play(story)
+
+
 def test_a_host_that_nobody_fences_is_said_to_be_unfenced_and_nobody_is_told() -> None:
     async def story(s: Stage, c: Cluster) -> None:
         life = c.start()

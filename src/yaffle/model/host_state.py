@@ -45,6 +45,9 @@ class HostSighting:
     seen: Seen
     why: str
     """One line: what the monitor goes by."""
+    off: bool = False
+    """Whether a fencing has proved it off since it was up last, and it is not back. An earlier fencing is
+    no proof: the host has been back since, and may run although it is lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,8 @@ class ScriptedHostMonitor:
         self.plan = plan or FaultPlan(clock)
         self.seen: dict[str, Seen] = {}
         self.fencings: list[HostFencing] = []
+        self.off: set[str] = set()
+        """Hosts that were fenced and have not been up since."""
         self.looks = 0
         self._clock = clock
 
@@ -29,6 +31,7 @@ class ScriptedHostMonitor:
         at_s = self._clock.now_us() // 1_000_000 - int(ago_s)
         done = HostFencing(host=host, at_s=at_s, proof=f"scripted: off succeeded, by {by}")
         self.fencings.append(done)
+        self.off.add(host)
         return done
 
     async def look(self, *, deadline_s: float) -> HostReport | MonitorBlind:
@@ -52,9 +55,10 @@ class ScriptedHostMonitor:
             case _:
                 pass
         await asyncio.sleep(0.01)
+        self.off -= {host for host, seen in self.seen.items() if seen is Seen.UP}
         return HostReport(
             sightings=tuple(
-                HostSighting(host=host, seen=seen, why=f"scripted: {seen}")
+                HostSighting(host=host, seen=seen, why=f"scripted: {seen}", off=host in self.off)
                 for host, seen in self.seen.items()
             ),
             fencings=tuple(self.fencings),

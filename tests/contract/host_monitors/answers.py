@@ -43,10 +43,10 @@ def status(
     )
 
 
-def membership(**joined: str) -> str:
-    """Return `node_state` by node name: what `in_ccm` says."""
+def membership(*, fenced: str = "0", **joined: str) -> str:
+    """Return `node_state` by node name: what `in_ccm` says; `fenced`: when, or 0."""
     states = "".join(
-        f'<node_state remote_node="true" uname="{name}" in_ccm="{said}"/>'
+        f'<node_state remote_node="true" uname="{name}" in_ccm="{said}" node_fenced="{fenced}"/>'
         for name, said in joined.items()
     )
     return f"<xpath-query>{states}</xpath-query>"

@@ -85,6 +85,10 @@ def how(lab: PacemakerLab, host: str) -> Seen | None:
     return {s.host: s.seen for s in look(lab).sightings}.get(host)
 
 
+def is_off(lab: PacemakerLab, host: str) -> bool:
+    return {s.host: s.off for s in look(lab).sightings}[host]
+
+
 def fencings(lab: PacemakerLab, host: str) -> list[HostFencing]:
     return [f for f in look(lab).fencings if f.host == host]
 
@@ -109,6 +113,7 @@ def test_a_host_that_fails_is_lost_and_proved_off_by_its_bmc(
     wait_for(lambda: len(fencings(lab, host)) > len(before))
     (done,) = [f for f in fencings(lab, host) if f not in before]
     wait_for(lambda: how(lab, host) is Seen.LOST)
+    assert is_off(lab, host)
     assert since_s <= done.at_s <= time.time() + 1
     assert lab.power("status", host) == "off", "what is called a proof is one"
     recorded = [r for r in lab.recorded() if r["host"] == host and r["verb"] == "off"]
@@ -126,6 +131,7 @@ def test_a_host_whose_bmc_is_dead_is_lost_and_not_proved_off(
     wait_for(lambda: how(lab, host) is Seen.LOST)
     time.sleep(5)
     assert fencings(lab, host) == before
+    assert not is_off(lab, host), "whatever was proved of it before"
     assert lab.power("status", host) == "on", "it runs, and so do its instances"
 
 

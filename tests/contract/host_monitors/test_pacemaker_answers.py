@@ -73,6 +73,31 @@ def test_each_state_of_a_remote_host(node, role, joined, how):
     assert found.get("h1") is how
 
 
+def test_whether_a_host_is_off_now_is_said_by_the_cluster_and_not_by_its_history():
+    lost = (remote("h1", online="false"), connection("h1", role="Stopped"), fenced("h1"))
+    for since, off in (("0", False), ("1795942287", True)):
+        (sighting,) = read(status(*lost), membership(h1="false", fenced=since)).sightings
+        assert (sighting.seen, sighting.off) == (Seen.LOST, off)
+        assert ("fenced and not back" in sighting.why) is off
+    (sighting,) = read(status(*lost), "<none/>").sightings
+    assert not sighting.off
+    # What is not back is not up, whatever is said of it.
+    well = (remote("h1"), connection("h1"))
+    (sighting,) = read(status(*well), membership(h1="true", fenced="1795942287")).sightings
+    assert (sighting.seen, sighting.off) == (Seen.STARTING, True)
+
+
+def test_a_member_is_off_while_its_fencing_is_the_last_that_happened_to_it():
+    for origin, crmd, off in (
+        ("send_stonith_update", "offline", True),
+        ("post_cache_update", "offline", False),
+        ("send_stonith_update", "online", False),
+    ):
+        state = f'<a><node_state uname="c1" in_ccm="true" crmd="{crmd}" crm-debug-origin="{origin}"/></a>'
+        (sighting,) = read(status(member("c1", online="false")), state, members=True).sightings
+        assert sighting.off is off
+
+
 def test_the_whole_cluster_can_be_under_maintenance_or_stopped():
     options = 'stonith-enabled="true" maintenance-mode="true"'
     assert seen(remote("h1"), connection("h1"), options=options) == {"h1": Seen.MAINTENANCE}

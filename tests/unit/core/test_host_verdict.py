@@ -18,71 +18,91 @@ def fenced(ago_s=5):
     return HostFencing(host="h1", at_s=NOW_S - ago_s, proof="off succeeded")
 
 
-def look(before, seen, *fencings, since_s=10, told=(), now_s=NOW_S):
+def look(before, seen, *fencings, since_s=10, told=(), now_s=NOW_S, off=False):
     known = None
     if before is not None:
         known = KnownHost(state=before, since_us=(NOW_S - since_s) * S, told=tuple(told))
-    sighting = HostSighting(host="h1", seen=seen, why="because")
+    sighting = HostSighting(host="h1", seen=seen, why="because", off=off)
     return judge(known, sighting, fencings, now_s * S, PATIENCE)
 
 
+NONE, PROOF, OLD = "no fencing", "off", "fenced before it was up last"
+
+
 @pytest.mark.parametrize(
-    ("before", "seen", "proved", "after", "tells"),
+    ("before", "seen", "new", "after", "tells"),
     [
-        # What was seen before, what is seen now, whether there is a new proof → state, told or not.
-        (None, Seen.UP, False, UP, False),
-        (None, Seen.UP, True, UP, False),
-        (None, Seen.LOST, False, LOST, False),
-        (None, Seen.LOST, True, FENCED, True),
-        (None, Seen.STOPPED, True, STOPPED, False),
-        (None, Seen.MAINTENANCE, True, MAINTENANCE, False),
-        (UP, Seen.UP, False, UP, False),
-        (UP, Seen.UP, True, UP, True),
-        (UP, Seen.LOST, False, LOST, False),
-        (UP, Seen.LOST, True, FENCED, True),
-        (UP, Seen.STOPPED, False, STOPPED, False),
-        (UP, Seen.STOPPED, True, STOPPED, True),
-        (UP, Seen.MAINTENANCE, False, MAINTENANCE, False),
-        (UP, Seen.MAINTENANCE, True, MAINTENANCE, True),
-        (LOST, Seen.UP, False, UP, False),
-        (LOST, Seen.UP, True, UP, True),
-        (LOST, Seen.LOST, False, LOST, False),
-        (LOST, Seen.LOST, True, FENCED, True),
-        (LOST, Seen.STOPPED, False, STOPPED, False),
-        (LOST, Seen.MAINTENANCE, False, MAINTENANCE, False),
-        (FENCED, Seen.UP, False, UP, False),
-        (FENCED, Seen.LOST, False, FENCED, False),
-        (FENCED, Seen.LOST, True, FENCED, True),
-        (FENCED, Seen.MAINTENANCE, False, MAINTENANCE, False),
-        (UNFENCED, Seen.UP, False, UP, False),
-        (UNFENCED, Seen.LOST, True, FENCED, True),
-        (STOPPED, Seen.UP, False, UP, False),
-        (STOPPED, Seen.LOST, False, LOST, False),
-        (STOPPED, Seen.STOPPED, True, STOPPED, True),
+        # What was seen before, what is seen now, whether it is newly proved off → state, told or not.
+        (None, Seen.UP, NONE, UP, False),
+        (None, Seen.UP, OLD, UP, False),
+        (None, Seen.LOST, NONE, LOST, False),
+        (None, Seen.LOST, PROOF, FENCED, True),
+        (None, Seen.LOST, OLD, LOST, False),
+        (None, Seen.STOPPED, OLD, STOPPED, False),
+        (None, Seen.MAINTENANCE, OLD, MAINTENANCE, False),
+        (UP, Seen.UP, NONE, UP, False),
+        (UP, Seen.UP, OLD, UP, True),
+        (UP, Seen.LOST, NONE, LOST, False),
+        (UP, Seen.LOST, PROOF, FENCED, True),
+        # It came back after its fencing, and may run now.
+        (UP, Seen.LOST, OLD, LOST, False),
+        (UP, Seen.STOPPED, NONE, STOPPED, False),
+        (UP, Seen.STOPPED, PROOF, FENCED, True),
+        (UP, Seen.STOPPED, OLD, STOPPED, False),
+        (UP, Seen.MAINTENANCE, NONE, MAINTENANCE, False),
+        (UP, Seen.MAINTENANCE, PROOF, MAINTENANCE, True),
+        (LOST, Seen.UP, NONE, UP, False),
+        (LOST, Seen.UP, OLD, UP, True),
+        (LOST, Seen.LOST, NONE, LOST, False),
+        (LOST, Seen.LOST, PROOF, FENCED, True),
+        (LOST, Seen.LOST, OLD, LOST, False),
+        (LOST, Seen.STOPPED, NONE, STOPPED, False),
+        (LOST, Seen.MAINTENANCE, NONE, MAINTENANCE, False),
+        (FENCED, Seen.UP, NONE, UP, False),
+        (FENCED, Seen.LOST, NONE, FENCED, False),
+        (FENCED, Seen.LOST, PROOF, FENCED, True),
+        (FENCED, Seen.MAINTENANCE, NONE, MAINTENANCE, False),
+        (UNFENCED, Seen.UP, NONE, UP, False),
+        (UNFENCED, Seen.LOST, PROOF, FENCED, True),
+        (STOPPED, Seen.UP, NONE, UP, False),
+        (STOPPED, Seen.LOST, NONE, LOST, False),
+        (STOPPED, Seen.STOPPED, PROOF, FENCED, True),
         # Its monitor connects to it: who was lost still is, of the others nothing is known.
-        (LOST, Seen.STARTING, False, LOST, False),
-        (LOST, Seen.STARTING, True, FENCED, True),
-        (FENCED, Seen.STARTING, False, FENCED, False),
-        (UNFENCED, Seen.STARTING, False, LOST, False),
-        (UP, Seen.STARTING, False, UP, False),
-        (UP, Seen.STARTING, True, FENCED, True),
-        (STOPPED, Seen.STARTING, False, STOPPED, False),
-        (MAINTENANCE, Seen.STARTING, False, MAINTENANCE, False),
-        (MAINTENANCE, Seen.UP, False, UP, False),
-        (MAINTENANCE, Seen.UP, True, UP, True),
-        (MAINTENANCE, Seen.LOST, False, LOST, False),
-        (MAINTENANCE, Seen.LOST, True, FENCED, True),
-        (MAINTENANCE, Seen.MAINTENANCE, True, MAINTENANCE, False),
+        (LOST, Seen.STARTING, NONE, LOST, False),
+        (LOST, Seen.STARTING, PROOF, FENCED, True),
+        (FENCED, Seen.STARTING, NONE, FENCED, False),
+        (UNFENCED, Seen.STARTING, NONE, LOST, False),
+        (UP, Seen.STARTING, NONE, UP, False),
+        (UP, Seen.STARTING, PROOF, FENCED, True),
+        (UP, Seen.STARTING, OLD, UP, False),
+        (STOPPED, Seen.STARTING, NONE, STOPPED, False),
+        (MAINTENANCE, Seen.STARTING, NONE, MAINTENANCE, False),
+        (MAINTENANCE, Seen.UP, NONE, UP, False),
+        (MAINTENANCE, Seen.UP, OLD, UP, True),
+        (MAINTENANCE, Seen.LOST, NONE, LOST, False),
+        (MAINTENANCE, Seen.LOST, PROOF, FENCED, True),
+        (MAINTENANCE, Seen.MAINTENANCE, PROOF, MAINTENANCE, False),
     ],
 )
-def test_each_look_beside_what_was_known(before, seen, proved, after, tells):
-    new = (fenced(),) if proved else ()
-    verdict = look(before, seen, *new)
+def test_each_look_beside_what_was_known(before, seen, new, after, tells):
+    fencings = () if new == NONE else (fenced(),)
+    verdict = look(before, seen, *fencings, off=new == PROOF)
     assert verdict.known.state is after
-    plain = after in (UP, STOPPED, MAINTENANCE)
-    assert verdict.unknown is (seen is Seen.STARTING and plain)
-    assert verdict.tell == (new if tells else ())
-    assert verdict.known.told == tuple(f.at_s for f in new), "and it is judged once"
+    assert verdict.tell == (fencings if tells else ())
+    assert verdict.unknown is (seen is Seen.STARTING and after in (UP, STOPPED, MAINTENANCE))
+    waits = not tells and new == OLD and seen in (Seen.LOST, Seen.STARTING)
+    waits |= (before, seen, new) == (UP, Seen.STOPPED, OLD)
+    assert verdict.known.told == (() if waits else tuple(f.at_s for f in fencings)), "judged once"
+
+
+def test_a_fencing_that_waits_is_told_when_the_host_is_proved_off_or_up_again():
+    """It was fenced and came back, and is cut off now, with its instances running."""
+    waiting = look(UP, Seen.LOST, fenced(900)).known
+    assert (waiting.state, waiting.told) == (LOST, ())
+    for seen, off, later in ((Seen.LOST, True, (fenced(1),)), (Seen.UP, False, ())):
+        sighting = HostSighting(host="h1", seen=seen, why="", off=off)
+        proofs = (fenced(900), *later)
+        assert judge(waiting, sighting, proofs, NOW_S * S, PATIENCE).tell == proofs
 
 
 def test_a_host_that_is_lost_for_long_and_not_proved_off_is_unfenced_and_stays_so():
@@ -97,11 +117,11 @@ def test_a_host_that_is_lost_for_long_and_not_proved_off_is_unfenced_and_stays_s
 
 def test_a_fencing_is_told_once_whatever_the_clocks_of_those_who_fence():
     old, newer_by_a_slow_clock = fenced(5), fenced(65)
-    verdict = look(UP, Seen.LOST, old, newer_by_a_slow_clock, told=[old.at_s])
+    verdict = look(UP, Seen.LOST, old, newer_by_a_slow_clock, told=[old.at_s], off=True)
     assert verdict.tell == (newer_by_a_slow_clock,)
     again = judge(
         verdict.known,
-        HostSighting(host="h1", seen=Seen.LOST, why=""),
+        HostSighting(host="h1", seen=Seen.LOST, why="", off=True),
         (old, newer_by_a_slow_clock),
         NOW_S * S,
         PATIENCE,
@@ -114,19 +134,23 @@ def test_a_history_that_was_away_for_a_moment_is_no_news_when_it_is_back():
     away = look(FENCED, Seen.LOST, told=[told.at_s])
     assert away.known.told == (told.at_s,)
     back = judge(
-        away.known, HostSighting(host="h1", seen=Seen.LOST, why=""), (told,), NOW_S * S, PATIENCE
+        away.known,
+        HostSighting(host="h1", seen=Seen.LOST, why="", off=True),
+        (told,),
+        NOW_S * S,
+        PATIENCE,
     )
     assert back.tell == ()
 
 
 def test_several_that_nobody_saw_are_several_failures():
     proofs = (fenced(300), fenced(200), fenced(100))
-    assert look(UP, Seen.LOST, *proofs).tell == proofs
+    assert look(UP, Seen.LOST, *proofs, off=True).tell == proofs
 
 
 def test_of_a_host_seen_for_the_first_time_only_the_latest_is_told():
     proofs = (fenced(300), fenced(100), fenced(200))
-    verdict = look(None, Seen.LOST, *proofs)
+    verdict = look(None, Seen.LOST, *proofs, off=True)
     assert verdict.tell == (fenced(100),)
     assert len(verdict.known.told) == 3
 
@@ -135,8 +159,9 @@ def test_old_news_of_a_host_that_is_back_is_passed_over_and_says_why():
     verdict = look(UP, Seen.UP, fenced(3601), fenced(3599))
     assert verdict.tell == (fenced(3599),)
     assert verdict.pass_over == (fenced(3601),)
-    assert "has been up again" in verdict.because
-    assert look(UP, Seen.LOST, fenced(90_000)).tell == (fenced(90_000),), "what lasts is never old"
+    assert "is up again" in verdict.because
+    lasting = look(UP, Seen.LOST, fenced(90_000), off=True)
+    assert lasting.tell == (fenced(90_000),), "what lasts is never old"
     kept = look(MAINTENANCE, Seen.MAINTENANCE, fenced())
     assert (kept.pass_over, kept.because) == ((fenced(),), "the host is under maintenance")
 
@@ -144,11 +169,14 @@ def test_old_news_of_a_host_that_is_back_is_passed_over_and_says_why():
 def test_since_when_it_is_so_is_kept_while_it_is_so():
     assert look(UP, Seen.UP).known.since_us == (NOW_S - 10) * S
     assert look(UP, Seen.LOST).known.since_us == NOW_S * S
-    assert look(LOST, Seen.LOST, fenced()).known.since_us == NOW_S * S
+    assert look(LOST, Seen.LOST, fenced(), off=True).known.since_us == NOW_S * S
 
 
-def test_what_is_remembered_is_bounded_and_the_newest_of_it_is_kept():
-    told = list(range(NOW_S - 500, NOW_S - 300))
-    verdict = look(UP, Seen.UP, fenced(1), told=told)
-    assert len(verdict.known.told) == KEPT_MAX
-    assert verdict.known.told[-1] == NOW_S - 1
+def test_what_is_shown_is_never_forgotten_and_of_what_is_gone_the_newest_is_kept():
+    shown = [fenced(ago_s) for ago_s in range(4000, 4000 + 3 * KEPT_MAX)]
+    first = look(None, Seen.UP, *shown)
+    assert len(first.known.told) == len(shown)
+    again = look(UP, Seen.UP, *shown, told=first.known.told)
+    assert (again.tell, again.pass_over) == ((), ()), "a long history is judged once"
+    gone = look(UP, Seen.UP, told=first.known.told)
+    assert gone.known.told == first.known.told[-KEPT_MAX:]

@@ -13,7 +13,7 @@ from typing import Final
 from yaffle.model.host_state import HostFencing, HostSighting, HostState, Seen
 
 KEPT_MAX: Final = 64
-"""So many fencings of one host are remembered as told."""
+"""So many fencings of one host are remembered that its monitor does not show any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,49 +63,61 @@ def judge(
     """
     told = () if known is None else known.told
     new = tuple(f for f in fencings if f.at_s not in told)
-    tell, because = _to_tell(known, sighting, new, now_us, terms)
-    state = _state(known, sighting, proved=bool(tell), now_us=now_us, terms=terms)
+    tell, pass_over, because = _rule(known, sighting, new, now_us, terms)
+    state = _state(known, sighting, now_us=now_us, terms=terms)
     since_us = known.since_us if known is not None and known.state is state else now_us
     if known is not None and _still_lost(known.state, state):
         since_us = known.since_us
-    seen = {f.at_s for f in fencings}
-    # What the monitor has forgotten need not be remembered, but it may show it again a moment later.
-    kept = [at for at in told if at not in seen][-KEPT_MAX:]
-    remembered = tuple(sorted({*kept, *seen})[-KEPT_MAX:])
+    shown = {f.at_s for f in fencings}
+    # What the monitor has forgotten it may show again a moment later; what it shows is never forgotten.
+    gone = sorted(at for at in told if at not in shown)[-KEPT_MAX:]
+    judged = {f.at_s for f in (*tell, *pass_over)}
     return HostVerdict(
-        known=KnownHost(state=state, since_us=since_us, told=remembered),
+        known=KnownHost(
+            state=state,
+            since_us=since_us,
+            told=tuple(sorted({*gone, *shown.intersection(told), *judged})),
+        ),
         tell=tell,
-        pass_over=tuple(f for f in new if f not in tell) if because else (),
+        pass_over=pass_over if because else (),
         because=because,
         unknown=sighting.seen is Seen.STARTING and state in _PLAIN.values(),
     )
 
 
-def _to_tell(
+_Fencings = tuple[HostFencing, ...]
+
+
+def _rule(
     known: KnownHost | None,
     sighting: HostSighting,
-    new: tuple[HostFencing, ...],
+    new: _Fencings,
     now_us: int,
     terms: HostPatience,
-) -> tuple[tuple[HostFencing, ...], str]:
-    """Return which fencings are failures, and why the others are not."""
+) -> tuple[_Fencings, _Fencings, str]:
+    """Return which fencings are told, which are passed over, and why where that is news; others wait.
+
+    Whoever is told starts the host's instances elsewhere. So a host that is lost is told when it is
+    proved off *now*: it may have come back after a fencing, and be cut off with its instances running.
+    """
     if not new:
-        return (), ""
+        return (), (), ""
     if known is None:
         # Of a host that nobody has looked at before, only what it suffers from now is news.
-        if sighting.seen is Seen.LOST:
-            return (max(new, key=lambda f: f.at_s),), ""
-        return (), ""
+        if sighting.off:
+            latest = max(new, key=lambda f: f.at_s)
+            return (latest,), tuple(f for f in new if f is not latest), ""
+        return (), new if sighting.seen in _PLAIN else (), ""
     if known.state is HostState.MAINTENANCE and sighting.seen is Seen.MAINTENANCE:
-        return (), "the host is under maintenance"
+        return (), new, "the host is under maintenance"
+    if sighting.off:
+        return new, (), ""
+    if sighting.seen is not Seen.UP:
+        return (), (), ""
     late_us = now_us - int(terms.late_s * 1_000_000)
-    recent = tuple(f for f in new if sighting.seen is not Seen.UP or f.at_s * 1_000_000 >= late_us)
-    if len(recent) < len(new):
-        return (
-            recent,
-            "the host has been up again since, and nobody was there to tell of it in time",
-        )
-    return recent, ""
+    late = tuple(f for f in new if f.at_s * 1_000_000 < late_us)
+    because = "the host is up again, and nobody saw it in time" if late else ""
+    return tuple(f for f in new if f not in late), late, because
 
 
 def _still_lost(before: HostState, after: HostState) -> bool:
@@ -121,18 +133,18 @@ _PLAIN: Final = {
 
 
 def _state(
-    known: KnownHost | None,
-    sighting: HostSighting,
-    *,
-    proved: bool,
-    now_us: int,
-    terms: HostPatience,
+    known: KnownHost | None, sighting: HostSighting, *, now_us: int, terms: HostPatience
 ) -> HostState:
+    if sighting.seen in {Seen.UP, Seen.MAINTENANCE}:
+        return _PLAIN[sighting.seen]
+    if sighting.off:
+        return HostState.FENCED
     if sighting.seen in _PLAIN:
         return _PLAIN[sighting.seen]
-    if sighting.seen is Seen.STARTING and known is not None and known.state in _PLAIN.values():
-        return HostState.FENCED if proved else known.state
-    if proved or (known is not None and known.state is HostState.FENCED):
+    before = None if known is None else known.state
+    if sighting.seen is Seen.STARTING and before is not None and before in _PLAIN.values():
+        return before
+    if before is HostState.FENCED:
         return HostState.FENCED
     if known is None or not _still_lost(known.state, HostState.LOST):
         return HostState.LOST

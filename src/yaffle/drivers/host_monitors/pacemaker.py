@@ -11,7 +11,7 @@ import contextlib
 import os
 import re
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -131,7 +131,8 @@ def read(
     status: str, membership: str, *, hosts: Sequence[str] = ("*",), members: bool = False
 ) -> HostReport:
     """Return what the XML of `crm_mon` and of `cibadmin` says; raise Unreadable."""
-    root, joined = _xml(status, "crm_mon"), _joined(_xml(membership, "cibadmin"))
+    root = _xml(status, "crm_mon")
+    joined = {s.get("uname"): s for s in _xml(membership, "cibadmin").iter("node_state")}
     _trustworthy(root)
     options = _one(root, "summary/cluster_options")
     resources = {str(r.get("id")): r for r in _one(root, "resources").iter("resource")}
@@ -149,8 +150,7 @@ def read(
         if node.get("type") == "remote" and resource is None:
             # Its connection was taken out of the configuration: nobody looks at it any more.
             continue
-        seen, why = _sighting(node, resource, options, joined=joined.get(name, False))
-        sightings.append(HostSighting(host=name, seen=seen, why=why))
+        sightings.append(_sighting(node, resource, options, joined.get(name, _NOWHERE)))
     names = {str(node.get("name")) for node in nodes}
     fencings = tuple(f for f in _fencings(root) if f.host in names)
     return HostReport(sightings=tuple(sightings), fencings=fencings)
@@ -175,28 +175,34 @@ def _trustworthy(root: Element) -> None:
         raise Unreadable(f"the fencer cannot be asked (status {history.get('status')})")
 
 
+_NOWHERE: Final = Element("node_state")
+"""The membership of a node of which the CIB says nothing."""
+
+
 def _sighting(
-    node: Element, connection: Element | None, options: Element, *, joined: bool
-) -> tuple[Seen, str]:
-    """Return how a node is seen, and by what."""
+    node: Element, connection: Element | None, options: Element, membership: Element
+) -> HostSighting:
     idle = connection is not None and connection.get("managed") == "false"
     role = "" if connection is None else f", its connection is {connection.get('role')}"
     said = f"Pacemaker: {'online' if _is(node, 'online') else 'offline'}{role}"
-    if _is(node, "maintenance") or idle or _is(options, "maintenance-mode"):
-        return Seen.MAINTENANCE, f"{said}, under maintenance"
+    joined, off = _joined(membership), _off(membership)
     started = connection is None or connection.get("role") == "Started"
-    if _is(node, "online") and not _is(node, "unclean"):
-        if started and joined and not _is(node, "pending"):
-            return Seen.UP, said
-        # Also a remote whose connection only begins is called online, for minutes.
-        return Seen.STARTING, said
-    if not _is(node, "unclean") and _stopped(connection, options):
-        return Seen.STOPPED, f"{said}, stopped on purpose"
-    if _is(node, "unclean"):
+    seen = Seen.LOST
+    if _is(node, "maintenance") or idle or _is(options, "maintenance-mode"):
+        seen, said = Seen.MAINTENANCE, f"{said}, under maintenance"
+    elif _is(node, "unclean"):
         said += ", unclean"
-    if options.get("stonith-enabled") == "false":
+    elif _is(node, "online"):
+        # Also a remote whose connection only begins is called online, for minutes.
+        up = started and joined and not off and not _is(node, "pending")
+        seen = Seen.UP if up else Seen.STARTING
+    elif _stopped(connection, options):
+        seen, said = Seen.STOPPED, f"{said}, stopped on purpose"
+    if seen is Seen.LOST and options.get("stonith-enabled") == "false":
         said += "; fencing is switched off in the cluster (stonith-enabled=false)"
-    return Seen.LOST, said
+    if off:
+        said += ", fenced and not back"
+    return HostSighting(host=str(node.get("name")), seen=seen, why=said, off=off)
 
 
 def _stopped(connection: Element | None, options: Element) -> bool:
@@ -235,13 +241,21 @@ def seconds(text: str) -> int:
     return int(moment.timestamp())
 
 
-def _joined(root: Element) -> Mapping[str, bool]:
-    """Return by name which nodes are members; newer ones write since when instead of `true`."""
-    return {
-        str(state.get("uname")): state.get("in_ccm", "false") not in {"false", "0", ""}
-        and state.get("crmd", "online") not in {"offline", "0", ""}
-        for state in root.iter("node_state")
-    }
+def _joined(state: Element) -> bool:
+    """Whether a node is a member; newer ones write since when instead of `true`."""
+    nothing = {"false", "offline", "0", ""}
+    return state.get("in_ccm", "") not in nothing and state.get("crmd", "online") not in nothing
+
+
+def _off(state: Element) -> bool:
+    """Whether a node has been fenced and has not come back since.
+
+    Of a remote node the CIB says when it was, until it joins again. Of a member it says so only while
+    that was the last thing that happened to it.
+    """
+    if state.get("remote_node") == "true":
+        return state.get("node_fenced", "0") not in {"0", ""}
+    return state.get("crm-debug-origin") == "send_stonith_update" and not _joined(state)
 
 
 def _xml(text: str, program: str) -> Element:
