@@ -11,6 +11,8 @@ from docs.pages.text import code, first_sentence, join, table
 import yaffle
 from yaffle.cli.exit_codes import MEANING
 from yaffle.engine.commands.imports import EVENTS as IMPORTED
+from yaffle.engine.detection.host_watcher import CHANGED
+from yaffle.engine.incidents.host_failure import RECORDED
 from yaffle.engine.incidents.lifecycle import ATTEMPT_FAILED, ENDED, LEVELS, TOPICS
 from yaffle.engine.runtime.metrics import Metrics
 from yaffle.model.action import ActionKind
@@ -108,6 +110,7 @@ def events() -> str:
 def _event_actions() -> Iterator[tuple[str, str]]:
     yield from ((action, about.lower()) for about, action in IMPORTED.values())
     yield EXPIRED, "receiver"
+    yield from ((action, "host") for action in (CHANGED, RECORDED, f"{RECORDED}_DISCARD"))
     for path in sorted((SOURCE / "engine").rglob("*.py")):
         for call in ast.walk(ast.parse(path.read_text())):
             if isinstance(call, ast.Call):

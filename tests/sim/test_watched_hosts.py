@@ -379,6 +379,11 @@ def test_where_nobody_is_to_be_told_a_fencing_is_an_event() -> None:
         assert await _count(s, host_failures) == 0
         (said,) = await c.said("fenced")
         assert "nobody is told" in said
+        c.monitor.seen["cmp1"] = Seen.LOST
+        c.monitor.fence("cmp1", ago_s=-1)
+        s.ctx.drivers.alerts.clear()  # type: ignore[attr-defined]
+        await c.looked()
+        assert "no [alerts.NAME] is configured" in (await c.state())["why"]
 
     play(story)
 

@@ -62,6 +62,9 @@ class _Stored:
     unseen: Sequence[str]
     """Names of nodes without a single observation, one more than are listed at most."""
     unseen_count: int
+    monitors: Mapping[str, MonitorRow]
+    hosts: Mapping[str, Sequence[str]]
+    """The names of monitored hosts, by state."""
 
 
 class Doctor:
@@ -141,7 +144,7 @@ class Doctor:
             ),
             *stored.checks_of(seen.facts),
             self._drivers(seen.facts),
-            *await self._hosts(),
+            *self._hosts(seen),
             await self._strays(),
             await self._receivers(seen.facts),
             judged(
@@ -154,18 +157,12 @@ class Doctor:
         ]
         return checks, seen.fleet.as_json()
 
-    async def _hosts(self) -> Sequence[Check]:
+    def _hosts(self, seen: _Stored) -> Sequence[Check]:
         """Return whether monitors see their hosts, and whether each that is lost is proved off."""
         names, stale_us = tuple(self._ctx.drivers.host_monitors), self._ctx.hosts.stale_us
         if not names:
             return ()
-        now_us = self._ctx.clock.now_us()
-
-        def work(conn: Connection) -> tuple[Mapping[str, MonitorRow], Mapping[str, Sequence[str]]]:
-            found = hosts.by_state(conn, names, now_us=now_us, stale_us=stale_us)
-            return hosts.monitors(conn, names), found
-
-        asked, found = await self._ctx.store.read(work)
+        now_us, asked, found = self._ctx.clock.now_us(), seen.monitors, seen.hosts
         silent = [
             f"{name} ({(row and row.fault) or 'no engine asks it'})"
             for name in names
@@ -262,11 +259,14 @@ class Doctor:
     def _snapshot(self, conn: Connection, unseen: Sequence[str] | None) -> _Stored:
         most = stored.NAMES_MAX + 1
         ids = unseen_of(conn) if unseen is None else unseen
+        names, now_us = tuple(self._ctx.drivers.host_monitors), self._ctx.clock.now_us()
         return _Stored(
-            facts=gather(conn, self._ctx.clock.now_us()),
+            facts=gather(conn, now_us),
             fleet=sighted(conn, lease_s=self._settings.engine.lease),
             unseen=names_of(conn, ids[:most]),
             unseen_count=len(ids),
+            monitors=hosts.monitors(conn, names),
+            hosts=hosts.by_state(conn, names, now_us=now_us, stale_us=self._ctx.hosts.stale_us),
         )
 
     async def _unseen(self) -> Sequence[str] | None:

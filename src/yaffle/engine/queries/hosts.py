@@ -32,6 +32,7 @@ _MEANS: Final[Mapping[str, str]] = {
     HostState.MAINTENANCE: "whatever it does, it is no failure",
     UNKNOWN: "that is neither well nor a failure",
 }
+_NOBODY_IS_TOLD: Final = "it was proved off, and nobody is told, for no [alerts.NAME] is configured"
 """By state, what it means and what is to be done."""
 
 
@@ -71,6 +72,8 @@ class Hosts:
         state, why = self._state(row, monitor)
         hostname = self._ctx.hosts.hostname(row.host)
         means = _MEANS[state].format(host=row.host, hostname=hostname)
+        if state == HostState.FENCED and not self._ctx.drivers.alerts:
+            means = _NOBODY_IS_TOLD
         return {
             "host": row.host,
             "hostname": hostname,
