@@ -242,7 +242,9 @@ class PacemakerLab:
         return {
             str(state.get("uname"))
             for state in states
-            if state.get("remote_node") == "true" and state.get("in_ccm") == "true"
+            if state.get("remote_node") == "true"
+            # One that was fenced by hand is called a member on.
+            and (state.get("in_ccm"), state.get("node_fenced", "0")) == ("true", "0")
         }
 
     def until(self, done: Callable[[], object], within_s: float, what: str) -> None:
