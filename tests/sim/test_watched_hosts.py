@@ -308,6 +308,23 @@ def test_what_a_monitor_has_told_is_not_told_again_with_our_own_proof() -> None:
     play(story)
 
 
+def test_a_failure_is_told_though_the_cluster_has_lost_its_history() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.start()
+        await c.looked()
+        c.monitor.seen["cmp1"] = Seen.LOST
+        done = c.monitor.fence("cmp1")
+        c.monitor.fencings.clear()
+        await c.looked()
+        await s.until(c.told.settled, 60, "told")
+        assert [f.failure_s for f in c.told.recovery.received] == [done.at_s]
+        c.monitor.fencings.append(replace(done, at_s=done.at_s + 1))
+        await s.clock.sleep(300)
+        assert len(c.told.recovery.received) == 1
+
+    play(story)
+
+
 def test_a_database_that_was_restored_tells_nothing_a_second_time() -> None:
     async def story(s: Stage, c: Cluster) -> None:
         c.start()

@@ -48,6 +48,8 @@ class HostSighting:
     off: bool = False
     """Whether a fencing has proved it off since it was up last, and it is not back. An earlier fencing is
     no proof: the host has been back since, and may run although it is lost."""
+    off_s: int | None = None
+    """When that fencing was (seconds since the epoch); None where the monitor does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

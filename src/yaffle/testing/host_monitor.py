@@ -21,8 +21,8 @@ class ScriptedHostMonitor:
         self.plan = plan or FaultPlan(clock)
         self.seen: dict[str, Seen] = {}
         self.fencings: list[HostFencing] = []
-        self.off: set[str] = set()
-        """Hosts that were fenced and have not been up since."""
+        self.off: dict[str, int] = {}
+        """Hosts that were fenced and have not been up since, and when (seconds since the epoch)."""
         self.looks = 0
         self._clock = clock
 
@@ -31,7 +31,7 @@ class ScriptedHostMonitor:
         at_s = self._clock.now_us() // 1_000_000 - int(ago_s)
         done = HostFencing(host=host, at_s=at_s, proof=f"scripted: off succeeded, by {by}")
         self.fencings.append(done)
-        self.off.add(host)
+        self.off[host] = at_s
         return done
 
     async def look(self, *, deadline_s: float) -> HostReport | MonitorBlind:
@@ -55,10 +55,18 @@ class ScriptedHostMonitor:
             case _:
                 pass
         await asyncio.sleep(0.01)
-        self.off -= {host for host, seen in self.seen.items() if seen is Seen.UP}
+        for host, seen in self.seen.items():
+            if seen is Seen.UP:
+                self.off.pop(host, None)
         return HostReport(
             sightings=tuple(
-                HostSighting(host=host, seen=seen, why=f"scripted: {seen}", off=host in self.off)
+                HostSighting(
+                    host=host,
+                    seen=seen,
+                    why=f"scripted: {seen}",
+                    off=host in self.off,
+                    off_s=self.off.get(host),
+                )
                 for host, seen in self.seen.items()
             ),
             fencings=tuple(self.fencings),

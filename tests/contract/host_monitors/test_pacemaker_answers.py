@@ -78,9 +78,12 @@ def test_whether_a_host_is_off_now_is_said_by_the_cluster_and_not_by_its_history
     for since, off in (("0", False), ("1795942287", True)):
         (sighting,) = read(status(*lost), membership(h1="false", fenced=since)).sightings
         assert (sighting.seen, sighting.off) == (Seen.LOST, off)
+        assert sighting.off_s == (int(since) or None)
         assert ("fenced and not back" in sighting.why) is off
     (sighting,) = read(status(*lost), "<none/>").sightings
     assert not sighting.off
+    with pytest.raises(Unreadable, match="no time"):
+        read(status(*lost), membership(h1="false", fenced="yes"))
     # What is not back is not up, whatever is said of it.
     well = (remote("h1"), connection("h1"))
     (sighting,) = read(status(*well), membership(h1="true", fenced="1795942287")).sightings

@@ -143,6 +143,28 @@ def test_a_history_that_was_away_for_a_moment_is_no_news_when_it_is_back():
     assert back.tell == ()
 
 
+def test_a_host_that_is_off_by_a_fencing_that_no_history_shows_is_told_once():
+    """Its cluster keeps the history in memory, and has lost it."""
+
+    def seen(known, *fencings, off_s=NOW_S - 50):
+        sighting = HostSighting(host="h1", seen=Seen.LOST, why="fenced", off=True, off_s=off_s)
+        return judge(known, sighting, fencings, NOW_S * S, PATIENCE)
+
+    up = KnownHost(state=UP, since_us=S)
+    for known in (None, up):
+        first = seen(known)
+        (told,) = first.tell
+        assert (told.at_s, told.proof) == (
+            NOW_S - 50,
+            "fenced; its history does not show by whom",
+        )
+        assert seen(first.known).tell == ()
+        # The history is back, and has written another second.
+        assert seen(first.known, fenced(52)).tell == ()
+        assert seen(first.known, fenced(52), fenced(20), off_s=NOW_S - 20).tell == (fenced(20),)
+    assert seen(up, fenced(52)).tell == (fenced(52),), "what the history shows says more"
+
+
 def test_several_that_nobody_saw_are_several_failures():
     proofs = (fenced(300), fenced(200), fenced(100))
     assert look(UP, Seen.LOST, *proofs, off=True).tell == proofs
@@ -173,7 +195,7 @@ def test_since_when_it_is_so_is_kept_while_it_is_so():
 
 
 def test_what_is_shown_is_never_forgotten_and_of_what_is_gone_the_newest_is_kept():
-    shown = [fenced(ago_s) for ago_s in range(4000, 4000 + 3 * KEPT_MAX)]
+    shown = [fenced(ago_s) for ago_s in range(4000, 4000 + 30 * KEPT_MAX, 10)]
     first = look(None, Seen.UP, *shown)
     assert len(first.known.told) == len(shown)
     again = look(UP, Seen.UP, *shown, told=first.known.told)

@@ -12,6 +12,8 @@ from typing import Final
 
 from yaffle.model.host_state import HostFencing, HostSighting, HostState, Seen
 
+SAME_S: Final = 5
+"""What two places write of the time of one fencing may be so far apart."""
 KEPT_MAX: Final = 64
 """So many fencings of one host are remembered that its monitor does not show any more."""
 
@@ -62,7 +64,8 @@ def judge(
     one cluster may have clocks that are a minute apart.
     """
     told = () if known is None else known.told
-    new = tuple(f for f in fencings if f.at_s not in told)
+    fencings = (*fencings, *_unshown(sighting, fencings))
+    new = tuple(f for f in fencings if not _about(f.at_s, told))
     tell, pass_over, because = _rule(known, sighting, new, now_us, terms)
     state = _state(known, sighting, now_us=now_us, terms=terms)
     since_us = known.since_us if known is not None and known.state is state else now_us
@@ -86,6 +89,21 @@ def judge(
 
 
 _Fencings = tuple[HostFencing, ...]
+
+
+def _unshown(sighting: HostSighting, fencings: Sequence[HostFencing]) -> _Fencings:
+    """Return the fencing that the host is off by, where the history does not show it.
+
+    Histories are kept in memory: one that was lost must not take the news of a failure with it.
+    """
+    if sighting.off_s is None or _about(sighting.off_s, [f.at_s for f in fencings]):
+        return ()
+    proof = f"{sighting.why}; its history does not show by whom"
+    return (HostFencing(host=sighting.host, at_s=sighting.off_s, proof=proof),)
+
+
+def _about(at_s: int, others: Sequence[int]) -> bool:
+    return any(abs(at_s - other_s) <= SAME_S for other_s in others)
 
 
 def _rule(

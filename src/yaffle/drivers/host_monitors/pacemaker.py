@@ -185,7 +185,7 @@ def _sighting(
     idle = connection is not None and connection.get("managed") == "false"
     role = "" if connection is None else f", its connection is {connection.get('role')}"
     said = f"Pacemaker: {'online' if _is(node, 'online') else 'offline'}{role}"
-    joined, off = _joined(membership), _off(membership)
+    joined, off, off_s = _joined(membership), _off(membership), _off_s(membership)
     started = connection is None or connection.get("role") == "Started"
     seen = Seen.LOST
     if _is(node, "maintenance") or idle or _is(options, "maintenance-mode"):
@@ -202,7 +202,7 @@ def _sighting(
         said += "; fencing is switched off in the cluster (stonith-enabled=false)"
     if off:
         said += ", fenced and not back"
-    return HostSighting(host=str(node.get("name")), seen=seen, why=said, off=off)
+    return HostSighting(host=str(node.get("name")), seen=seen, why=said, off=off, off_s=off_s)
 
 
 def _stopped(connection: Element | None, options: Element) -> bool:
@@ -254,8 +254,19 @@ def _off(state: Element) -> bool:
     that was the last thing that happened to it.
     """
     if state.get("remote_node") == "true":
-        return state.get("node_fenced", "0") not in {"0", ""}
+        return _off_s(state) is not None
     return state.get("crm-debug-origin") == "send_stonith_update" and not _joined(state)
+
+
+def _off_s(state: Element) -> int | None:
+    """Return when a remote node was fenced that has not come back; raise Unreadable for no time."""
+    said = state.get("node_fenced", "0")
+    try:
+        return int(said or "0") or None
+    except ValueError:
+        raise Unreadable(
+            f"cibadmin: {state.get('uname')} was fenced at {said!r}: no time"
+        ) from None
 
 
 def _xml(text: str, program: str) -> Element:
