@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from lab.pacemaker.cluster import PacemakerLab
 from tests.contract.notifiers.receiver import receiver, say
+from tests.docs.pages import ROOT, blocks
+from tests.docs.test_blocks import IN_A_CLUSTER, Reader
 from tests.functional.cli.support import Server
 from tests.servers.pacemaker import pacemaker
 from tests.waiting import wait_for
@@ -207,3 +209,23 @@ def test_from_power_loss_to_the_alert_that_is_accepted_and_what_people_are_told(
             "compute1.example.org",
             "h002",
         }
+
+
+@pytest.mark.parametrize("name", sorted(IN_A_CLUSTER))
+def test_the_tutorial_can_be_followed(
+    name: str,
+    lab: PacemakerLab,
+    hosts: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "lab").symlink_to(lab.state)
+    monkeypatch.setenv("CLONE", str(ROOT))
+    reader = Reader(tmp_path)
+    try:
+        for block in blocks(ROOT / name):
+            # The cluster is up already.
+            if "lab" not in block.words:
+                reader.follow(block)
+    finally:
+        reader.close()
