@@ -135,8 +135,8 @@ class PacemakerLab:
         for command in COMMANDS:
             shim = self.bin / command
             shim.write_text(
-                f"#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m lab.pacemaker"
-                f' --state {self.state} at ${{LAB_AT:-c1}} {command} "$@"\n'
+                f"#!/bin/sh\nexec {sys.executable} -SE {HERE}/inside/at.py {self.state}"
+                f' "${{LAB_AT:-c1}}" {command} "$@"\n'
             )
             shim.chmod(0o755)
 
