@@ -80,6 +80,9 @@ def test_whether_a_host_is_off_now_is_said_by_the_cluster_and_not_by_its_history
         assert (sighting.seen, sighting.off) == (Seen.LOST, off)
         assert sighting.off_s == (int(since) or None)
         assert ("fenced and not back" in sighting.why) is off
+    unclean = (remote("h1", online="false", unclean="true"), *lost[1:])
+    (sighting,) = read(status(*unclean), membership(h1="false", fenced="1795942287")).sightings
+    assert (sighting.off, sighting.off_s) == (False, None), "the cluster does not believe it"
     (sighting,) = read(status(*lost), "<none/>").sightings
     assert not sighting.off
     with pytest.raises(Unreadable, match="no time"):

@@ -186,6 +186,9 @@ def _sighting(
     role = "" if connection is None else f", its connection is {connection.get('role')}"
     said = f"Pacemaker: {'online' if _is(node, 'online') else 'offline'}{role}"
     joined, off, off_s = _joined(membership), _off(membership), _off_s(membership)
+    if _is(node, "unclean"):
+        # The cluster itself does not take it for off.
+        off, off_s = False, None
     started = connection is None or connection.get("role") == "Started"
     seen = Seen.LOST
     if _is(node, "maintenance") or idle or _is(options, "maintenance-mode"):
