@@ -24,6 +24,7 @@ from lab.pacemaker.power import HERE
 
 ROOT: Final = HERE.parents[1]
 REMOTED: Final = ROOT / ".venv" / "pacemaker-lab" / "pacemaker-remoted"
+MARKS: Final = ROOT / "src" / "yaffle" / "integrations" / "fence_yaffle.py"
 NEEDED: Final = ("pacemakerd", "corosync", "cibadmin", "crm_mon", "ip", "unshare", "nsenter")
 COMMANDS: Final = (
     *("crm_mon", "cibadmin", "crm_attribute", "crm_resource", "crm_node", "crmadmin"),
@@ -119,7 +120,10 @@ class PacemakerLab:
         (self.state / "lab.json").write_text(json.dumps({"lab": self.lab, "hosts": names}))
         (self.state / "authkey").write_bytes(secrets.token_bytes(4096))
         shutil.copy(REMOTED, self.bin / "pacemaker-remoted")
-        shutil.copy(HERE / "inside" / "fence_lab", self.state / "sbin" / "fence_lab")
+        for agent in (HERE / "inside" / "fence_lab", MARKS):
+            installed = self.state / "sbin" / agent.stem
+            shutil.copy(agent, installed)
+            installed.chmod(0o755)
         (self.state / "sbin" / "lab-power").write_text(str(self.state / "power.sock"))
         written = configuration.cib(self.members, self.remotes, action=action, monitor_s=monitor_s)
         for name in self.members:

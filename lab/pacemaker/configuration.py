@@ -38,11 +38,14 @@ def cib(members: Sequence[str], remotes: Sequence[str], *, action: str, monitor_
 <primitive id="fence-lab" class="stonith" type="fence_lab">
 <instance_attributes id="fl-a">{_pairs("fl", {"pcmk_host_check": "none"})}</instance_attributes>
 <operations><op id="fl-m" name="monitor" interval="60s" timeout="20s"/></operations></primitive>
+<primitive id="fence-mark" class="stonith" type="fence_yaffle">
+<instance_attributes id="fm-a">{_pairs("fm", {"pcmk_host_check": "none"})}</instance_attributes>
+<operations><op id="fm-m" name="monitor" interval="60s" timeout="20s"/></operations></primitive>
 {"".join(_remote(name, monitor_s) for name in remotes)}
 </resources>
 <constraints/>
 <fencing-topology>
-<fencing-level id="ft" target-pattern="[ch][0-9]+" index="1" devices="fence-lab"/>
+<fencing-level id="ft" target-pattern="[ch][0-9]+" index="1" devices="fence-lab,fence-mark"/>
 </fencing-topology>
 </configuration>
 <status/>

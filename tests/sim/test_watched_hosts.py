@@ -15,7 +15,7 @@ from tests.sim.test_host_alerts import play as play_alerts
 
 from yaffle.engine.queries import Queries
 from yaffle.errors import NotFound
-from yaffle.ports import Seen
+from yaffle.ports import HostMark, Seen
 from yaffle.store.tables import events, host_failures, host_monitors, monitored_hosts
 from yaffle.testing import Fault, Rule, ScriptedHostMonitor
 
@@ -401,6 +401,134 @@ def test_where_nobody_is_to_be_told_a_fencing_is_an_event() -> None:
         s.ctx.drivers.alerts.clear()  # type: ignore[attr-defined]
         await c.looked()
         assert "no [alerts.NAME] is configured" in (await c.state())["why"]
+
+    play(story)
+
+
+# --- marks ----------------------------------------------------------------------------------------
+
+
+def test_a_mark_is_told_though_the_host_is_back_and_its_cluster_remembers_nothing_else() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        life = c.start()
+        await c.looked()
+        await life.kill()
+        mark = c.monitor.mark("cmp1")
+        await s.clock.sleep(90_000)
+        c.start()
+        await c.looked()
+        await s.until(c.told.settled, 60, "told")
+        assert [f.failure_s for f in c.told.recovery.received] == list(mark.at_s)
+        await c.looked()
+        assert c.monitor.marks == {}
+        await s.clock.sleep(600)
+        assert len(c.told.recovery.received) == 1
+
+    play(story)
+
+
+def test_a_mark_stays_until_the_controller_that_is_responsible_has_accepted() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.told.recovery.plan.rules.append(Rule(fault=Fault.FAIL, call="send"))
+        life = c.start()
+        await c.looked()
+        c.monitor.seen["cmp1"] = Seen.LOST
+        c.monitor.fence("cmp1")
+        mark = c.monitor.mark("cmp1")
+        await s.clock.sleep(3000)
+        assert len(c.told.audit.received) == 1, "another one has"
+        assert c.monitor.marks == {"cmp1": mark}
+        await life.kill()
+        await s.clock.sleep(60)
+        c.told.recovery.plan.rules.clear()
+        c.monitor.plan.rules.append(Rule(fault=Fault.FAIL, call="clear", times=3))
+        c.monitor.plan.rules.append(Rule(fault=Fault.RAISE, call="clear", times=1))
+        c.monitor.plan.rules.append(Rule(fault=Fault.STUCK, call="clear", times=1))
+        c.start()
+        await s.until(c.told.settled, 3700, "told")
+        await s.clock.sleep(120)
+        assert c.monitor.marks == {}, "it is tried again until it is gone"
+        assert len(c.told.recovery.received) == 1
+
+    play(story)
+
+
+def test_a_mark_that_was_set_anew_is_another_failure_and_is_not_removed_with_the_first() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.start()
+        await c.looked()
+        first = c.monitor.mark("cmp1")
+        await c.looked()
+        await s.until(c.told.settled, 60, "told")
+        c.told.recovery.plan.rules.append(Rule(fault=Fault.FAIL, call="send"))
+        again = c.monitor.mark("cmp1", ago_s=-60)
+        assert await c.monitor.clear(first, deadline_s=5) == ""
+        await s.clock.sleep(120)
+        assert c.monitor.marks == {"cmp1": again}
+        c.told.recovery.plan.rules.clear()
+        await s.until(c.told.settled, 3700, "told")
+        await c.looked()
+        assert c.monitor.marks == {}
+        assert [f.failure_s for f in c.told.recovery.received] == [*first.at_s, *again.at_s]
+
+    play(story)
+
+
+def test_a_mark_that_is_no_failure_is_removed_and_that_is_said() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.start()
+        c.monitor.seen["cmp1"] = Seen.MAINTENANCE
+        await c.looked()
+        c.monitor.mark("cmp1")
+        await c.looked()
+        assert (c.monitor.marks, c.hostnames()) == ({}, [])
+        (said,) = await c.said("passed_over")
+        assert "under maintenance" in said
+
+    play(story)
+
+
+def test_a_mark_that_says_no_time_is_left_alone_and_hides_nothing() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.start()
+        await c.looked()
+        by_hand = HostMark(host="cmp1", name="failed", value="look at me")
+        timeless = HostMark(host="cmp2", name="evacuate", value="yes", timeless=True)
+        c.monitor.marks = {"cmp1": by_hand, "cmp2": timeless}
+        await c.looked()
+        for host in ("cmp1", "cmp2"):
+            c.monitor.seen[host] = Seen.LOST
+        await c.looked()
+        assert c.monitor.marks == {"cmp1": by_hand, "cmp2": timeless}, "neither is off"
+        for host in ("cmp1", "cmp2"):
+            c.monitor.fence(host)
+        await c.looked()
+        await s.until(c.told.settled, 60, "told")
+        await c.looked()
+        assert c.monitor.marks == {"cmp1": by_hand}, "the other was about what is told now"
+        assert sorted(c.hostnames()) == ["cmp1.example.org", "cmp2.example.org"]
+
+    play(story)
+
+
+def test_where_nobody_is_to_be_told_a_mark_stays_for_the_first_who_is() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.told.all, told = {}, c.told.all
+        life = c.start()
+        life.ctx.drivers.alerts.clear()
+        await c.looked()
+        c.monitor.mark("cmp1")
+        c.monitor.fence("cmp1")
+        await s.clock.sleep(300)
+        assert set(c.monitor.marks) == {"cmp1"}
+        await life.kill()
+        c.told.all = told
+        c.start()
+        await s.clock.sleep(60)
+        await s.until(c.told.settled, 60, "told")
+        await c.looked()
+        assert c.monitor.marks == {}
+        assert c.hostnames() == ["cmp1.example.org"]
 
     play(story)
 

@@ -61,6 +61,25 @@ class HostFencing:
     """When that was completed, by the clock of whoever did it (seconds since the epoch)."""
     proof: str
     """One line: what was done, with which result, by whom."""
+    owed: bool = False
+    """A mark says that nobody has taken this failure over yet: it is told however old it is."""
+    within_s: int = 0
+    """The cluster may have completed it so many seconds after `at_s`: it is the same fencing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostMark:
+    """A host's mark in its cluster: it failed, and no recovery controller has taken it over (seed 3)."""
+
+    host: str
+    name: str
+    """The attribute that is the mark, in the cluster's own words."""
+    value: str
+    """What it says; it is cleared only while it says so."""
+    at_s: tuple[int, ...] = ()
+    """When the host failed (seconds since the epoch); empty where the mark does not say."""
+    timeless: bool = False
+    """Whether such a mark never says when: it is about the failure that the host is off by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +89,8 @@ class HostReport:
     sightings: tuple[HostSighting, ...]
     fencings: tuple[HostFencing, ...]
     """In any order; those that have been told before may be among them again, or not."""
+    marks: tuple[HostMark, ...] = ()
+    """The marks that are set now; what they say of failures is among the fencings as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

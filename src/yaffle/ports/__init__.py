@@ -26,11 +26,13 @@ from yaffle.ports.detector import (
 from yaffle.ports.fencer import Fencer, NeedsSettings, SupportsFenceExclusion
 from yaffle.ports.host_monitor import (
     HostFencing,
+    HostMark,
     HostMonitor,
     HostReport,
     HostSighting,
     MonitorBlind,
     Seen,
+    SupportsMarks,
 )
 from yaffle.ports.notifier import Message, Notifier
 from yaffle.ports.profile import (
@@ -52,6 +54,7 @@ from yaffle.ports.workflow import Workflow
 __all__ = [
     "AlertDriver",
     "SupportsAdoption",
+    "SupportsMarks",
     "SupportsModeValidation",
     "Clock",
     "SupportsUndo",
@@ -61,6 +64,7 @@ __all__ = [
     "DriverContext",
     "HostFailure",
     "HostFencing",
+    "HostMark",
     "HostMonitor",
     "HostReport",
     "HostSighting",

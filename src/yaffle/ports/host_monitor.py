@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
-from yaffle.model.host_state import HostFencing, HostReport, HostSighting, MonitorBlind, Seen
+from yaffle.model.host_state import (
+    HostFencing,
+    HostMark,
+    HostReport,
+    HostSighting,
+    MonitorBlind,
+    Seen,
+)
 
-__all__ = ["HostFencing", "HostMonitor", "HostReport", "HostSighting", "MonitorBlind", "Seen"]
+__all__ = [
+    "HostFencing",
+    "HostMark",
+    "HostMonitor",
+    "HostReport",
+    "HostSighting",
+    "MonitorBlind",
+    "Seen",
+    "SupportsMarks",
+]
 
 
 class HostMonitor(Protocol):
@@ -19,5 +35,17 @@ class HostMonitor(Protocol):
 
         MonitorBlind where it cannot be asked, has no quorum, or leaves out what should be there. A
         host that lived a moment ago and is not named is not well: it is unknown.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsMarks(Protocol):
+    """A monitor whose cluster keeps marks of failed hosts (seed 3)."""
+
+    async def clear(self, mark: HostMark, *, deadline_s: float) -> str:
+        """Remove a mark if it says what it said when it was seen; return why not, empty where it is so.
+
+        One that is gone or has changed is left as it is, which is no fault. Called again and again.
         """
         ...

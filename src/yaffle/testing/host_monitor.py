@@ -5,11 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, ClassVar
 
-from yaffle.model.host_state import HostFencing, HostReport, HostSighting, MonitorBlind, Seen
+from yaffle.model.host_state import (
+    HostFencing,
+    HostMark,
+    HostReport,
+    HostSighting,
+    MonitorBlind,
+    Seen,
+)
 from yaffle.testing.faults import Broken, Fault, FaultPlan
 
 if TYPE_CHECKING:
-    from yaffle.ports import Clock, HostMonitor
+    from yaffle.ports import Clock, HostMonitor, SupportsMarks
 
 
 class ScriptedHostMonitor:
@@ -23,6 +30,8 @@ class ScriptedHostMonitor:
         self.fencings: list[HostFencing] = []
         self.off: dict[str, int] = {}
         """Hosts that were fenced and have not been up since, and when (seconds since the epoch)."""
+        self.marks: dict[str, HostMark] = {}
+        """The marks of failed hosts: they outlive the fencer's memory, and the host's return."""
         self.looks = 0
         self._clock = clock
 
@@ -33,6 +42,29 @@ class ScriptedHostMonitor:
         self.fencings.append(done)
         self.off[host] = at_s
         return done
+
+    def mark(self, host: str, *, ago_s: float = 0.0) -> HostMark:
+        """Mark a host as failed, as the fence agent does that is the last to be asked."""
+        at_s = self._clock.now_us() // 1_000_000 - int(ago_s)
+        self.marks[host] = HostMark(host=host, name="failed", value=str(at_s), at_s=(at_s,))
+        return self.marks[host]
+
+    async def clear(self, mark: HostMark, *, deadline_s: float) -> str:
+        """Remove a mark that still says the same, unless the plan has it fail."""
+        rule = self.plan.strike("clear")
+        match rule.fault if rule is not None else None:
+            case Fault.STUCK:
+                await asyncio.sleep(1e9)
+            case Fault.RAISE:
+                raise Broken("a monitor's bug")
+            case None:
+                await asyncio.sleep(0.01)
+                if self.marks.get(mark.host) == mark:
+                    del self.marks[mark.host]
+                return ""
+            case _:
+                return "no quorum"
+        return ""
 
     async def look(self, *, deadline_s: float) -> HostReport | MonitorBlind:
         """Return all that is seen; how long that takes, and whether it comes, the plan says."""
@@ -69,9 +101,18 @@ class ScriptedHostMonitor:
                 )
                 for host, seen in self.seen.items()
             ),
-            fencings=tuple(self.fencings),
+            fencings=(*self.fencings, *self._owed()),
+            marks=tuple(self.marks.values()),
         )
+
+    def _owed(self) -> list[HostFencing]:
+        return [
+            HostFencing(host=host, at_s=at_s, proof="scripted: marked", owed=True)
+            for host, mark in self.marks.items()
+            for at_s in mark.at_s
+        ]
 
 
 if TYPE_CHECKING:
     _conforms: type[HostMonitor] = ScriptedHostMonitor
+    _keeps_marks: type[SupportsMarks] = ScriptedHostMonitor

@@ -7,9 +7,12 @@ import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
+from lab.openstack.errors import LabError
 from lab.pacemaker.cluster import PacemakerLab
 from tests.contract.notifiers.receiver import receiver, say
 from tests.docs.pages import ROOT, blocks
@@ -18,11 +21,16 @@ from tests.functional.cli.support import Server
 from tests.servers.pacemaker import pacemaker
 from tests.waiting import wait_for
 
+from yaffle.core.health.host_verdict import is_judged
 from yaffle.drivers.host_monitors.pacemaker import PacemakerMonitor
 from yaffle.engine.runtime.clock import SystemClock
-from yaffle.ports import DriverContext, HostFencing, HostReport, MonitorBlind, Seen
+from yaffle.integrations.fence_yaffle import ATTRIBUTE
+from yaffle.ports import DriverContext, HostFencing, HostMark, HostReport, MonitorBlind, Seen
 from yaffle.testing import check_host_monitor
 
+SET = ("cibadmin", "--modify", "--allow-create")
+LEVEL = '<fencing-level id="ft" target-pattern="[ch][0-9]+" index="1" devices="{}"/>'
+"""The lab's own."""
 pytestmark = pytest.mark.timeout(300)
 
 SETTINGS = """
@@ -59,7 +67,8 @@ def hosts(lab: PacemakerLab) -> list[str]:
         lab.power("mend", name)
         lab.power("bmc", name, "well")
         lab.run("crm_resource", "-r", name, "--meta", "-d", "target-role")
-        lab.run("crm_attribute", "-N", name, "-n", "maintenance", "-D", "-l", "forever")
+        for attribute in ("maintenance", ATTRIBUTE):
+            lab.run("crm_attribute", "-N", name, "-n", attribute, "-D", "-l", "forever")
 
     def back() -> bool:
         # Again and again: one whose BMC has just come back is switched off once more.
@@ -71,16 +80,19 @@ def hosts(lab: PacemakerLab) -> list[str]:
     return lab.remotes
 
 
-def monitor(lab: PacemakerLab) -> PacemakerMonitor:
-    return PacemakerMonitor(
-        DriverContext(clock=SystemClock(), state_dir=lab.state, settings={"programs": str(lab.bin)})
-    )
+def monitor(lab: PacemakerLab, **settings: object) -> PacemakerMonitor:
+    given = {"programs": str(lab.bin), **settings}
+    return PacemakerMonitor(DriverContext(clock=SystemClock(), state_dir=lab.state, settings=given))
 
 
 def look(lab: PacemakerLab) -> HostReport:
     answer = asyncio.run(monitor(lab).look(deadline_s=20))
     assert isinstance(answer, HostReport), answer
     return answer
+
+
+def marks(lab: PacemakerLab, host: str) -> list[HostMark]:
+    return [mark for mark in look(lab).marks if mark.host == host]
 
 
 def how(lab: PacemakerLab, host: str) -> Seen | None:
@@ -102,7 +114,9 @@ def test_it_keeps_the_promises_of_the_port(lab: PacemakerLab, hosts: list[str]) 
         yield
         lab.power("thaw", "c1")
 
-    asyncio.run(check_host_monitor(monitor(lab), clock=SystemClock(), up=hosts[0], hang=frozen))
+    gone = HostMark(host=hosts[0], name=ATTRIBUTE, value="1")
+    asked = monitor(lab)
+    asyncio.run(check_host_monitor(asked, clock=SystemClock(), up=hosts[0], hang=frozen, gone=gone))
 
 
 @pytest.mark.parametrize("harm", ["off", "freeze", "cut"])
@@ -154,6 +168,102 @@ def test_a_host_that_is_taken_out_of_service_is_stopped_or_under_maintenance(
     assert fencings(lab, host) == before
 
 
+# --- marks ----------------------------------------------------------------------------------------
+
+
+def test_a_fenced_host_is_marked_and_its_return_and_a_restart_of_the_cluster_leave_the_mark(
+    lab: PacemakerLab, hosts: list[str]
+) -> None:
+    host = hosts[0]
+    before = fencings(lab, host)
+    lab.power("off", host)
+    wait_for(lambda: len(fencings(lab, host)) > len(before))
+    (done,) = [f for f in fencings(lab, host) if f not in before]
+    assert done.owed, "one failure, with the proof of the history"
+    (mark,) = marks(lab, host)
+    assert 0 <= done.at_s - mark.at_s[0] <= 5
+    lab.power("on", host)
+    wait_for(lambda: how(lab, host) is Seen.UP)
+    assert marks(lab, host) == [mark], "it is back, and nobody has taken its failure over"
+    lab.power("off", "c1")
+    lab.power("on", "c1")
+    lab.until(lambda: lab.online() >= set(lab.remotes), 60, "the cluster is back")
+    assert marks(lab, host) == [mark]
+    (told,) = [f for f in fencings(lab, host) if f.owed]
+    assert is_judged(told, [done.at_s]), "the same failure"
+    assert "marked by fence_yaffle" in told.proof, "the history is gone"
+
+    stale = replace(mark, value=f"{mark.value},{mark.at_s[0] + 1}")
+    assert asyncio.run(monitor(lab).clear(stale, deadline_s=20)) == ""
+    assert marks(lab, host) == [mark], "it said another thing"
+    assert asyncio.run(monitor(lab).clear(mark, deadline_s=20)) == ""
+    assert marks(lab, host) == []
+
+
+def test_the_marks_of_the_how_to_are_set_up_as_it_says(lab: PacemakerLab, hosts: list[str]) -> None:
+    host = hosts[2]
+    (text,) = [
+        b.text for b in blocks(ROOT / "docs/howto/watch-hosts.md") if "fencing-level" in b.text
+    ]
+    ours = text.replace('target="compute1"', f'target="{host}"').replace(
+        "power-compute1", "fence-lab"
+    )
+    # Of two levels for one host the one with the lower index is the first.
+    ours = ours.replace('index="1"', 'index="9"').replace('"fence-mark', '"how-to-mark')
+    ours = ours.replace("fence-lab,fence-mark", "fence-lab,how-to-mark")
+    lab.run("sh", "-ec", ours)
+    try:
+        lab.until(lambda: "how-to-mark" in _started(lab), 30, "the agent has started")
+        lab.run("cibadmin", "--delete", "--xml-text", '<fencing-level id="ft"/>')
+        lab.run("stonith_admin", "--fence", host, within_s=60)
+        assert marks(lab, host)
+    finally:
+        lab.run(*SET, "--scope", "fencing-topology", "-X", LEVEL.format("fence-lab,fence-mark"))
+        lab.run("cibadmin", "--delete", "--xml-text", '<fencing-level id="fence-compute1"/>')
+        lab.run("cibadmin", "--delete", "--xml-text", '<primitive id="how-to-mark"/>')
+
+
+def _started(lab: PacemakerLab) -> set[str]:
+    root = ET.fromstring(lab.run("crm_mon", "-1", "--output-as=xml"))
+    return {str(r.get("id")) for r in root.iter("resource") if r.get("role") == "Started"}
+
+
+def test_what_fence_compute_has_marked_is_taken_over(lab: PacemakerLab, hosts: list[str]) -> None:
+    host = hosts[1]
+    lab.run("attrd_updater", "--node", host, "--name", "evacuate", "--update", "yes")
+    asked = monitor(lab, attrd_mark="evacuate")
+
+    def report() -> HostReport:
+        answer = asyncio.run(asked.look(deadline_s=20))
+        assert isinstance(answer, HostReport), answer
+        return answer
+
+    (mark,) = [m for m in report().marks if m.host == host]
+    assert (mark.value, mark.at_s, mark.timeless) == ("yes", (), True)
+    assert asyncio.run(asked.clear(replace(mark, value="no"), deadline_s=20)) == ""
+    assert mark in report().marks, "it said another thing"
+    assert asyncio.run(asked.clear(mark, deadline_s=20)) == ""
+    assert mark not in report().marks
+    said = lab.run("attrd_updater", "--node", host, "--name", "evacuate", "--query")
+    assert 'value="no"' in said, "so that its fence agent lets the host be switched on"
+
+
+def test_a_marking_agent_that_stands_for_a_switch_fails_at_once_and_fences_nothing(
+    lab: PacemakerLab, hosts: list[str]
+) -> None:
+    host = hosts[2]
+    before = fencings(lab, host)
+    lab.run(*SET, "-X", LEVEL.format("fence-mark"))
+    try:
+        with pytest.raises(LabError, match="exit"):
+            lab.run("stonith_admin", "--fence", host, within_s=60)
+        assert fencings(lab, host) == before
+        assert lab.power("status", host) == "on"
+        assert marks(lab, host) == []
+    finally:
+        lab.run(*SET, "-X", LEVEL.format("fence-lab,fence-mark"))
+
+
 def test_a_cluster_that_is_off_leaves_the_monitor_blind(tmp_path: Path) -> None:
     lab = PacemakerLab(tmp_path / "none")
     lab.bin.mkdir(parents=True)
@@ -179,12 +289,14 @@ def test_from_power_loss_to_the_alert_that_is_accepted_and_what_people_are_told(
         wait_for(lambda: [h["state"] for h in listed()] == ["up"] * 3)
         assert controller.seen == [], "what was fenced before it was watched is no news"
         lab.power("off", "h001")
+        wait_for(lambda: marks(lab, "h001"))
         wait_for(lambda: controller.seen)
         body = json.loads(controller.seen[0].body)
         assert body["payload"]["hostname"] == "compute1.example.org"
         assert body["payload"]["failure_time"] in {f.at_s for f in fencings(lab, "h001")}
         wait_for(lambda: state("h001") == "fenced")
         wait_for(lambda: "accepted" in server.ok("alert", "list").out)
+        wait_for(lambda: not marks(lab, "h001"))
         why = server.ok("host", "why", "h001").out
         assert "yaffle alert list --host compute1.example.org" in why
         _, *words = why.split("`")[1].split()

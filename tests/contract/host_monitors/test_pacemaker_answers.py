@@ -20,7 +20,7 @@ from tests.waiting import wait_for
 from yaffle.drivers.host_monitors.pacemaker import PacemakerMonitor, Unreadable, read, seconds
 from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import ConfigError
-from yaffle.ports import DriverContext, MonitorBlind, Seen
+from yaffle.ports import DriverContext, HostMark, HostReport, MonitorBlind, Seen
 
 JOINED = membership(h1="true")
 
@@ -214,6 +214,116 @@ def test_a_remote_whose_connection_is_not_configured_any_more_is_not_seen():
     assert seen(remote("h1", online="false")) == {}
 
 
+# --- marks ----------------------------------------------------------------------------------------
+
+COMPLETED_S = 1_795_938_124
+"""Of `fenced("h1")`."""
+MARK = HostMark(host="h1", name="yaffle-host-failure", value="x", at_s=(COMPLETED_S - 20,))
+BY_ATTRD = HostMark(host="h1", name="evacuate", value="yes", timeless=True)
+GONE = (remote("h1", online="false"), connection("h1", "Stopped"))
+
+
+def marked(*parts: str, mark: HostMark = MARK, off: str = "0") -> HostReport:
+    return read(status(*GONE, *parts), membership(h1="false", fenced=off), marks=[mark])
+
+
+def test_a_mark_that_nothing_else_shows_is_a_fencing_that_somebody_has_to_take_over():
+    report = marked()
+    (fencing,) = report.fencings
+    assert (fencing.at_s, fencing.owed, fencing.within_s) == (COMPLETED_S - 20, True, 300)
+    assert report.marks == (MARK,)
+    assert not report.sightings[0].off, "it may have come back since"
+    assert "marked as failed (yaffle-host-failure)" in report.sightings[0].why
+
+
+def test_a_mark_is_the_fencing_that_it_was_written_in():
+    (fencing,) = marked(fenced("h1")).fencings
+    assert (fencing.at_s, fencing.owed, fencing.within_s) == (COMPLETED_S, True, 0)
+    assert "by c1" in fencing.proof, "the history says more"
+    (fencing,) = marked(off=str(COMPLETED_S - 1)).fencings
+    assert (fencing.at_s, fencing.owed, fencing.within_s) == (COMPLETED_S - 1, True, 0)
+    other, own = marked(fenced("h1", "2026-11-29 08:42:04Z")).fencings
+    assert (other.owed, own.owed) == (False, True), "another fencing, an hour later"
+
+
+@pytest.mark.parametrize("state", ["pending", "exec", "queued"])
+def test_while_a_fencing_goes_on_its_mark_says_nothing_yet(state):
+    for mark in (MARK, BY_ATTRD):
+        report = marked(fenced("h1", status=state, completed=""), mark=mark)
+        assert (report.fencings, report.sightings[0].off) == ((), False)
+        assert report.marks == (mark,)
+
+
+def test_what_attrd_says_of_a_host_that_is_lost_is_that_it_is_off_and_of_others_nothing():
+    (sighting,) = marked(mark=BY_ATTRD).sightings
+    assert (sighting.seen, sighting.off, sighting.off_s) == (Seen.LOST, True, None)
+    for parts in (
+        (remote("h1"), connection("h1")),
+        (remote("h1", online="false", unclean="true"), connection("h1", "Stopped")),
+        (remote("h1", online="false"), connection("h1", "Stopped", target_role="Stopped")),
+    ):
+        report = read(status(*parts), JOINED, marks=[BY_ATTRD])
+        assert not report.sightings[0].off, parts
+
+
+def test_a_mark_of_a_host_that_nobody_asked_for_is_left_alone():
+    report = read(status(*GONE), membership(h1="false"), hosts=["x*"], marks=[MARK])
+    assert (report.marks, report.fencings) == ((), ())
+
+
+NODES = """<nodes><node id="1" uname="c1"/><node type="remote" id="h1" uname="h1"><instance_attributes
+ id="i"><nvpair id="n" name="yaffle-host-failure" value="{}"/></instance_attributes></node></nodes>"""
+
+
+@pytest.mark.parametrize(
+    ("value", "times"),
+    [
+        ("1795938104", (COMPLETED_S - 20,)),
+        ("1795938104,1795938999", (COMPLETED_S - 20, COMPLETED_S + 875)),
+        ("yes", ()),
+        ("1795938104,", ()),
+        ("-5", ()),
+        # In a year that nobody's clock can have.
+        ("99999999999", ()),
+        ("9999999999999999999999", ()),
+    ],
+)
+def test_a_mark_that_says_no_time_is_told_to_people_and_left_alone(tmp_path, value, times):
+    answers = {
+        "crm_mon": status(*GONE),
+        "nodes": NODES.format(value),
+        "xpath": membership(h1="false"),
+    }
+    for name, text in answers.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "crm_mon").rename(tmp_path / "status")
+    asked = programs(
+        tmp_path,
+        f'case "$*" in *nodes) f=nodes;; *xpath*) f=xpath;; *) f=status;; esac; cat {tmp_path}/$f',
+    )
+    report = asyncio.run(asked.look(deadline_s=10))
+    assert isinstance(report, HostReport)
+    assert [mark.at_s for mark in report.marks] == [times]
+    assert [f.at_s for f in report.fencings] == list(times)
+    assert ("says no time and is left alone" in report.sightings[0].why) is (not times)
+
+
+@pytest.mark.parametrize("value", ["1' or '1'='1", '1"'])
+def test_a_mark_that_is_no_plain_word_is_not_put_into_a_question(tmp_path, value):
+    mark = HostMark(host="h1", name="yaffle-host-failure", value=value)
+    asked = programs(tmp_path, f"touch {tmp_path}/asked")
+    assert "quotation mark" in asyncio.run(asked.clear(mark, deadline_s=5))
+    assert not (tmp_path / "asked").exists()
+
+
+def test_a_mark_that_cannot_be_removed_says_why(tmp_path):
+    failing = programs(tmp_path, "echo 'no quorum' >&2; exit 1")
+    said = asyncio.run(failing.clear(MARK, deadline_s=5))
+    assert said == "cibadmin ended with 1: no quorum"
+    hanging = programs(tmp_path, "sleep 300")
+    assert "did not answer within 2 s" in asyncio.run(hanging.clear(MARK, deadline_s=2))
+
+
 # --- programs that misbehave ----------------------------------------------------------------------
 
 
@@ -269,6 +379,7 @@ def test_a_machine_without_pacemaker_is_blind_and_says_so(tmp_path):
         ({"programs": "bin"}, "programs must be an absolute path"),
         ({"hosts": []}, "hosts must be a non-empty list"),
         ({"members": "no"}, "members must be true or false"),
+        ({"attrd_mark": 1}, "attrd_mark must be a non-empty text"),
         ({"host": ["h*"]}, "hosts"),
     ],
 )

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from yaffle.core.health.host_verdict import KEPT_MAX, HostPatience, KnownHost, judge
+from yaffle.core.health.host_verdict import (
+    KEPT_MAX,
+    HostPatience,
+    KnownHost,
+    is_judged,
+    judge,
+)
 from yaffle.model.host_state import HostFencing, HostSighting, HostState, Seen
 
 S = 1_000_000
@@ -202,3 +208,69 @@ def test_what_is_shown_is_never_forgotten_and_of_what_is_gone_the_newest_is_kept
     assert (again.tell, again.pass_over) == ((), ()), "a long history is judged once"
     gone = look(UP, Seen.UP, told=first.known.told)
     assert gone.known.told == first.known.told[-KEPT_MAX:]
+
+
+# --- marks ----------------------------------------------------------------------------------------
+
+
+def owed(ago_s, within_s=300):
+    """Return what a mark says that nothing else shows."""
+    return HostFencing(host="h1", at_s=NOW_S - ago_s, proof="m", owed=True, within_s=within_s)
+
+
+@pytest.mark.parametrize(
+    ("before", "seen", "off", "tells"),
+    [
+        # Nobody has taken it over: neither its age nor that nobody looked before makes it old news.
+        (UP, Seen.UP, False, True),
+        (None, Seen.UP, False, True),
+        (None, Seen.STOPPED, False, True),
+        (None, Seen.LOST, True, True),
+        (LOST, Seen.LOST, True, True),
+        # It may run now, whatever it is marked for.
+        (LOST, Seen.LOST, False, False),
+        (None, Seen.LOST, False, False),
+        (UP, Seen.STARTING, False, False),
+        (MAINTENANCE, Seen.MAINTENANCE, False, False),
+    ],
+)
+def test_a_mark_is_told_however_old_it_is_and_never_of_a_host_that_may_run(
+    before, seen, off, tells
+):
+    mark = owed(90_000)
+    verdict = look(before, seen, mark, off=off)
+    assert verdict.tell == ((mark,) if tells else ())
+
+
+def test_of_a_host_seen_for_the_first_time_the_marked_failures_are_told_beside_the_latest():
+    marked, latest, other = owed(900, 0), fenced(100), fenced(500)
+    verdict = look(None, Seen.LOST, marked, latest, other, off=True)
+    assert verdict.tell == (marked, latest)
+    assert look(None, Seen.UP, marked, latest).tell == (marked,)
+
+
+def test_a_mark_and_the_fencing_that_it_was_written_in_are_one_failure():
+    # It was told by the time of its completion, which the cluster has forgotten since.
+    for later_s, new in ((0, False), (300, False), (305, False), (306, True), (-5, False)):
+        verdict = look(UP, Seen.UP, owed(1000), told=[NOW_S - 1000 + later_s])
+        assert bool(verdict.tell) is new, later_s
+    # Fenced again after it, it was marked again.
+    assert look(UP, Seen.UP, owed(1000), told=[NOW_S - 1006]).tell
+    assert is_judged(owed(1000), [NOW_S - 900])
+    assert not is_judged(fenced(1000), [NOW_S - 900]), "of others the times are exact"
+
+
+def test_a_host_that_is_off_by_a_fencing_without_a_time_failed_when_it_was_lost():
+    """A mark says that it was fenced, and not when, and the cluster remembers nothing."""
+    since = look(LOST, Seen.LOST, since_s=50, off=True)
+    assert [f.at_s for f in since.tell] == [NOW_S - 50]
+    first = look(UP, Seen.LOST, since_s=5000, off=True)
+    assert [f.at_s for f in first.tell] == [NOW_S], "it was up until now"
+    assert [f.at_s for f in look(None, Seen.LOST, off=True).tell] == [NOW_S]
+    sighting = HostSighting(host="h1", seen=Seen.LOST, why="", off=True)
+    for known in (since.known, first.known):
+        later = judge(known, sighting, (), (NOW_S + 90) * S, PATIENCE)
+        assert (later.tell, later.known.state) == ((), FENCED), "told once"
+    # What the history showed at the look before was told with its own time.
+    before = look(UP, Seen.UP, fenced(2), since_s=500).known
+    assert judge(before, sighting, (), (NOW_S + 5) * S, PATIENCE).tell == ()

@@ -14,6 +14,7 @@ from yaffle.model.host_state import HostFencing, HostSighting, HostState, Seen
 
 SAME_S: Final = 5
 """What two places write of the time of one fencing may be so far apart."""
+SECOND_US: Final = 1_000_000
 KEPT_MAX: Final = 64
 """So many fencings of one host are remembered that its monitor does not show any more."""
 
@@ -64,8 +65,8 @@ def judge(
     one cluster may have clocks that are a minute apart.
     """
     told = () if known is None else known.told
-    fencings = (*fencings, *_unshown(sighting, fencings))
-    new = tuple(f for f in fencings if not _about(f.at_s, told))
+    fencings = (*fencings, *_unshown(known, sighting, fencings, now_us))
+    new = tuple(f for f in fencings if not is_judged(f, told))
     tell, pass_over, because = _rule(known, sighting, new, now_us, terms)
     state = _state(known, sighting, now_us=now_us, terms=terms)
     since_us = known.since_us if known is not None and known.state is state else now_us
@@ -88,22 +89,40 @@ def judge(
     )
 
 
+def is_judged(fencing: HostFencing, told: Sequence[int]) -> bool:
+    """Whether a fencing is one of those that have been judged."""
+    return any(_same(fencing, at_s) for at_s in told)
+
+
 _Fencings = tuple[HostFencing, ...]
 
 
-def _unshown(sighting: HostSighting, fencings: Sequence[HostFencing]) -> _Fencings:
+def _unshown(
+    known: KnownHost | None, sighting: HostSighting, fencings: Sequence[HostFencing], now_us: int
+) -> _Fencings:
     """Return the fencing that the host is off by, where the history does not show it.
 
-    Histories are kept in memory: one that was lost must not take the news of a failure with it.
+    Histories are kept in memory: one that was lost must not take the news of a failure with it. Where
+    nobody says when it was, it was when the host was found to be lost.
     """
-    if sighting.off_s is None or _about(sighting.off_s, [f.at_s for f in fencings]):
+    at_s = sighting.off_s
+    if sighting.off and at_s is None and not fencings:
+        since_us = now_us if known is None else known.since_us
+        told = known is not None and (
+            known.state is HostState.FENCED
+            or any(at >= since_us // SECOND_US - SAME_S for at in known.told)
+        )
+        lost = known is not None and _still_lost(known.state, HostState.LOST)
+        at_s = None if told else (since_us if lost else now_us) // SECOND_US
+    if at_s is None or any(_same(f, at_s) for f in fencings):
         return ()
     proof = f"{sighting.why}; its history does not show by whom"
-    return (HostFencing(host=sighting.host, at_s=sighting.off_s, proof=proof),)
+    return (HostFencing(host=sighting.host, at_s=at_s, proof=proof),)
 
 
-def _about(at_s: int, others: Sequence[int]) -> bool:
-    return any(abs(at_s - other_s) <= SAME_S for other_s in others)
+def _same(fencing: HostFencing, at_s: int) -> bool:
+    """Whether what is known under a time is this fencing."""
+    return -SAME_S <= at_s - fencing.at_s <= SAME_S + fencing.within_s
 
 
 def _rule(
@@ -122,18 +141,21 @@ def _rule(
         return (), (), ""
     if known is None:
         # Of a host that nobody has looked at before, only what it suffers from now is news.
+        latest = max(new, key=lambda f: f.at_s)
         if sighting.off:
-            latest = max(new, key=lambda f: f.at_s)
-            return (latest,), tuple(f for f in new if f is not latest), ""
-        return (), new if sighting.seen in _PLAIN else (), ""
+            tell = tuple(f for f in new if f is latest or f.owed)
+            return tell, tuple(f for f in new if f not in tell), ""
+        if sighting.seen not in _PLAIN:
+            return (), (), ""
+        return tuple(f for f in new if f.owed), tuple(f for f in new if not f.owed), ""
     if known.state is HostState.MAINTENANCE and sighting.seen is Seen.MAINTENANCE:
         return (), new, "the host is under maintenance"
     if sighting.off:
         return new, (), ""
     if sighting.seen is not Seen.UP:
         return (), (), ""
-    late_us = now_us - int(terms.late_s * 1_000_000)
-    late = tuple(f for f in new if f.at_s * 1_000_000 < late_us)
+    late_us = now_us - int(terms.late_s * SECOND_US)
+    late = tuple(f for f in new if f.at_s * SECOND_US < late_us and not f.owed)
     because = "the host is up again, and nobody saw it in time" if late else ""
     return tuple(f for f in new if f not in late), late, because
 
@@ -166,5 +188,5 @@ def _state(
         return HostState.FENCED
     if known is None or not _still_lost(known.state, HostState.LOST):
         return HostState.LOST
-    long = now_us - known.since_us >= terms.unfenced_after_s * 1_000_000
+    long = now_us - known.since_us >= terms.unfenced_after_s * SECOND_US
     return HostState.UNFENCED if long else HostState.LOST

@@ -2,6 +2,9 @@
 
 Asked are `crm_mon` and `cibadmin` of this machine, which have to be those of a member. Both can answer
 with exit code 0 and say nothing: what is missing in their answers is unknown, never well.
+
+Marks of failed hosts (seed 3) are permanent attributes of nodes, written by `fence_yaffle`; those that
+`fence_compute` sets with attrd are read where `attrd_mark` names them.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -21,13 +24,16 @@ from xml.etree import ElementTree as ET
 from xml.etree.ElementTree import Element
 
 from yaffle.integrations.driver_settings import Section
+from yaffle.integrations.fence_yaffle import ATTRIBUTE, SEVERAL
 from yaffle.ports.host_monitor import (
     HostFencing,
+    HostMark,
     HostMonitor,
     HostReport,
     HostSighting,
     MonitorBlind,
     Seen,
+    SupportsMarks,
 )
 
 if TYPE_CHECKING:
@@ -36,8 +42,20 @@ if TYPE_CHECKING:
 PROGRAMS: Final = Path("/usr/sbin")
 LOOK: Final = ("crm_mon", "--one-shot", "--output-as=xml", "--include=all")
 MEMBERSHIP: Final = ("cibadmin", "--query", "--xpath", "//node_state", "--no-children")
+NODES: Final = ("cibadmin", "--query", "--scope", "nodes")
+NO_ATTRIBUTE: Final = 78
+"""The exit code of attrd_updater where nobody has set the attribute."""
+MARKED: Final = "yes"
+TAKEN: Final = "no"
+"""What `fence_compute` sets, and what it waits for before the host may be switched on again."""
+COMPLETED_S: Final = 300
+"""A mark is written while its fencing goes on: that completes so much later at the most."""
+AHEAD_S: Final = 86_400
+"""Clocks are not so far apart: a mark that says so is no time."""
 # Times without a zone are printed in that of the program.
 ENVIRONMENT: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "TZ": "UTC"}
+SKEW_S: Final = 5
+"""What two clocks may be apart in one fencing."""
 END_S: Final = 1.0
 """For a killed program to be gone."""
 OFF: Final = frozenset({"off", "reboot"})
@@ -59,6 +77,9 @@ class PacemakerSettings:
     """Which nodes are hosts, by name; `*` and `?` stand for others. Default: all remote nodes."""
     members: bool
     """Whether full members of the cluster are hosts too, and not only remote nodes."""
+    attrd_mark: str
+    """The transient attribute by which another fence agent marks hosts (`fence_compute`: `evacuate`):
+    its `yes` is taken over, and set to `no` when the failure is. Default: none."""
 
     @classmethod
     def read(cls, section: Section) -> PacemakerSettings:
@@ -68,6 +89,7 @@ class PacemakerSettings:
             programs=programs or PROGRAMS,
             hosts=section.texts("hosts") if named else ("*",),
             members=section.flag("members", default=False),
+            attrd_mark=section.text("attrd_mark", ""),
         )
         section.finish()
         return settings
@@ -79,6 +101,7 @@ class PacemakerMonitor:
     type: ClassVar[str] = "pacemaker"
 
     def __init__(self, context: DriverContext) -> None:
+        self._clock = context.clock
         section = Section(context.section or "host_monitors.pacemaker", context.settings)
         self._settings = PacemakerSettings.read(section)
 
@@ -88,15 +111,55 @@ class PacemakerMonitor:
             async with asyncio.timeout(max(deadline_s - END_S, 0.1)):
                 # Not at once: membership is asked last, for whoever has left meanwhile is not up.
                 status = await self._run(LOOK)
+                nodes = await self._run(NODES)
+                marks = await self._attrd_marks()
                 members = await self._run(MEMBERSHIP)
             given = self._settings
-            return read(status, members, hosts=given.hosts, members=given.members)
+            return read(
+                status,
+                members,
+                hosts=given.hosts,
+                members=given.members,
+                marks=(*_marks(nodes, self._clock.now_us() // 1_000_000), *marks),
+            )
         except TimeoutError:
             return MonitorBlind(why=f"Pacemaker did not answer within {deadline_s:g} s")
         except Unreadable as error:
             return MonitorBlind(why=str(error)[:500])
 
-    async def _run(self, words: Sequence[str]) -> str:
+    async def clear(self, mark: HostMark, *, deadline_s: float) -> str:
+        """Remove a mark that still says what it said; see `ports.SupportsMarks`."""
+        if {"'", '"'}.intersection(mark.host + mark.value):
+            return f"host {mark.host!r} or its mark {mark.value!r} has a quotation mark"
+        try:
+            async with asyncio.timeout(max(deadline_s - END_S, 0.1)):
+                if mark.name == ATTRIBUTE:
+                    # The CIB compares and removes in one act: a mark that is newer stays.
+                    said = f"@name='{ATTRIBUTE}' and @value='{mark.value}'"
+                    path = f"//nodes/node[@uname='{mark.host}']/instance_attributes/nvpair[{said}]"
+                    await self._run(("cibadmin", "--delete", "--force", "--xpath", path))
+                elif mark in await self._attrd_marks():
+                    await self._run((*_ATTRD, mark.name, "--node", mark.host, "--update", TAKEN))
+        except TimeoutError:
+            return f"Pacemaker did not answer within {deadline_s:g} s"
+        except Unreadable as error:
+            return str(error)[:500]
+        return ""
+
+    async def _attrd_marks(self) -> Sequence[HostMark]:
+        """Return the hosts that another fence agent has marked; attrd forgets them when they are back."""
+        name = self._settings.attrd_mark
+        if not name:
+            return ()
+        asked = (*_ATTRD, name, "--query", "--all", "--output-as=xml")
+        said = _xml(await self._run(asked, fine=(0, NO_ATTRIBUTE)), _ATTRD[0])
+        return [
+            HostMark(host=str(one.get("host")), name=name, value=MARKED, timeless=True)
+            for one in said.iterfind("attribute")
+            if one.get("value") == MARKED
+        ]
+
+    async def _run(self, words: Sequence[str], fine: Sequence[int] = (0,)) -> str:
         program = self._settings.programs / words[0]
         try:
             process = await asyncio.create_subprocess_exec(
@@ -119,7 +182,7 @@ class PacemakerMonitor:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(END_S):
                         await process.wait()
-        if process.returncode != 0:
+        if process.returncode not in fine:
             said = " ".join(err.decode(errors="replace").split())
             with contextlib.suppress(Unreadable):
                 said = said or _said(_xml(out.decode(errors="replace"), words[0]))
@@ -127,8 +190,16 @@ class PacemakerMonitor:
         return out.decode(errors="replace")
 
 
+_ATTRD: Final = ("attrd_updater", "--name")
+
+
 def read(
-    status: str, membership: str, *, hosts: Sequence[str] = ("*",), members: bool = False
+    status: str,
+    membership: str,
+    *,
+    hosts: Sequence[str] = ("*",),
+    members: bool = False,
+    marks: Sequence[HostMark] = (),
 ) -> HostReport:
     """Return what the XML of `crm_mon` and of `cibadmin` says; raise Unreadable."""
     root = _xml(status, "crm_mon")
@@ -143,6 +214,14 @@ def read(
         if node.get("type") in kinds
         and any(fnmatchcase(str(node.get("name")), pattern) for pattern in hosts)
     ]
+    busy = {
+        event.get("target")
+        for event in root.iterfind("fence_history/fence_event")
+        if event.get("status") not in {"success", "failed"}
+    }
+    # Of a fencing that goes on it is not known yet when it is completed, or whether.
+    told = [mark for mark in marks if mark.host not in busy]
+    by_attrd = {mark.host for mark in told if mark.timeless}
     sightings = []
     for node in nodes:
         name = str(node.get("name"))
@@ -150,10 +229,65 @@ def read(
         if node.get("type") == "remote" and resource is None:
             # Its connection was taken out of the configuration: nobody looks at it any more.
             continue
-        sightings.append(_sighting(node, resource, options, joined.get(name, _NOWHERE)))
+        state = joined.get(name, _NOWHERE)
+        sightings.append(_sighting(node, resource, options, state, marked=name in by_attrd))
+    seen = {sighting.host: sighting for sighting in sightings}
+    ours = [mark for mark in marks if mark.host in seen]
     names = {str(node.get("name")) for node in nodes}
-    fencings = tuple(f for f in _fencings(root) if f.host in names)
-    return HostReport(sightings=tuple(sightings), fencings=fencings)
+    fencings = [f for f in _fencings(root) if f.host in names]
+    for mark in ours:
+        for at_s in mark.at_s if mark in told else ():
+            _owe(fencings, seen[mark.host], at_s)
+    for mark in ours:
+        seen[mark.host] = _marked(seen[mark.host], mark)
+    return HostReport(sightings=tuple(seen.values()), fencings=tuple(fencings), marks=tuple(ours))
+
+
+def _marked(sighting: HostSighting, mark: HostMark) -> HostSighting:
+    """Return the sighting of a host that is marked, with what that says of it."""
+    if not mark.at_s and not mark.timeless:
+        why = f"{sighting.why}; its mark {mark.name}={mark.value!r} says no time and is left alone"
+        return replace(sighting, why=why)
+    return replace(sighting, why=f"{sighting.why}; marked as failed ({mark.name})")
+
+
+def _owe(fencings: list[HostFencing], sighting: HostSighting, at_s: int) -> None:
+    """Enter what a mark says: the fencing that it was written in, or one that nothing else shows."""
+
+    def is_it(completed_s: int) -> bool:
+        return at_s - SKEW_S <= completed_s <= at_s + COMPLETED_S
+
+    for place, fencing in enumerate(fencings):
+        if fencing.host == sighting.host and is_it(fencing.at_s):
+            fencings[place] = replace(fencing, owed=True)
+            return
+    proof = "Pacemaker: marked by fence_yaffle, after the devices before it had switched it off"
+    known = sighting.off_s is not None and is_it(sighting.off_s)
+    fencings.append(
+        HostFencing(
+            host=sighting.host,
+            at_s=sighting.off_s if known and sighting.off_s is not None else at_s,
+            proof=proof,
+            owed=True,
+            within_s=0 if known else COMPLETED_S,
+        )
+    )
+
+
+def _marks(nodes: str, now_s: int) -> Iterator[HostMark]:
+    """Yield the marks of `fence_yaffle`; one that says no time is yielded without."""
+    root = _xml(nodes, "cibadmin")
+    if root.tag != "nodes":
+        raise Unreadable(f"cibadmin says nothing of nodes: {_said(root) or root.tag}")
+    for node in root.iter("node"):
+        for pair in node.iterfind("instance_attributes/nvpair"):
+            value = str(pair.get("value", ""))
+            if pair.get("name") == ATTRIBUTE and value:
+                words = value.split(SEVERAL)
+                times = [int(w) for w in words if w.isascii() and w.isdecimal() and len(w) < 12]
+                good = len(times) == len(words) and max(times) <= now_s + AHEAD_S
+                at_s = tuple(times) if good else ()
+                yield HostMark(host=str(node.get("uname")), name=ATTRIBUTE, value=value, at_s=at_s)
 
 
 def _trustworthy(root: Element) -> None:
@@ -180,7 +314,12 @@ _NOWHERE: Final = Element("node_state")
 
 
 def _sighting(
-    node: Element, connection: Element | None, options: Element, membership: Element
+    node: Element,
+    connection: Element | None,
+    options: Element,
+    membership: Element,
+    *,
+    marked: bool,
 ) -> HostSighting:
     idle = connection is not None and connection.get("managed") == "false"
     role = "" if connection is None else f", its connection is {connection.get('role')}"
@@ -203,6 +342,9 @@ def _sighting(
         seen, said = Seen.STOPPED, f"{said}, stopped on purpose"
     if seen is Seen.LOST and options.get("stonith-enabled") == "false":
         said += "; fencing is switched off in the cluster (stonith-enabled=false)"
+    if marked and seen is Seen.LOST and not _is(node, "unclean"):
+        # Set when the host had been switched off, and Pacemaker forgets it when the host is back.
+        off = True
     if off:
         said += ", fenced and not back"
     return HostSighting(host=str(node.get("name")), seen=seen, why=said, off=off, off_s=off_s)
@@ -297,3 +439,4 @@ def _is(element: Element, name: str) -> bool:
 
 if TYPE_CHECKING:
     _conforms: type[HostMonitor] = PacemakerMonitor
+    _keeps_marks: type[SupportsMarks] = PacemakerMonitor

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from yaffle.core.health.host_verdict import judge
+from yaffle.core.health.host_verdict import is_judged, judge
 from yaffle.engine.incidents.host_failure import record
 from yaffle.engine.runtime.driver_call import Failure, call_driver
 from yaffle.errors import StoreUnavailable
 from yaffle.model.host_state import HostFencing, HostReport, HostState, MonitorBlind, Seen
-from yaffle.store import events, hosts
+from yaffle.ports import SupportsMarks
+from yaffle.store import alerts, events, hosts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,13 +26,14 @@ if TYPE_CHECKING:
     from yaffle.core.health.host_verdict import HostVerdict, KnownHost
     from yaffle.engine.runtime.context import EngineContext
     from yaffle.engine.runtime.session import Session
-    from yaffle.model.host_state import HostSighting
+    from yaffle.model.host_state import HostMark, HostSighting
     from yaffle.ports import HostMonitor
     from yaffle.store.hosts import HostRow
 
 log = structlog.get_logger()
 
 LOOK_S: Final = 30.0
+CLEAR_S: Final = 10.0
 CHANGED: Final = "HOST_STATE"
 """The action of events about a monitored host."""
 _LEVELS: Final = {HostState.LOST: events.WARNING, HostState.UNFENCED: events.ERROR}
@@ -73,6 +75,7 @@ class HostWatcher:
                 self._say("")
                 if await self._ctx.store.write(lambda conn: self.save(conn, report, asked_us)):
                     self._ctx.signals.alerts.ring()
+                await self._clear_marks(report)
             case Failure(why=why) | MonitorBlind(why=why):
                 await self._blind(why)
             case _:
@@ -123,9 +126,44 @@ class HostWatcher:
             hosts.unseen(conn, row, now_us)
         return told
 
+    async def _clear_marks(self, report: HostReport) -> None:
+        """Have the marks removed whose failures the responsible recovery controller has (seed 3)."""
+        monitor: object = self._monitor
+        # Where nobody is told, nobody takes anything over.
+        if not (report.marks and self._ctx.drivers.alerts and isinstance(monitor, SupportsMarks)):
+            return
+        settled = await self._ctx.store.read(
+            lambda conn: [mark for mark in report.marks if self._settled(conn, mark, report)]
+        )
+        for mark in settled:
+            if not self._session.may_act():
+                return
+            why = await call_driver(
+                lambda mark=mark: monitor.clear(mark, deadline_s=CLEAR_S),  # type: ignore[misc]
+                str,
+                within_s=CLEAR_S + 1,
+                what=f"host monitor {self._name}",
+            )
+            if why != "":
+                # It is seen again at the next look.
+                said = why.why if isinstance(why, Failure) else why
+                log.warning("mark not cleared", monitor=self._name, host=mark.host, why=said)
+
+    def _settled(self, conn: Connection, mark: HostMark, report: HostReport) -> bool:
+        """Whether all that a mark says has been judged, and no failure of its host waits any more."""
+        row = hosts.known(conn, self._name).get(mark.host)
+        if row is None or alerts.uncleared(conn, self._ctx.hosts.hostname(mark.host)) is not None:
+            return False
+        if not mark.at_s:
+            # It says no time: it is about the failure that the host is off by now.
+            return mark.timeless and row.state == HostState.FENCED
+        # While a fencing goes on, nothing is owed yet.
+        owed = [f for f in report.fencings if f.host == mark.host and f.owed]
+        return bool(owed) and all(is_judged(f, row.told) for f in owed)
+
     def _tell(self, conn: Connection, fencing: HostFencing, now_us: int) -> bool:
         """Record the failure, unless it is one that a proof of ours has recorded."""
-        if not self._ctx.drivers.alerts:
+        if not self._ctx.drivers.alerts and not fencing.owed:
             self._event(conn, fencing.host, "fenced", f"{fencing.proof}; nobody is told", now_us)
             return False
         _, new = record(
