@@ -267,6 +267,8 @@ HOST: Final[Example] = {
     " Starting; it was proved off, and recovery controllers are told until they accept: `yaffle alert"
     " list --host compute1.example.org`.",
     "said": "Pacemaker: offline, its connection is Starting",
+    "fencing": "",
+    "fence_asked_by": "",
     "alerts": [3],
     "since_us": 1_792_000_012_000_000,
     "since_at": "2026-10-14T17:46:52.000000Z",

@@ -58,6 +58,8 @@ _OWN: Final[Mapping[str, Mapping[str, Needs]]] = {
     "/outbox/redeliver": {"POST": ADMIN},
     # A host belongs to no project, and whoever marks one has others start its instances elsewhere.
     "/hosts/{host}/failures": {"POST": STOP},
+    "/hosts/{host}/fence": {"POST": STOP},
+    "/hosts/{host}/unfence": {"POST": ADMIN},
     "/hosts": {"GET": ADMIN},
     "/hosts/{host}": {"GET": ADMIN},
     "/alerts": {"GET": ADMIN},

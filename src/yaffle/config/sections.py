@@ -301,6 +301,17 @@ class HostsSettings(Section):
         default=180.0,
         description="A host that is lost for so long and that nobody has proved off is `unfenced` (s).",
     )
+    fence_lost: bool = Field(
+        default=False,
+        description="Whether an `unfenced` host is switched off by the devices of `drivers.HOST`.",
+    )
+    fence_share: float = Field(
+        default=0.25,
+        gt=0,
+        le=1,
+        description="So large a share of a monitor's hosts may have failed at once; of more, none is"
+        " fenced by itself. One always may.",
+    )
 
 
 class QuotaSettings(Section):

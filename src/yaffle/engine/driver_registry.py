@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final, cast
 
 from yaffle.config.faults import Faults, meant, quoted
+from yaffle.core.health.host_fencing import HostFencePolicy
 from yaffle.core.health.host_verdict import HostPatience
 from yaffle.engine.cluster_actions import lifecycle_hooks
 from yaffle.engine.runtime.context import LOCAL_PROCESS, Drivers, HostTerms
@@ -167,6 +168,7 @@ def host_terms(settings: Settings) -> HostTerms:
         exceptions=given.exceptions,
         poll_s=given.poll,
         patience=HostPatience(unfenced_after_s=given.unfenced_after),
+        fencing=HostFencePolicy(fence_lost=given.fence_lost, share=given.fence_share),
     )
     if not settings.alerts:
         return terms

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from yaffle.model.msgspec_init import prepared
+
 
 class Seen(StrEnum):
     """How a monitor sees a host."""
@@ -50,6 +52,8 @@ class HostSighting:
     no proof: the host has been back since, and may run although it is lost."""
     off_s: int | None = None
     """When that fencing was (seconds since the epoch); None where the monitor does not say."""
+    busy: bool = False
+    """Whether somebody is fencing it now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,23 @@ class HostMark:
     """When the host failed (seconds since the epoch); empty where the mark does not say."""
     timeless: bool = False
     """Whether such a mark never says when: it is about the failure that the host is off by."""
+
+
+@prepared
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFence:
+    """How far our own fencers are with a lost host; empty where nothing is done about it."""
+
+    asked_by: str = ""
+    """The person who has asked for it."""
+    why: str = ""
+    """That person's reason."""
+    running: bool = False
+    until_us: int = 0
+    """While it runs: until when it is taken to. Else: when it may be tried again."""
+    tries: int = 0
+    said: str = ""
+    """What came of it last, or why nothing is done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,12 @@ from yaffle.ports.detector import (
     UrlTarget,
     Whole,
 )
-from yaffle.ports.fencer import Fencer, NeedsSettings, SupportsFenceExclusion
+from yaffle.ports.fencer import (
+    Fencer,
+    NeedsSettings,
+    SupportsFenceExclusion,
+    SupportsHostFence,
+)
 from yaffle.ports.host_monitor import (
     HostFencing,
     HostMark,
@@ -61,6 +66,7 @@ __all__ = [
     "SupportsDescription",
     "Detector",
     "SupportsFenceExclusion",
+    "SupportsHostFence",
     "DriverContext",
     "HostFailure",
     "HostFencing",

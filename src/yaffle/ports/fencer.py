@@ -42,3 +42,16 @@ class SupportsFenceExclusion(Protocol):
     def defeats(self, act: str) -> str:
         """Say, as a sentence, why it must not be used before that act of the ladder; else ""."""
         ...
+
+
+@runtime_checkable
+class SupportsHostFence(Protocol):
+    """Optional capability of a fencer: it fences a host as such, whatever runs on it."""
+
+    def device_of(self, host: str) -> str:
+        """Return the address of the device that switches a host, empty where none does."""
+        ...
+
+    async def fence_host(self, host: str, *, deadline_s: float) -> FenceResult:
+        """Switch off and prove, as `fence`; the caller knows that nobody hears of the host."""
+        ...

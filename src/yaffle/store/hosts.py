@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from sqlalchemy import delete, insert, select, update
 
 from yaffle.core.health.host_verdict import KnownHost
-from yaffle.model.host_state import UNKNOWN, HostState
+from yaffle.model.host_state import UNKNOWN, HostFence, HostState
 from yaffle.store.rows import load
 from yaffle.store.tables import host_monitors, monitored_hosts
 
@@ -44,6 +45,12 @@ class HostRow:
     why: str
     unseen_us: int | None
     told: Sequence[int]
+    fence: Mapping[str, object] | None = None
+
+    @property
+    def fencing(self) -> HostFence:
+        """Return how far our own fencers are with it."""
+        return msgspec.convert(self.fence or {}, HostFence)
 
     def known(self) -> KnownHost:
         """Return what the next look is judged by."""
@@ -95,7 +102,9 @@ def save(
     before: HostRow | None,
     known: KnownHost,
     why: str,
+    *,
     unseen_us: int | None = None,
+    fence: HostFence | None = None,
 ) -> None:
     """Store what a look has found, where it is another thing than before.
 
@@ -109,6 +118,7 @@ def save(
         "why": why,
         "unseen_us": unseen_us,
         "told": list(known.told),
+        "fence": None if fence in {None, HostFence()} else msgspec.to_builtins(fence),
     }
     if before is None:
         conn.execute(insert(monitored_hosts).values(monitor=monitor, host=host, **values))
@@ -160,3 +170,34 @@ def by_state(
         state = state_of(row, asked.get(row.monitor), now_us=now_us, stale_us=stale_us)
         found[state].append(row.host)
     return found
+
+
+def fenced(conn: Connection, monitor: str, host: str, fence: HostFence) -> None:
+    """Store how far our own fencers are with a host."""
+    given = None if fence == HostFence() else msgspec.to_builtins(fence)
+    conn.execute(update(monitored_hosts).where(*_is(monitor, host)).values(fence=given))
+
+
+def take(conn: Connection, monitor: str, host: str) -> HostRow | None:
+    """Return a host for a change of it; a look that read it before then saves nothing."""
+    seen = host_monitors.c.seen_us
+    conn.execute(
+        update(host_monitors).where(host_monitors.c.name == monitor).values(seen_us=seen + 1)
+    )
+    found = conn.execute(select(monitored_hosts).where(*_is(monitor, host))).one_or_none()
+    return None if found is None else load(HostRow, found)
+
+
+def proved_off(conn: Connection, row: HostRow, *, at_s: int, now_us: int, why: str) -> None:
+    """Store that a lost host was proved off by a fencer of ours: that fencing is judged by this."""
+    conn.execute(
+        update(monitored_hosts)
+        .where(*_is(row.monitor, row.host))
+        .values(
+            state=HostState.FENCED.value,
+            since_us=now_us,
+            why=why,
+            told=sorted({*row.told, at_s}),
+            fence=None,
+        )
+    )

@@ -32,6 +32,8 @@ class ScriptedHostMonitor:
         """Hosts that were fenced and have not been up since, and when (seconds since the epoch)."""
         self.marks: dict[str, HostMark] = {}
         """The marks of failed hosts: they outlive the fencer's memory, and the host's return."""
+        self.busy: set[str] = set()
+        """Hosts that the cluster is fencing now."""
         self.looks = 0
         self._clock = clock
 
@@ -98,6 +100,7 @@ class ScriptedHostMonitor:
                     why=f"scripted: {seen}",
                     off=host in self.off,
                     off_s=self.off.get(host),
+                    busy=host in self.busy,
                 )
                 for host, seen in self.seen.items()
             ),

@@ -24,7 +24,7 @@ from yaffle.drivers.fencers.host.driver import QUIET_S
 from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import ConfigError, DependencyError
 from yaffle.model.ids import OperationId
-from yaffle.model.operations import FenceVerdict, HostReading, PoweredOff
+from yaffle.model.operations import FenceResult, FenceVerdict, HostReading, PoweredOff
 from yaffle.testing import check_fencer
 
 CONFIRMED, REFUSED, UNKNOWN = FenceVerdict.CONFIRMED, FenceVerdict.REFUSED, FenceVerdict.UNKNOWN
@@ -402,3 +402,48 @@ def test_who_gives_up_first_does_not_leave_the_others_alone(rack: Rack) -> None:
 
     assert asyncio.run(one_gives_up()) is CONFIRMED
     assert rack.calls[-3:] == ["status 7", "off 7", "status 7"]
+
+
+# --- a host as such -------------------------------------------------------------------------------
+
+
+def fence_host(rack: Rack, host: str, deadline_s: float = 5.0) -> FenceResult:
+    return asyncio.run(rack.fencer().fence_host(host, deadline_s=deadline_s))
+
+
+def test_a_host_is_fenced_as_such_and_proved_by_status(rack: Rack) -> None:
+    result = fence_host(rack, "cmp1")
+    assert result.verdict is CONFIRMED, result
+    assert rack.calls == ["status 7", "off 7", "status 7"]
+    assert result.proof is not None
+    assert "device rack1, host cmp1, plug 7" in result.proof.evidence
+    assert fence_host(rack, "cmp1").verdict is CONFIRMED
+    assert rack.calls[3:] == ["status 7"], "again is no second act"
+
+
+def test_a_host_without_a_device_and_the_one_that_we_run_on_are_refused(rack: Rack) -> None:
+    result = fence_host(rack, "cmp9")
+    assert (result.verdict, result.proof) == (REFUSED, None)
+    assert "no device in drivers.HOST.devices switches host cmp9" in result.detail
+    rack.settings["hosts"] = {socket.gethostname(): "7"}
+    result = fence_host(rack, socket.gethostname())
+    assert result.verdict is REFUSED
+    assert "this engine runs on host" in result.detail
+    assert rack.calls == []
+
+
+def test_a_host_whose_switch_does_not_answer_is_not_proved_off(rack: Rack) -> None:
+    rack.plan(off={"ignore": True})
+    result = fence_host(rack, "cmp1", deadline_s=3.0)
+    assert (result.verdict, result.proof) == (UNKNOWN, None)
+
+
+def test_devices_of_one_address_are_one_device(rack: Rack) -> None:
+    rack.settings["hosts"] = {"cmp1": "1", "cmp2": "2"}
+    fencer = rack.fencer()
+    assert fencer.device_of("cmp1") == fencer.device_of("cmp2") != ""
+    assert fencer.device_of("cmp9") == ""
+    rack.settings["hosts"] = {"cmp1": {"ip": "10.0.0.1"}, "cmp2": {"ip": "10.0.0.2"}}
+    fencer = rack.fencer()
+    assert fencer.device_of("cmp1") == "fence_scripted 10.0.0.1"
+    assert fencer.device_of("cmp2") == "fence_scripted 10.0.0.2"

@@ -323,6 +323,69 @@ def test_from_power_loss_to_the_alert_that_is_accepted_and_what_people_are_told(
         }
 
 
+SWITCHES = """
+[drivers.HOST.devices.rack]
+agent = "{agent}"
+hosts = {{ h001 = "h001", h002 = "h002", h003 = "h003" }}
+"""
+
+
+def test_a_fencing_that_the_cluster_has_lost_is_made_up_for_by_our_own_fencers(
+    lab: PacemakerLab, hosts: list[str], tmp_path: Path
+) -> None:
+    config = tmp_path / "yaffle.toml"
+    options = ("crm_attribute", "-n", "stonith-enabled")
+    with receiver(say(202)) as controller:
+        text = SETTINGS.format(programs=lab.bin, port=controller.port)
+        text = text.replace("unfenced_after = 5", "unfenced_after = 5\nfence_lost = true")
+        config.write_text(text + SWITCHES.format(agent=lab.state / "sbin" / "fence_lab"))
+        server = Server(tmp_path / "state", flags=("--config", str(config)))
+        server.start()
+
+        def shown(host: str) -> dict[str, str]:
+            return dict(server.ok("host", "show", host, "--json").json["host"])
+
+        wait_for(
+            lambda: len(server.ok("host", "list", "--state", "up", "--json").json["hosts"]) == 3
+        )
+        # The cluster sees that they are gone, and fences nobody.
+        lab.run(*options, "-v", "false")
+        try:
+            lab.power("cut", "h001")
+            wait_for(lambda: controller.seen, within_s=60)
+            assert (
+                json.loads(controller.seen[0].body)["payload"]["hostname"] == "compute1.example.org"
+            )
+            assert lab.power("status", "h001") == "off", "what is called a proof is one"
+            assert shown("h001")["state"] == "fenced"
+            lab.power("mend", "h001")
+            lab.power("on", "h001")
+            wait_for(lambda: shown("h001")["state"] == "up")
+            # One of three is as many as may have failed at once.
+            lab.power("cut", "h001")
+            lab.power("cut", "h002")
+            for host in ("h001", "h002"):
+                wait_for(
+                    lambda host=host: "2 of 3 hosts have failed at once" in shown(host)["fencing"],
+                    why=lambda host=host: shown(host),
+                )
+            time.sleep(3)
+            assert [lab.power("status", host) for host in ("h001", "h002")] == ["on", "on"]
+            # Pasted from `host why`.
+            why = server.ok("host", "why", "h002").out
+            (advised,) = [word for word in why.split("`") if word.startswith("yaffle host fence")]
+            server.ok(*advised.replace("TEXT", "drill").split()[1:])
+            wait_for(lambda: len(controller.seen) == 2, within_s=60)
+            assert lab.power("status", "h002") == "off"
+            refused = server.cli("host", "fence", "h003", "--reason", "drill")
+            assert refused.code != 0
+            assert "host h003 is up: only one that is lost" in refused.err
+            assert lab.power("status", "h003") == "on"
+            assert server.stop() == 0
+        finally:
+            lab.run(*options, "-v", "true")
+
+
 @pytest.mark.parametrize("name", sorted(IN_A_CLUSTER))
 def test_the_tutorial_can_be_followed(
     name: str,

@@ -6,7 +6,7 @@ import pytest
 from tests.contract.store.support import HandClock, place
 
 from yaffle.core.health.host_verdict import KnownHost
-from yaffle.model.host_state import HostState
+from yaffle.model.host_state import HostFence, HostState
 from yaffle.store import alerts, hosts
 from yaffle.store.database import open_store
 
@@ -130,5 +130,37 @@ def test_what_another_source_has_proved_about_then_is_found(unit):
         assert [at for at in (39, 40, 115, 190, 191) if near(at)] == [40, 115, 190]
         assert not near(115, "cmp2")
         assert not near(115, but="fencer"), "its own are told apart by their time"
+
+    unit(work)
+
+
+def test_how_far_a_fencing_is_is_kept_with_its_host_until_that_is_proved_off(unit):
+    claimed = HostFence(running=True, until_us=9 * S, tries=1, said="it is being fenced")
+
+    def work(conn):
+        assert hosts.begin(conn, "pcmk", 10 * S, 10 * S)
+        save(conn, "cmp1", HostState.UNFENCED, told=(3,))
+        assert hosts.known(conn, "pcmk")["cmp1"].fencing == HostFence()
+        hosts.fenced(conn, "pcmk", "cmp1", claimed)
+        assert hosts.known(conn, "pcmk")["cmp1"].fencing == claimed
+        row = hosts.take(conn, "pcmk", "cmp1")
+        assert row is not None
+        assert row.fencing == claimed
+        assert hosts.take(conn, "pcmk", "cmp9") is None
+        hosts.proved_off(conn, row, at_s=8, now_us=11 * S, why="off")
+        after = hosts.known(conn, "pcmk")["cmp1"]
+        assert (after.state, after.told, after.fencing) == ("fenced", [3, 8], HostFence())
+
+    unit(work)
+
+
+def test_a_look_that_was_read_before_a_host_was_changed_saves_nothing(unit):
+    def work(conn):
+        assert hosts.begin(conn, "pcmk", 10 * S, 10 * S)
+        hosts.take(conn, "pcmk", "cmp1")
+        # What a look compares before it saves is what it has read.
+        assert hosts.monitors(conn, NAMES)["pcmk"].seen_us == 10 * S + 1
+        assert not hosts.begin(conn, "pcmk", 10 * S, 11 * S)
+        assert hosts.begin(conn, "pcmk", 11 * S, 11 * S)
 
     unit(work)

@@ -85,6 +85,8 @@ IN_PATH: Mapping[tuple[str, str], object] = {
     ("POST", f"{OWN}/nodes/{{node}}/mark"): {"reason": "x"},
     ("POST", f"{OWN}/incidents/{{incident}}/acknowledge"): {},
     ("POST", f"{OWN}/hosts/{{host}}/failures"): {"proof": "x"},
+    ("POST", f"{OWN}/hosts/{{host}}/fence"): {"reason": "x"},
+    ("POST", f"{OWN}/hosts/{{host}}/unfence"): None,
     ("POST", f"{OWN}/alerts/{{alert}}/discard"): {"reason": "x"},
     ("PATCH", f"{V1}/profiles/{{profile}}"): {"profile": {"name": "x"}},
     ("PATCH", f"{V1}/policies/{{policy}}"): {"policy": {"name": "x"}},

@@ -228,6 +228,8 @@ BODIES: Mapping[tuple[str, str], Body] = {
     ("POST", f"{OWN}/incidents/{{incident}}/acknowledge"): lambda _: {},
     ("POST", f"{OWN}/outbox/redeliver"): lambda _: {},
     ("POST", f"{OWN}/hosts/{{host}}/failures"): lambda _: {"proof": "x"},
+    ("POST", f"{OWN}/hosts/{{host}}/fence"): lambda _: {"reason": "x"},
+    ("POST", f"{OWN}/hosts/{{host}}/unfence"): lambda _: None,
     ("POST", f"{OWN}/alerts/retry"): lambda _: {},
     ("POST", f"{OWN}/alerts/{{alert}}/discard"): lambda _: {"reason": "x"},
     ("POST", f"{OWN}/maintenance"): lambda w: {

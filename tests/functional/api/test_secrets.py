@@ -78,6 +78,8 @@ CHANGE = {
     *("scale-in", "scale-out", "adopt", "unhealthy", "healthy", "ack", "start", "end", "cancel"),
     *(
         "mark",
+        "fence",
+        "unfence",
         "retry",
         "discard",
         "redeliver",

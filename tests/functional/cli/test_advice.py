@@ -379,6 +379,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "db migrate": "tests/functional/apart/fleet.py",
     "credential add --id _": "tests/functional/cli/test_credentials.py",
     "host why _": "tests/contract/host_monitors/test_pacemaker.py",
+    "host fence _ --reason _": "tests/contract/host_monitors/test_pacemaker.py",
     "alert list --host _": "tests/contract/host_monitors/test_pacemaker.py",
     "host mark _ --proof _": "tests/functional/cli/test_alerts.py",
     "incident show _": "tests/functional/cli/test_commands.py",

@@ -52,6 +52,22 @@ def hosts(parts: AppContext) -> APIRouter:
         told = await parts.queries.alerts_of(ident)
         return Reply({"failure": ident, "alerts": told}, 201 if new else 200)
 
+    @router.post(
+        "/hosts/{host}/fence",
+        status_code=202,
+        responses=answers({"host": examples.HOST}, status=202),
+    )
+    async def fence_host(host: Word, body: ReasonBody, by: By) -> Response:
+        """Have a lost host switched off by a device of `drivers.HOST`, and read back that it is."""
+        await parts.commands.host_fence(host, by=by.who(body.by), reason=body.reason)
+        return Reply({"host": await parts.queries.host(host)}, 202)
+
+    @router.post("/hosts/{host}/unfence", responses=answers({"host": examples.HOST}))
+    async def unfence_host(host: Word, by: By) -> Response:
+        """Take back what was asked for with `fence`."""
+        await parts.commands.host_unfence(host, by=by.who(None))
+        return Reply({"host": await parts.queries.host(host)})
+
     @router.get("/alerts", responses=answers({"alerts": [examples.ALERT]}))
     async def list_alerts(state: State = None, host: Host = None, limit: Limit = 100) -> Response:
         """List alerts: those that wait first, then the newest."""

@@ -163,6 +163,27 @@ def why_host(api: Api, output: Output, host: HostName) -> None:
     output.say(answer, str(inner(answer, "host").get("why")))
 
 
+@client(hosts, "fence")
+def fence_host(
+    api: Api,
+    output: Output,
+    host: HostName,
+    reason: Annotated[str, typer.Option("--reason", help="Why it has to be switched off.")],
+) -> None:
+    """Have a lost host switched off by a device of `drivers.HOST`, until that is proved."""
+    answer = api.post("hosts", host, "fence", body={"reason": reason})
+    output.say(
+        answer, f"host {host} is to be switched off; how far that is: yaffle host why {host}"
+    )
+
+
+@client(hosts, "unfence")
+def unfence_host(api: Api, output: Output, host: HostName) -> None:
+    """Take back what was asked for with `fence`; a switch that is asked right now is asked on."""
+    answer = api.post("hosts", host, "unfence")
+    output.say(answer, f"host {host} is not to be switched off any more")
+
+
 @client(hosts, "mark")
 def mark(
     api: Api,

@@ -147,10 +147,10 @@ def fails_with_its_host(memory: NodeMemory) -> bool:
     return bool(against) and not any(seen.answered for seen in against)
 
 
-def answers_itself(memory: NodeMemory) -> bool:
-    """Whether the node itself answered, so that some host carries it."""
+def answers_itself(memory: NodeMemory, since_us: int = 0) -> bool:
+    """Whether the node itself answered, so that some host carries it; `since_us`: after that (µs)."""
     return any(
-        seen.answered and not seen.code.startswith(REPEATED)
+        seen.answered and seen.at_us > since_us and not seen.code.startswith(REPEATED)
         for track in memory.tracks.values()
         if (seen := track.last) is not None
     )

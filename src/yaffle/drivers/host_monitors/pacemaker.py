@@ -230,7 +230,8 @@ def read(
             # Its connection was taken out of the configuration: nobody looks at it any more.
             continue
         state = joined.get(name, _NOWHERE)
-        sightings.append(_sighting(node, resource, options, state, marked=name in by_attrd))
+        sighting = _sighting(node, resource, options, state, marked=name in by_attrd)
+        sightings.append(replace(sighting, busy=name in busy))
     seen = {sighting.host: sighting for sighting in sightings}
     ours = [mark for mark in marks if mark.host in seen]
     names = {str(node.get("name")) for node in nodes}

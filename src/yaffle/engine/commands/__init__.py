@@ -100,5 +100,7 @@ class Commands:
 
         alerts = Alerts(context)
         self.host_failed = alerts.host_failed
+        self.host_fence = alerts.host_fence
+        self.host_unfence = alerts.host_unfence
         self.alert_retry = alerts.alert_retry
         self.alert_discard = alerts.alert_discard

@@ -1,8 +1,9 @@
-"""Commands about failed hosts: say that one failed, hand an alert over again, give one up."""
+"""Commands about failed hosts: say that one failed, have one fenced, hand alerts over or give them up."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from yaffle.engine.commands.context import CommandContext, asker
@@ -10,13 +11,15 @@ from yaffle.engine.incidents.host_failure import OPERATOR, RECORDED, record
 from yaffle.engine.queries.presentation import iso
 from yaffle.errors import Conflict, InvalidSpec, NotFound
 from yaffle.model.authz import Right, need
-from yaffle.store import alerts
+from yaffle.model.host_state import HostFence, HostState
+from yaffle.store import alerts, hosts
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from yaffle.model.authz import Principal
 
+LOST: Final = frozenset({HostState.LOST.value, HostState.UNFENCED.value})
 AHEAD_S: Final = 60.0
 """So far may the clock of whoever reports a failure be ahead of ours."""
 
@@ -69,6 +72,61 @@ class Alerts:
         done = await ctx.store.write(work)
         self._context.changed()
         return done
+
+    async def host_fence(self, host: str, *, by: str | Principal, reason: str) -> None:
+        """Ask for a lost host to be switched off now by a device of ours, whatever the settings allow.
+
+        What is seen of it stays a reason not to: a host that is up, or on which anything answers, is
+        no lost one. It is asked for until it is proved off, up again, or the asking is taken back.
+        """
+        who = asker(by)
+        need(who, Right.ADMIN)
+        need(who, Right.OVERRIDE)
+        if not reason.strip():
+            raise InvalidSpec("reason: say why this host has to be switched off")
+        await self._fencing(
+            host, who, "asked", HostFence(asked_by=who.user, why=reason.strip()[:1000]), reason
+        )
+
+    async def host_unfence(self, host: str, *, by: str | Principal) -> None:
+        """Take back what was asked for with `host_fence`; a switch that is asked now is asked on."""
+        who = asker(by)
+        need(who, Right.ADMIN)
+        await self._fencing(host, who, "taken back", HostFence(), "")
+
+    async def _fencing(
+        self, host: str, who: Principal, done: str, fence: HostFence, reason: str
+    ) -> None:
+        ctx = self._context.ctx
+        now_us, stale_us = self._context.now(), ctx.hosts.stale_us
+
+        def work(conn: Connection) -> None:
+            names = tuple(ctx.drivers.host_monitors)
+            asked = hosts.monitors(conn, names)
+            found = hosts.listed(conn, names, host=host)
+            if not found:
+                raise NotFound(f"host {host}: no monitor knows of it; see `yaffle host list`")
+            states = {
+                row.monitor: hosts.state_of(
+                    row, asked.get(row.monitor), now_us=now_us, stale_us=stale_us
+                )
+                for row in found
+            }
+            lost = [m for m, state in states.items() if state in LOST]
+            if not lost:
+                state = next(iter(states.values()))
+                raise Conflict(f"host {host} is {state}: only one that is lost is switched off")
+            for monitor in lost:
+                row = hosts.take(conn, monitor, host)
+                if row is not None and row.fencing.running and row.fencing.until_us > now_us:
+                    kept = replace(row.fencing, asked_by=fence.asked_by, why=fence.why)
+                    hosts.fenced(conn, monitor, host, kept)
+                else:
+                    hosts.fenced(conn, monitor, host, fence)
+            self._context.event(conn, "HOST", "", host, "HOST_FENCE", who, f"{done}: {reason}")
+
+        await ctx.store.write(work)
+        self._context.changed()
 
     async def alert_retry(
         self, seqs: Sequence[int] | None = None, *, by: str | Principal = ""

@@ -6,11 +6,15 @@ see at once is one failure, for the database knows which fencings have been judg
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from yaffle.core.health.host_verdict import is_judged, judge
+from yaffle.engine.detection.lost_host_fencer import LostHostFencer
+from yaffle.engine.detection.lost_host_fencer import Seen as SeenHost
 from yaffle.engine.incidents.host_failure import record
 from yaffle.engine.runtime.driver_call import Failure, call_driver
 from yaffle.errors import StoreUnavailable
@@ -23,12 +27,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from yaffle.core.health.host_verdict import HostVerdict, KnownHost
     from yaffle.engine.runtime.context import EngineContext
     from yaffle.engine.runtime.session import Session
-    from yaffle.model.host_state import HostMark, HostSighting
+    from yaffle.model.host_state import HostFence, HostMark
     from yaffle.ports import HostMonitor
-    from yaffle.store.hosts import HostRow
 
 log = structlog.get_logger()
 
@@ -37,6 +39,16 @@ CLEAR_S: Final = 10.0
 CHANGED: Final = "HOST_STATE"
 """The action of events about a monitored host."""
 _LEVELS: Final = {HostState.LOST: events.WARNING, HostState.UNFENCED: events.ERROR}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """What is to be done now that a look is saved."""
+
+    told: bool = False
+    """Whether there are new failures to be told."""
+    claimed: tuple[str, ...] = ()
+    """The hosts that this engine has to fence."""
 
 
 class HostWatcher:
@@ -50,17 +62,19 @@ class HostWatcher:
         self._name = name
         self._monitor = monitor
         self._fault = ""
+        self._fencer = LostHostFencer(ctx, session, name)
 
     async def run(self) -> None:
         """Look again and again; what cannot be saved is seen at the next look."""
-        while True:
-            try:
-                await self._look()
-            except StoreUnavailable as error:
-                log.warning("hosts not saved", monitor=self._name, error=str(error))
-            await self._ctx.clock.sleep(self._ctx.hosts.poll_s)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                try:
+                    await self._look(group)
+                except StoreUnavailable as error:
+                    log.warning("hosts not saved", monitor=self._name, error=str(error))
+                await self._ctx.clock.sleep(self._ctx.hosts.poll_s)
 
-    async def _look(self) -> None:
+    async def _look(self, group: asyncio.TaskGroup) -> None:
         asked_us = self._ctx.clock.now_us()
         answer = await call_driver(
             lambda: self._monitor.look(deadline_s=LOOK_S),
@@ -73,8 +87,11 @@ class HostWatcher:
         match answer:
             case HostReport() as report:
                 self._say("")
-                if await self._ctx.store.write(lambda conn: self.save(conn, report, asked_us)):
+                saved = await self._ctx.store.write(lambda conn: self.save(conn, report, asked_us))
+                if saved.told:
                     self._ctx.signals.alerts.ring()
+                for host in saved.claimed:
+                    group.create_task(self._fencer.fence(host), name=f"fence {host}")
                 await self._clear_marks(report)
             case Failure(why=why) | MonitorBlind(why=why):
                 await self._blind(why)
@@ -83,6 +100,7 @@ class HostWatcher:
 
     async def _blind(self, why: str) -> None:
         self._say(why)
+        self._fencer.blind()
         silent_us = self._ctx.clock.now_us() - self._ctx.hosts.stale_us
         await self._ctx.store.write(
             lambda conn: hosts.blind(conn, self._name, why, silent_since_us=silent_us)
@@ -93,38 +111,48 @@ class HostWatcher:
             log.warning("host monitor", monitor=self._name, sees=not fault, fault=fault or None)
         self._fault = fault
 
-    def save(self, conn: Connection, report: HostReport, asked_us: int) -> bool:
-        """Save a whole look in one transaction; return whether there is a failure to be told."""
+    def save(self, conn: Connection, report: HostReport, asked_us: int) -> Saved:
+        """Save a whole look in one transaction; return whether there is anything to be done now."""
         now_us = self._ctx.clock.now_us()
         if not hosts.begin(conn, self._name, asked_us, now_us):
-            return False
+            return Saved()
         before = dict(hosts.known(conn, self._name))
         fencings = _by_host(report)
-        told = False
+        looks = []
         for sighting in report.sightings:
             row = before.pop(sighting.host, None)
             if row is None and sighting.seen is Seen.STARTING:
                 # Nothing is known of it yet, and that is no beginning.
                 continue
             known = None if row is None else row.known()
-            verdict = judge(
-                known, sighting, fencings.get(sighting.host, ()), now_us, self._ctx.hosts.patience
-            )
-            hosts.save(
-                conn,
-                self._name,
-                sighting.host,
-                row,
-                verdict.known,
-                sighting.why,
-                now_us if verdict.unknown else None,
-            )
-            self._note(conn, known, row, sighting, verdict, now_us)
-            for fencing in verdict.tell:
-                told |= self._tell(conn, fencing, now_us)
+            own = fencings.get(sighting.host, ())
+            verdict = judge(known, sighting, own, now_us, self._ctx.hosts.patience)
+            looks.append(SeenHost(sighting=sighting, verdict=verdict, row=row))
+        fences, chosen = self._fencer.claim(conn, looks, now_us)
+        told = sum(self._save(conn, look, fences, now_us) for look in looks)
+        for host in chosen:
+            self._fencer.begun(conn, host, fences[host])
         for row in before.values():
             hosts.unseen(conn, row, now_us)
-        return told
+        return Saved(told=told > 0, claimed=tuple(chosen))
+
+    def _save(
+        self, conn: Connection, look: SeenHost, fences: Mapping[str, HostFence], now_us: int
+    ) -> int:
+        """Save one host, and return how many failures of it there are to be told."""
+        host, verdict = look.sighting.host, look.verdict
+        hosts.save(
+            conn,
+            self._name,
+            host,
+            look.row,
+            verdict.known,
+            look.sighting.why,
+            unseen_us=now_us if verdict.unknown else None,
+            fence=fences.get(host),
+        )
+        self._note(conn, look, now_us)
+        return sum(self._tell(conn, fencing, now_us) for fencing in verdict.tell)
 
     async def _clear_marks(self, report: HostReport) -> None:
         """Have the marks removed whose failures the responsible recovery controller has (seed 3)."""
@@ -177,21 +205,14 @@ class HostWatcher:
         )
         return new
 
-    def _note(
-        self,
-        conn: Connection,
-        known: KnownHost | None,
-        row: HostRow | None,
-        sighting: HostSighting,
-        verdict: HostVerdict,
-        now_us: int,
-    ) -> None:
+    def _note(self, conn: Connection, look: SeenHost, now_us: int) -> None:
+        row, sighting, verdict = look.row, look.sighting, look.verdict
         state = verdict.known.state
         for fencing in verdict.pass_over:
             said = f"not told as a failure, for {verdict.because}: {fencing.proof}"
             self._event(conn, sighting.host, "passed_over", said, now_us)
         was = "unknown" if row is None or row.unseen_us is not None else str(row.state)
-        first_and_well = known is None and state is HostState.UP
+        first_and_well = row is None and state is HostState.UP
         if was != state and not first_and_well and not verdict.unknown:
             level = _LEVELS.get(state, events.INFO)
             said = f"host {sighting.host} was {was} and is {state}: {sighting.why}"

@@ -16,6 +16,8 @@ RECORDED: Final = "HOST_FAILURE"
 """The action of the events of a failure: recorded, accepted, discarded."""
 OPERATOR: Final = "operator"
 """The source of what a person says; every other one is a machine's."""
+FENCER: Final = "fencer"
+"""The source of what a fencer of ours has proved."""
 SECOND_US: Final = 1_000_000
 SAME_US: Final = 60_000_000
 """What two clocks may be apart: within it, what two machines have proved of a host is one failure."""

@@ -26,8 +26,9 @@ _MEANS: Final[Mapping[str, str]] = {
     HostState.FENCED: "it was proved off, and recovery controllers are told until they accept: `yaffle"
     " alert list --host {hostname}`",
     HostState.UNFENCED: "nobody has proved it off, so its instances are started nowhere. Fence it:"
-    " `stonith_admin --fence {host}` on a member of the cluster; or make sure that its power is off and"
-    " say so: `yaffle host mark {host} --proof TEXT`",
+    " `stonith_admin --fence {host}` on a member of the cluster; by a device of `drivers.HOST`: `yaffle"
+    " host fence {host} --reason TEXT`; or make sure that its power is off and say so: `yaffle host mark"
+    " {host} --proof TEXT`",
     HostState.STOPPED: "it was taken out of service on purpose, which is no failure",
     HostState.MAINTENANCE: "whatever it does, it is no failure",
     UNKNOWN: "that is neither well nor a failure",
@@ -74,6 +75,11 @@ class Hosts:
         means = _MEANS[state].format(host=row.host, hostname=hostname)
         if state == HostState.FENCED and not self._ctx.drivers.alerts:
             means = _NOBODY_IS_TOLD
+        fence = row.fencing
+        if fence.said:
+            means = f"{means}. Our own fencers: {fence.said}"
+        if fence.asked_by:
+            means = f"{means}. {fence.asked_by} asks for its fence: {fence.why}"
         return {
             "host": row.host,
             "hostname": hostname,
@@ -84,6 +90,8 @@ class Hosts:
             if state != UNKNOWN
             else f"{row.host} is unknown: {why}; it was {row.state} then, and {means}.",
             "said": row.why,
+            "fencing": fence.said,
+            "fence_asked_by": fence.asked_by,
             "alerts": [alert.seq for alert in told],
             **times(
                 since=row.since_us,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from yaffle.core.addresses import AddressRules
+from yaffle.core.health.host_fencing import HostFencePolicy
 from yaffle.core.health.host_verdict import HostPatience
 from yaffle.core.planning.budgets import BudgetLimit, Scope
 from yaffle.core.scaling.sizes import CEILING
@@ -151,6 +152,7 @@ class HostTerms:
     names: Mapping[str, str] = field(default_factory=dict)
     poll_s: float = 5.0
     patience: HostPatience = field(default_factory=HostPatience)
+    fencing: HostFencePolicy = field(default_factory=HostFencePolicy)
 
     @property
     def stale_us(self) -> int:

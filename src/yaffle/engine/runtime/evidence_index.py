@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from yaffle.core.planning.observer_partition import Heard, Look, hear, looks, silent_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from yaffle.core.health.verdict import NodeMemory
     from yaffle.core.planning.host_attribution import Spoken
@@ -34,6 +34,11 @@ class TrackedHealth(Protocol):
     @property
     def memories(self) -> Mapping[NodeId, NodeMemory]:
         """All of it, as of now."""
+        ...
+
+    @property
+    def hosts(self) -> Mapping[str, Collection[NodeId]]:
+        """The nodes on each machine."""
         ...
 
     def on_host(self, name: str) -> Iterable[NodeMemory]:
@@ -76,6 +81,10 @@ class EvidenceIndex:
         """
         seen = (b for i, b in self._beliefs.items() if i == beside or i not in self.blind)
         return chain.from_iterable(beliefs.on_host(name) for beliefs in seen)
+
+    def places(self) -> frozenset[str]:
+        """Return the machines under the nodes of all clusters that this engine watches."""
+        return frozenset(chain.from_iterable(b.hosts for b in self._beliefs.values()))
 
     def hear_of_hosts(self, said: Mapping[str, Spoken]) -> None:
         """Store the backend's reports on hosts; of many hosts only the latest."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from yaffle.core.recovery.ladder import Result
-from yaffle.engine.incidents.host_failure import record
+from yaffle.engine.incidents.host_failure import FENCER, record
 from yaffle.engine.steps.evidence import powered_off
 from yaffle.model.ids import IncidentId
 from yaffle.store import alerts, incidents
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from yaffle.engine.runtime.context import EngineContext
     from yaffle.engine.steps.step import Outcome, StepExecution
     from yaffle.store.rows import IncidentRow
-
-SOURCE: Final = "fencer"
 
 
 def tell(
@@ -41,7 +39,7 @@ def tell(
         off.host,
         failure_us=now_us if failed_us is None else failed_us,
         proof=f"{outcome.proof.method}: {outcome.proof.evidence}",
-        source=SOURCE,
+        source=FENCER,
         incident_id="" if incident is None else incident.id,
         now_us=now_us,
     )

@@ -28,4 +28,6 @@ monitored_hosts = Table(
     columns.us_or_null("unseen_us"),
     # The fencings that have been judged: seconds since the epoch.
     columns.json("told"),
+    # How far our own fencers are with it (HostFence); null where nothing is done.
+    columns.json_or_null("fence"),
 )

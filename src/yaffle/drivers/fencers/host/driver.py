@@ -49,12 +49,14 @@ from yaffle.ports.context import DriverContext
 from yaffle.ports.profile import SupportsHostStatus
 
 if TYPE_CHECKING:
-    from yaffle.ports.fencer import Fencer, NeedsSettings
+    from yaffle.ports.fencer import Fencer, NeedsSettings, SupportsHostFence
 
 log = structlog.get_logger()
 
 NAMING: Final = ("plug", "ip", "ipport", "systems_uri")
 """The agents' options by which they know a host; evidence names them."""
+ADDRESS: Final = ("ip", "ipport", "systems_uri")
+"""Those of them that name the device itself."""
 AT_ONCE: Final = 16
 """Hosts that are being fenced at once; more wait, within their own deadline."""
 _MARGIN: Final = 0.15
@@ -131,6 +133,28 @@ class HostFencer:
                 place = await self._place(target, until_s)
                 if isinstance(place, FenceResult):
                     return place
+                return await self._shared(place, until_s)
+        except TimeoutError:
+            return _unknown(f"not proved within {deadline_s:g} s")
+
+    def device_of(self, host: str) -> str:
+        """Return the device of a host by its address: several of one address are asked one by one."""
+        device = self._by_host.get(host)
+        if device is None:
+            return ""
+        options = {**device.options, **device.hosts[host]}
+        named = [options[key] for key in ADDRESS if options.get(key)]
+        return " ".join([device.agent.name, *named] if named else [device.name])
+
+    async def fence_host(self, host: str, *, deadline_s: float) -> FenceResult:
+        """Switch a host off and read back that it is; its monitor has heard nothing of it for long."""
+        margin_s = min(deadline_s * _MARGIN, _MARGIN_MAX_S)
+        until_s = self._clock.monotonic_s() + deadline_s - margin_s
+        place = self._switched(host)
+        if isinstance(place, FenceResult):
+            return place
+        try:
+            async with asyncio.timeout(deadline_s):
                 return await self._shared(place, until_s)
         except TimeoutError:
             return _unknown(f"not proved within {deadline_s:g} s")
@@ -337,3 +361,4 @@ def _unknown(detail: str) -> FenceResult:
 if TYPE_CHECKING:
     _conforms: type[Fencer] = HostFencer
     _tells: type[NeedsSettings] = HostFencer
+    _fences_hosts: type[SupportsHostFence] = HostFencer

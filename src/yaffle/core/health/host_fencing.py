@@ -1,0 +1,160 @@
+"""Chooses which lost hosts are switched off by our own fencers: those that nobody else has fenced.
+
+Pacemaker loses fencings under load: such hosts stay lost, and their instances down. Its cluster, with a
+quorum, has missed the host for long then; that is no proof, so whatever speaks against it keeps it. The
+first rule that holds is told to people. A person who asks for one host lifts what the settings forbid,
+and nothing that is seen of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from yaffle.model.host_state import HostFence, HostState
+
+FAILED: Final = frozenset({HostState.LOST, HostState.UNFENCED, HostState.FENCED})
+"""Hosts that count as failed at once: those that are fenced too, or a storm would end in a whole cloud
+that is off, one after the other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFencePolicy:
+    """What the settings allow."""
+
+    fence_lost: bool = False
+    share: float = 0.25
+
+    def most(self, hosts: int) -> int:
+        """Return how many hosts may have failed at once; one always may."""
+        return max(1, int(self.share * hosts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostHost:
+    """A host that is lost, and what we see of it."""
+
+    host: str
+    state: HostState
+    since_us: int
+    device: str = ""
+    """The address of the device that switches it, as our fencer names it; empty where none does."""
+    busy: bool = False
+    """Its own cluster is fencing it now."""
+    answering: int = 0
+    """Nodes of ours on it that answered when they were asked last, and since it was lost."""
+    said_up: bool = False
+    """The backend of nodes on it says that it is up."""
+    fence: HostFence = field(default_factory=HostFence)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFleet:
+    """All hosts of one monitor, and what is being done about them."""
+
+    hosts: int
+    failed: int
+    policy: HostFencePolicy
+    now_us: int
+    stopped: bool = False
+    """Whether somebody has stopped everything (`yaffle stop`)."""
+    in_use: frozenset[str] = frozenset()
+    """Devices that are asked now: two questions at once have made one of them fail."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceRule:
+    """A reason to leave a lost host as it is."""
+
+    name: str
+    keeps: Callable[[LostHost, HostFleet], bool]
+    says: Callable[[LostHost, HostFleet], str]
+    lifted: bool = False
+    """Whether a person who asks for this host lifts it."""
+
+
+def _running(host: LostHost, fleet: HostFleet) -> bool:
+    return host.fence.running and host.fence.until_us > fleet.now_us
+
+
+RULES: Final = (
+    FenceRule(
+        name="no-device",
+        keeps=lambda host, _: not host.device,
+        says=lambda *_: "no device in drivers.HOST.devices switches it",
+    ),
+    FenceRule(
+        name="running",
+        keeps=_running,
+        says=lambda host, _: host.fence.said or "it is being fenced",
+    ),
+    FenceRule(
+        name="stopped",
+        keeps=lambda _, fleet: fleet.stopped,
+        says=lambda *_: "everything is stopped, as `yaffle status` says",
+    ),
+    FenceRule(
+        name="busy",
+        keeps=lambda host, _: host.busy,
+        says=lambda *_: "its cluster is fencing it now",
+    ),
+    FenceRule(
+        name="answers",
+        keeps=lambda host, _: host.answering > 0,
+        says=lambda host, _: f"nodes on it answer, though it is lost: {host.answering}",
+    ),
+    FenceRule(
+        name="said-up",
+        keeps=lambda host, _: host.said_up,
+        says=lambda *_: "the backend of nodes on it says that it is up",
+    ),
+    FenceRule(
+        name="storm",
+        keeps=lambda _, fleet: fleet.failed > fleet.policy.most(fleet.hosts),
+        says=lambda _, fleet: (
+            f"{fleet.failed} of {fleet.hosts} hosts have failed at once, and hosts.fence_share lets"
+            f" {fleet.policy.most(fleet.hosts)}: that may be the network's fault, or ours"
+        ),
+        lifted=True,
+    ),
+    FenceRule(
+        name="not-allowed",
+        keeps=lambda _, fleet: not fleet.policy.fence_lost,
+        says=lambda *_: "it would be fenced, if hosts.fence_lost were on",
+        lifted=True,
+    ),
+    FenceRule(
+        name="later",
+        keeps=lambda host, fleet: host.fence.until_us > fleet.now_us,
+        says=lambda host, _: host.fence.said,
+    ),
+    FenceRule(
+        name="in-use",
+        keeps=lambda host, fleet: host.device in fleet.in_use,
+        says=lambda *_: "its device is asked for another host now",
+    ),
+)
+
+
+def choose(lost: Sequence[LostHost], fleet: HostFleet) -> tuple[list[str], Mapping[str, str]]:
+    """Return the hosts to fence now, one for each device, and why not the others.
+
+    Those that have been lost for longest come first. One that is lost for a short time is waited for,
+    unless a person asks.
+    """
+    chosen: list[str] = []
+    kept: dict[str, str] = {}
+    in_use = set(fleet.in_use) | {host.device for host in lost if _running(host, fleet)}
+    for host in sorted(lost, key=lambda one: (one.since_us, one.host)):
+        asked = bool(host.fence.asked_by)
+        if host.state is not HostState.UNFENCED and not asked:
+            continue
+        now = replace(fleet, in_use=frozenset(in_use))
+        rule = next((r for r in RULES if not (asked and r.lifted) and r.keeps(host, now)), None)
+        if rule is not None:
+            kept[host.host] = rule.says(host, now)
+            continue
+        chosen.append(host.host)
+        in_use.add(host.device)
+    return chosen, kept

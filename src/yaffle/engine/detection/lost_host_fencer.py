@@ -1,0 +1,235 @@
+"""Switches lost hosts off whose own cluster has not: the engine that saw them last does, by a claim.
+
+A claim is written with the look that it is made of, in one transaction, and ends by itself: whoever dies
+leaves the host to the next look. To fence again what is off already only proves it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from yaffle.core.health.host_fencing import FAILED, HostFleet, LostHost, choose
+from yaffle.core.planning.host_attribution import Word, answers_itself
+from yaffle.engine.incidents.host_failure import FENCER, record
+from yaffle.engine.runtime.driver_call import Failure, call_driver
+from yaffle.model.host_state import HostFence, HostState
+from yaffle.model.ids import ClusterId
+from yaffle.model.incident import PauseKind
+from yaffle.model.operations import FenceResult, FenceVerdict, Proof
+from yaffle.model.timing import CALL_MIN_S
+from yaffle.ports import SupportsHostFence
+from yaffle.store import events, hosts, pauses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from sqlalchemy import Connection
+
+    from yaffle.core.health.host_verdict import HostVerdict
+    from yaffle.engine.runtime.context import EngineContext
+    from yaffle.engine.runtime.session import Session
+    from yaffle.model.host_state import HostSighting
+    from yaffle.store.hosts import HostRow
+
+log = structlog.get_logger()
+
+FENCED: Final = "HOST_FENCE"
+"""The action of events about hosts that our own fencers switch off."""
+FENCE_S: Final = 120.0
+"""How long one host is taken to before the next has its turn."""
+AGAIN_S: Final = 60.0
+AGAIN_MAX_S: Final = 900.0
+CALL_S: Final = 4.0
+PAUSE_S: Final = 1.0
+_LOST: Final = frozenset({HostState.LOST, HostState.UNFENCED})
+NO_CLUSTER: Final = ClusterId("")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One host of a look: what was seen, what is made of it, what was stored before."""
+
+    sighting: HostSighting
+    verdict: HostVerdict
+    row: HostRow | None
+
+    @property
+    def fence(self) -> HostFence:
+        """Return how far its fencing is; nothing where it is not lost any more."""
+        lost = self.verdict.known.state in _LOST
+        return HostFence() if self.row is None or not lost else self.row.fencing
+
+
+class LostHostFencer:
+    """Fences lost hosts of one monitor."""
+
+    def __init__(self, ctx: EngineContext, session: Session, monitor: str) -> None:
+        self._ctx = ctx
+        self._session = session
+        self._monitor = monitor
+        self._lost: frozenset[str] = frozenset()
+        """Those that were lost when the hosts were looked at last."""
+
+    def claim(
+        self, conn: Connection, looks: Sequence[Seen], now_us: int
+    ) -> tuple[Mapping[str, HostFence], list[str]]:
+        """Return how far each host's fencing is now, and the hosts that are ours to fence.
+
+        What the first says has to be stored in the transaction of this look, before any is fenced.
+        """
+        states = {seen.sighting.host: seen.verdict.known.state for seen in looks}
+        self._lost = frozenset(host for host, state in states.items() if state in _LOST)
+        fleet = HostFleet(
+            hosts=len(states),
+            failed=sum(state in FAILED for state in states.values()),
+            policy=self._ctx.hosts.fencing,
+            now_us=now_us,
+            stopped=bool(self._lost) and self._stopped(conn),
+        )
+        lost = [self._candidate(seen) for seen in looks if seen.sighting.host in self._lost]
+        chosen, kept = choose(lost, fleet)
+        fences = {one.host: one.fence for one in lost}
+        for host, why in kept.items():
+            fences[host] = replace(fences[host], said=why)
+        for host in chosen:
+            fences[host] = replace(
+                fences[host],
+                running=True,
+                until_us=now_us + int(FENCE_S * 1_000_000),
+                tries=fences[host].tries + 1,
+                said="it is being fenced",
+            )
+        return fences, chosen
+
+    def blind(self) -> None:
+        """Note that nobody knows now which hosts are lost: what is under way is not begun again."""
+        self._lost = frozenset()
+
+    def _candidate(self, seen: Seen) -> LostHost:
+        host, known = seen.sighting.host, seen.verdict.known
+        fencer = self._fencer(host)
+        tally = self._ctx.tally
+        names = {host, self._ctx.hosts.hostname(host)}
+        # A cloud's name may stand behind a host's; of two hosts with one name either is reason enough.
+        places = {place for place in tally.places() if place.partition("@")[0] in names}
+        return LostHost(
+            host=host,
+            state=known.state,
+            since_us=known.since_us,
+            device="" if fencer is None else fencer[0].device_of(fencer[1]),
+            busy=seen.sighting.busy,
+            answering=sum(
+                answers_itself(memory, since_us=known.since_us)
+                for place in places
+                for memory in tally.on_host(place, NO_CLUSTER)
+            ),
+            said_up=any(
+                said.word is Word.UP and said.at_us >= known.since_us
+                for place in places
+                if (said := tally.words.get(place)) is not None
+            ),
+            fence=seen.fence,
+        )
+
+    def _fencer(self, host: str) -> tuple[SupportsHostFence, str] | None:
+        """Return the fencer that switches a host, and its name for it."""
+        found: Iterator[tuple[SupportsHostFence, str]] = (
+            (fencer, name)
+            for fencer in self._ctx.drivers.fencers.values()
+            if isinstance(fencer, SupportsHostFence)
+            for name in (host, self._ctx.hosts.hostname(host))
+            if fencer.device_of(name)
+        )
+        return next(found, None)
+
+    async def fence(self, host: str) -> None:
+        """Fence a claimed host until that is proved, refused, or its time is over."""
+        found = self._fencer(host)
+        until_s = self._ctx.clock.monotonic_s() + FENCE_S
+        said = "no device switches it any more"
+        if found is None:
+            until_s = 0.0
+        while found is not None and (left_s := until_s - self._ctx.clock.monotonic_s()) > 0:
+            call_s = max(CALL_MIN_S, min(self._session.call_s(CALL_S), left_s))
+            within_s = call_s + self._session.grace_s()
+            await self._session.until_may_act(within_s)
+            if await self._session.write(self._stopped):
+                said = "everything was stopped"
+                break
+            if host not in self._lost:
+                said = "it is not lost any more, or nobody sees it"
+                break
+            done = await call_driver(
+                lambda within_s=call_s: found[0].fence_host(found[1], deadline_s=within_s),  # type: ignore[misc]
+                FenceResult,
+                within_s=within_s,
+                what="the fencer",
+            )
+            said = done.why if isinstance(done, Failure) else str(done.detail)
+            if isinstance(done, FenceResult):
+                if done.verdict is FenceVerdict.CONFIRMED and isinstance(done.proof, Proof):
+                    proved = partial(self._proved, host=host, proof=done.proof)
+                    await self._session.write(proved)
+                    self._ctx.signals.alerts.ring()
+                    return
+                if done.verdict is FenceVerdict.REFUSED:
+                    break
+            await self._ctx.clock.sleep(PAUSE_S)
+        await self._session.write(lambda conn: self._unproved(conn, host, said))
+
+    def _stopped(self, conn: Connection) -> bool:
+        now_us = self._ctx.clock.now_us()
+        found = pauses.in_force(conn, now_us)
+        return any(p.kind is PauseKind.STOP and p.starts_us <= now_us for p in found)
+
+    def _proved(self, conn: Connection, *, host: str, proof: Proof) -> None:
+        now_us, at_s = self._ctx.clock.now_us(), proof.at_us // 1_000_000
+        evidence = f"{proof.method}: {proof.evidence}"
+        row = hosts.take(conn, self._monitor, host)
+        if row is not None and row.state in _LOST:
+            hosts.proved_off(conn, row, at_s=at_s, now_us=now_us, why=f"fenced by us, {evidence}")
+        if self._ctx.drivers.alerts:
+            record(
+                self._ctx,
+                conn,
+                host,
+                failure_us=proof.at_us,
+                proof=evidence,
+                source=FENCER,
+                now_us=now_us,
+            )
+        self._event(conn, host, "proved", f"host {host} is off: {evidence}", events.WARNING)
+
+    def _unproved(self, conn: Connection, host: str, said: str) -> None:
+        row = hosts.take(conn, self._monitor, host)
+        if row is None or row.state not in _LOST:
+            return
+        tries = max(1, row.fencing.tries)
+        wait_s = min(AGAIN_S * 2 ** min(tries - 1, 8), AGAIN_MAX_S)
+        until_us = self._ctx.clock.now_us() + int(wait_s * 1_000_000)
+        said = f"not proved off by us in {tries} tries: {said}"[:4000]
+        fence = replace(row.fencing, running=False, until_us=until_us, tries=tries, said=said)
+        hosts.fenced(conn, self._monitor, host, fence)
+        self._event(conn, host, "failed", f"host {host} is {said}", events.ERROR)
+
+    def begun(self, conn: Connection, host: str, fence: HostFence) -> None:
+        """Write down that a host is about to be switched off, and why."""
+        asked = f", as {fence.asked_by} asks: {fence.why}" if fence.asked_by else ""
+        why = f"host {host} is lost and nobody has fenced it: it is switched off{asked}"
+        self._event(conn, host, "begun", why, events.WARNING)
+
+    def _event(self, conn: Connection, host: str, status: str, reason: str, level: int) -> None:
+        events.append(
+            conn,
+            events.Subject(otype="HOST", oid="", oname=self._ctx.hosts.hostname(host)),
+            at_us=self._ctx.clock.now_us(),
+            action=FENCED,
+            status=status,
+            reason=reason[:4000],
+            level=level,
+            data={"monitor": self._monitor, "host": host},
+        )

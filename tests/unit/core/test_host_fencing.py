@@ -1,0 +1,89 @@
+"""A lost host is switched off when it has been lost for long and nothing speaks against it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from yaffle.core.health.host_fencing import RULES, HostFencePolicy, HostFleet, LostHost, choose
+from yaffle.model.host_state import HostFence, HostState
+
+NOW_US = 1_000_000_000
+LATER_US = NOW_US + 1
+ALLOWED = HostFencePolicy(fence_lost=True, share=0.25)
+FLEET = HostFleet(hosts=8, failed=2, policy=ALLOWED, now_us=NOW_US)
+HOST = LostHost(host="h1", state=HostState.UNFENCED, since_us=1, device="bmc1")
+ASKED = HostFence(asked_by="mara", why="it burns")
+STORM = {"failed": 3}
+FORBIDDEN = {"policy": HostFencePolicy(fence_lost=False)}
+
+
+@pytest.mark.parametrize(
+    ("rule", "host", "fleet", "asked_lifts"),
+    [
+        ("no-device", {"device": ""}, {}, False),
+        ("running", {"fence": HostFence(running=True, until_us=LATER_US)}, {}, False),
+        ("stopped", {}, {"stopped": True}, False),
+        ("busy", {"busy": True}, {}, False),
+        ("answers", {"answering": 1}, {}, False),
+        ("said-up", {"said_up": True}, {}, False),
+        ("storm", {}, STORM, True),
+        ("not-allowed", {}, FORBIDDEN, True),
+        ("later", {"fence": HostFence(until_us=LATER_US, said="not proved")}, {}, False),
+        ("in-use", {}, {"in_use": frozenset({"bmc1"})}, False),
+    ],
+)
+def test_each_rule_keeps_a_host_and_says_why(rule, host, fleet, asked_lifts):
+    lost, seen = replace(HOST, **host), replace(FLEET, **fleet)
+    assert choose([HOST], FLEET) == (["h1"], {}), "nothing speaks against it"
+    chosen, kept = choose([lost], seen)
+    assert (chosen, list(kept)) == ([], ["h1"])
+    assert kept["h1"], "why is said"
+    (own,) = [r for r in RULES if r.name == rule]
+    assert kept["h1"] == own.says(lost, seen)
+    asked = replace(lost, fence=replace(lost.fence, asked_by="mara"))
+    assert bool(choose([asked], seen)[0]) is asked_lifts, "a person lifts what is forbidden alone"
+    assert own.lifted is asked_lifts
+
+
+def test_every_rule_has_its_row():
+    (marks,) = [
+        m for m in test_each_rule_keeps_a_host_and_says_why.pytestmark if m.name == "parametrize"
+    ]
+    assert [row[0] for row in marks.args[1]] == [rule.name for rule in RULES]
+
+
+@pytest.mark.parametrize("state", list(HostState))
+def test_a_host_that_is_not_lost_for_long_is_waited_for_unless_a_person_asks(state):
+    host = replace(HOST, state=state)
+    assert bool(choose([host], FLEET)[0]) is (state is HostState.UNFENCED)
+    assert choose([replace(host, fence=ASKED)], FLEET)[0] == ["h1"]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "failed", "most"),
+    [(1, 1, 1), (3, 1, 1), (3, 2, 1), (8, 2, 2), (8, 3, 2), (100, 25, 25), (100, 26, 25)],
+)
+def test_when_many_have_failed_at_once_none_is_switched_off_and_one_always_may(hosts, failed, most):
+    fleet = replace(FLEET, hosts=hosts, failed=failed)
+    assert ALLOWED.most(hosts) == most
+    chosen, kept = choose([HOST], fleet)
+    assert bool(chosen) is (failed <= most)
+    if kept:
+        assert f"{failed} of {hosts} hosts have failed at once" in kept["h1"]
+
+
+def test_one_device_is_asked_for_one_host_and_who_is_lost_longest_comes_first():
+    late = replace(HOST, host="h2", since_us=9)
+    early = replace(HOST, host="h3", since_us=3)
+    other = replace(HOST, host="h4", since_us=9, device="bmc2")
+    chosen, kept = choose([late, other, early], FLEET)
+    assert (chosen, list(kept)) == (["h3", "h4"], ["h2"])
+    running = replace(early, fence=HostFence(running=True, until_us=LATER_US))
+    assert choose([late, running], FLEET)[0] == [], "it is asked already"
+
+
+def test_a_claim_that_nobody_ended_is_over_by_itself():
+    left = replace(HOST, fence=HostFence(running=True, until_us=NOW_US))
+    assert choose([left], FLEET)[0] == ["h1"]
