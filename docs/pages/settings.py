@@ -290,8 +290,8 @@ def drivers() -> str:
         '`[alerts.ANY_NAME]` with `type = "masakari"`. Needs `yaffle[openstack]`.',
         table(HEAD, _rows(recorded(MasakariSettings), MasakariSettings)),
         "## Host monitor `pacemaker`",
-        '`[host_monitors.ANY_NAME]` with `type = "pacemaker"`. How to use it: [Watch\n'
-        "hosts](../howto/watch-hosts.md).",
+        '`[host_monitors.ANY_NAME]` with `type = "pacemaker"`, and `cloud` for the entry of\n'
+        "`clouds.yaml` whose hosts it sees. How to use it: [Watch hosts](../howto/watch-hosts.md).",
         table(HEAD, _rows(recorded(PacemakerSettings), PacemakerSettings)),
         "## Workflow `COMMAND`",
         "`[drivers.COMMAND]`. Off by default.",

@@ -308,6 +308,40 @@ def test_what_a_monitor_has_told_is_not_told_again_with_our_own_proof() -> None:
     play(story)
 
 
+class ByItsCluster(Switch):
+    """A fencer that goes by what the host's own cluster has done."""
+
+    since_s = 0
+
+    async def fence(self, target: Any, *, operation_id: Any, deadline_s: float) -> Any:
+        done = await super().fence(target, operation_id=operation_id, deadline_s=deadline_s)
+        return replace(done, off=replace(OFF, since_s=self.since_s)) if done.proof else done
+
+
+@pytest.mark.parametrize("seen_first", [True, False])
+def test_a_node_that_goes_by_its_clusters_fencing_is_part_of_that_failure(seen_first: bool) -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        drivers: Any = c.start().ctx.drivers
+        drivers.fencers["COMPUTE"] = switch = ByItsCluster(drivers.fencers["COMPUTE"], "proves")
+        await s.build(1, policy(actions=[{"name": "RECREATE", "timeout": 60}]))
+        await c.looked()
+        done = c.monitor.fence(OFF.host)
+        switch.since_s = done.at_s
+        if seen_first:
+            c.monitor.seen[OFF.host] = Seen.LOST
+        # The cloud misses the host long after that.
+        await s.clock.sleep(150)
+        s.world.kill(s.node_ids()[0])
+        await s.clock.sleep(10)
+        await s.until(s.all_well, 120, "healed")
+        c.monitor.seen[OFF.host] = Seen.LOST
+        await s.clock.sleep(30)
+        assert switch.asked > 0
+        assert [f.failure_s for f in c.told.recovery.received] == [done.at_s]
+
+    play(story)
+
+
 def test_a_failure_is_told_though_the_cluster_has_lost_its_history() -> None:
     async def story(s: Stage, c: Cluster) -> None:
         c.start()

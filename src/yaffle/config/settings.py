@@ -67,7 +67,8 @@ class Settings(BaseSettings):
     hosts: HostsSettings = HostsSettings()
     host_monitors: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
-        description="Who sees whether hosts live: name → {type = …, and that driver's own settings}.",
+        description="Who sees whether hosts live: name → {type = …, cloud = the one that the hosts are"
+        " of, and that driver's own settings}.",
     )
     alerts: dict[str, dict[str, Any]] = Field(
         default_factory=dict,

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 RESPONSIBLE: Final = "responsible"
 """The setting of an alert endpoint that is none of its driver's."""
+CLOUD: Final = "cloud"
+"""The setting of a host monitor that is none of its driver's: in which cloud its hosts are."""
 
 
 def load_drivers(
@@ -70,8 +72,19 @@ def load_drivers(
         "dict[str, Profile]", _build("yaffle.profiles", context, faults, _not_set_up(settings))
     )
 
+    monitors = _host_monitors(settings, context, faults)
+    clouds: Mapping[str, str] = {}
+    with faults.gather():
+        clouds = _clouds(settings)
+
     def reading(name: str) -> DriverContext:
-        return context(name, profiles=profiles)
+        return context(
+            name,
+            profiles=profiles,
+            host_monitors=monitors,
+            host_clouds=clouds,
+            host_names=settings.hosts.names,
+        )
 
     drivers = Drivers(
         profiles=profiles,
@@ -80,7 +93,7 @@ def load_drivers(
         workflows=cast("dict[str, Workflow]", _build("yaffle.workflows", context, faults)),
         notifiers=_notifiers(settings, context, faults),
         alerts=_alerts(settings, context, faults),
-        host_monitors=_host_monitors(settings, context, faults),
+        host_monitors=monitors,
     )
     _all_known(settings, faults)
     faults.settle()
@@ -149,15 +162,26 @@ def _alerts(
 def _host_monitors(
     settings: Settings, context: Callable[..., DriverContext], faults: Faults
 ) -> dict[str, HostMonitor]:
-    found = _named(
-        "yaffle.host_monitors",
-        "host_monitors",
-        "host monitor",
-        settings.host_monitors,
-        context,
-        faults,
-    )
+    wanted = {
+        name: {k: v for k, v in values.items() if k != CLOUD}
+        for name, values in settings.host_monitors.items()
+    }
+    kind = "host monitor"
+    found = _named("yaffle.host_monitors", "host_monitors", kind, wanted, context, faults)
     return cast("dict[str, HostMonitor]", found)
+
+
+def _clouds(settings: Settings) -> Mapping[str, str]:
+    """Return the cloud of each host monitor's hosts, where its settings say one."""
+    said = {name: values.get(CLOUD, "") for name, values in settings.host_monitors.items()}
+    wrong = [
+        f"host_monitors.{quoted(name)}.{CLOUD} must be a text"
+        for name, cloud in said.items()
+        if not isinstance(cloud, str)
+    ]
+    if wrong:
+        raise ConfigError(tuple(wrong))
+    return {name: str(cloud) for name, cloud in said.items() if cloud}
 
 
 def host_terms(settings: Settings) -> HostTerms:

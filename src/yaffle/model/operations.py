@@ -58,6 +58,8 @@ class PoweredOff:
     """The backend's name of it."""
     reported: str = ""
     """When it had reported last before that, in the backend's words; empty where nobody told."""
+    since_s: int | None = None
+    """When somebody else had switched it off (seconds since the epoch); None where we did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from yaffle.model.machine_identity import MachineIdentity
 from yaffle.ports.clock import Clock
 from yaffle.ports.credentials import Credentials
 from yaffle.ports.detector import UrlProber
+from yaffle.ports.host_monitor import HostMonitor
 from yaffle.ports.profile import Profile
 
 
@@ -26,6 +27,12 @@ class DriverContext:
     """Where that section stands, for messages: `notifiers.ops`; empty where the driver knows best."""
     profiles: Mapping[str, Profile] = field(default_factory=lambda: MappingProxyType({}))
     """By type, for detectors and fencers that read through the profile."""
+    host_monitors: Mapping[str, HostMonitor] = field(default_factory=lambda: MappingProxyType({}))
+    """By name, for fencers that go by a fencing that somebody else has done."""
+    host_clouds: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Name of a host monitor → the cloud that its hosts are of, where that is said."""
+    host_names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Host, as a cloud or cluster calls it → its fully qualified name, where that is another."""
     prober: UrlProber | None = None
     credentials: Credentials | None = None
     """What projects have handed to us; None where nobody keeps that."""

@@ -19,7 +19,7 @@ from yaffle.drivers.fencers.host import HostFencer
 from yaffle.engine.runtime.clock import SystemClock
 from yaffle.model.ids import NodeId, OperationId
 from yaffle.model.operations import FenceResult, HostReading, Target
-from yaffle.ports import DriverContext
+from yaffle.ports import DriverContext, HostMonitor
 
 AGENT = Path(__file__).with_name("scripted_agent.py")
 KIND, PLAIN = "made.up.cloud-1.0", "made.up.alone-1.0"
@@ -56,6 +56,10 @@ class Rack:
     cloud: Cloud = field(default_factory=Cloud)
     settings: dict[str, object] = field(default_factory=dict)
     options: dict[str, object] = field(default_factory=dict)
+    devices: bool = True
+    monitors: dict[str, HostMonitor] = field(default_factory=dict)
+    clouds: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # A copy of its own: what runs of it is this test's, whoever else tests at the same time.
@@ -99,7 +103,10 @@ class Rack:
         context = DriverContext(
             clock=clock or SystemClock(),
             state_dir=self.folder,
-            settings={"devices": {"rack1": self.device()}},
+            settings={"devices": {"rack1": self.device()} if self.devices else {}},
+            host_monitors=self.monitors,
+            host_clouds=self.clouds,
+            host_names=self.names,
             profiles={KIND: self.cloud, PLAIN: object()},  # type: ignore[dict-item]
         )
         return HostFencer(context)

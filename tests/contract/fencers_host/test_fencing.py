@@ -25,7 +25,8 @@ from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import ConfigError, DependencyError
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import FenceResult, FenceVerdict, HostReading, PoweredOff
-from yaffle.testing import check_fencer
+from yaffle.ports import Seen
+from yaffle.testing import Fault, Rule, ScriptedHostMonitor, check_fencer
 
 CONFIRMED, REFUSED, UNKNOWN = FenceVerdict.CONFIRMED, FenceVerdict.REFUSED, FenceVerdict.UNKNOWN
 
@@ -447,3 +448,109 @@ def test_devices_of_one_address_are_one_device(rack: Rack) -> None:
     fencer = rack.fencer()
     assert fencer.device_of("cmp1") == "fence_scripted 10.0.0.1"
     assert fencer.device_of("cmp2") == "fence_scripted 10.0.0.2"
+
+
+# --- a host that its own cluster has fenced -------------------------------------------------------
+
+
+def cluster(rack: Rack, name: str = "pcmk") -> ScriptedHostMonitor:
+    """Put a cluster beside the rack in which cmp1 is lost."""
+    monitor = ScriptedHostMonitor(SystemClock())
+    monitor.seen = {"cmp1": Seen.LOST, "cmp2": Seen.UP}
+    rack.monitors[name] = monitor
+    return monitor
+
+
+@pytest.mark.parametrize("devices", [True, False])
+@pytest.mark.parametrize("up", [False, True, None])
+def test_what_its_cluster_has_fenced_is_proved_by_it_and_no_switch_is_asked(
+    rack: Rack, up: bool | None, devices: bool
+) -> None:
+    rack.devices = devices
+    done = cluster(rack).fence("cmp1", ago_s=70)
+    # A cloud may take a minute until it misses a host.
+    rack.cloud.told["cmp1"] = HostReading(name="cmp1", up=up, detail="", reported="12:00")
+    result = rack.fence(node())
+    assert (result.verdict, rack.calls) == (CONFIRMED, [])
+    assert result.proof is not None
+    assert result.proof.method == "scripted pcmk"
+    assert done.proof in result.proof.evidence
+    assert result.off == PoweredOff(host="cmp1", reported="12:00", since_s=done.at_s)
+    assert rack.fencer().supports(node())
+    assert rack.fencer().lacking() == ""
+
+
+def test_what_its_cluster_does_not_call_off_is_left_to_the_switch(rack: Rack) -> None:
+    monitor = cluster(rack)
+    # It was fenced once, and came back.
+    monitor.fence("cmp1", ago_s=900)
+    monitor.off.clear()
+    result = rack.fence(node())
+    assert result.verdict is CONFIRMED
+    assert rack.calls == ["status 7", "off 7", "status 7"]
+    rack.devices = False
+    result = rack.fence(node())
+    assert result.verdict is REFUSED
+    assert "host monitor pcmk: scripted: lost" in result.detail, "what its cluster says is told"
+
+
+def test_a_host_that_is_being_fenced_is_not_proved_off_yet(rack: Rack) -> None:
+    rack.devices = False
+    monitor = cluster(rack)
+    monitor.fence("cmp1")
+    monitor.busy.add("cmp1")
+    assert rack.fence(node()).verdict is REFUSED
+
+
+def test_a_cluster_that_cannot_tell_proves_nothing_and_hides_no_other(rack: Rack) -> None:
+    rack.devices = False
+    for fault in (Fault.FAIL, Fault.RAISE, Fault.HANG):
+        blind = cluster(rack, "blind")
+        blind.fence("cmp1")
+        blind.plan.rules.append(Rule(fault=fault, call="look"))
+        result = rack.fence(node(), deadline_s=2.0)
+        assert result.verdict is not CONFIRMED
+        assert "host monitor blind cannot tell" in result.detail
+        cluster(rack).fence("cmp1")
+        assert rack.fence(node(), deadline_s=4.0).verdict is CONFIRMED
+        rack.monitors.clear()
+
+
+def test_a_host_of_a_like_name_is_another_one(rack: Rack) -> None:
+    rack.devices = False
+    monitor = cluster(rack)
+    monitor.seen = {"cmp1.example.org": Seen.LOST}
+    monitor.fence("cmp1.example.org")
+    assert rack.fence(node()).verdict is REFUSED
+    rack.names["cmp1"] = "cmp1.example.org"
+    assert rack.fence(node()).verdict is CONFIRMED, "the settings say that it is the same"
+
+
+def test_of_two_clouds_a_host_is_its_own_clusters_alone(rack: Rack) -> None:
+    rack.devices = False
+    cluster(rack).fence("cmp1")
+    elsewhere = replace(node(), attributes={"cloud": "east"})
+    result = rack.fence(elsewhere)
+    assert result.verdict is REFUSED
+    assert "host monitor pcmk is not said to see hosts of cloud east" in result.detail
+    rack.clouds["pcmk"] = "west"
+    assert rack.fence(elsewhere).verdict is REFUSED
+    rack.clouds["pcmk"] = "east"
+    assert rack.fence(elsewhere).verdict is CONFIRMED
+
+
+def test_the_nodes_of_a_host_ask_its_cluster_together(rack: Rack) -> None:
+    monitor = cluster(rack)
+    monitor.fence("cmp1")
+    fencer = rack.fencer()
+
+    async def all_of_them() -> list[FenceResult]:
+        return await asyncio.gather(
+            *(
+                fencer.fence(node(name=f"web-{n}"), operation_id=OperationId("f"), deadline_s=5.0)
+                for n in range(15)
+            )
+        )
+
+    assert {result.verdict for result in asyncio.run(all_of_them())} == {CONFIRMED}
+    assert monitor.looks <= 2

@@ -26,6 +26,7 @@ POWER: Final = "power"
 """In the journal of a proved fence: a host was read back as off."""
 HOST: Final = "host"
 REPORTED: Final = "reported"
+OFF_SINCE: Final = "off_since_s"
 HOST_LOST: Final = "host_lost"
 """In the journal of a look: the backend had lost the machine under the node."""
 
@@ -44,7 +45,8 @@ def noted(fencer: Fencer, done: FenceResult) -> Mapping[str, object]:
     off = done.off
     if not isinstance(off, PoweredOff):
         return {POWER: True}
-    return {POWER: True, HOST: str(off.host), REPORTED: str(off.reported)}
+    told = {POWER: True, HOST: str(off.host), REPORTED: str(off.reported)}
+    return told if off.since_s is None else {**told, OFF_SINCE: off.since_s}
 
 
 def was_off(conn: Connection, step: StepExecution) -> bool:
@@ -67,7 +69,12 @@ def powered_off(data: Mapping[str, object]) -> PoweredOff | None:
     host = data.get(HOST)
     if data.get(POWER) is not True or not isinstance(host, str) or not host:
         return None
-    return PoweredOff(host=host, reported=str(data.get(REPORTED) or ""))
+    since_s = data.get(OFF_SINCE)
+    return PoweredOff(
+        host=host,
+        reported=str(data.get(REPORTED) or ""),
+        since_s=since_s if isinstance(since_s, int) else None,
+    )
 
 
 def _power_proofs(conn: Connection, step: StepExecution) -> list[Mapping[str, object]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yaffle.core.recovery.ladder import Result
-from yaffle.engine.incidents.host_failure import FENCER, record
+from yaffle.engine.incidents.host_failure import FENCER, SECOND_US, record
 from yaffle.engine.steps.evidence import powered_off
 from yaffle.model.ids import IncidentId
 from yaffle.store import alerts, incidents
@@ -33,6 +33,9 @@ def tell(
     if not whole and alerts.uncleared(conn, ctx.hosts.hostname(off.host)) is not None:
         return
     failed_us = None if incident is None else incident.first_fail_us or incident.opened_us
+    if off.since_s is not None:
+        # Its cluster has fenced it, and its monitor tells that by the same time: one failure.
+        failed_us = off.since_s * SECOND_US
     record(
         ctx,
         conn,

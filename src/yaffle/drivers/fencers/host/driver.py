@@ -1,9 +1,12 @@
 """HOST fencing: switch off the machine under a node, and believe only what its power device says then.
 
-    which host? ─▶ may it be fenced? ─▶ status ─off─▶ confirmed, unless the host is heard of
-                                           │on
-                                           ▼
-                                          off ─▶ status until it says off ─▶ confirmed, else unknown
+    which host? ─▶ fenced by its own cluster, and not back? ─▶ confirmed
+        │no
+        ▼
+    may it be fenced? ─▶ status ─off─▶ confirmed, unless the host is heard of
+                            │on
+                            ▼
+                           off ─▶ status until it says off ─▶ confirmed, else unknown
 
 Fencing a host kills every guest on it. So it is refused while the backend says that the host is up,
 and nothing is done while it cannot tell, unless the operator says `even_while_up` of the device.
@@ -24,6 +27,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import structlog
 
+from yaffle.core.planning.host_attribution import BY_CLOUD
 from yaffle.drivers.fencers.host.agent import (
     Power,
     Ran,
@@ -32,6 +36,7 @@ from yaffle.drivers.fencers.host.agent import (
     power_of,
     run_agent,
 )
+from yaffle.drivers.fencers.host.clusters import Clusters
 from yaffle.drivers.fencers.host.settings import Device, HostSettings
 from yaffle.errors import ConfigError, DependencyError
 from yaffle.integrations.driver_settings import Section
@@ -101,6 +106,7 @@ class HostFencer:
     def __init__(self, context: DriverContext) -> None:
         self._clock = context.clock
         self._profiles = context.profiles
+        self._clusters = Clusters(context)
         self._by_host = HostSettings.read(Section("drivers.HOST", context.settings)).by_host()
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._reports: dict[str, tuple[str, float]] = {}
@@ -113,13 +119,15 @@ class HostFencer:
     def supports(self, target: Target) -> bool:
         """Whether there are devices, and a way to tell on which host the node is."""
         if isinstance(self._profiles.get(target.profile_type), SupportsHostStatus):
-            return bool(self._by_host)
+            return bool(self._by_host or self._clusters)
         return target.attributes.get("host") in self._by_host
 
     def lacking(self) -> str:
         """Say what keeps every fence from being done."""
         return (
-            "" if self._by_host else "has no devices here: the operator sets drivers.HOST.devices"
+            ""
+            if self._by_host or self._clusters
+            else "has no devices here: the operator sets drivers.HOST.devices"
         )
 
     async def fence(
@@ -173,7 +181,26 @@ class HostFencer:
             return _unknown(f"on which host the node is could not be asked: {error}")
         if len(readings) != 1:
             return _unknown(f"{target.profile_type} gave {len(readings)} answers for one node")
-        return self._place_of_reading(readings[0])
+        (reading,) = readings
+        said = (
+            ""
+            if not reading.name
+            else await self._clusters.fenced(
+                reading.name,
+                str(target.attributes.get(BY_CLOUD) or ""),
+                within_s=self._left_s(until_s) / 2,
+            )
+        )
+        if not isinstance(said, str):
+            proof, since_s = said
+            off = PoweredOff(host=reading.name, reported=reading.reported, since_s=since_s)
+            return FenceResult(
+                verdict=FenceVerdict.CONFIRMED, detail=proof.evidence, proof=proof, off=off
+            )
+        place = self._place_of_reading(reading)
+        if said and isinstance(place, FenceResult):
+            return replace(place, detail=f"{place.detail}; {said}")
+        return place
 
     def _place_of_noted(self, host: object) -> Place | FenceResult:
         if not isinstance(host, str) or not host:
