@@ -20,7 +20,7 @@ from yaffle.model.authz import Principal, Right
 from yaffle.model.incident import PauseKind, PauseScope
 from yaffle.ports import Seen
 from yaffle.store.tables import events, host_failures
-from yaffle.testing import Fault, FaultPlan, Rule, ScriptedHostFencer
+from yaffle.testing import Fault, FaultPlan, Rule, ScriptedHostFencer, ScriptedHostMonitor
 
 Story = Callable[[Stage, "Rack"], Awaitable[None]]
 ALLOWED = HostFencePolicy(fence_lost=True, share=0.5)
@@ -285,6 +285,24 @@ def test_of_several_engines_one_switches_a_host_off() -> None:
         await s.clock.sleep(2 * LONG_S)
         assert c.switch.asked == ["cmp1"]
         assert await c.failures() == 1
+
+    play(story, alone=False)
+
+
+def test_a_host_that_another_cluster_sees_up_is_not_switched_off() -> None:
+    """Two clusters have a host of that name, and one device has it."""
+
+    async def story(s: Stage, c: Rack) -> None:
+        other = ScriptedHostMonitor(s.clock)
+        other.seen = {"cmp1": Seen.UP}
+        c.start().ctx.drivers.host_monitors["other"] = other
+        await c.looked()
+        life = c.start()
+        life.ctx.drivers.host_monitors["other"] = other
+        await s.clock.sleep(20)
+        c.lose("cmp1")
+        await s.clock.sleep(2 * LONG_S)
+        assert c.switch.asked == []
 
     play(story, alone=False)
 

@@ -45,7 +45,7 @@ class LostHost:
     answering: int = 0
     """Nodes of ours on it that answered when they were asked last, and since it was lost."""
     said_up: bool = False
-    """The backend of nodes on it says that it is up."""
+    """The backend of nodes on it, or another monitor, says that it is up."""
     fence: HostFence = field(default_factory=HostFence)
 
 
@@ -107,7 +107,7 @@ RULES: Final = (
     FenceRule(
         name="said-up",
         keeps=lambda host, _: host.said_up,
-        says=lambda *_: "the backend of nodes on it says that it is up",
+        says=lambda *_: "the backend of nodes on it, or another monitor, says that it is up",
     ),
     FenceRule(
         name="storm",

@@ -90,7 +90,8 @@ class LostHostFencer:
             now_us=now_us,
             stopped=bool(self._lost) and self._stopped(conn),
         )
-        lost = [self._candidate(seen) for seen in looks if seen.sighting.host in self._lost]
+        up = self._up_elsewhere(conn) if self._lost else frozenset()
+        lost = [self._candidate(seen, up) for seen in looks if seen.sighting.host in self._lost]
         chosen, kept = choose(lost, fleet)
         fences = {one.host: one.fence for one in lost}
         for host, why in kept.items():
@@ -109,7 +110,15 @@ class LostHostFencer:
         """Note that nobody knows now which hosts are lost: what is under way is not begun again."""
         self._lost = frozenset()
 
-    def _candidate(self, seen: Seen) -> LostHost:
+    def _up_elsewhere(self, conn: Connection) -> frozenset[str]:
+        """Return the hosts that other monitors see up, by their full names: a device may be theirs."""
+        others = tuple(name for name in self._ctx.drivers.host_monitors if name != self._monitor)
+        rows = hosts.listed(conn, others) if others else ()
+        return frozenset(
+            self._ctx.hosts.hostname(row.host) for row in rows if row.state == HostState.UP
+        )
+
+    def _candidate(self, seen: Seen, up_elsewhere: frozenset[str]) -> LostHost:
         host, known = seen.sighting.host, seen.verdict.known
         fencer = self._fencer(host)
         tally = self._ctx.tally
@@ -127,7 +136,8 @@ class LostHostFencer:
                 for place in places
                 for memory in tally.on_host(place, NO_CLUSTER)
             ),
-            said_up=any(
+            said_up=self._ctx.hosts.hostname(host) in up_elsewhere
+            or any(
                 said.word is Word.UP and said.at_us >= known.since_us
                 for place in places
                 if (said := tally.words.get(place)) is not None
@@ -192,7 +202,8 @@ class LostHostFencer:
         row = hosts.take(conn, self._monitor, host)
         if row is not None and row.state in _LOST:
             hosts.proved_off(conn, row, at_s=at_s, now_us=now_us, why=f"fenced by us, {evidence}")
-        if self._ctx.drivers.alerts:
+        # One that is fenced by now has been told, by its cluster's proof or another engine's.
+        if self._ctx.drivers.alerts and (row is None or row.state != HostState.FENCED):
             record(
                 self._ctx,
                 conn,

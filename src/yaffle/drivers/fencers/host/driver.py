@@ -192,15 +192,36 @@ class HostFencer:
             )
         )
         if not isinstance(said, str):
-            proof, since_s = said
-            off = PoweredOff(host=reading.name, reported=reading.reported, since_s=since_s)
-            return FenceResult(
-                verdict=FenceVerdict.CONFIRMED, detail=proof.evidence, proof=proof, off=off
-            )
+            return self._fenced_by_cluster(reading, *said)
         place = self._place_of_reading(reading)
         if said and isinstance(place, FenceResult):
             return replace(place, detail=f"{place.detail}; {said}")
         return place
+
+    def _fenced_by_cluster(
+        self, reading: HostReading, proof: Proof, since_s: int | None
+    ) -> FenceResult:
+        """Return what a cluster's fencing is worth: a host that was rebooted may run guests again.
+
+        Those are started by the backend's own agent there, which reports then.
+        """
+        self._note(reading)
+        why = ""
+        if reading.up is not False:
+            why = f"the backend does not miss host {reading.name}: {reading.detail or 'it is up'}"
+        elif reading.forced_down:
+            why = self._reports_on(reading.name, reading.reported)
+        if why:
+            return _unknown(f"not proved off yet: {proof.evidence}; but {why}")
+        off = PoweredOff(host=reading.name, reported=reading.reported, since_s=since_s)
+        return FenceResult(
+            verdict=FenceVerdict.CONFIRMED, detail=proof.evidence, proof=proof, off=off
+        )
+
+    def _note(self, reading: HostReading) -> None:
+        """Remember since when a host's last report is known."""
+        if self._reports.get(reading.name, ("", 0.0))[0] != reading.reported:
+            self._reports[reading.name] = reading.reported, self._clock.monotonic_s()
 
     def _place_of_noted(self, host: object) -> Place | FenceResult:
         if not isinstance(host, str) or not host:
@@ -222,8 +243,7 @@ class HostFencer:
         place = self._switched(host)
         if isinstance(place, FenceResult):
             return place
-        if self._reports.get(host, ("", 0.0))[0] != reading.reported:
-            self._reports[host] = reading.reported, self._clock.monotonic_s()
+        self._note(reading)
         if place.device.even_while_up or reading.up is False:
             heard = bool(reading.up) or reading.forced_down
             return replace(place, reported=reading.reported, heard=heard)
@@ -288,13 +308,15 @@ class HostFencer:
         """
         if not place.heard or place.host in self._seen_on:
             return ""
-        if not place.reported:
-            return f"the backend hears of host {place.host}, and does not say when it did last"
-        if self._clock.monotonic_s() - self._reports[place.host][1] >= QUIET_S:
+        return self._reports_on(place.host, place.reported)
+
+    def _reports_on(self, host: str, reported: str) -> str:
+        """Say that a host may be reporting; empty where it has not for long."""
+        if not reported:
+            return f"the backend hears of host {host}, and does not say when it did last"
+        if self._clock.monotonic_s() - self._reports[host][1] >= QUIET_S:
             return ""
-        return (
-            f"host {place.host} reported at {place.reported}: it is watched whether it does again"
-        )
+        return f"host {host} reported at {reported}: it is watched whether it does again"
 
     async def _switch_off(self, agent: _Agent, place: Place, until_s: float) -> FenceResult:
         first = await agent.run("status", self._left_s(until_s))
