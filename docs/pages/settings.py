@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 
 from docs.pages import heat, nova
 from yaffle.config import Settings
+from yaffle.drivers.alerts.exec import ExecSettings
 from yaffle.drivers.alerts.masakari import MasakariSettings
 from yaffle.drivers.detectors.lifecycle.settings import WORDS as LISTENING
 from yaffle.drivers.detectors.lifecycle.settings import LifecycleSettings, SourceSettings
@@ -188,6 +189,7 @@ class Recorder(Section):
 def recorded(
     kind: type[
         PostSettings
+        | ExecSettings
         | MasakariSettings
         | PacemakerSettings
         | CommandSettings
@@ -286,6 +288,9 @@ def drivers() -> str:
         "the endpoint whose acceptance settles a failure. Signed where there is a secret. How to use\n"
         "it: [Tell a recovery controller of failed hosts](../howto/tell-of-failed-hosts.md).",
         "The settings are those of the notifier `webhook`; a secret is not required.",
+        "## Alert driver `exec`",
+        '`[alerts.ANY_NAME]` with `type = "exec"`.',
+        table(HEAD, _rows(recorded(ExecSettings), ExecSettings)),
         "## Alert driver `masakari`",
         '`[alerts.ANY_NAME]` with `type = "masakari"`. Needs `yaffle[openstack]`.',
         table(HEAD, _rows(recorded(MasakariSettings), MasakariSettings)),

@@ -29,3 +29,13 @@ class HostFailure:
             "on_shared_storage": self.on_shared_storage,
             "failure_time": self.failure_s,
         }
+
+    def document(self) -> dict[str, object]:
+        """Return the whole notification, as seed 3 has it; times in whole seconds since the epoch."""
+        return {
+            "id": self.id,
+            "event_type": "host failure",
+            "version": "1.0",
+            "generated_time": self.generated_s,
+            "payload": self.payload(),
+        }

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 
-from yaffle.drivers.fencers.host.agent import _let_go
+from yaffle.integrations.bounded_program import _let_go
 from yaffle.integrations.process_tree import started, stat
 
 WITHOUT_PIPES = "import os, time; os.close(0); os.close(1); time.sleep(600)"

@@ -27,17 +27,7 @@ class HttpJsonAlerts:
 
     async def send(self, failure: HostFailure, *, deadline_s: float) -> tuple[Delivery, str]:
         """Send once; the id makes a repeat harmless for the receiver."""
-        return await self.post.send(failure.id, _document(failure), deadline_s=deadline_s)
-
-
-def _document(failure: HostFailure) -> dict[str, object]:
-    return {
-        "id": failure.id,
-        "event_type": "host failure",
-        "version": "1.0",
-        "generated_time": failure.generated_s,
-        "payload": failure.payload(),
-    }
+        return await self.post.send(failure.id, failure.document(), deadline_s=deadline_s)
 
 
 if TYPE_CHECKING:

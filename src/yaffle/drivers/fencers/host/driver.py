@@ -30,15 +30,14 @@ import structlog
 from yaffle.core.planning.host_attribution import BY_CLOUD
 from yaffle.drivers.fencers.host.agent import (
     Power,
-    Ran,
     lines,
     misunderstood,
     power_of,
-    run_agent,
 )
 from yaffle.drivers.fencers.host.clusters import Clusters
 from yaffle.drivers.fencers.host.settings import Device, HostSettings
 from yaffle.errors import ConfigError, DependencyError
+from yaffle.integrations.bounded_program import Ran, run_program
 from yaffle.integrations.driver_settings import Section
 from yaffle.model.ids import OperationId
 from yaffle.model.operations import (
@@ -385,7 +384,7 @@ class _Agent:
 
     async def run(self, action: str, within_s: float) -> Ran:
         """Run it once with `action`; only `status` and `off` are ever asked."""
-        return await run_agent(
+        return await run_program(
             self._path,
             lines(action, self._options, self._secrets),
             self._secrets.values(),

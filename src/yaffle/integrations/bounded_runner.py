@@ -1,12 +1,12 @@
-"""Runs one fence agent and lets nothing of it outlive its time, its engine or its engine's freeze.
+"""Runs one program and lets nothing of it outlive its time, its engine or its engine's freeze.
 
-A program of its own, stdlib only: `python -I -S runner.py`. The first line of stdin is the request
-(JSON: `agent`, `input`, `timeout_s`, `max_output`); the pipe then stays open, and its end means that
-the engine has died or given up. One line of JSON on stdout says how it went: `exit`, `out`, `err`,
-`fault`. Nothing secret is in its arguments or its environment.
+Stdlib only: `python -I -S bounded_runner.py`. The first line of stdin is the request (JSON: `program`,
+`input`, `timeout_s`, `max_output`); the pipe then stays open, and its end means that the engine has died
+or given up. One line of JSON on stdout says how it went: `exit`, `out`, `err`, `fault`. Nothing secret
+is in its arguments or its environment.
 
-A late "off" would hit whoever runs on the host by then: a successor may have fenced it, healed its
-nodes and switched it on again. Hence everything that the agent started is killed before this ends.
+A late "off" of a fence agent would hit whoever runs on the host by then: a successor may have fenced it,
+healed its nodes and switched it on again. Hence everything that was started is killed before this ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 # Isolated as it is run, it finds our own package only so; the standard library comes first.
-sys.path.append(str(Path(__file__).resolve().parents[4]))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from yaffle.integrations.process_tree import (
     adopt_orphans,
@@ -59,7 +59,7 @@ class Kept:
 
 
 def main() -> int:
-    """Read the request, run the agent, tell."""
+    """Read the request, run the program, tell."""
     # Not through a buffer: what is left in the pipe, its end above all, is for `select`.
     request: dict[str, Any] = json.loads(_line(0))
     adopt_orphans()
@@ -78,18 +78,18 @@ def _line(fd: int) -> bytes:
 
 
 def run(request: dict[str, Any]) -> dict[str, Any]:
-    """Run the agent to its end, or end it."""
+    """Run the program to its end, or end it."""
     out, err = Kept(int(request["max_output"])), Kept(int(request["max_output"]))
     deadline = _born() + float(request["timeout_s"])
     try:
-        agent = _start(request)
+        program = _start(request)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return {"exit": None, "out": "", "err": "", "fault": f"could not be started: {error}"}
     with selectors.DefaultSelector() as waiting:
-        streams = _register(waiting, agent, out, err)
-        fault = _await_end(waiting, agent, deadline)
-        code = agent.poll()
-        ended, left = end_all(agent, freeze_s=FREEZE_S, proof_s=KILL_PROOF_S)
+        streams = _register(waiting, program, out, err)
+        fault = _await_end(waiting, program, deadline)
+        code = program.poll()
+        ended, left = end_all(program, freeze_s=FREEZE_S, proof_s=KILL_PROOF_S)
         _drain(waiting, streams)
     if not ended:
         many = max(1, len(left))
@@ -100,7 +100,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 def _start(request: dict[str, Any]) -> subprocess.Popen[bytes]:
     with memory_file(request["input"]) as stdin:
         return subprocess.Popen(
-            [request["agent"]],
+            [request["program"]],
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -118,24 +118,24 @@ def _confine() -> None:
 
 
 def _register(
-    waiting: selectors.BaseSelector, agent: subprocess.Popen[bytes], out: Kept, err: Kept
+    waiting: selectors.BaseSelector, program: subprocess.Popen[bytes], out: Kept, err: Kept
 ) -> list[IO[bytes]]:
     streams: list[IO[bytes]] = []
-    for stream, kept in ((agent.stdout, out), (agent.stderr, err)):
+    for stream, kept in ((program.stdout, out), (program.stderr, err)):
         if stream is not None:
             os.set_blocking(stream.fileno(), False)
             waiting.register(stream, selectors.EVENT_READ, kept)
             streams.append(stream)
-    waiting.register(os.pidfd_open(agent.pid), selectors.EVENT_READ, None)
+    waiting.register(os.pidfd_open(program.pid), selectors.EVENT_READ, None)
     waiting.register(0, selectors.EVENT_READ, "engine")
     return streams
 
 
 def _await_end(
-    waiting: selectors.BaseSelector, agent: subprocess.Popen[bytes], deadline: float
+    waiting: selectors.BaseSelector, program: subprocess.Popen[bytes], deadline: float
 ) -> str:
-    """Read what the agent writes until it ends; else return why it was not waited for any longer."""
-    while agent.poll() is None:
+    """Read what the program writes until it ends; else return why it was not waited for any longer."""
+    while program.poll() is None:
         left = deadline - now_s()
         if left <= 0:
             return "did not end in time and was killed"
