@@ -9,6 +9,7 @@ library alone. Options come on stdin, as fence agents have them.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -68,8 +69,12 @@ def run(*words: str, fine: tuple[int, ...] = (0,)) -> str:
     return done.stdout if done.returncode == 0 else ""
 
 
-def misplaced(configuration: str) -> Iterator[str]:
-    """Yield what is wrong with our places in the fencing topology: alone, a mark would prove nothing."""
+def misplaced(configuration: str, host: str = "") -> Iterator[str]:
+    """Yield what is wrong with our places in the fencing topology: alone, a mark would prove nothing.
+
+    `host`: whether the levels of this very host have us. A host without a level of its own is fenced by
+    any device that says it can, and that may be us alone.
+    """
     root = ET.fromstring(configuration)  # noqa: S314 - the cluster's own word
     # The namespace of agents is flat: our devices are those of our type.
     ours = {
@@ -79,6 +84,8 @@ def misplaced(configuration: str) -> Iterator[str]:
     }
     found = False
     for level in root.iter("fencing-level"):
+        if host and not is_for(level, host, root):
+            continue
         devices = [name.strip() for name in str(level.get("devices")).split(",")]
         for place, name in enumerate(devices):
             if name in ours:
@@ -87,19 +94,36 @@ def misplaced(configuration: str) -> Iterator[str]:
                     where = f"level {level.get('id')} of the fencing topology"
                     yield f"{name} is not the last device of {where}, after one that switches off"
     if not found:
-        yield "no level of the fencing topology names it, after a device that switches off"
+        whose = f" for {host}" if host else ""
+        yield f"no level of the fencing topology{whose} names it, after a device that switches off"
 
 
-def check() -> None:
+def is_for(level: ET.Element, host: str, root: ET.Element) -> bool:
+    """Whether a fencing level is one of a host: by name, pattern or permanent node attribute."""
+    pattern, attribute = level.get("target-pattern"), level.get("target-attribute")
+    if pattern is not None:
+        return re.search(pattern, host) is not None
+    if attribute is not None:
+        wanted = (attribute, level.get("target-value"))
+        return any(
+            (pair.get("name"), pair.get("value")) == wanted
+            for node in root.iterfind("nodes/node")
+            if node.get("uname") == host
+            for pair in node.iterfind("instance_attributes/nvpair")
+        )
+    return level.get("target") == host
+
+
+def check(host: str = "") -> None:
     """Raise Failed where the topology would let us stand for a device that switches."""
-    wrong = list(misplaced(run("cibadmin", "--query", "--scope", "configuration")))
+    wrong = list(misplaced(run("cibadmin", "--query", "--scope", "configuration"), host))
     if wrong:
         raise Failed("; ".join(wrong))
 
 
 def mark(host: str, now_s: int, attrd: str) -> None:
     """Write the mark; earlier ones that nobody has taken over stay beside it."""
-    check()
+    check(host)
     node = ("--node", host, "--name", ATTRIBUTE, "--lifetime", "forever")
     before = run("crm_attribute", *node, "--query", "--quiet", fine=(0, NOT_THERE)).strip()
     kept = [word for word in before.split(SEVERAL) if word.isdecimal()][1 - KEPT_MAX :]
@@ -137,7 +161,7 @@ def main() -> int:
             given["action"] = word
     try:
         act(given)
-    except (Failed, ET.ParseError) as error:
+    except (Failed, ET.ParseError, re.error) as error:
         sys.stderr.write(f"fence_yaffle: {error}\n")
         return 1
     return 0

@@ -50,6 +50,31 @@ def test_it_has_to_come_last_after_a_device_that_switches(levels, wrong):
     assert (wrong in said) if wrong else (said == "")
 
 
+@pytest.mark.parametrize(
+    ("target", "is_ours"),
+    [
+        ('target="h1"', True),
+        ('target="h2"', False),
+        ('target-pattern="h[0-9]+"', True),
+        ('target-pattern="^c"', False),
+        ('target-attribute="rack" target-value="7"', True),
+        ('target-attribute="rack" target-value="8"', False),
+        ('target-attribute="row" target-value="7"', False),
+    ],
+)
+def test_a_host_without_a_level_of_its_own_is_not_marked(target: str, is_ours: bool) -> None:
+    """Pacemaker lets any device fence it that says it can, and that may be the mark alone."""
+    nodes = '<nodes><node uname="h1"><instance_attributes><nvpair name="rack" value="7"/>'
+    nodes += "</instance_attributes></node></nodes>"
+    text = configuration("power,mark").replace('target="h1"', target)
+    text = text.replace("<configuration>", f"<configuration>{nodes}")
+    said = list(misplaced(text, "h1"))
+    assert (said == []) is is_ours
+    assert list(misplaced(text)) == [], "as a whole it is well"
+    if said:
+        assert "no level of the fencing topology for h1 names it" in said[0]
+
+
 def ask(*options: str, folder: Path, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
     # The programs that it would call are those of the folder.
     code = f"import sys; sys.argv[0] = 'fence_yaffle'; sys.path.insert(0, {str(AGENT.parent)!r})\n"
@@ -184,3 +209,9 @@ def test_it_runs_as_one_file_with_the_standard_library_alone(tmp_path: Path) -> 
         [alone], input="action=metadata\n", capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_off_of_a_host_that_has_no_level_fails_and_marks_nothing(cluster: Path) -> None:
+    code, said = ask("action=off", "nodename=h2", folder=cluster)
+    assert (code, calls(cluster)) == (1, [])
+    assert "no level of the fencing topology for h2 names it" in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -260,6 +261,15 @@ def test_a_marking_agent_that_stands_for_a_switch_fails_at_once_and_fences_nothi
         assert fencings(lab, host) == before
         assert lab.power("status", host) == "on"
         assert marks(lab, host) == []
+        # A host without a level of its own may be fenced by any device: only the switch can, then.
+        others = LEVEL.format("fence-lab,fence-mark").replace("[ch][0-9]+", "h001")
+        lab.run(*SET, "-X", others)
+        for _ in range(3):
+            with contextlib.suppress(LabError):
+                lab.run("stonith_admin", "--fence", host, within_s=60)
+            assert marks(lab, host) == []
+            if len(fencings(lab, host)) > len(before):
+                assert lab.power("status", host) == "off"
     finally:
         lab.run(*SET, "-X", LEVEL.format("fence-lab,fence-mark"))
 
