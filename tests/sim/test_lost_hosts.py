@@ -79,7 +79,7 @@ LONG_S = 200
 
 def test_a_host_whose_fencing_was_lost_is_switched_off_and_told_with_the_proof() -> None:
     async def story(s: Stage, c: Rack) -> None:
-        c.start()
+        metrics = c.start().ctx.metrics
         await c.looked()
         c.lose("cmp1")
         await s.clock.sleep(170)
@@ -94,6 +94,8 @@ def test_a_host_whose_fencing_was_lost_is_switched_off_and_told_with_the_proof()
         shown = await c.state()
         assert (shown["state"], shown["fencing"]) == ("fenced", "")
         assert [status for status, _ in await c.said_of_fences()] == ["begun", "proved"]
+        assert 180 <= metrics.host_fence._sum.get() < 200
+        assert 0 <= metrics.alert_delivery.labels("recovery")._sum.get() < 30
         await s.clock.sleep(3600)
         assert (c.switch.asked, len(c.told.recovery.received)) == (["cmp1"], 1), "once"
         c.monitor.seen["cmp1"] = Seen.UP

@@ -76,7 +76,7 @@ def play(story: Story, **more: Any) -> None:
 
 def test_a_host_that_is_fenced_is_told_with_the_proof_and_the_time_of_its_fencing() -> None:
     async def story(s: Stage, c: Cluster) -> None:
-        c.start()
+        metrics = c.start().ctx.metrics
         await c.looked()
         c.monitor.seen["cmp1"] = Seen.LOST
         await c.looked()
@@ -97,6 +97,7 @@ def test_a_host_that_is_fenced_is_told_with_the_proof_and_the_time_of_its_fencin
         assert len(shown["alerts"]) == 2, "one for each endpoint"
         await s.clock.sleep(3600)
         assert len(c.told.recovery.received) == 1, "however often it is seen"
+        assert 5 < metrics.host_fence._sum.get() < 30, "once, however often it is seen"
         c.monitor.seen["cmp1"] = Seen.UP
         await c.looked()
         assert (await c.state())["state"] == "up"

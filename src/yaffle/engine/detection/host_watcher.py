@@ -49,6 +49,8 @@ class Saved:
     """Whether there are new failures to be told."""
     claimed: tuple[str, ...] = ()
     """The hosts that this engine has to fence."""
+    fenced_s: tuple[float, ...] = ()
+    """Of hosts that were lost and are proved off now, how long that took."""
 
 
 class HostWatcher:
@@ -90,6 +92,8 @@ class HostWatcher:
                 saved = await self._ctx.store.write(lambda conn: self.save(conn, report, asked_us))
                 if saved.told:
                     self._ctx.signals.alerts.ring()
+                for took_s in saved.fenced_s:
+                    self._ctx.metrics.host_fence.observe(max(0.0, took_s))
                 for host in saved.claimed:
                     group.create_task(self._fencer.fence(host), name=f"fence {host}")
                 await self._clear_marks(report)
@@ -134,7 +138,11 @@ class HostWatcher:
             self._fencer.begun(conn, host, fences[host])
         for row in before.values():
             hosts.unseen(conn, row, now_us)
-        return Saved(told=told > 0, claimed=tuple(chosen))
+        return Saved(
+            told=told > 0,
+            claimed=tuple(chosen),
+            fenced_s=tuple((now_us - lost_us) / 1e6 for look in looks if (lost_us := look.lost_us)),
+        )
 
     def _save(
         self, conn: Connection, look: SeenHost, fences: Mapping[str, HostFence], now_us: int

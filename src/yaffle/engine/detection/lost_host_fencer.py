@@ -63,6 +63,13 @@ class Seen:
         lost = self.verdict.known.state in _LOST
         return HostFence() if self.row is None or not lost else self.row.fencing
 
+    @property
+    def lost_us(self) -> int | None:
+        """Return since when a host was lost that is proved off now; None of every other one."""
+        before = None if self.row is None else self.row.known()
+        off = self.verdict.known.state is HostState.FENCED
+        return before.since_us if off and before is not None and before.state in _LOST else None
+
 
 class LostHostFencer:
     """Fences lost hosts of one monitor."""
@@ -183,7 +190,10 @@ class LostHostFencer:
             if isinstance(done, FenceResult):
                 if done.verdict is FenceVerdict.CONFIRMED and isinstance(done.proof, Proof):
                     proved = partial(self._proved, host=host, proof=done.proof)
-                    await self._session.write(proved)
+                    lost_us = await self._session.write(proved)
+                    if lost_us is not None:
+                        took_s = (self._ctx.clock.now_us() - lost_us) / 1e6
+                        self._ctx.metrics.host_fence.observe(max(0.0, took_s))
                     self._ctx.signals.alerts.ring()
                     return
                 if done.verdict is FenceVerdict.REFUSED:
@@ -196,7 +206,8 @@ class LostHostFencer:
         found = pauses.in_force(conn, now_us)
         return any(p.kind is PauseKind.STOP and p.starts_us <= now_us for p in found)
 
-    def _proved(self, conn: Connection, *, host: str, proof: Proof) -> None:
+    def _proved(self, conn: Connection, *, host: str, proof: Proof) -> int | None:
+        """Store the proof; return since when the host was lost, None where it is not any more."""
         now_us, at_s = self._ctx.clock.now_us(), proof.at_us // 1_000_000
         evidence = f"{proof.method}: {proof.evidence}"
         row = hosts.take(conn, self._monitor, host)
@@ -214,6 +225,7 @@ class LostHostFencer:
                 now_us=now_us,
             )
         self._event(conn, host, "proved", f"host {host} is off: {evidence}", events.WARNING)
+        return None if row is None or row.state not in _LOST else row.since_us
 
     def _unproved(self, conn: Connection, host: str, said: str) -> None:
         row = hosts.take(conn, self._monitor, host)

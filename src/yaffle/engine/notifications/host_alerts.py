@@ -69,6 +69,12 @@ class HostAlerter(Dispatcher["Due"]):
         driver = self._ctx.drivers.alerts.get(item.endpoint)
         return None if driver is None else lambda: driver.send(item.failure, deadline_s=SEND_S)
 
+    async def _note(self, item: Due, delivery: Delivery, said: str) -> None:
+        await super()._note(item, delivery, said)
+        if delivery is Delivery.ACCEPTED:
+            took_s = self._ctx.clock.now_us() / 1e6 - item.failure.failure_s
+            self._ctx.metrics.alert_delivery.labels(item.endpoint).observe(max(0.0, took_s))
+
     def _settle(
         self, conn: Connection, item: Due, delivery: Delivery, said: str, chance: float
     ) -> None:

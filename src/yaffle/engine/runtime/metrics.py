@@ -103,6 +103,19 @@ class Metrics:
         )
 
     def _of_hosts(self) -> None:
+        self.host_fence = Histogram(
+            "yaffle_time_to_fence_host_seconds",
+            "From when a host was found to be lost until it was proved off.",
+            registry=self.registry,
+            buckets=RECOVER_BUCKETS,
+        )
+        self.alert_delivery = Histogram(
+            "yaffle_time_to_deliver_alert_seconds",
+            "From the failure of a host until an endpoint accepted it.",
+            ["endpoint"],
+            registry=self.registry,
+            buckets=RECOVER_BUCKETS,
+        )
         self.hosts = self._gauge(
             "yaffle_hosts", "Hosts by what their monitors see of them.", ["state"]
         )
