@@ -68,8 +68,7 @@ def hosts(lab: PacemakerLab) -> list[str]:
         lab.power("mend", name)
         lab.power("bmc", name, "well")
         lab.run("crm_resource", "-r", name, "--meta", "-d", "target-role")
-        for attribute in ("maintenance", ATTRIBUTE):
-            lab.run("crm_attribute", "-N", name, "-n", attribute, "-D", "-l", "forever")
+        lab.run("crm_attribute", "-N", name, "-n", "maintenance", "-D", "-l", "forever")
 
     def back() -> bool:
         # Again and again: one whose BMC has just come back is switched off once more.
@@ -78,6 +77,9 @@ def hosts(lab: PacemakerLab) -> list[str]:
         return lab.online() >= set(lab.remotes)
 
     lab.until(back, 60, "every host is online")
+    for name in lab.remotes:
+        # Only now: whoever was fenced meanwhile was marked, and a mark is told by whoever sees it.
+        lab.run("crm_attribute", "-N", name, "-n", ATTRIBUTE, "-D", "-l", "forever")
     return lab.remotes
 
 
