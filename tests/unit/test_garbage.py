@@ -32,6 +32,7 @@ from yaffle.drivers.workflows.http.answers import after_post, after_question
 from yaffle.drivers.workflows.http.records import Record, Records, Stage
 from yaffle.drivers.workflows.mistral.executions import Execution
 from yaffle.errors import YaffleError
+from yaffle.integrations import bounded_program
 from yaffle.integrations.http import Answer as HttpAnswer
 from yaffle.integrations.openstack import Answer, CloudUnavailable
 from yaffle.integrations.openstack.faults import fault_of
@@ -111,7 +112,7 @@ def logged(body: bytes) -> None:
 
 
 def ran(body: bytes) -> None:
-    found = agent._ran(body, ("secret",))
+    found = bounded_program._ran(body, ("secret",))
     assert found.exit_code is None or type(found.exit_code) is int
     if found.exit_code is None:
         assert agent.power_of(found) is agent.Power.UNKNOWN
