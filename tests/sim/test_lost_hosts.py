@@ -163,6 +163,21 @@ def test_a_switch_that_proves_nothing_is_asked_again_and_nobody_is_told(fault: F
     play(story)
 
 
+def test_a_fencer_that_cannot_say_which_hosts_it_switches_does_not_end_the_looks() -> None:
+    async def story(s: Stage, c: Rack) -> None:
+        c.switch.plan.rules.append(Rule(fault=Fault.RAISE, call="device_of"))
+        c.start()
+        await c.looked()
+        c.lose("cmp1")
+        await s.clock.sleep(2 * LONG_S)
+        shown = await c.state()
+        assert (shown["state"], c.switch.asked) == ("unfenced", [])
+        c.monitor.fence("cmp1")
+        await s.until(lambda: _true(c.hostnames()), 60, "told")
+
+    play(story)
+
+
 def test_a_host_that_its_cluster_fences_now_or_that_is_heard_of_is_left_alone() -> None:
     async def story(s: Stage, c: Rack) -> None:
         c.start()

@@ -10,8 +10,7 @@ from yaffle.testing.checks.workflow import check_workflow
 from yaffle.testing.clock import VirtualClock
 from yaffle.testing.detector import ScriptedDetector
 from yaffle.testing.faults import Broken, Fault, FaultPlan, Rule
-from yaffle.testing.fencer import ScriptedFencer
-from yaffle.testing.host_fencer import ScriptedHostFencer
+from yaffle.testing.fencer import ScriptedFencer, ScriptedHostFencer
 from yaffle.testing.host_monitor import ScriptedHostMonitor
 from yaffle.testing.loop import Deadlock, TooLong, VirtualLoop, run_virtual
 from yaffle.testing.notifier import ScriptedAlerts, ScriptedNotifier

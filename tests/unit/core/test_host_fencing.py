@@ -85,5 +85,8 @@ def test_one_device_is_asked_for_one_host_and_who_is_lost_longest_comes_first():
 
 
 def test_a_claim_that_nobody_ended_is_over_by_itself():
-    left = replace(HOST, fence=HostFence(running=True, until_us=NOW_US))
-    assert choose([left], FLEET)[0] == ["h1"]
+    for until_us in (NOW_US, NOW_US + 901_000_000):
+        # The later one was written by a clock that was ahead.
+        for running in (True, False):
+            left = replace(HOST, fence=HostFence(running=running, until_us=until_us))
+            assert choose([left], FLEET)[0] == ["h1"]

@@ -27,7 +27,7 @@ TOLD = {"failure": examples.ALERT["failure"]["id"], "alerts": [examples.ALERT]}
 
 
 def hosts(parts: AppContext) -> APIRouter:
-    """Return the routes of hosts and of the alerts of their failures."""
+    """Return the routes of hosts."""
     router = APIRouter(tags=["hosts"])
 
     @router.get("/hosts", responses=answers({"hosts": [examples.HOST]}))
@@ -67,6 +67,13 @@ def hosts(parts: AppContext) -> APIRouter:
         """Take back what was asked for with `fence`."""
         await parts.commands.host_unfence(host, by=by.who(None))
         return Reply({"host": await parts.queries.host(host)})
+
+    return router
+
+
+def alerts(parts: AppContext) -> APIRouter:
+    """Return the routes of the alerts of failed hosts."""
+    router = APIRouter(tags=["hosts"])
 
     @router.get("/alerts", responses=answers({"alerts": [examples.ALERT]}))
     async def list_alerts(state: State = None, host: Host = None, limit: Limit = 100) -> Response:

@@ -14,6 +14,8 @@ from typing import Final
 
 from yaffle.model.host_state import HostFence, HostState
 
+LONGEST_S: Final = 900.0
+"""Nobody takes longer for one host, or waits longer before it is tried again."""
 FAILED: Final = frozenset({HostState.LOST, HostState.UNFENCED, HostState.FENCED})
 """Hosts that count as failed at once: those that are fenced too, or a storm would end in a whole cloud
 that is off, one after the other."""
@@ -74,8 +76,13 @@ class FenceRule:
     """Whether a person who asks for this host lifts it."""
 
 
+def _waits(host: LostHost, fleet: HostFleet) -> bool:
+    """Whether its time has not come; one that was written by a clock far ahead has."""
+    return 0 < host.fence.until_us - fleet.now_us <= LONGEST_S * 1_000_000
+
+
 def _running(host: LostHost, fleet: HostFleet) -> bool:
-    return host.fence.running and host.fence.until_us > fleet.now_us
+    return host.fence.running and _waits(host, fleet)
 
 
 RULES: Final = (
@@ -126,7 +133,7 @@ RULES: Final = (
     ),
     FenceRule(
         name="later",
-        keeps=lambda host, fleet: host.fence.until_us > fleet.now_us,
+        keeps=_waits,
         says=lambda host, _: host.fence.said,
     ),
     FenceRule(

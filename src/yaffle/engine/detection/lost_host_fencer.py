@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from yaffle.core.health.host_fencing import FAILED, HostFleet, LostHost, choose
+from yaffle.core.health.host_fencing import FAILED, LONGEST_S, HostFleet, LostHost, choose
 from yaffle.core.planning.host_attribution import Word, answers_itself
 from yaffle.engine.incidents.host_failure import FENCER, record
 from yaffle.engine.runtime.driver_call import Failure, call_driver
@@ -42,7 +42,6 @@ FENCED: Final = "HOST_FENCE"
 FENCE_S: Final = 120.0
 """How long one host is taken to before the next has its turn."""
 AGAIN_S: Final = 60.0
-AGAIN_MAX_S: Final = 900.0
 CALL_S: Final = 4.0
 PAUSE_S: Final = 1.0
 _LOST: Final = frozenset({HostState.LOST, HostState.UNFENCED})
@@ -136,7 +135,7 @@ class LostHostFencer:
             host=host,
             state=known.state,
             since_us=known.since_us,
-            device="" if fencer is None else fencer[0].device_of(fencer[1]),
+            device="" if fencer is None else self._device_of(*fencer),
             busy=seen.sighting.busy,
             answering=sum(
                 answers_itself(memory, since_us=known.since_us)
@@ -159,9 +158,17 @@ class LostHostFencer:
             for fencer in self._ctx.drivers.fencers.values()
             if isinstance(fencer, SupportsHostFence)
             for name in (host, self._ctx.hosts.hostname(host))
-            if fencer.device_of(name)
+            if self._device_of(fencer, name)
         )
         return next(found, None)
+
+    def _device_of(self, fencer: SupportsHostFence, name: str) -> str:
+        """Return a host's device; a fencer's bug is no device, and must not end the looks at hosts."""
+        try:
+            return str(fencer.device_of(name))
+        except Exception:
+            log.exception("driver failed", what="the fencer's devices", host=name)
+            return ""
 
     async def fence(self, host: str) -> None:
         """Fence a claimed host until that is proved, refused, or its time is over."""
@@ -232,7 +239,7 @@ class LostHostFencer:
         if row is None or row.state not in _LOST:
             return
         tries = max(1, row.fencing.tries)
-        wait_s = min(AGAIN_S * 2 ** min(tries - 1, 8), AGAIN_MAX_S)
+        wait_s = min(AGAIN_S * 2 ** min(tries - 1, 8), LONGEST_S)
         until_us = self._ctx.clock.now_us() + int(wait_s * 1_000_000)
         said = f"not proved off by us in {tries} tries: {said}"[:4000]
         fence = replace(row.fencing, running=False, until_us=until_us, tries=tries, said=said)
