@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fastapi import Depends, FastAPI
 
 from yaffle import __version__
-from yaffle.api import clustering, openapi
+from yaffle.api import clustering, instance_ha, openapi
 from yaffle.api.app_context import PREFIX, AppContext
 from yaffle.api.auth import read_identity
 from yaffle.api.errors import envelope
@@ -77,7 +77,8 @@ def build(parts: AppContext) -> FastAPI:
     ):
         app.include_router(router, prefix=PREFIX)
     app.include_router(system.process(parts))
-    clustering.mount(app, parts)
+    instance_ha.mount(app, parts)
+    clustering.mount(app, parts, also=[instance_ha.CHAPTER])
     envelope.install(app)
     openapi.describe(app)
     return app

@@ -6,6 +6,7 @@ a program of the operator's. That is checked inside the verb, by `model.authz.ne
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -115,6 +116,18 @@ _CLUSTERING: Final[Mapping[str, Mapping[str, Needs]]] = {
     "/services": {"GET": ADMIN},
 }
 
+_INSTANCE_HA: Final[Mapping[str, Mapping[str, Needs]]] = {
+    # A host belongs to no project, and neither does what is told of it (as Masakari's own rules).
+    "/segments": {"GET": ADMIN, "POST": ADMIN},
+    "/segments/{segment}": {"GET": ADMIN, "PUT": ADMIN, "DELETE": ADMIN},
+    "/segments/{segment}/hosts": {"GET": ADMIN, "POST": ADMIN},
+    "/segments/{segment}/hosts/{segment_host}": {"GET": ADMIN, "PUT": ADMIN, "DELETE": ADMIN},
+    "/notifications": {"GET": ADMIN, "POST": ADMIN},
+    "/notifications/{notification}": {"GET": ADMIN},
+    "/notifications/{notification}/vmoves": {"GET": ADMIN},
+    "/notifications/{notification}/vmoves/{vmove}": {"GET": ADMIN},
+}
+
 TABLE: Final[Mapping[str, Mapping[str, Needs]]] = MappingProxyType(
     {
         "/": {"GET": OPEN},
@@ -128,11 +141,16 @@ TABLE: Final[Mapping[str, Mapping[str, Needs]]] = MappingProxyType(
         "/docs": {"GET": OPEN},
         **{f"/yaffle/v1{path}": needs for path, needs in _OWN.items()},
         **{f"/v1{path}": needs for path, needs in _CLUSTERING.items()},
+        # Which versions there are is told to anybody.
+        **{f"/instance-ha{path}": {"GET": OPEN} for path in ("", "/", "/v1", "/v1/")},
+        **{f"/instance-ha/v1{path}": needs for path, needs in _INSTANCE_HA.items()},
     }
 )
 """Path template → method → what it needs. HEAD needs what GET needs."""
 
 _COMPILED: Final = tuple((compile_path(path)[0], methods) for path, methods in TABLE.items())
+_OF_PROJECT: Final = re.compile(r"^/instance-ha/v1/[0-9a-f-]+(?=/)")
+"""Catalogs may put a project's id before every path of that API; it leads to the same."""
 _OURS: Final = frozenset(path.split("/")[1] for path in TABLE if path != "/") - {"versions"}
 
 
@@ -144,6 +162,7 @@ def needed(method: str, path: str) -> Needs | None:
     and which versions there are is no secret.
     """
     method = "GET" if method == "HEAD" else method
+    path = _OF_PROJECT.sub("/instance-ha/v1", path)
     fitting = [m[method] for regex, m in _COMPILED if method in m and regex.match(path)]
     if fitting:
         return frozenset[Right]().union(*fitting)

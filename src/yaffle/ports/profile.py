@@ -142,6 +142,15 @@ class SupportsHostStatus(Protocol):
 
 
 @runtime_checkable
+class SupportsHostNames(Protocol):
+    """Optional capability of a profile: its backend knows by name the machines that nodes can run on."""
+
+    async def has_host(self, host: str, *, deadline_s: float) -> bool | str:
+        """Say whether there is such a machine, or why that cannot be told; reads only."""
+        ...
+
+
+@runtime_checkable
 class SupportsEvacuationStatus(Protocol):
     """Optional capability of a profile: its nodes can be moved off a machine, which may come back."""
 

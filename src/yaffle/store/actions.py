@@ -31,7 +31,7 @@ from sqlalchemy import (
 from yaffle.core.recovery.node_actions import NODE_ACTIONS
 from yaffle.errors import StaleEpoch
 from yaffle.model.action import ActionKind
-from yaffle.model.ids import ActionId, EngineId, Epoch
+from yaffle.model.ids import ActionId, EngineId, Epoch, NodeId
 from yaffle.store import leases
 from yaffle.store.rows import ActionRow, load
 from yaffle.store.tables import actions, blindness, engines, nodes, profiles, watches
@@ -91,6 +91,13 @@ def add(conn: Connection, values: Mapping[str, object]) -> None:
 def get(conn: Connection, action_id: ActionId) -> ActionRow | None:
     """Return an action, or None when it was pruned."""
     row = conn.execute(_ACTION, {"ident": action_id}).one_or_none()
+    return None if row is None else load(ActionRow, row)
+
+
+def last_caused(conn: Connection, node_id: NodeId, cause: str) -> ActionRow | None:
+    """Return the latest action on a node that has that cause."""
+    own = select(actions).where(actions.c.node_id == node_id, actions.c.cause == cause)
+    row = conn.execute(own.order_by(actions.c.created_us.desc()).limit(1)).one_or_none()
     return None if row is None else load(ActionRow, row)
 
 

@@ -18,6 +18,7 @@ from yaffle.store.tables import (
     decisions,
     engines,
     events,
+    ha_notifications,
     host_failures,
     incidents,
     outbox,
@@ -25,6 +26,7 @@ from yaffle.store.tables import (
     proofs,
     releases,
     steps,
+    vm_moves,
 )
 from yaffle.store.tables import counters as counters_table
 
@@ -71,6 +73,7 @@ def prune(
         ),
         (alerts, _over_alerts(_before(now_us, retention.incidents_s))),
         (host_failures, _over_failures(_before(now_us, retention.incidents_s))),
+        (ha_notifications, ha_notifications.c.ended_us < _before(now_us, retention.incidents_s)),
         (debris, debris.c.done_us < _before(now_us, retention.actions_s)),
         (releases, releases.c.expires_us < _before(now_us, retention.incidents_s)),
         (pauses, pauses.c.lifted_us < _before(now_us, retention.incidents_s)),
@@ -115,13 +118,16 @@ def _over_failures(before_us: int) -> ColumnElement[bool]:
 
 
 def _delete(conn: Connection, table: Table, over: ColumnElement[bool], limit: int) -> int:
-    key = next(iter(table.primary_key))
+    # What belongs to a notification goes by its id.
+    key = table.c.id if table is ha_notifications else next(iter(table.primary_key))
     # Keys first: MariaDB takes neither LIMIT in a sub-query nor one on the table it deletes from.
     keys = conn.execute(select(key).where(over).limit(limit)).scalars().all()
     if not keys:
         return 0
     if table is actions:
         conn.execute(delete(steps).where(steps.c.action_id.in_(keys)))
+    if table is ha_notifications:
+        conn.execute(delete(vm_moves).where(vm_moves.c.notification_id.in_(keys)))
     if table is incidents:
         conn.execute(delete(proofs).where(proofs.c.incident_id.in_(keys)))
     return conn.execute(delete(table).where(key.in_(keys))).rowcount

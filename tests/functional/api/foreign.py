@@ -15,7 +15,7 @@ import httpx
 
 from yaffle.api.rights import OPEN, TABLE
 
-OWN, V1 = "/yaffle/v1", "/v1"
+OWN, V1, HA = "/yaffle/v1", "/v1", "/instance-ha/v1"
 Ask = Callable[[str, str, object], httpx.Response]
 """Takes method, path and body, and asks as the attacker."""
 Words = Mapping[str, str]
@@ -36,6 +36,8 @@ NAMES_NOTHING = {
     ("POST", f"{V1}/policies"),
     ("POST", f"{V1}/policies/validate"),
     ("POST", f"{V1}/actions"),
+    ("POST", f"{HA}/segments"),
+    ("POST", f"{HA}/notifications"),
 }
 """Neither path nor body has an id of ours, or nobody but administrators gets that far."""
 BODIES: Mapping[tuple[str, str], tuple[Body, ...]] = {
@@ -88,6 +90,9 @@ IN_PATH: Mapping[tuple[str, str], object] = {
     ("POST", f"{OWN}/hosts/{{host}}/fence"): {"reason": "x"},
     ("POST", f"{OWN}/hosts/{{host}}/unfence"): None,
     ("POST", f"{OWN}/alerts/{{alert}}/discard"): {"reason": "x"},
+    ("PUT", f"{HA}/segments/{{segment}}"): {"segment": {"description": "x"}},
+    ("POST", f"{HA}/segments/{{segment}}/hosts"): {"host": {}},
+    ("PUT", f"{HA}/segments/{{segment}}/hosts/{{segment_host}}"): {"host": {"reserved": True}},
     ("PATCH", f"{V1}/profiles/{{profile}}"): {"profile": {"name": "x"}},
     ("PATCH", f"{V1}/policies/{{policy}}"): {"policy": {"name": "x"}},
     ("PATCH", f"{V1}/clusters/{{cluster}}"): {"cluster": {"name": "x"}},

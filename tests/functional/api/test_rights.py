@@ -28,8 +28,9 @@ from tests.functional.api.people import PEOPLE, Person, token_file
 from yaffle.api.app import build
 from yaffle.api.rights import OPEN, TABLE, needed
 from yaffle.model.authz import Right
-from yaffle.store import alerts, tables
+from yaffle.store import alerts, instance_ha, tables
 from yaffle.store.events import Subject, append
+from yaffle.store.instance_ha import Kind
 from yaffle.store.tables import actions, clusters, events, incidents, nodes, policies, profiles
 
 KIND = "yaffle.local.process-1.0"
@@ -37,6 +38,7 @@ SPEC = {"type": "yaffle.local.process", "version": "1.0", "properties": SLEEPER}
 DELETION = {"type": "senlin.policy.deletion", "version": "1.1", "properties": {}}
 OWN = "/yaffle/v1"
 V1 = "/v1"
+HA = "/instance-ha/v1"
 ROOT = PEOPLE["root"]
 ADMIN = frozenset({Right.ADMIN})
 
@@ -91,6 +93,7 @@ def stock(world: World, who: Person) -> dict[str, str]:
     monitors: Any = world.live.service.ctx.drivers.host_monitors
     monitors["pcmk"] = None  # nobody asks it: no engine runs
     world.live.write(lambda conn: host_of(conn, words["host"]))
+    words |= world.live.write(told_of)
     words["alert"] = world.live.write(lambda conn: alert_of(conn, words["host"]))
     return words
 
@@ -112,6 +115,36 @@ def incident_of(conn: Any, project: str, words: Mapping[str, str]) -> str:
 def host_of(conn: Any, host: str) -> None:
     values = {"monitor": "pcmk", "host": host, "state": "up", "since_us": 1, "told": []}
     conn.execute(insert(tables.monitored_hosts).values(**values))
+
+
+def told_of(conn: Any) -> dict[str, str]:
+    """Make a failover segment, a host of it, what was told of that, and a move that came of it."""
+    words = {name: str(uuid.uuid4()) for name in ("segment", "segment_host", "notification")}
+    words["vmove"] = str(uuid.uuid4())
+    segment = {"name": words["segment"], "service_type": "COMPUTE", "recovery_method": "auto"}
+    instance_ha.add(conn, Kind.SEGMENT, {"id": words["segment"], "created_us": 1, **segment})
+    host = {"name": words["segment_host"], "segment_id": words["segment"], "created_us": 1}
+    instance_ha.add(conn, Kind.HOST, {"id": words["segment_host"], **host})
+    told = {
+        "type": "COMPUTE_HOST",
+        "host": words["segment_host"],
+        "host_id": words["segment_host"],
+        "origin": "instance-ha",
+        "generated_us": 1,
+        "status": "finished",
+        "created_us": 1,
+    }
+    instance_ha.add(conn, Kind.NOTIFICATION, {"id": words["notification"], **told})
+    move = {"notification_id": words["notification"], "status": "succeeded", "created_us": 1}
+    instance_ha.add(conn, Kind.MOVE, {"id": words["vmove"], **move})
+    return words
+
+
+def told_anew(world: World, words: Mapping[str, str]) -> Mapping[str, str]:
+    """Make them again; `words` is what a request is filled in with."""
+    fresh: dict[str, str] = world.live.write(told_of)
+    cast("dict[str, str]", words).update(fresh)
+    return fresh
 
 
 def alert_of(conn: Any, host: str) -> str:
@@ -182,7 +215,7 @@ def answers_nowhere(path: str, method: str) -> bool:
 
 def plain(path: str) -> str:
     """Return a template without the names of its parts, which two tables may give differently."""
-    return re.sub(r"{\w+(:path)?}", r"{\1}", path)
+    return re.sub(r"{\w+(:path)?}", r"{\1}", path.replace("/{project:hexid}", ""))
 
 
 ROWS = [(method, path) for path, methods in TABLE.items() for method in methods]
@@ -232,6 +265,24 @@ BODIES: Mapping[tuple[str, str], Body] = {
     ("POST", f"{OWN}/hosts/{{host}}/unfence"): lambda _: None,
     ("POST", f"{OWN}/alerts/retry"): lambda _: {},
     ("POST", f"{OWN}/alerts/{{alert}}/discard"): lambda _: {"reason": "x"},
+    ("POST", f"{HA}/segments"): lambda _: {
+        "segment": {**new_name(), "recovery_method": "auto", "service_type": "COMPUTE"}
+    },
+    ("PUT", f"{HA}/segments/{{segment}}"): lambda _: {"segment": {"description": "x"}},
+    ("POST", f"{HA}/segments/{{segment}}/hosts"): lambda _: {
+        "host": {**new_name(), "type": "COMPUTE", "control_attributes": "SSH"}
+    },
+    ("PUT", f"{HA}/segments/{{segment}}/hosts/{{segment_host}}"): lambda _: {
+        "host": {"reserved": True}
+    },
+    ("POST", f"{HA}/notifications"): lambda _: {
+        "notification": {
+            "type": "PROCESS",
+            "hostname": "nobody",
+            "generated_time": "2026-11-29T10:00:00",
+            "payload": {"event": "STARTED", "process_name": "x"},
+        }
+    },
     ("POST", f"{OWN}/maintenance"): lambda w: {
         "scope": "node",
         "target": w["node"],
@@ -289,6 +340,9 @@ DENIED_TO_ALL = {("POST", f"{V1}/actions")}
 FRESH: Mapping[str, Callable[[World, Person, Mapping[str, str]], str]] = {
     "pause": pause_of,
     "receiver": receiver_of,
+    # A segment of its own each time, and where a host of one is meant that host, too.
+    "segment": lambda world, _who, words: told_anew(world, words)["segment"],
+    "segment_host": lambda _world, _who, words: words["segment_host"],
 }
 """What is gone after its deletion, and so is made for each request."""
 

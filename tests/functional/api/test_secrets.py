@@ -212,6 +212,7 @@ def stock(house: House) -> None:
     words["identity"] = ident
     # Nobody is told of hosts here: there is no such alert.
     words |= {"host": "cmp1", "alert": "1"}
+    words |= dict.fromkeys(("segment", "segment_host", "notification", "vmove"), "1")
     adopted = {"identity": ident, "type": NOVA, "name": "web-1"}
     words["node"] = house.made("nodes/adopt", "node", adopted)
     words["profile"] = house.got(f"/v1/nodes/{words['node']}")["node"]["profile_id"]

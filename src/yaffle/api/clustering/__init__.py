@@ -17,31 +17,37 @@ from yaffle.api.http.fixed_documents import Fixed
 from yaffle.api.http.reply import encode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fastapi import FastAPI
 
     from yaffle.api.app_context import AppContext
+    from yaffle.api.clustering.openapi import Chapter
 
 __all__ = ["mount"]
 
 
-def mount(app: FastAPI, parts: AppContext) -> None:
-    """Add every route of the clustering API, and what answers where none is."""
+def mount(app: FastAPI, parts: AppContext, *, also: Sequence[Chapter]) -> None:
+    """Add every route of the clustering API, and what answers where none is.
+
+    `also`: the other APIs that its document and its page tell of.
+    """
     router = app.router
     router.routes.extend(discovery.documents())
-    router.routes.extend(_described(app))
+    router.routes.extend(_described(app, also))
     router.routes.extend(http_route(route, parts) for route in ROUTES)
     router.routes.extend(discovery.nowhere())
     router.default = discovery.Elsewhere(router.default)
 
 
-def _described(app: FastAPI) -> list[HttpRoute]:
+def _described(app: FastAPI, also: Sequence[Chapter]) -> list[HttpRoute]:
     """Return what tells about the API: for programs, and for people."""
 
     def told() -> bytes:
-        return encode(openapi.whole(app.openapi()))
+        return encode(openapi.whole(app.openapi(), also))
 
     def shown() -> bytes:
-        return docs_page.page(openapi.whole(app.openapi())).encode()
+        return docs_page.page(openapi.whole(app.openapi(), also)).encode()
 
     for_programs = Fixed(told, media="application/json")
     for_people = Fixed(

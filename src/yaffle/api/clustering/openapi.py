@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the whole server: the table of routes as it stands, and our own API.
+"""The OpenAPI 3.1 document of the whole server: the tables of routes as they stand, and our own API.
 
 Bodies are described by the very schemas that judge them, so the document cannot say otherwise.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from yaffle.api import rights
@@ -14,18 +15,19 @@ from yaffle.api.clustering import response_schemas
 from yaffle.api.clustering.discovery import DISCOVERY
 from yaffle.api.clustering.microversion import HEADER, NEWEST, OLDEST
 from yaffle.api.clustering.routes import ROUTES
-from yaffle.api.clustering.table import PREFIX
+from yaffle.api.clustering.table import FACE, PREFIX
 
 if TYPE_CHECKING:
-    from yaffle.api.clustering.table import Param, Route
-    from yaffle.api.clustering.validation import Body
+    from yaffle.api.clustering.table import Face, Param, Route
+    from yaffle.api.clustering.validation import Body, Schema
 
 Document = dict[str, Any]
 
 ABOUT: Final = f"""\
 Below `{PREFIX}` is the clustering API, Senlin's v1: microversions {OLDEST} to {NEWEST} in the header
-`{HEADER}: clustering X.Y`; without it the newest. Below `/yaffle/v1` is our own: why nodes are left
-alone, incidents, maintenance, marks.
+`{HEADER}: clustering X.Y`; without it the newest. Below `/instance-ha/v1` is the instance-HA API,
+Masakari's v1: in the same header `instance-ha X.Y`; without it the oldest. Below `/yaffle/v1` is our own:
+why nodes are left alone, incidents, maintenance, marks.
 
 Lists are complete unless `limit` is given; page by page, `marker` is the id of the last one seen.
 What takes time is answered with 202 and `Location: …/v1/actions/ID`. Objects have no ETags: conditional
@@ -43,7 +45,10 @@ COMPONENTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "Started": response_schemas.STARTED,
 }
 """Schemas that more than one operation answers with, by the name they get."""
-_NAMES: Final = {id(schema): name for name, schema in COMPONENTS.items()}
+REFUSED: Final = (
+    "Refused: 400 wrong, 401 who are you, 403 not allowed, 404 not there, 406 no such version, 409 not"
+    " now, 429 too often, 503 the database is away. A page where no route was reached."
+)
 FAULT: Final = response_schemas.thing(
     {
         "code": response_schemas.INTEGER,
@@ -75,93 +80,165 @@ FAULT: Final = response_schemas.thing(
     "title",
     "explanation",
 )
-REFUSED: Final[Mapping[str, Any]] = {
-    "description": "Refused: 400 wrong, 401 who are you, 403 not allowed, 404 not there, 406 no such"
-    " version, 409 not now, 429 too often, 503 the database is away. A page where no route was"
-    " reached.",
-    "content": {
-        "application/json": {"schema": {"$ref": "#/components/schemas/Fault"}},
-        "text/html": {"schema": response_schemas.STRING},
-    },
-}
-VERSION: Final[Mapping[str, Any]] = {
-    "name": HEADER,
-    "in": "header",
-    "required": False,
-    "description": f"`clustering X.Y` from {OLDEST} to {NEWEST}, or `clustering latest`.",
-    "schema": {"type": "string"},
-    "example": f"clustering {NEWEST}",
-}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chapter:
+    """An API of another project, as the document tells of it."""
+
+    label: str
+    """What its tags begin with."""
+    face: Face
+    routes: Sequence[Route]
+    discovery: Mapping[str, tuple[str, str, int]]
+    components: Mapping[str, Schema]
+    """Schemas that more than one operation answers with, by the name they get."""
+    fault: tuple[str, Schema]
+    """Name and schema of a refusal."""
+
+    @property
+    def refused(self) -> Document:
+        """The answer of every refusal."""
+        name, _ = self.fault
+        return {
+            "description": REFUSED,
+            "content": {
+                "application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}},
+                "text/html": {"schema": response_schemas.STRING},
+            },
+        }
+
+    @property
+    def version(self) -> Document:
+        """The parameter that says which version is spoken."""
+        spoken = self.face.spoken
+        return {
+            "name": HEADER,
+            "in": "header",
+            "required": False,
+            "description": f"`{spoken.service} X.Y` from {spoken.oldest} to {spoken.newest}, or"
+            f" `{spoken.service} latest`.",
+            "schema": {"type": "string"},
+            "example": f"{spoken.service} {spoken.newest}",
+        }
+
+
+CLUSTERING: Final = Chapter(
+    label="clustering",
+    face=FACE,
+    routes=ROUTES,
+    discovery=DISCOVERY,
+    components=COMPONENTS,
+    fault=("Fault", FAULT),
+)
 _FIELD: Final = re.compile(r"\{(\w+)(?::\w+)?\}")
 
 
-def whole(own: Document) -> Document:
-    """Return the document of everything; `own` describes our own API."""
+def whole(own: Document, also: Sequence[Chapter] = ()) -> Document:
+    """Return the document of everything; `own` describes our own API, `also` those of others."""
     components = own.get("components", {})
+    chapters = (CLUSTERING, *also)
+    paths: Document = {}
+    schemas: Document = dict(components.get("schemas", {}))
+    for chapter in chapters:
+        told = _Told(chapter)
+        paths |= told.paths()
+        schemas |= told.schemas()
     return {
         **own,
         "info": {**own["info"], "description": ABOUT},
-        "paths": {**_paths(), **own["paths"]},
-        "components": {
-            **components,
-            "schemas": {
-                **components.get("schemas", {}),
-                **{name: _inside(schema) for name, schema in COMPONENTS.items()},
-                "Fault": FAULT,
-            },
-        },
+        "paths": {**paths, **own["paths"]},
+        "components": {**components, "schemas": schemas},
     }
 
 
-def _paths() -> Document:
-    paths: Document = {}
-    for path, operation in _discovered():
-        paths[path] = {"get": operation}
-    for route in ROUTES:
-        path = _FIELD.sub(r"{\1}", PREFIX + route.path)
-        paths.setdefault(path, {})[route.method.lower()] = _operation(route, path)
-    return paths
+class _Told:
+    """One chapter, being told."""
 
+    def __init__(self, chapter: Chapter) -> None:
+        self._chapter = chapter
+        self._names = {id(schema): name for name, schema in chapter.components.items()}
 
-def _discovered() -> Iterator[tuple[str, Document]]:
-    for path, (name, text, status) in DISCOVERY.items():
-        yield (
-            path,
-            {
-                "operationId": name,
-                "summary": text,
-                "description": text,
-                "tags": ["clustering: versions"],
-                "security": [],
-                "responses": {
-                    str(status): {
-                        "description": text,
-                        "content": {"application/json": {"schema": response_schemas.MAP}},
+    def paths(self) -> Document:
+        """Return the operations by their paths."""
+        prefix = self._chapter.face.prefix
+        paths: Document = {path: {"get": operation} for path, operation in self._discovered()}
+        for route in self._chapter.routes:
+            path = _FIELD.sub(r"{\1}", prefix + route.path)
+            paths.setdefault(path, {})[route.method.lower()] = self._operation(route, path)
+        return paths
+
+    def schemas(self) -> Document:
+        """Return the schemas that operations refer to."""
+        name, fault = self._chapter.fault
+        known = {word: self._inside(schema) for word, schema in self._chapter.components.items()}
+        return {**known, name: fault}
+
+    def _discovered(self) -> Iterator[tuple[str, Document]]:
+        for path, (name, text, status) in self._chapter.discovery.items():
+            shown = {"application/json": {"schema": response_schemas.MAP}}
+            yield (
+                path,
+                {
+                    "operationId": name,
+                    "summary": text,
+                    "description": text,
+                    "tags": [f"{self._chapter.label}: versions"],
+                    "security": [],
+                    "responses": {
+                        str(status): {"description": text, "content": shown},
+                        "default": self._chapter.refused,
                     },
-                    "default": REFUSED,
                 },
-            },
-        )
+            )
 
+    def _operation(self, route: Route, path: str) -> Document:
+        told = " ".join((route.handler.__doc__ or "").split())
+        since = f" Since {route.since}." if route.since > OLDEST else ""
+        operation: Document = {
+            "operationId": route.handler.__name__,
+            "summary": told.split(". ")[0].rstrip("."),
+            "description": told + since,
+            "tags": [f"{self._chapter.label}: {route.tag}"],
+            "parameters": [*_parameters(route), self._chapter.version],
+            "responses": self._responses(route),
+        }
+        if route.since > OLDEST:
+            operation["x-since"] = str(route.since)
+        if route.body is not None:
+            operation["requestBody"] = _body(route.body)
+        if rights.needed(route.method, _FIELD.sub("x", path)) == rights.OPEN:
+            operation["security"] = []
+        return operation
 
-def _operation(route: Route, path: str) -> Document:
-    told = " ".join((route.handler.__doc__ or "").split())
-    since = f" Since {route.since}." if route.since > OLDEST else ""
-    operation: Document = {
-        "operationId": route.handler.__name__,
-        "summary": told.split(". ")[0].rstrip("."),
-        "description": told + since,
-        "tags": [f"clustering: {route.tag}"],
-        "parameters": list(_parameters(route)),
-        "responses": _responses(route),
-    }
-    if route.since > OLDEST:
-        operation["x-since"] = str(route.since)
-    if route.body is not None:
-        operation["requestBody"] = _body(route.body)
-    if rights.needed(route.method, _FIELD.sub("x", path)) == rights.OPEN:
-        operation["security"] = []
-    return operation
+    def _responses(self, route: Route) -> Document:
+        good: Document = {"description": route.good.text}
+        if route.good.schema is not None:
+            good["content"] = {route.good.media: {"schema": self._named(route.good.schema)}}
+        if route.good.status == 202 and self._chapter is CLUSTERING:
+            good["headers"] = {
+                "Location": {
+                    "description": "The action that does it.",
+                    "schema": {"type": "string", "format": "uri"},
+                }
+            }
+        refused = self._chapter.refused
+        others = {
+            str(status): {**refused, "description": text} for status, text in route.errors.items()
+        }
+        return {str(route.good.status): good, **others, "default": refused}
+
+    def _named(self, schema: object) -> Any:
+        """Return a schema in which those with a name are references."""
+        name = self._names.get(id(schema))
+        return {"$ref": f"#/components/schemas/{name}"} if name else self._inside(schema)
+
+    def _inside(self, schema: object) -> Any:
+        if isinstance(schema, Mapping):
+            return {key: self._named(value) for key, value in schema.items()}
+        if isinstance(schema, Sequence) and not isinstance(schema, str):
+            return [self._named(value) for value in schema]
+        return schema
 
 
 def _parameters(route: Route) -> Iterator[Mapping[str, Any]]:
@@ -176,7 +253,6 @@ def _parameters(route: Route) -> Iterator[Mapping[str, Any]]:
         }
     for param in route.params:
         yield _param(param)
-    yield VERSION
 
 
 _PLACES: Final[Mapping[str, str]] = {
@@ -206,34 +282,3 @@ def _body(body: Body) -> Document:
             f"example {place}": {"value": example} for place, example in enumerate(body.examples, 1)
         }
     return {"required": not body.optional, "content": {"application/json": content}}
-
-
-def _responses(route: Route) -> Document:
-    good: Document = {"description": route.good.text}
-    if route.good.schema is not None:
-        good["content"] = {route.good.media: {"schema": _named(route.good.schema)}}
-    if route.good.status == 202 and route.good.media != "text/html":
-        good["headers"] = {
-            "Location": {
-                "description": "The action that does it.",
-                "schema": {"type": "string", "format": "uri"},
-            }
-        }
-    others = {
-        str(status): {**REFUSED, "description": text} for status, text in route.errors.items()
-    }
-    return {str(route.good.status): good, **others, "default": REFUSED}
-
-
-def _named(schema: object) -> Any:
-    """Return a schema in which those with a name are references."""
-    name = _NAMES.get(id(schema))
-    return {"$ref": f"#/components/schemas/{name}"} if name else _inside(schema)
-
-
-def _inside(schema: object) -> Any:
-    if isinstance(schema, Mapping):
-        return {key: _named(value) for key, value in schema.items()}
-    if isinstance(schema, Sequence) and not isinstance(schema, str):
-        return [_named(value) for value in schema]
-    return schema

@@ -1,4 +1,4 @@
-"""The table of routes: what a route is, and the one way from a request to its handler.
+"""The tables of routes: what a route is, and the one way from a request to its handler.
 
 A row says everything that the OpenAPI document and the page of the API need; what it says of bodies
 and parameters is also what is enforced. What a route needs of the caller is in `api.rights`.
@@ -15,7 +15,7 @@ from starlette.routing import Route as HttpRoute
 
 from yaffle.api.clustering import errors, microversion, validation
 from yaffle.api.clustering.errors import HTTPBadRequest, MethodVersionNotFound
-from yaffle.api.clustering.microversion import OLDEST, Microversion
+from yaffle.api.clustering.microversion import CLUSTERING, OLDEST, Microversion
 from yaffle.api.clustering.request import ApiRequest
 from yaffle.api.http.client_shares import share_of
 from yaffle.api.rights import has_row
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from yaffle.api.app_context import AppContext
+    from yaffle.api.clustering.microversion import Spoken
     from yaffle.api.clustering.validation import Body, Schema
 
 PREFIX: Final = "/v1"
@@ -59,7 +60,7 @@ class Route:
 
     method: str
     path: str
-    """Below `/v1`, with `{name}` for parts that vary."""
+    """Below the prefix of its API, with `{name}` for parts that vary."""
     handler: Handler
     tag: str
     good: Good
@@ -72,24 +73,50 @@ class Route:
     """Refusals worth telling beyond those that every route may give."""
 
 
-def http_route(route: Route, parts: AppContext) -> HttpRoute:
-    """Return the route as the web framework wants it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Face:
+    """An API of another project that is spoken here: what all of its routes have in common."""
+
+    prefix: str
+    spoken: Spoken
+    answer: Callable[[YaffleError], Response]
+    """Returns a refusal in its shape."""
+    read: Callable[[Body, bytes, Microversion], Mapping[str, object]]
+    """Returns what a body's wrapper holds, once it satisfies the schema; raises BadRequest otherwise."""
+    versions_refusals: bool = False
+    """Whether a refusal says which version answered, too."""
+
+
+FACE: Final = Face(
+    prefix=PREFIX,
+    spoken=CLUSTERING,
+    answer=errors.answer,
+    read=lambda body, raw, _version: validation.read(body, raw),
+)
+
+
+def http_route(route: Route, parts: AppContext, face: Face = FACE, *, below: str = "") -> HttpRoute:
+    """Return the route as the web framework wants it; `below`: what stands before its path."""
 
     async def endpoint(request: Request) -> Response:
+        version = None
         try:
-            version = microversion.asked(request.headers.getlist(microversion.HEADER))
-            response = await route.handler(await _call(route, parts, request, version))
+            version = face.spoken.asked(request.headers.getlist(microversion.HEADER))
+            response = await route.handler(await _call(route, parts, request, face, version))
         except StaleEpoch:
             raise
         except YaffleError as error:
-            return errors.answer(error)
-        return _spoken(response, version)
+            refusal = face.answer(error)
+            if version is None or not face.versions_refusals:
+                return refusal
+            return _spoken(refusal, face.spoken, version)
+        return _spoken(response, face.spoken, version)
 
-    return HttpRoute(PREFIX + route.path, endpoint, methods=[route.method])
+    return HttpRoute(face.prefix + below + route.path, endpoint, methods=[route.method])
 
 
 async def _call(
-    route: Route, parts: AppContext, request: Request, version: Microversion
+    route: Route, parts: AppContext, request: Request, face: Face, version: Microversion
 ) -> ApiRequest:
     if version < route.since:
         raise MethodVersionNotFound(f"API version '{version}' is not supported on this method.")
@@ -103,7 +130,7 @@ async def _call(
         caller=share_of(request.client.host) if request.client else "",
         path=request.path_params,
         query=query,
-        body=await _body(route, request),
+        body=await _body(route, request, face, version),
     )
 
 
@@ -117,20 +144,22 @@ def _query(route: Route, request: Request) -> dict[str, list[str]]:
     return found
 
 
-async def _body(route: Route, request: Request) -> Mapping[str, object]:
+async def _body(
+    route: Route, request: Request, face: Face, version: Microversion
+) -> Mapping[str, object]:
     if route.body is None:
         return {}
     try:
         raw = await request.body()
     except HTTPException as error:  # the gate's: too much, or too slow
         raise errors.RequestLimitExceeded(str(error.detail)) from None
-    return validation.read(route.body, raw)
+    return face.read(route.body, raw, version)
 
 
-def _spoken(response: Response, version: Microversion) -> Response:
+def _spoken(response: Response, spoken: Spoken, version: Microversion) -> Response:
     """Say which version answered; pages, as refusals, belong to none."""
     if response.media_type != "text/html":
-        response.headers[microversion.HEADER] = f"{microversion.SERVICE} {version}"
+        response.headers[microversion.HEADER] = f"{spoken.service} {version}"
         response.headers["Vary"] = microversion.HEADER
     return response
 

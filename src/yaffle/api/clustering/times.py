@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 US_MAX = 253_402_300_799_999_999
 """The last microsecond of the year 9999, which `datetime` can still say."""
 
@@ -20,6 +21,11 @@ def zulu(us: int | None) -> str | None:
 def stored(us: int | None) -> str | None:
     """Return `2026-11-20T08:46:32.000000`: of policies that are read back."""
     return None if us is None else f"{_at(us):%Y-%m-%dT%H:%M:%S.000000}"
+
+
+def exact(us: int | None) -> str | None:
+    """Return `2026-11-20T08:46:32.123456`: all times of the instance-HA API."""
+    return None if us is None else f"{_at(us):%Y-%m-%dT%H:%M:%S}.{us % 1_000_000:06}"
 
 
 def offset(us: int) -> str:
@@ -40,4 +46,5 @@ def seconds(us: int | None) -> float | None:
 def us_of(text: str) -> int:
     """Return the time that a client has written, UTC where it says no offset; ValueError for none."""
     found = datetime.fromisoformat(text)
-    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()) * 1_000_000
+    since = (found if found.tzinfo else found.replace(tzinfo=UTC)) - EPOCH
+    return since // timedelta(microseconds=1)

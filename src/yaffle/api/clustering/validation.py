@@ -29,6 +29,7 @@ NAME_PATTERN: Final = f"^([{_FIRST}][{_FIRST}-]*)?$"
 NUMBER_PATTERN: Final = "^-?[0-9]{1,18}$"
 BOOLEAN_PATTERN: Final = "^([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])$"
 DEPTH_MAX: Final = 50
+TOO_DEEP: Final = f"The body is nested more than {DEPTH_MAX} levels deep."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,17 +96,18 @@ def _parsed(raw: bytes) -> dict[str, object]:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise HTTPBadRequest(f"The body is no JSON: {error}") from None
-    if not _shallow(value, DEPTH_MAX):
-        raise HTTPBadRequest(f"The body is nested more than {DEPTH_MAX} levels deep.")
+    if not shallow(value):
+        raise HTTPBadRequest(TOO_DEEP)
     assert isinstance(value, dict)  # noqa: S101 - it began with a brace
     return value
 
 
-def _shallow(value: object, left: int) -> bool:
+def shallow(value: object, left: int = DEPTH_MAX) -> bool:
+    """Whether JSON is nested no deeper than a schema may follow it."""
     if not isinstance(value, (dict, list)):
         return True
     items = value.values() if isinstance(value, dict) else value
-    return left > 0 and all(_shallow(item, left - 1) for item in items)
+    return left > 0 and all(shallow(item, left - 1) for item in items)
 
 
 def check(schema: Schema, value: object) -> Mapping[str, object]:

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from yaffle.api.clustering.errors import unexpected
+from yaffle.api.errors.fault import fault
 from yaffle.api.http.reply import Reply
 from yaffle.api.masking import masked_path
 from yaffle.errors import InvalidSpec, StaleEpoch, YaffleError
@@ -153,11 +154,12 @@ def _allowed(request: Request) -> set[str]:
 async def _unexpected(request: Request, error: Exception) -> Response:
     ident = _request_id(request)
     log.error("request failed", request=ident, path=masked_path(request.url.path), exc_info=error)
+    said = f"something went wrong here; the log of the server knows {ident}"
     if request.url.path.startswith("/v1/"):
         return unexpected(ident)
-    return refusal(
-        500, f"something went wrong here; the log of the server knows {ident}", request_id=ident
-    )
+    if request.url.path.startswith("/instance-ha/"):
+        return Reply(fault(500, said), 500)
+    return refusal(500, said, request_id=ident)
 
 
 def _request_id(request: Request) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from yaffle.api.errors.envelope import TYPES, refusal
+from yaffle.api.errors.fault import fault
 from yaffle.api.http.reply import Reply
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 CLUSTERING: Final = "/v1"
+INSTANCE_HA: Final = "/instance-ha"
 UNKNOWN: Final = "The request you have made requires authentication."
 """As Keystone's middleware says it, which clients of the clustering API know."""
 
@@ -41,10 +43,19 @@ def is_clustering(path: str) -> bool:
     return path == CLUSTERING or path.startswith(f"{CLUSTERING}/")
 
 
+def is_instance_ha(path: str) -> bool:
+    """Whether a path belongs to the instance-HA API."""
+    return path == INSTANCE_HA or path.startswith(f"{INSTANCE_HA}/")
+
+
 def answer(scope: Scope, no: Refused) -> Response:
     """Return the refusal in the shape of the API that was asked."""
-    if is_clustering(str(scope["path"])):
-        told: Response = Reply(_clustering(no), no.status)
+    path = str(scope["path"])
+    told: Response
+    if is_clustering(path):
+        told = Reply(_clustering(no), no.status)
+    elif is_instance_ha(path):
+        told = Reply(_instance_ha(no), no.status)
     else:
         message = f"{no.message} {no.hint}".strip()
         request_id = str(scope.get("yaffle.request_id", ""))
@@ -52,6 +63,12 @@ def answer(scope: Scope, no: Refused) -> Response:
     for name, value in (*no.headers, ("Connection", "close")):
         told.headers.append(name, value)
     return told
+
+
+def _instance_ha(no: Refused) -> Mapping[str, object]:
+    if no.status == HTTPStatus.UNAUTHORIZED:
+        return _clustering(no)  # Keystone's middleware says it, whatever is behind it
+    return fault(no.status, f"{no.message} {no.hint}".strip())
 
 
 def _clustering(no: Refused) -> dict[str, object]:

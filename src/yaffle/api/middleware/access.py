@@ -13,7 +13,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from yaffle.api.auth.port import Given, Known
-from yaffle.api.errors.refusals import Refused, answer, is_clustering
+from yaffle.api.errors.refusals import Refused, answer, is_clustering, is_instance_ha
 from yaffle.api.http.client_shares import share_of
 from yaffle.api.http.request_lanes import Lanes, Lent, is_urgent
 from yaffle.api.rights import NOBODY, OPEN, Needs, needed
@@ -37,7 +37,7 @@ BODY_S: Final = 30.0
 BODIES_MAX: Final = 64 * 1024 * 1024
 AGAIN: Final = (("Retry-After", "1"),)
 PLAIN: Final[tuple[list[str], ...]] = ([], ["text/plain"])
-"""Media types that clients of the clustering API send beside JSON's: none, and this."""
+"""Media types that OpenStack's clients send beside JSON's: none, and this."""
 WORD_MAX: Final = 255
 UNASKED: Final = Known(who=NOBODY)
 
@@ -238,7 +238,9 @@ def _media(scope: Scope, headers: _Headers) -> None:
     if scope["method"] not in CHANGING or not (sized or headers.all("transfer-encoding")):
         return
     kinds = [k.partition(";")[0].strip().lower() for k in headers.all("content-type")]
-    plain = kinds in PLAIN and is_clustering(scope["path"]) and _is_no_page(headers)
+    path = scope["path"]
+    foreign = is_clustering(path) or is_instance_ha(path)
+    plain = kinds in PLAIN and foreign and _is_no_page(headers)
     if kinds != ["application/json"] and not plain:
         raise Refused(415, "a body needs Content-Type: application/json")
 

@@ -14,6 +14,7 @@ from yaffle.engine.commands.alerts import Alerts
 from yaffle.engine.commands.clusters import Clusters
 from yaffle.engine.commands.context import CommandContext
 from yaffle.engine.commands.imports import Import, Imports
+from yaffle.engine.commands.instance_ha import InstanceHa
 from yaffle.engine.commands.nodes import Nodes
 from yaffle.engine.commands.operators import PAUSE_MAX_S, Operators
 from yaffle.engine.commands.policies import Policies
@@ -104,3 +105,13 @@ class Commands:
         self.host_unfence = alerts.host_unfence
         self.alert_retry = alerts.alert_retry
         self.alert_discard = alerts.alert_discard
+
+        told = InstanceHa(context)
+        self.segment_create = told.segment_create
+        self.segment_update = told.segment_update
+        self.segment_delete = told.segment_delete
+        self.segment_host_create = told.segment_host_create
+        self.segment_host_update = told.segment_host_update
+        self.segment_host_delete = told.segment_host_delete
+        self.notify = told.notify
+        self.host_failure_told = told.host_failure_told

@@ -26,6 +26,12 @@ from yaffle.store.tables.history import (
     releases,
 )
 from yaffle.store.tables.hosts import host_monitors, monitored_hosts
+from yaffle.store.tables.instance_ha import (
+    failover_hosts,
+    failover_segments,
+    ha_notifications,
+    vm_moves,
+)
 from yaffle.store.tables.work import (
     actions,
     blindness,
@@ -42,6 +48,10 @@ __all__ = [
     "metadata",
     "host_monitors",
     "monitored_hosts",
+    "failover_segments",
+    "failover_hosts",
+    "ha_notifications",
+    "vm_moves",
     "counters",
     "engines",
     "profiles",

@@ -172,6 +172,14 @@ class NovaServer:
 
         return await self._projects.each(targets, work, unclear, deadline_s)
 
+    async def has_host(self, host: str, *, deadline_s: float) -> bool | str:
+        """Say whether a nova-compute runs, or ran, on a host of that name."""
+        try:
+            found = await self._ask(lambda n: n.services(), deadline_s)
+        except (TimeoutError, YaffleError) as error:
+            return _why(error, deadline_s)
+        return host in found if found is not None else "this credential may not list hosts"
+
     async def vacated(self, host: str, targets: Sequence[Target], *, deadline_s: float) -> Vacated:
         """Say how a host is that servers were moved off, and what is left of them there."""
         try:
