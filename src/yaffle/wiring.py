@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
+from yaffle.api.auth.host_senders import HostSenders
 from yaffle.config.faults import Faults
 from yaffle.config.private import way_fault, writer_fault
 from yaffle.core.addresses import DENIED, AddressRules
@@ -42,6 +43,7 @@ from yaffle.engine.runtime.context import (
 from yaffle.engine.runtime.disk_space import DiskSpace
 from yaffle.engine.runtime.machine_id import home_of
 from yaffle.engine.runtime.metrics import Metrics
+from yaffle.engine.runtime.notified_hosts import StoredNotifications
 from yaffle.engine.runtime.stored_credentials import (
     StoredCredentials,
     kept_credentials,
@@ -116,6 +118,9 @@ def check(settings: Settings, broken: Set[str] = frozenset()) -> None:
             kept = kept_credentials(settings, None, clock)
     with faults.gather():
         load_drivers(settings, clock, prober, credentials=kept)
+    if "host_senders" not in broken:
+        with faults.gather():
+            HostSenders(settings, clock)
     if not broken & {"receivers", "state_dir"}:
         with faults.gather():
             receiver_terms(settings)
@@ -282,7 +287,8 @@ def build_kit(
     home = home_of(settings.state_dir)
     if drivers is None:
         kept = kept_credentials(settings, store, clock)
-        drivers = load_drivers(settings, clock, prober, home=home, credentials=kept)
+        told = StoredNotifications(store, clock)
+        drivers = load_drivers(settings, clock, prober, home=home, credentials=kept, notified=told)
     metrics = Metrics()
     metrics.heard.follow(drivers.detectors)
     return EngineContext(

@@ -70,6 +70,7 @@ def build(parts: AppContext) -> FastAPI:
         operators.maintenance(parts),
         operators.stop(parts),
         hosts.hosts(parts),
+        hosts.told(parts),
         hosts.alerts(parts),
         engines.engines(parts),
         sessions.sessions(),

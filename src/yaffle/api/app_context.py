@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from yaffle.api.auth.host_senders import HostSenders
 from yaffle.api.auth.keystone.trusts import trusts_of
 from yaffle.api.auth.owners import Owners
 from yaffle.api.diagnostics import Doctor
@@ -46,6 +47,8 @@ class AppContext:
     """Whose requests are served; None where Keystone tells nobody's project: everybody's."""
     owners: Owners | None = None
     """Whether those who made webhooks are still somebody here; None: nobody asks."""
+    senders: HostSenders | None = None
+    """Who may tell of failed hosts by signed messages; None where nobody may."""
     public_url: str | None = None
     """How callers of webhooks reach this server; None where each request's own root is right."""
     receivers: ReceiverTerms = field(default_factory=ReceiverTerms)
@@ -81,6 +84,7 @@ def parts_of(
         trusts=trusts,
         owners=owners,
         tenancy=None if settings.server.keystone is None else Tenancy(ctx.drivers),
+        senders=HostSenders(settings, ctx.clock),
         public_url=settings.receivers.public_url,
         receivers=ctx.receivers,
     )

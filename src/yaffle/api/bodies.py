@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+UUID_PATTERN = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 Name = Annotated[str, Field(min_length=1, max_length=255, description="1 to 255 characters.")]
 Reason = Annotated[
     str, Field(min_length=1, max_length=1000, description="Why, for whoever finds this at night.")
@@ -15,10 +16,14 @@ ForS = Annotated[
 ]
 
 
-class Body(BaseModel):
-    """Base of all request bodies."""
+class Strict(BaseModel):
+    """Base of all that is read from requests."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Body(Strict):
+    """Base of request bodies by which somebody asks for something."""
 
     by: Name | None = Field(
         default=None,
@@ -140,6 +145,56 @@ class RedeliverBody(Body):
     seqs: list[Annotated[int, Field(ge=1, le=2**62)]] | None = Field(
         default=None, max_length=1000, description="Their numbers; absent: all of them."
     )
+
+
+class ToldFailure(Strict):
+    """The payload of a host's failure (seed 3)."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "hostname": "cmp1.example.org",
+                    "on_shared_storage": True,
+                    "failure_time": 1792000000,
+                }
+            ]
+        }
+    )
+
+    hostname: str = Field(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9._-]+$")
+    on_shared_storage: bool = Field(description="Whether its instances lie on shared storage.")
+    failure_time: int = Field(ge=0, le=253_402_300_799, description="Seconds since the epoch.")
+
+
+class ToldFailureBody(Strict):
+    """Tells of a failed host, as OpenStack's specification of host monitoring has it (seed 3)."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": "2f0f7d0c-7a3e-4d0c-8a7a-6f6f1c6c8b01",
+                    "event_type": "host failure",
+                    "version": "1.0",
+                    "generated_time": 1792000030,
+                    "payload": {
+                        "hostname": "cmp1.example.org",
+                        "on_shared_storage": True,
+                        "failure_time": 1792000000,
+                    },
+                }
+            ]
+        }
+    )
+
+    id: str = Field(
+        pattern=UUID_PATTERN, description="A repeat has the same; it is what is signed."
+    )
+    event_type: Literal["host failure"]
+    version: Literal["1.0"]
+    generated_time: int = Field(ge=0, le=253_402_300_799, description="Seconds since the epoch.")
+    payload: ToldFailure
 
 
 class HostFailureBody(Body):

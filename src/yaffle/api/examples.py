@@ -257,6 +257,32 @@ ALERT: Final[Example] = {
     "done_us": None,
     "done_at": None,
 }
+HOST_NOTIFICATION: Final[Example] = {
+    "id": "2f0f7d0c-7a3e-4d0c-8a7a-6f6f1c6c8b01",
+    "host": "compute1",
+    "type": "COMPUTE_HOST",
+    "event": "STOPPED",
+    "origin": "instance-ha",
+    "sender": "masakari",
+    "status": "running",
+    "message": "the host failed: 2 nodes of ours are concerned",
+    "nodes": [
+        {
+            "node": "5b1f0c38-9f2b-4c5a-8d2c-2b9a4f4c6f11",
+            "name": "web-1",
+            "status": "ongoing",
+            "why": "the machine under it is lost",
+            "host": "compute1",
+            "moved_to": "",
+        }
+    ],
+    "generated_us": 1_792_000_000_000_000,
+    "generated_at": "2026-10-14T17:46:40.000000Z",
+    "created_us": 1_792_000_001_000_000,
+    "created_at": "2026-10-14T17:46:41.000000Z",
+    "ended_us": None,
+    "ended_at": None,
+}
 HOST: Final[Example] = {
     "host": "compute1",
     "hostname": "compute1.example.org",

@@ -61,6 +61,9 @@ _OWN: Final[Mapping[str, Mapping[str, Needs]]] = {
     "/hosts/{host}/failures": {"POST": STOP},
     "/hosts/{host}/fence": {"POST": STOP},
     "/hosts/{host}/unfence": {"POST": ADMIN},
+    # Its signature is the proof of who sends it.
+    "/host-failures": {"POST": OPEN},
+    "/host-notifications": {"GET": ADMIN},
     "/hosts": {"GET": ADMIN},
     "/hosts/{host}": {"GET": ADMIN},
     "/alerts": {"GET": ADMIN},

@@ -314,6 +314,15 @@ class HostsSettings(Section):
     )
 
 
+class HostSenderSettings(Section):
+    """Somebody who tells of failed hosts by signed JSON (`POST /yaffle/v1/host-failures`)."""
+
+    secret_file: Path = Field(description="The secret that we share, at least 16 bytes.")
+    old_secret_file: Path | None = Field(
+        default=None, description="The one before, while the secret is being changed."
+    )
+
+
 class QuotaSettings(Section):
     """How much there may be, so that one mistyped number does not fill the installation."""
 

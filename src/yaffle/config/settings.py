@@ -22,6 +22,7 @@ from yaffle.config.sections import (
     DatabaseSettings,
     EngineSettings,
     HealthcheckSettings,
+    HostSenderSettings,
     HostsSettings,
     LocalProcessSettings,
     LogSettings,
@@ -69,6 +70,10 @@ class Settings(BaseSettings):
         default_factory=dict,
         description="Who sees whether hosts live: name → {type = …, cloud = the one that the hosts are"
         " of, and that driver's own settings}.",
+    )
+    host_senders: dict[str, HostSenderSettings] = Field(
+        default_factory=dict,
+        description="Who may tell of failed hosts by signed JSON: name → {secret_file = …}.",
     )
     alerts: dict[str, dict[str, Any]] = Field(
         default_factory=dict,

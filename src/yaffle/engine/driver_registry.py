@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Workflow,
     )
     from yaffle.ports.credentials import Credentials
+    from yaffle.ports.notified_hosts import NotifiedHosts
 
 RESPONSIBLE: Final = "responsible"
 """The setting of an alert endpoint that is none of its driver's."""
@@ -46,6 +47,7 @@ def load_drivers(
     *,
     home: MachineIdentity | None = None,
     credentials: Credentials | None = None,
+    notified: NotifiedHosts | None = None,
 ) -> Drivers:
     """Build every installed driver from the same entry points that strangers' drivers use.
 
@@ -64,6 +66,7 @@ def load_drivers(
             prober=prober,
             home=home,
             credentials=credentials,
+            notified=notified,
             **extra,  # type: ignore[arg-type]
         )
 

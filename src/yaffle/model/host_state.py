@@ -54,6 +54,9 @@ class HostSighting:
     """When that fencing was (seconds since the epoch); None where the monitor does not say."""
     busy: bool = False
     """Whether somebody is fencing it now."""
+    word: bool = False
+    """Whether that it is off is somebody's word, and not seen now: it holds only while nothing is heard
+    of the host, and whoever gave it tells of the failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,6 +60,8 @@ class PoweredOff:
     """When it had reported last before that, in the backend's words; empty where nobody told."""
     since_s: int | None = None
     """When somebody else had switched it off (seconds since the epoch); None where we did."""
+    word: bool = False
+    """Whether that is somebody's word, who tells of the failure, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from yaffle.ports.clock import Clock
 from yaffle.ports.credentials import Credentials
 from yaffle.ports.detector import UrlProber
 from yaffle.ports.host_monitor import HostMonitor
+from yaffle.ports.notified_hosts import NotifiedHosts
 from yaffle.ports.profile import Profile
 
 
@@ -33,6 +34,8 @@ class DriverContext:
     """Name of a host monitor → the cloud that its hosts are of, where that is said."""
     host_names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Host, as a cloud or cluster calls it → its fully qualified name, where that is another."""
+    notified: NotifiedHosts | None = None
+    """What other monitors have notified of hosts; None where nothing is asked of drivers yet."""
     prober: UrlProber | None = None
     credentials: Credentials | None = None
     """What projects have handed to us; None where nobody keeps that."""

@@ -233,6 +233,15 @@ def under_way(conn: Connection, limit: int) -> Sequence[NotificationRow]:
     return [load(NotificationRow, row) for row in found]
 
 
+def newest(conn: Connection, *, host: str | None, limit: int) -> Sequence[NotificationRow]:
+    """Return notifications, all or those of a host, the newest first."""
+    wanted = select(ha_notifications)
+    if host is not None:
+        wanted = wanted.where(ha_notifications.c.host == host)
+    found = conn.execute(wanted.order_by(ha_notifications.c.seq.desc()).limit(limit))
+    return [load(NotificationRow, row) for row in found]
+
+
 def latest_of_hosts(conn: Connection, *, since_us: int) -> Mapping[str, NotificationRow]:
     """Return by host what was told of it last, of those of which anything was told since then.
 

@@ -32,6 +32,8 @@ class ScriptedHostMonitor:
         """Hosts that were fenced and have not been up since, and when (seconds since the epoch)."""
         self.marks: dict[str, HostMark] = {}
         """The marks of failed hosts: they outlive the fencer's memory, and the host's return."""
+        self.words: set[str] = set()
+        """Hosts of which somebody only says that they are off."""
         self.busy: set[str] = set()
         """Hosts that the cluster is fencing now."""
         self.looks = 0
@@ -101,6 +103,7 @@ class ScriptedHostMonitor:
                     off=host in self.off,
                     off_s=self.off.get(host),
                     busy=host in self.busy,
+                    word=host in self.words,
                 )
                 for host, seen in self.seen.items()
             ),

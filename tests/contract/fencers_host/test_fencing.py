@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 import structlog
@@ -20,7 +21,7 @@ from tests.contract.fencers_host.rack import (
 from tests.given import given_clock
 from tests.private import private
 
-from yaffle.drivers.fencers.host.driver import QUIET_S
+from yaffle.drivers.fencers.host.driver import QUIET_S, WORD_S
 from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import ConfigError, DependencyError
 from yaffle.model.ids import OperationId
@@ -585,3 +586,108 @@ def test_the_nodes_of_a_host_ask_its_cluster_together(rack: Rack) -> None:
 
     assert {result.verdict for result in asyncio.run(all_of_them())} == {CONFIRMED}
     assert monitor.looks <= 2
+
+
+# --- a host that somebody says is off ---------------------------------------------------------------
+
+
+def told(rack: Rack, *, ago_s: float = 30.0) -> int:
+    """Have somebody say that cmp1 is off since then, and nothing more; return since when."""
+    monitor = cluster(rack)
+    since_s = monitor.fence("cmp1", ago_s=ago_s).at_s
+    monitor.fencings.clear()
+    monitor.words.add("cmp1")
+    return since_s
+
+
+def heard(rack: Rack, at_s: float, *, forced_down: bool = False) -> None:
+    """Have the backend miss cmp1, and say when it heard of it last."""
+    reported = datetime.fromtimestamp(at_s, UTC).replace(tzinfo=None).isoformat()
+    rack.cloud.told["cmp1"] = HostReading(
+        name="cmp1", up=False, detail="", reported=reported, forced_down=forced_down
+    )
+
+
+def test_a_word_is_proof_while_nothing_has_been_heard_of_the_host_since(rack: Rack) -> None:
+    rack.devices = False
+    since_s = told(rack)
+    heard(rack, since_s - 5)
+    result = rack.fence(node())
+    assert (result.verdict, rack.calls) == (CONFIRMED, [])
+    assert result.off is not None
+    assert (result.off.since_s, result.off.word) == (since_s, True)
+
+
+@pytest.mark.parametrize("reported", ["", "12:00 or so"])
+def test_a_word_proves_nothing_where_nobody_says_when_the_host_was_heard_of(
+    rack: Rack, reported: str
+) -> None:
+    rack.devices = False
+    told(rack)
+    rack.cloud.told["cmp1"] = HostReading(name="cmp1", up=False, detail="", reported=reported)
+    result = rack.fence(node())
+    assert result.verdict is UNKNOWN
+    assert "does not say when it heard of host cmp1 last" in result.detail
+
+
+def test_a_host_that_has_reported_since_the_word_may_run_its_guests(rack: Rack) -> None:
+    rack.devices = False
+    since_s = told(rack, ago_s=3600)
+    heard(rack, since_s + 1)
+    result = rack.fence(node())
+    assert result.verdict is UNKNOWN
+    assert "host cmp1 has reported since" in result.detail
+    assert "no device" in result.detail, "why nothing else proves it is told, too"
+
+
+@pytest.mark.parametrize("up", [True, None])
+def test_a_word_proves_nothing_of_a_host_that_the_backend_does_not_miss(
+    rack: Rack, up: bool | None
+) -> None:
+    rack.devices = False
+    told(rack)
+    rack.cloud.told["cmp1"] = HostReading(
+        name="cmp1", up=up, detail="", reported="2026-01-01T00:00"
+    )
+    result = rack.fence(node())
+    assert result.verdict is UNKNOWN
+    assert "the backend does not miss host cmp1" in result.detail
+
+
+def test_a_word_that_does_not_hold_is_left_to_the_switch(rack: Rack) -> None:
+    heard(rack, told(rack) + 1)
+    result = rack.fence(node())
+    assert result.verdict is CONFIRMED
+    assert rack.calls == ["status 7", "off 7", "status 7"]
+    assert result.off is not None
+    assert not result.off.word
+
+
+def test_of_a_host_that_is_called_down_an_old_word_proves_nothing(rack: Rack) -> None:
+    """Its last report cannot be told from that: it may have been back, and be cut off now."""
+    rack.devices = False
+    heard(rack, told(rack, ago_s=WORD_S + 60), forced_down=True)
+    clock = SystemClock()
+    fencer = rack.fencer(clock)
+    reported = rack.cloud.told["cmp1"].reported
+    fencer._reports["cmp1"] = (reported, clock.monotonic_s() - QUIET_S)
+    asked = {"operation_id": OperationId("f"), "deadline_s": 5.0}
+    result = asyncio.run(fencer.fence(node(), **asked))  # type: ignore[arg-type]
+    assert result.verdict is UNKNOWN
+    assert "whether it has been back meanwhile cannot be told" in result.detail
+
+
+def test_of_a_host_that_is_called_down_a_new_word_counts_once_it_was_silent(rack: Rack) -> None:
+    rack.devices = False
+    heard(rack, told(rack), forced_down=True)
+    clock = SystemClock()
+    fencer = rack.fencer(clock)
+    reported = rack.cloud.told["cmp1"].reported
+
+    async def twice() -> list[FenceResult]:
+        asked = {"operation_id": OperationId("f"), "deadline_s": 5.0}
+        first = await fencer.fence(node(), **asked)  # type: ignore[arg-type]
+        fencer._reports["cmp1"] = (reported, clock.monotonic_s() - QUIET_S)
+        return [first, await fencer.fence(node(), **asked)]  # type: ignore[arg-type]
+
+    assert [one.verdict for one in asyncio.run(twice())] == [UNKNOWN, CONFIRMED]

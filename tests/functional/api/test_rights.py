@@ -26,6 +26,7 @@ from tests.functional.api.live import (
 from tests.functional.api.people import PEOPLE, Person, token_file
 
 from yaffle.api.app import build
+from yaffle.api.bodies import Strict, ToldFailureBody
 from yaffle.api.rights import OPEN, TABLE, needed
 from yaffle.model.authz import Right
 from yaffle.store import alerts, instance_ha, tables
@@ -251,6 +252,14 @@ def test_what_a_place_needs(method: str, path: str, needs: set[Right] | None) ->
 # --- every verb by every role --------------------------------------------------------------------
 
 Body = Callable[[Mapping[str, str]], object]
+
+
+def examples_of(kind: type[Strict]) -> list[Any]:
+    """Return the bodies that the document shows."""
+    shown: Any = kind.model_config["json_schema_extra"]
+    return list(shown["examples"])
+
+
 SCALE: Mapping[str, object] = {"count": 1}
 
 BODIES: Mapping[tuple[str, str], Body] = {
@@ -260,6 +269,7 @@ BODIES: Mapping[tuple[str, str], Body] = {
     ("POST", f"{OWN}/nodes/{{node}}/mark"): lambda _: {"reason": "x"},
     ("POST", f"{OWN}/incidents/{{incident}}/acknowledge"): lambda _: {},
     ("POST", f"{OWN}/outbox/redeliver"): lambda _: {},
+    ("POST", f"{OWN}/host-failures"): lambda _: examples_of(ToldFailureBody)[0],
     ("POST", f"{OWN}/hosts/{{host}}/failures"): lambda _: {"proof": "x"},
     ("POST", f"{OWN}/hosts/{{host}}/fence"): lambda _: {"reason": "x"},
     ("POST", f"{OWN}/hosts/{{host}}/unfence"): lambda _: None,
@@ -336,7 +346,11 @@ NAMES_ANOTHER = {
     ("POST", f"{V1}/receivers"),
 }
 """Where the body names an object of project one: for another's member there is none such."""
-DENIED_TO_ALL = {("POST", f"{V1}/actions")}
+DENIED_TO_ALL = {
+    ("POST", f"{V1}/actions"),
+    # Whoever has signed it is let in, and nobody else.
+    ("POST", f"{OWN}/host-failures"),
+}
 FRESH: Mapping[str, Callable[[World, Person, Mapping[str, str]], str]] = {
     "pause": pause_of,
     "receiver": receiver_of,

@@ -82,6 +82,8 @@ def discovery() -> Iterator[Exchange]:
     yield get("/v1/admin/segments")
     yield get("/v1/nowhere")
     yield get("/v1/segments/")
+    yield get("/v2", words=False)
+    yield get("/segments", words=False)
     for version in ("1.3", "1.4", "x", "latest", "0.9", "2.0", "1.0"):
         yield get("/v1/segments", f"instance-ha {version}")
     yield get("/v1/segments", "clustering 1.14")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from starlette.routing import Route as HttpRoute
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 ROOT: Final = PREFIX.removesuffix("/v1")
+MEDIA: Final = {
+    "base": "application/json",
+    "type": "application/vnd.openstack.masakari+json;version=1",
+}
 METHODS: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 DISCOVERY: Final = {
     f"{ROOT}/": ("list_instance_ha_versions", "Tell which versions there are.", 200),
@@ -41,6 +46,12 @@ def _version() -> Mapping[str, object]:
     }
 
 
+def _choice(request: Request) -> Mapping[str, object]:
+    told = {key: _version()[key] for key in ("id", "status")}
+    link = {"rel": "self", "href": f"{root_of(request)}{PREFIX}/"}
+    return {**told, "links": [link], "media-types": [MEDIA]}
+
+
 def documents() -> list[HttpRoute]:
     """Return the routes of the version documents."""
 
@@ -57,11 +68,7 @@ def documents() -> list[HttpRoute]:
             {"rel": "self", "href": f"{root_of(request)}{PREFIX}/"},
             {"rel": "describedby", "type": "text/html", "href": "https://docs.openstack.org/"},
         ]
-        media = {
-            "base": "application/json",
-            "type": "application/vnd.openstack.masakari+json;version=1",
-        }
-        document = {**_version(), "links": links, "media-types": [media]}
+        document = {**_version(), "links": links, "media-types": [MEDIA]}
         headers = {
             microversion.HEADER: f"{FACE.spoken.service} {asked}",
             "Vary": microversion.HEADER,
@@ -81,6 +88,8 @@ def nowhere() -> list[HttpRoute]:
 
     async def nothing(request: Request) -> Response:
         parts = str(request.path_params["rest"]).split("/")
+        if parts[0] != "v1":
+            return Reply({"choices": [_choice(request)]}, HTTPStatus.MULTIPLE_CHOICES)
         if request.method in {"PUT", "DELETE"} and len(parts) > 1 and parts[-2] in REFUSING:
             said = f"The request method: '{request.method}' is not allowed on this resource"
             return Reply(fault(405, said), 405)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query
+from starlette.requests import Request
 from starlette.responses import Response
 
 from yaffle.api import examples
 from yaffle.api.app_context import AppContext
-from yaffle.api.bodies import HostFailureBody, ReasonBody, RedeliverBody
+from yaffle.api.bodies import HostFailureBody, ReasonBody, RedeliverBody, ToldFailureBody
 from yaffle.api.dependencies import By, Limit, Word, answers
 from yaffle.api.http.reply import Reply
 from yaffle.api.middleware.access import WORD_MAX
+from yaffle.errors import BadRequest, Forbidden
+from yaffle.model.host_failure import HostFailure
 
 Seq = Annotated[int, Path(ge=1, le=2**62, description="Number of an alert.")]
 State = Annotated[
@@ -23,6 +26,7 @@ HostStates = Annotated[
     Query(description="Only these."),
 ]
 Host = Annotated[str | None, Query(max_length=WORD_MAX, description="Only this host's.")]
+TAKEN_IN = {"accepted": examples.ALERT["failure"]["id"]}
 TOLD = {"failure": examples.ALERT["failure"]["id"], "alerts": [examples.ALERT]}
 
 
@@ -67,6 +71,47 @@ def hosts(parts: AppContext) -> APIRouter:
         """Take back what was asked for with `fence`."""
         await parts.commands.host_unfence(host, by=by.who(None))
         return Reply({"host": await parts.queries.host(host)})
+
+    return router
+
+
+def told(parts: AppContext) -> APIRouter:
+    """Return the routes of what others tell of hosts."""
+    router = APIRouter(tags=["hosts"])
+
+    @router.post("/host-failures", status_code=202, responses=answers(TAKEN_IN, status=202))
+    async def tell_host_failure(body: ToldFailureBody, request: Request) -> Response:
+        """Take in that a host has failed, in the JSON of OpenStack's host monitoring specification.
+
+        Signed as Yaffle's own `http_json` alerts are, by a sender of `[host_senders]`. A repeat is one by
+        its id, and harmless (200). What the word is worth, the settings of host monitors say.
+        """
+        if parts.senders is None:
+            raise Forbidden("nobody may tell of failed hosts here")
+        raw = await request.body()
+        sender, signed = parts.senders.sender_of(request.headers, raw)
+        if signed != body.id:
+            raise BadRequest(f"id: {body.id} is not what was signed, which is {signed}")
+        payload = body.payload
+        failure = HostFailure(
+            id=body.id,
+            hostname=payload.hostname,
+            failure_s=payload.failure_time,
+            generated_s=body.generated_time,
+            on_shared_storage=payload.on_shared_storage,
+            proof="",
+        )
+        new = await parts.commands.host_failure_told(failure, sender=sender)
+        return Reply({"accepted": failure.id}, 202 if new else 200)
+
+    @router.get(
+        "/host-notifications",
+        responses=answers({"notifications": [examples.HOST_NOTIFICATION]}),
+    )
+    async def list_host_notifications(host: Host = None, limit: Limit = 100) -> Response:
+        """List what other monitors have told of hosts, the newest first, and how far that is."""
+        found = await parts.queries.host_notifications(host=host, limit=limit)
+        return Reply({"notifications": found})
 
     return router
 

@@ -34,6 +34,7 @@ LINKS = (
     "actions",
     "outbox",
     "hosts",
+    "host-notifications",
     "alerts",
     "doctor",
     "engines",

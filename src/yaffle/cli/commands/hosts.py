@@ -163,6 +163,28 @@ def why_host(api: Api, output: Output, host: HostName) -> None:
     output.say(answer, str(inner(answer, "host").get("why")))
 
 
+_TOLD: list[Column] = [
+    ("TOLD", lambda row: clock_time(row.get("created_us"))),
+    ("HOST", "host"),
+    ("WHAT", lambda row: f"{row.get('type')} {row.get('event')}"),
+    ("BY", "sender"),
+    ("STATUS", "status"),
+    ("HOW IT STANDS", "message"),
+]
+
+
+@client(hosts, "notifications")
+def host_notifications(
+    api: Api,
+    output: Output,
+    host: Annotated[str | None, typer.Option("--host", help="Only of this host.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")] = 100,
+) -> None:
+    """List what other monitors have told of hosts, the newest first, and how far that is."""
+    answer = api.get("host-notifications", host=host, limit=limit)
+    output.table(answer, rows(answer, "notifications"), _TOLD, empty="nothing was told")
+
+
 @client(hosts, "fence")
 def fence_host(
     api: Api,

@@ -105,6 +105,8 @@ def _unshown(
     Histories are kept in memory: one that was lost must not take the news of a failure with it. Where
     nobody says when it was, it was when the host was found to be lost.
     """
+    if sighting.word:
+        return ()
     at_s = sighting.off_s
     if sighting.off and at_s is None and not fencings:
         since_us = now_us if known is None else known.since_us

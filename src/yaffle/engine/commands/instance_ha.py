@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from yaffle.engine.commands.alerts import AHEAD_S
 from yaffle.engine.commands.context import CommandContext, asker
 from yaffle.engine.runtime.driver_call import Failure, call_driver
-from yaffle.errors import BadRequest, Conflict, DependencyError, NotFound
+from yaffle.errors import BadRequest, Conflict, DependencyError, InvalidSpec, NotFound
 from yaffle.model.authz import Right, need
 from yaffle.model.instance_ha import (
     NORMAL,
@@ -176,6 +177,8 @@ class InstanceHa:
 
         Conflict where that id has told another thing.
         """
+        if failure.failure_s > self._context.now() / 1e6 + AHEAD_S:
+            raise InvalidSpec(f"failure_time: {failure.failure_s} lies in the future")
         told = Notification(
             type=NotificationType.COMPUTE_HOST,
             hostname=failure.hostname,

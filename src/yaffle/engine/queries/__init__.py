@@ -70,3 +70,4 @@ class Queries:
         hosts = Hosts(ctx)
         self.hosts = hosts.hosts
         self.host = hosts.host
+        self.host_notifications = hosts.notifications

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from yaffle.engine.queries.presentation import iso, times
 from yaffle.errors import NotFound
 from yaffle.model.host_state import UNKNOWN, HostState
-from yaffle.store import alerts, hosts
+from yaffle.store import alerts, hosts, instance_ha
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from yaffle.engine.runtime.context import EngineContext
     from yaffle.store.alerts import AlertRow
     from yaffle.store.hosts import HostRow, MonitorRow
+    from yaffle.store.instance_ha import MoveRow, NotificationRow
 
 _MEANS: Final[Mapping[str, str]] = {
     HostState.UP: "nothing is wrong with it",
@@ -33,8 +34,12 @@ _MEANS: Final[Mapping[str, str]] = {
     HostState.MAINTENANCE: "whatever it does, it is no failure",
     UNKNOWN: "that is neither well nor a failure",
 }
-_NOBODY_IS_TOLD: Final = "it was proved off, and nobody is told, for no [alerts.NAME] is configured"
 """By state, what it means and what is to be done."""
+_NOBODY_IS_TOLD: Final = "it was proved off, and nobody is told, for no [alerts.NAME] is configured"
+_BY_WORD: Final = (
+    "its nodes are recovered on that word where their policy says `fencing: [HOST]` and their backend has"
+    " not heard of the host since; whoever notified us of it tells others"
+)
 
 
 class Hosts:
@@ -55,6 +60,15 @@ class Hosts:
             raise NotFound(f"host {name}: no monitor knows of it; see `yaffle host list`")
         return min(found, key=lambda host: host["state"] == UNKNOWN)
 
+    async def notifications(self, *, host: str | None = None, limit: int = 100) -> Sequence[Shown]:
+        """Return what other monitors have told of hosts, all or one, the newest first."""
+
+        def work(conn: Connection) -> Sequence[Shown]:
+            found = instance_ha.newest(conn, host=host, limit=limit)
+            return [_notification(row, instance_ha.moves_of(conn, row.id)) for row in found]
+
+        return await self._ctx.store.read(work)
+
     def _shown(self, conn: Connection, name: str | None = None) -> list[Shown]:
         names = tuple(self._ctx.drivers.host_monitors)
         monitors = hosts.monitors(conn, names)
@@ -73,7 +87,9 @@ class Hosts:
         state, why = self._state(row, monitor)
         hostname = self._ctx.hosts.hostname(row.host)
         means = _MEANS[state].format(host=row.host, hostname=hostname)
-        if state == HostState.FENCED and not self._ctx.drivers.alerts:
+        if state == HostState.FENCED and not row.told:
+            means = _BY_WORD
+        elif state == HostState.FENCED and not self._ctx.drivers.alerts:
             means = _NOBODY_IS_TOLD
         fence = row.fencing
         if fence.said:
@@ -111,3 +127,28 @@ class Hosts:
         since = "" if monitor is None else f" since {iso(monitor.seen_us)}"
         fault = (monitor and monitor.fault) or "no engine asks it"
         return state, f"monitor {row.monitor} has seen nothing{since}: {fault}"
+
+
+def _notification(row: NotificationRow, moves: Sequence[MoveRow]) -> Shown:
+    return {
+        "id": row.id,
+        "host": row.host,
+        "type": row.type,
+        "event": row.payload.get("event", ""),
+        "origin": row.origin,
+        "sender": row.sender,
+        "status": row.status,
+        "message": row.message or "",
+        "nodes": [
+            {
+                "node": move.node_id,
+                "name": move.instance_name,
+                "status": move.status,
+                "why": move.message or "",
+                "host": move.source_host,
+                "moved_to": move.dest_host or "",
+            }
+            for move in moves
+        ],
+        **times(generated=row.generated_us, created=row.created_us, ended=row.ended_us),
+    }

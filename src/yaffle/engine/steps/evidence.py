@@ -27,6 +27,7 @@ POWER: Final = "power"
 HOST: Final = "host"
 REPORTED: Final = "reported"
 OFF_SINCE: Final = "off_since_s"
+BY_WORD: Final = "by_word"
 HOST_LOST: Final = "host_lost"
 """In the journal of a look: the backend had lost the machine under the node."""
 
@@ -45,7 +46,9 @@ def noted(fencer: Fencer, done: FenceResult) -> Mapping[str, object]:
     off = done.off
     if not isinstance(off, PoweredOff):
         return {POWER: True}
-    told = {POWER: True, HOST: str(off.host), REPORTED: str(off.reported)}
+    told: dict[str, object] = {POWER: True, HOST: str(off.host), REPORTED: str(off.reported)}
+    if off.word:
+        told[BY_WORD] = True
     return told if off.since_s is None else {**told, OFF_SINCE: off.since_s}
 
 
@@ -74,6 +77,7 @@ def powered_off(data: Mapping[str, object]) -> PoweredOff | None:
         host=host,
         reported=str(data.get(REPORTED) or ""),
         since_s=since_s if isinstance(since_s, int) else None,
+        word=data.get(BY_WORD) is True,
     )
 
 

@@ -29,6 +29,9 @@ def tell(
     off = powered_off(outcome.data) if outcome.result is Result.PROVED else None
     if not ctx.drivers.alerts or off is None or outcome.proof is None:
         return
+    if off.word:
+        # Whoever gave it tells of this failure, too: told by us as well, it would be two.
+        return
     incident, whole = _incident(conn, step)
     if not whole and alerts.uncleared(conn, ctx.hosts.hostname(off.host)) is not None:
         return

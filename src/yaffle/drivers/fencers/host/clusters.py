@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from yaffle.model.host_state import HostReport, HostSighting
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
 LOOK_S: Final = 10.0
 KEPT_S: Final = 2.0
 """So long after it began a look is not repeated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FencedElsewhere:
+    """A host was switched off by somebody else."""
+
+    proof: Proof
+    since_s: int | None
+    word: bool
+    """Whether that is somebody's word, and not seen now."""
 
 
 class Clusters:
@@ -34,10 +45,8 @@ class Clusters:
         """Whether anybody can be asked."""
         return bool(self._monitors)
 
-    async def fenced(
-        self, host: str, cloud: str, *, within_s: float
-    ) -> tuple[Proof, int | None] | str:
-        """Return the proof that a host is off, and since when (s); or what its cluster says instead.
+    async def fenced(self, host: str, cloud: str, *, within_s: float) -> FencedElsewhere | str:
+        """Return the proof that a host is off, or what its cluster says instead.
 
         `host` is the same as one of a cluster if both have one name, or the settings say so
         (`hosts.names`), and the cluster's is of the node's cloud; what is alike is not the same.
@@ -80,7 +89,7 @@ class Clusters:
 
     def _proof(
         self, name: str, monitor: HostMonitor, sighting: HostSighting, report: HostReport
-    ) -> tuple[Proof, int | None]:
+    ) -> FencedElsewhere:
         fencings = [f for f in report.fencings if f.host == sighting.host]
         last = max(fencings, key=lambda fencing: fencing.at_s, default=None)
         evidence = sighting.why if last is None else f"{sighting.why}; {last.proof}"
@@ -90,7 +99,8 @@ class Clusters:
             at_us=self._clock.now_us(),
             by=f"{socket.gethostname()}/{os.getpid()}",
         )
-        return proof, sighting.off_s if last is None else last.at_s
+        since_s = sighting.off_s if last is None else last.at_s
+        return FencedElsewhere(proof=proof, since_s=since_s, word=sighting.word)
 
     def _full(self, host: str) -> str:
         return self._names.get(host, host)

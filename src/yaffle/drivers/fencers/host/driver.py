@@ -34,7 +34,7 @@ from yaffle.drivers.fencers.host.agent import (
     misunderstood,
     power_of,
 )
-from yaffle.drivers.fencers.host.clusters import Clusters
+from yaffle.drivers.fencers.host.clusters import Clusters, FencedElsewhere
 from yaffle.drivers.fencers.host.settings import Device, HostSettings
 from yaffle.errors import ConfigError, DependencyError
 from yaffle.integrations.bounded_program import Ran, run_program
@@ -70,6 +70,8 @@ _STATUS_SHARE: Final = 0.35
 """Share of the deadline that `off` leaves for the `status` after it."""
 _STATUS_MAX_S: Final = 5.0
 _STATUS_LEAST_S: Final = 0.2
+WORD_S: Final = 900.0
+"""So long counts the word that a host is off of which nobody can tell whether it has been back."""
 QUIET_S: Final = 15.0
 """Longer than the pause between two reports of a host: Nova's report every 10 s."""
 _PAUSE_S: Final = 0.2
@@ -191,31 +193,64 @@ class HostFencer:
             )
         )
         if not isinstance(said, str):
-            return self._fenced_by_cluster(reading, *said)
+            result = self._fenced_elsewhere(reading, said)
+            if result.verdict is FenceVerdict.CONFIRMED or not said.word:
+                return result
+            # A word that does not hold keeps nobody from asking the switch.
+            place = self._place_of_reading(reading)
+            if isinstance(place, FenceResult):
+                return replace(result, detail=f"{result.detail}; {place.detail}")
+            return place
         place = self._place_of_reading(reading)
         if said and isinstance(place, FenceResult):
             return replace(place, detail=f"{place.detail}; {said}")
         return place
 
-    def _fenced_by_cluster(
-        self, reading: HostReading, proof: Proof, since_s: int | None
-    ) -> FenceResult:
-        """Return what a cluster's fencing is worth: a host that was rebooted may run guests again.
+    def _fenced_elsewhere(self, reading: HostReading, fenced: FencedElsewhere) -> FenceResult:
+        """Return what another's fencing is worth: a host that was rebooted may run guests again.
 
         Those are started by the backend's own agent there, which reports then.
         """
         self._note(reading)
-        why = ""
+        why, evidence = "", fenced.proof.evidence
         if reading.up is not False:
             why = f"the backend does not miss host {reading.name}: {reading.detail or 'it is up'}"
+        elif fenced.word:
+            why = self._heard_since(reading, fenced.since_s)
         elif reading.forced_down:
             why = self._reports_on(reading.name, reading.reported)
         if why:
-            return _unknown(f"not proved off yet: {proof.evidence}; but {why}")
-        off = PoweredOff(host=reading.name, reported=reading.reported, since_s=since_s)
-        return FenceResult(
-            verdict=FenceVerdict.CONFIRMED, detail=proof.evidence, proof=proof, off=off
+            return _unknown(f"not proved off yet: {evidence}; but {why}")
+        off = PoweredOff(
+            host=reading.name,
+            reported=reading.reported,
+            since_s=fenced.since_s,
+            word=fenced.word,
         )
+        return FenceResult(
+            verdict=FenceVerdict.CONFIRMED, detail=evidence, proof=fenced.proof, off=off
+        )
+
+    def _heard_since(self, reading: HostReading, since_s: int | None) -> str:
+        """Say that a host may have been back since somebody said that it is off; empty where it was not.
+
+        It reports as soon as it is. Where somebody has called it down its last report cannot be told
+        from that; so a word counts for a short time then, in which it is watched.
+        """
+        age_s = self._clock.now_us() / 1e6 - (since_s or 0)
+        if reading.forced_down:
+            if age_s > WORD_S:
+                return (
+                    f"that is {age_s:.0f} s old, and host {reading.name} is called down: whether it has"
+                    " been back meanwhile cannot be told"
+                )
+            return self._reports_on(reading.name, reading.reported)
+        heard_s = _seconds_of(reading.reported)
+        if heard_s is None:
+            return f"the backend does not say when it heard of host {reading.name} last"
+        if since_s is None or heard_s > since_s:
+            return f"host {reading.name} has reported since, at {reading.reported}"
+        return ""
 
     def _note(self, reading: HostReading) -> None:
         """Remember since when a host's last report is known."""
@@ -396,6 +431,15 @@ def _is_here(host: str) -> bool:
     """Whether `host` is this very machine, with or without its domain."""
     own = socket.gethostname()
     return host == own or host.startswith(f"{own}.") or own.startswith(f"{host}.")
+
+
+def _seconds_of(reported: str) -> float | None:
+    """Return when a host reported last (seconds since the epoch); None where its backend says no time."""
+    try:
+        found = datetime.fromisoformat(reported)
+    except ValueError:
+        return None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
 def _refused(detail: str) -> FenceResult:

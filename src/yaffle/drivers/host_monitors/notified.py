@@ -1,0 +1,71 @@
+"""Sees hosts as other monitors have notified us of them: by the word of the senders that are trusted.
+
+A sender that is not named here is not believed: what it tells is followed, and proves nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, ClassVar
+
+from yaffle.errors import StoreUnavailable
+from yaffle.integrations.driver_settings import Section
+from yaffle.ports.host_monitor import HostMonitor, HostReport, HostSighting, MonitorBlind, Seen
+
+if TYPE_CHECKING:
+    from yaffle.ports.context import DriverContext
+    from yaffle.ports.notified_hosts import NotifiedHost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifiedSettings:
+    """Section `host_monitors.NAME` with `type = "notified"`."""
+
+    senders: tuple[str, ...]
+    """Whose word counts as proof that a host is off: the users as whom monitors notify, and names of
+    `[host_senders]`. They have to fence a host, or to read its power, before they say that it failed."""
+
+    @classmethod
+    def read(cls, section: Section) -> NotifiedSettings:
+        """Raise ConfigError for what is wrong or unknown."""
+        settings = cls(senders=section.texts("senders"))
+        section.finish()
+        return settings
+
+
+class NotifiedMonitor:
+    """Reads the latest word on each host."""
+
+    type: ClassVar[str] = "notified"
+
+    def __init__(self, context: DriverContext) -> None:
+        section = Section(context.section or "host_monitors.notified", context.settings)
+        self._senders = frozenset(NotifiedSettings.read(section).senders)
+        self._notified = context.notified
+
+    async def look(self, *, deadline_s: float) -> HostReport | MonitorBlind:
+        """Return the hosts that trusted senders have told of; the latest word on each counts."""
+        if self._notified is None:
+            return MonitorBlind(why="nothing is notified to this process")
+        try:
+            words = await self._notified.latest()
+        except StoreUnavailable as error:
+            return MonitorBlind(why=str(error))
+        trusted = (word for word in words if word.sender in self._senders)
+        return HostReport(sightings=tuple(map(_sighting, trusted)), fencings=())
+
+
+def _sighting(word: NotifiedHost) -> HostSighting:
+    when = datetime.fromtimestamp(word.at_s, UTC).isoformat()
+    said = "failed and is off" if word.off else "is back"
+    why = f"{word.sender} has notified that it {said} since {when}"
+    if not word.off:
+        return HostSighting(host=word.host, seen=Seen.UP, why=why)
+    return HostSighting(
+        host=word.host, seen=Seen.LOST, why=why, off=True, off_s=word.at_s, word=True
+    )
+
+
+if TYPE_CHECKING:
+    _conforms: type[HostMonitor] = NotifiedMonitor
