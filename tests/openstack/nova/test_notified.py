@@ -1,4 +1,4 @@
-"""Another monitor tells of a failed host over Masakari's API: its servers run elsewhere, by its word alone.
+"""A monitor tells of a failed host over Masakari's API: its servers run elsewhere, by its word alone.
 
 The sender is trusted here, as one that has read the host's power. Nova's own silence is still needed.
 """
@@ -56,7 +56,8 @@ class Teller:
     """Speaks Masakari's API, as its monitors do."""
 
     def __init__(self, server: Server) -> None:
-        self._url = f"{server.url}/instance-ha/v1"
+        card = json.loads((server.state_dir / "server.json").read_text())
+        self._url = f"{card['url']}/instance-ha/v1"
 
     def ask(self, method: str, path: str, body: object = None, *, want: int) -> Any:
         headers = {"OpenStack-API-Version": "instance-ha 1.3"}
