@@ -13,6 +13,7 @@ import yaml
 from lab.openstack import Credentials, Lab
 from openstack.config import OpenStackConfig
 from openstack.connection import Connection
+from openstack.exceptions import ForbiddenException
 from tests.functional.api.live import POLICY, Live, running
 from tests.functional.cli.support import Done, run
 from tests.openstack.registering import register, service_user
@@ -33,9 +34,9 @@ def yaffle(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]
     server = {"keystone": service_user(lab, root)}
     # Nobody takes Keystone away meanwhile.
     with turn(lab.plan.state, alone=False), running(root / "state", server=server) as live:
-        register(lab, "register", "--url", f"http://{live.address}")
+        register(lab, "register", "--url", f"http://{live.address}", "--instance-ha")
         yield live
-        register(lab, "unregister")
+        register(lab, "unregister", "--instance-ha")
 
 
 @contextmanager
@@ -73,6 +74,35 @@ def test_clients_find_it_and_own_what_they_make(lab: Lab, yaffle: Live) -> None:
         with somebody(lab, "admin") as (_, boss):
             assert boss.clustering.get_policy(made.id).name == "mine"
         ann.clustering.delete_policy(made.id)
+
+
+def test_masakaris_clients_find_it_too_and_are_administrators(lab: Lab, yaffle: Live) -> None:
+    again = register(lab, "register", "--url", f"http://{yaffle.address}", "--instance-ha")
+    endpoints = again["endpoints"]
+    assert isinstance(endpoints, list)
+    assert [e["step"] for e in endpoints] == ["kept"] * 6
+    segment = {"name": "all", "recovery_method": "auto", "service_type": "COMPUTE"}
+    told = {
+        "type": "PROCESS",
+        "hostname": "cmp1",
+        "generated_time": "2026-11-29T10:00:00",
+        "payload": {"event": "STARTED", "process_name": "nova-compute"},
+    }
+    with somebody(lab, "admin") as (boss, api), somebody(lab, "member") as (_, ann):
+        made = api.instance_ha.create_segment(**segment)
+        host = {"name": "cmp1", "type": "COMPUTE", "control_attributes": "SSH"}
+        api.instance_ha.create_host(made.uuid, **host)
+        api.instance_ha.create_notification(**told)
+        with pytest.raises(ForbiddenException):
+            list(ann.instance_ha.segments())
+        headers = {"X-Auth-Token": str(api.auth_token)}
+        with yaffle.client(headers) as client:
+            # As catalogs have it that put the project's id before every path.
+            path = f"/instance-ha/v1/{boss.project_id}/segments"
+            assert [s["name"] for s in client.get(path).json()["segments"]] == ["all"]
+            assert client.get(path.replace(boss.project_id, "admin")).status_code == 404
+            (one,) = client.get("/yaffle/v1/host-notifications").json()["notifications"]
+        assert one["sender"] == boss.user_id, "by which the settings name who is trusted"
 
 
 @pytest.mark.parametrize(

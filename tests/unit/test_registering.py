@@ -45,6 +45,12 @@ def test_what_was_there_is_told() -> None:
     assert (public.step, public.before) == (Step.CHANGED, "http://old")
 
 
+def test_masakaris_clients_find_the_same_server() -> None:
+    entry = Entry(urls=urls(URL), region="R").of_instance_ha()
+    assert (entry.type, entry.region) == ("instance-ha", "R")
+    assert set(entry.urls.values()) == {f"{URL}/instance-ha/v1"}
+
+
 def test_services_and_administrators_may_have_another_way() -> None:
     found = urls(URL, internal="http://10.0.0.1:8777")
     assert dict(found) == {"public": URL, "internal": "http://10.0.0.1:8777", "admin": URL}

@@ -41,6 +41,16 @@ Region = Annotated[
 ]
 
 
+InstanceHa = Annotated[
+    bool,
+    typer.Option(
+        "--instance-ha",
+        help="Also as the service `instance-ha`, which Masakari's monitors and clients look for; what"
+        " stands there of a Masakari in that region is replaced.",
+    ),
+]
+
+
 @app.command("register")
 def register(
     url: Annotated[
@@ -59,6 +69,7 @@ def register(
     region: Region = None,
     name: Annotated[str, typer.Option("--name", help="The service's name.")] = "yaffle",
     *,
+    instance_ha: InstanceHa = False,
     as_json: Json = False,
 ) -> None:
     """Put Yaffle into the catalog, or correct what stands there; doing it again changes nothing."""
@@ -73,20 +84,34 @@ def register(
         entry = catalog_registration.Entry(
             urls=urls, region=region or _region(connection), name=name
         )
-        service, changes = catalog_registration.register(_keystone(connection), entry)
-    said = [f"service {entry.type} ({name}): {service}"]
-    _say(said, changes, {"service": service}, as_json=as_json)
+        entries = [entry, entry.of_instance_ha()] if instance_ha else [entry]
+        done = [catalog_registration.register(_keystone(connection), one) for one in entries]
+    said = [
+        f"service {one.type} ({one.name}): {service}"
+        for one, (service, _) in zip(entries, done, strict=True)
+    ]
+    changes = [change for _, made in done for change in made]
+    _say(said, changes, {"service": done[0][0]}, as_json=as_json)
 
 
 @app.command("unregister")
-def unregister(cloud: Cloud, region: Region = None, *, as_json: Json = False) -> None:
+def unregister(
+    cloud: Cloud, region: Region = None, *, instance_ha: InstanceHa = False, as_json: Json = False
+) -> None:
     """Take Yaffle's endpoints of a region out of the catalog."""
     from yaffle.integrations.openstack import catalog_registration
 
+    types = [catalog_registration.SERVICE_TYPE]
+    if instance_ha:
+        types.append(catalog_registration.INSTANCE_HA)
     with _connected(cloud) as connection:
-        changes = catalog_registration.unregister(
-            _keystone(connection), catalog_registration.SERVICE_TYPE, region or _region(connection)
-        )
+        changes = [
+            change
+            for one in types
+            for change in catalog_registration.unregister(
+                _keystone(connection), one, region or _region(connection)
+            )
+        ]
     _say([] if changes else ["nothing of Yaffle stood there"], changes, {}, as_json=as_json)
 
 

@@ -6,7 +6,7 @@ What is there already is kept: run it again after every upgrade, and on every no
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 INTERFACES: Final = ("public", "internal", "admin")
 SERVICE_TYPE: Final = "clustering"
 """What clients look for: Senlin's (service-types authority)."""
+INSTANCE_HA: Final = "instance-ha"
+"""Masakari's."""
+INSTANCE_HA_PATH: Final = "/instance-ha/v1"
 
 
 class Step(StrEnum):
@@ -40,6 +43,16 @@ class Entry:
     type: str = SERVICE_TYPE
     name: str = "yaffle"
     description: str = "Yaffle, self-healing clusters"
+
+    def of_instance_ha(self) -> Entry:
+        """Return the entry by which clients of Masakari find the same server."""
+        return replace(
+            self,
+            urls={interface: f"{url}{INSTANCE_HA_PATH}" for interface, url in self.urls.items()},
+            type=INSTANCE_HA,
+            name=f"{self.name}-{INSTANCE_HA}",
+            description="Yaffle, told of failed hosts",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
