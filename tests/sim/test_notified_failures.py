@@ -13,6 +13,7 @@ from tests.sim.stage import Stage, stage
 
 from yaffle.core.health.notified_failure import WELL_US
 from yaffle.engine.commands.instance_ha import Notification
+from yaffle.engine.notified_failures import AT_ONCE
 from yaffle.errors import BadRequest, Conflict, Forbidden, NotFound
 from yaffle.model.authz import LOCAL, Principal, Right
 from yaffle.model.host_failure import HostFailure
@@ -355,5 +356,31 @@ def test_what_was_told_and_what_came_of_it_is_written_down() -> None:
         )
         assert [status for status, _ in said] == ["start", "running", "finished"]
         assert said[1][1] == "the host failed: 2 nodes of ours are concerned"
+
+    play(story)
+
+
+def test_what_runs_for_long_keeps_nothing_else_waiting() -> None:
+    async def story(s: Stage, w: Ward) -> None:
+        names = [f"spare-{number}" for number in range(AT_ONCE + 10)]
+        await w.register(*names)
+        nodes = await s.nodes()
+        # One that is followed on each of them: their nodes are held.
+        w.machines.speechless.update(w.machines.names)
+        w.machines.cut.update(w.machines.names)
+        await s.clock.sleep(60)
+        running = [
+            await w.tell(
+                name, VM, instance_uuid=nodes[0].physical_id, event="x", vir_domain_event="y"
+            )
+            for name in names
+        ]
+        await s.clock.sleep(30)
+        late = await w.tell("cmp3", PROCESS, event="STARTED", process_name="x")
+        await w.ends(late, 15)
+        w.machines.speechless.clear()
+        w.machines.cut.clear()
+        for ident in running:
+            assert (await w.ends(ident, 6 * WELL_S)).status == "finished"
 
     play(story)

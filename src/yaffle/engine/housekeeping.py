@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from yaffle.engine.incidents.host_incident import close_left, left_open
-from yaffle.engine.notified_failures import follow
+from yaffle.engine.notified_failures import NotifiedFailures
 from yaffle.engine.ownership.leader_lease import is_ours
 from yaffle.engine.runtime.driver_call import Failure, call_driver
 from yaffle.engine.runtime.pauses import halted
@@ -32,7 +32,6 @@ from yaffle.store import (
     catalog,
     disk_images,
     hosts,
-    instance_ha,
     late_resources,
     orphans,
     outbox,
@@ -70,6 +69,7 @@ class Housekeeper:
         self._ctx = ctx
         self._session = session
         self._quarantines = Quarantines(ctx, session)
+        self._notified = NotifiedFailures(ctx)
 
     async def run(self) -> None:
         """Sweep, prune and measure for as long as the session lasts."""
@@ -88,7 +88,7 @@ class Housekeeper:
                     await self._discard()
                     await self._quarantines.look()
                     await self._close_left()
-                    await self._follow()
+                    await self._notified.look()
                     await self._end_receivers()
                 if ours and self._ctx.clock.monotonic_s() >= next_prune_s:
                     next_prune_s = self._ctx.clock.monotonic_s() + PRUNE_EVERY_S
@@ -140,12 +140,6 @@ class Housekeeper:
             with contextlib.suppress(OSError):
                 found = await asyncio.to_thread(os.statvfs, path.parent)
                 self._ctx.metrics.disk_free.set(found.f_bavail * found.f_frsize)
-
-    async def _follow(self) -> None:
-        """Follow what other monitors have notified."""
-        if await self._ctx.store.read(lambda conn: bool(instance_ha.under_way(conn, 1))):
-            await self._ctx.store.write(lambda conn: follow(self._ctx, conn))
-            self._ctx.signals.actions.ring()
 
     async def _end_receivers(self) -> None:
         """Write an event for each webhook that has ended, and remove it when that event is pruned."""

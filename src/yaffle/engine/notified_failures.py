@@ -7,7 +7,8 @@ seem well although their host is said to have failed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from yaffle.core.health.notified_failure import (
@@ -42,25 +43,86 @@ if TYPE_CHECKING:
 
     from yaffle.core.health.notified_failure import Ended
     from yaffle.engine.runtime.context import EngineContext
-    from yaffle.store.instance_ha import MoveRow, NotificationRow
+    from yaffle.store.instance_ha import MoveRow, NotificationRow, PlacedNode
     from yaffle.store.rows import ActionRow, NodeRow
 
-AT_ONCE: Final = 100
-"""So many notifications are followed in one transaction; others come after those that end."""
+AT_ONCE: Final = 50
+"""So many notifications are begun, and so many followed, in one look; others come in the next ones."""
 FOLLOWED: Final = "HOST_NOTIFICATION"
 """The action of the events of a notification: taken in, followed, ended."""
 
 
-def follow(ctx: EngineContext, conn: Connection) -> None:
-    """Take every notification that is under way one step further."""
-    for row in instance_ha.under_way(conn, AT_ONCE):
-        if row.status == NotificationStatus.NEW:
-            _begin(ctx, conn, row)
-        else:
-            _go_on(ctx, conn, row)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judged:
+    """A node that a notification is about, as it was found."""
+
+    move: MoveRow
+    status: MoveStatus
+    why: str
+    host: str
+    """On which host it is."""
+    check: NodeId | None
+    """The node, if it is to be looked at."""
+
+    @property
+    def news(self) -> bool:
+        """Whether anything is to be stored."""
+        said = (self.status.value, self.why) != (self.move.status, self.move.message)
+        return said or self.check is not None
 
 
-def _begin(ctx: EngineContext, conn: Connection, row: NotificationRow) -> None:
+class NotifiedFailures:
+    """Follows notifications; whoever has the upkeep does it."""
+
+    def __init__(self, ctx: EngineContext) -> None:
+        self._ctx = ctx
+        self._after = 0
+        """The number of the last one that was followed: each has its turn, however many there are."""
+
+    async def look(self) -> None:
+        """Begin what is new, and take others one step further; raises StoreUnavailable."""
+        store, new, running = self._ctx.store, NotificationStatus.NEW, NotificationStatus.RUNNING
+        begins = await store.read(lambda conn: instance_ha.of_status(conn, new, 0, AT_ONCE))
+        if begins:
+            await store.write(lambda conn: self._begin(conn, begins))
+        after = self._after
+        rows = await store.read(lambda conn: instance_ha.of_status(conn, running, after, AT_ONCE))
+        self._after = rows[-1].seq if len(rows) == AT_ONCE else 0
+        judged = await store.read(
+            lambda conn: [(row, _judged(self._ctx, conn, row)) for row in rows]
+        )
+        # Most looks find nothing new, and none but those that do keep others from writing.
+        news = [
+            (row, moves)
+            for row, moves in judged
+            if any(one.news for one in moves) or ended([one.status for one in moves])
+        ]
+        if news:
+            await store.write(lambda conn: self._store(conn, news))
+            self._ctx.signals.actions.ring()
+
+    def _begin(self, conn: Connection, rows: Sequence[NotificationRow]) -> None:
+        nodes = instance_ha.placed_nodes(conn)
+        for row in rows:
+            present = instance_ha.notification(conn, row.id)
+            if present is not None and present.status == NotificationStatus.NEW:
+                _begin(self._ctx, conn, present, nodes)
+
+    def _store(
+        self, conn: Connection, news: Sequence[tuple[NotificationRow, Sequence[_Judged]]]
+    ) -> None:
+        for row, moves in news:
+            present = instance_ha.notification(conn, row.id)
+            if present is None or present.status != NotificationStatus.RUNNING:
+                continue
+            for one in moves:
+                _keep(self._ctx, conn, row, one)
+            _over(self._ctx, conn, row, ended([one.status for one in moves]))
+
+
+def _begin(
+    ctx: EngineContext, conn: Connection, row: NotificationRow, nodes: Sequence[PlacedNode]
+) -> None:
     segment = instance_ha.segment(conn, row.segment_id) if row.segment_id else None
     told = Told(
         type=NotificationType(row.type),
@@ -77,21 +139,27 @@ def _begin(ctx: EngineContext, conn: Connection, row: NotificationRow) -> None:
         case Begin.FINISH:
             _end(ctx, conn, row, NotificationStatus.FINISHED, what.why)
         case Begin.FOLLOW:
-            _set_out(ctx, conn, row, what)
+            _set_out(ctx, conn, row, what, nodes)
 
 
-def _set_out(ctx: EngineContext, conn: Connection, row: NotificationRow, what: Beginning) -> None:
+def _set_out(
+    ctx: EngineContext,
+    conn: Connection,
+    row: NotificationRow,
+    what: Beginning,
+    nodes: Sequence[PlacedNode],
+) -> None:
     """Note the nodes that a notification is about; it ends at once where there are none."""
     now_us = ctx.clock.now_us()
-    concerned = [node for node in instance_ha.placed_nodes(conn) if _concerns(ctx, row, *node[2:])]
-    for ident, name, physical_id, attributes in concerned:
+    concerned = [node for node in nodes if _concerns(ctx, row, node)]
+    for node in concerned:
         move = {
             "id": ctx.new_id(),
             "notification_id": row.id,
-            "node_id": ident,
-            "instance_id": physical_id,
-            "instance_name": name,
-            "source_host": str(attributes.get("host") or row.host),
+            "node_id": node.id,
+            "instance_id": node.physical_id,
+            "instance_name": node.name,
+            "source_host": str(node.attributes.get("host") or row.host),
             "status": MoveStatus.PENDING.value,
             "created_us": now_us,
         }
@@ -105,25 +173,22 @@ def _set_out(ctx: EngineContext, conn: Connection, row: NotificationRow, what: B
     _event(ctx, conn, row, running, said)
 
 
-def _concerns(
-    ctx: EngineContext, row: NotificationRow, physical_id: str, facts: Mapping[str, object]
-) -> bool:
+def _concerns(ctx: EngineContext, row: NotificationRow, node: PlacedNode) -> bool:
     if row.type == NotificationType.VM:
-        return physical_id == row.payload.get("instance_uuid")
-    host = str(facts.get("host") or "")
+        return node.physical_id == row.payload.get("instance_uuid")
+    host = str(node.attributes.get("host") or "")
     return bool(host) and ctx.hosts.hostname(host) == ctx.hosts.hostname(row.host)
 
 
-def _go_on(ctx: EngineContext, conn: Connection, row: NotificationRow) -> None:
-    statuses = [_moved(ctx, conn, row, move) for move in instance_ha.moves_of(conn, row.id)]
-    _over(ctx, conn, row, ended(statuses))
+def _judged(ctx: EngineContext, conn: Connection, row: NotificationRow) -> list[_Judged]:
+    return [_judge(ctx, conn, row, move) for move in instance_ha.moves_of(conn, row.id)]
 
 
-def _moved(ctx: EngineContext, conn: Connection, row: NotificationRow, move: MoveRow) -> MoveStatus:
-    """Judge one node anew, store what has changed, and return how far it is."""
+def _judge(ctx: EngineContext, conn: Connection, row: NotificationRow, move: MoveRow) -> _Judged:
+    """Judge one node anew; what is over stays so."""
     before = MoveStatus(move.status)
     if before in OVER:
-        return before
+        return _Judged(move=move, status=before, why=move.message or "", host="", check=None)
     now_us = ctx.clock.now_us()
     node = catalog.node(conn, NodeId(move.node_id))
     check = None if node is None else actions.last_caused(conn, node.id, _cause(row))
@@ -135,23 +200,53 @@ def _moved(ctx: EngineContext, conn: Connection, row: NotificationRow, move: Mov
         now_us=now_us,
     )
     status, why = judge(member, source)
-    if (status, why) != (before, move.message):
-        over = status in OVER
-        began = move.started_us or (now_us if status is not MoveStatus.PENDING else None)
+    # One that seems well for long is looked at; one that is busy is so later.
+    since_us = row.created_us if check is None else check.created_us
+    due = (
+        node is not None
+        and status is MoveStatus.PENDING
+        and member.health is Health.HEALTHY
+        and now_us - since_us > WELL_US
+        and lock_owners.lock_holder(conn, node.id) is None
+    )
+    return _Judged(
+        move=move,
+        status=status,
+        why=why[:4000],
+        host=member.host,
+        check=node.id if node is not None and due else None,
+    )
+
+
+def _keep(ctx: EngineContext, conn: Connection, row: NotificationRow, one: _Judged) -> None:
+    """Store what has changed of a node, and have it looked at where that is due."""
+    now_us, move = ctx.clock.now_us(), one.move
+    if (one.status.value, one.why) != (move.status, move.message):
+        began = None if one.status is MoveStatus.PENDING else now_us
         instance_ha.change(
             conn,
             Kind.MOVE,
             move.id,
             now_us,
-            status=status.value,
-            message=why[:4000],
-            dest_host=member.host if status is MoveStatus.SUCCEEDED else None,
-            started_us=began,
-            ended_us=now_us if over else None,
+            status=one.status.value,
+            message=one.why,
+            dest_host=one.host if one.status is MoveStatus.SUCCEEDED else None,
+            started_us=move.started_us or began,
+            ended_us=now_us if one.status in OVER else None,
         )
-    if node is not None and status is MoveStatus.PENDING and member.health is Health.HEALTHY:
-        _check(ctx, conn, row, node, check)
-    return status
+    node = None if one.check is None else catalog.node(conn, one.check)
+    if node is not None and lock_owners.lock_holder(conn, node.id) is None:
+        queue(
+            ctx,
+            conn,
+            action=ActionKind.NODE_CHECK,
+            who=LOCAL,
+            target=node.id,
+            cluster_id=node.cluster_id,
+            node_id=node.id,
+            cause=_cause(row),
+            lock_key=node.id,
+        )
 
 
 def _member(
@@ -170,30 +265,6 @@ def _member(
         incident=None if incident is None else IncidentState(incident.state),
         why="" if incident is None else incident.reason,
     )
-
-
-def _check(
-    ctx: EngineContext,
-    conn: Connection,
-    row: NotificationRow,
-    node: NodeRow,
-    check: ActionRow | None,
-) -> None:
-    """Have a node looked at that seems well for long; one that is busy is so later."""
-    since_us = row.created_us if check is None else check.created_us
-    due = ctx.clock.now_us() - since_us > WELL_US
-    if due and lock_owners.lock_holder(conn, node.id) is None:
-        queue(
-            ctx,
-            conn,
-            action=ActionKind.NODE_CHECK,
-            who=LOCAL,
-            target=node.id,
-            cluster_id=node.cluster_id,
-            node_id=node.id,
-            cause=_cause(row),
-            lock_key=node.id,
-        )
 
 
 def _cause(row: NotificationRow) -> str:

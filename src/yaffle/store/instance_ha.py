@@ -103,6 +103,16 @@ class MoveRow:
     updated_us: int | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedNode:
+    """A node that has a copy, as far as it matters where that is."""
+
+    id: str
+    name: str
+    physical_id: str
+    attributes: Mapping[str, object]
+
+
 class Kind(Enum):
     """The kinds of rows that there are here."""
 
@@ -226,10 +236,14 @@ def notifications(conn: Connection, idents: Sequence[str]) -> Mapping[str, Notif
     return {row.id: load(NotificationRow, row) for row in found}
 
 
-def under_way(conn: Connection, limit: int) -> Sequence[NotificationRow]:
-    """Return notifications of which something is left to be done, the oldest first."""
-    open_ = select(ha_notifications).where(ha_notifications.c.status.in_(UNDER_WAY))
-    found = conn.execute(open_.order_by(ha_notifications.c.seq).limit(limit))
+def of_status(
+    conn: Connection, status: NotificationStatus, after: int, limit: int
+) -> Sequence[NotificationRow]:
+    """Return the notifications of a status whose number comes after `after`, the oldest first."""
+    those = select(ha_notifications).where(
+        ha_notifications.c.status == status.value, ha_notifications.c.seq > after
+    )
+    found = conn.execute(those.order_by(ha_notifications.c.seq).limit(limit))
     return [load(NotificationRow, row) for row in found]
 
 
@@ -275,8 +289,11 @@ def moves(conn: Connection, idents: Sequence[str]) -> Mapping[str, MoveRow]:
     return {row.id: load(MoveRow, row) for row in found}
 
 
-def placed_nodes(conn: Connection) -> Sequence[tuple[str, str, str, Mapping[str, object]]]:
-    """Return id, name, physical id and attributes of every node that has a copy."""
+def placed_nodes(conn: Connection) -> Sequence[PlacedNode]:
+    """Return every node that has a copy."""
     found = select(nodes.c.id, nodes.c.name, nodes.c.physical_id, nodes.c.attributes)
     rows = conn.execute(found.where(nodes.c.physical_id != "").order_by(nodes.c.id))
-    return [(row.id, row.name, row.physical_id, row.attributes) for row in rows]
+    return [
+        PlacedNode(id=row.id, name=row.name, physical_id=row.physical_id, attributes=row.attributes)
+        for row in rows
+    ]
