@@ -16,6 +16,7 @@ from yaffle.engine.runtime.context import HostTerms
 from yaffle.errors import Conflict, Forbidden, InvalidSpec, NotFound
 from yaffle.model.authz import Principal, Right
 from yaffle.model.host_failure import HostFailure
+from yaffle.model.operations import FenceResult
 from yaffle.store.tables import alerts, events, host_failures
 from yaffle.testing import Fault, FaultPlan, Rule, ScriptedAlerts, run_virtual
 
@@ -113,6 +114,28 @@ def test_a_host_that_a_fencer_proved_off_is_told_with_its_proof() -> None:
         assert before_s <= told.failure_s <= told.generated_s <= s.clock.now_us() // 1_000_000
         (row,) = await c.failures()
         assert (row.id, row.source, row.cleared_by) == (told.id, "fencer", "recovery")
+
+    play(story)
+
+
+class ByWord(Switch):
+    """A fencer that goes by somebody's word."""
+
+    async def fence(self, target: Any, **asked: Any) -> FenceResult:
+        done = await super().fence(target, **asked)
+        return replace(done, off=replace(OFF, word=True, since_s=5)) if done.proof else done
+
+
+def test_a_host_that_is_off_by_a_word_is_told_by_whoever_gave_it() -> None:
+    async def story(s: Stage, c: Controllers) -> None:
+        drivers: Any = c.start().ctx.drivers
+        drivers.fencers["COMPUTE"] = ByWord(drivers.fencers["COMPUTE"], "proves")
+        await s.build(3, policy(actions=[{"name": "RECREATE", "timeout": 60}]))
+        s.world.kill(s.node_ids()[0])
+        await s.clock.sleep(10)
+        await s.until(s.all_well, 120, "healed")
+        await s.clock.sleep(60)
+        assert (await c.failures(), c.recovery.received) == ([], [])
 
     play(story)
 

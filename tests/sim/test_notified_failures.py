@@ -364,23 +364,32 @@ def test_what_runs_for_long_keeps_nothing_else_waiting() -> None:
     async def story(s: Stage, w: Ward) -> None:
         names = [f"spare-{number}" for number in range(AT_ONCE + 10)]
         await w.register(*names)
-        nodes = await s.nodes()
-        # One that is followed on each of them: their nodes are held.
-        w.machines.speechless.update(w.machines.names)
-        w.machines.cut.update(w.machines.names)
+        nodes = {n.attributes["host"]: n for n in await s.nodes()}
+        sick, well = nodes["cmp1"], nodes["cmp2"]
+        # Nobody can say how it is: what is told of it runs on.
+        w.machines.speechless.add("cmp1")
+        w.machines.cut.add("cmp1")
         await s.clock.sleep(60)
-        running = [
-            await w.tell(
-                name, VM, instance_uuid=nodes[0].physical_id, event="x", vir_domain_event="y"
-            )
-            for name in names
-        ]
+        told = {"event": "x", "vir_domain_event": "y"}
+        running = [await w.tell(name, VM, instance_uuid=sick.physical_id, **told) for name in names]
         await s.clock.sleep(30)
-        late = await w.tell("cmp3", PROCESS, event="STARTED", process_name="x")
-        await w.ends(late, 15)
-        w.machines.speechless.clear()
-        w.machines.cut.clear()
-        for ident in running:
-            assert (await w.ends(ident, 6 * WELL_S)).status == "finished"
+        s.world.kill(well.id)
+        later = await w.tell("cmp2", VM, instance_uuid=well.physical_id, **told)
+        await w.ends(await w.tell("cmp3", PROCESS, event="STARTED", process_name="x"), 15)
+        assert (await w.ends(later, 300)).message == "of its nodes 1 succeeded"
+        assert {(await w.row(ident)).status for ident in running} == {"running"}
+
+    play(story)
+
+
+def test_an_incident_of_before_says_nothing_of_what_is_told_now() -> None:
+    async def story(s: Stage, w: Ward) -> None:
+        node = next(n for n in await s.nodes() if n.attributes["host"] == "cmp2")
+        s.world.kill(node.id)
+        await s.clock.sleep(30)
+        await s.until(s.all_well, 300, "healed")
+        await s.clock.sleep(60)
+        end = await w.ends(await w.tell("cmp2"), 3 * WELL_S)
+        assert end.message == "of its nodes 2 ignored"
 
     play(story)

@@ -274,3 +274,15 @@ def test_a_host_that_is_off_by_a_fencing_without_a_time_failed_when_it_was_lost(
     # What the history showed at the look before was told with its own time.
     before = look(UP, Seen.UP, fenced(2), since_s=500).known
     assert judge(before, sighting, (), (NOW_S + 5) * S, PATIENCE).tell == ()
+
+
+@pytest.mark.parametrize("before", [None, UP, LOST, UNFENCED])
+@pytest.mark.parametrize("off_s", [None, NOW_S - 5])
+def test_of_a_host_that_somebody_only_says_is_off_nobody_is_told(before, off_s):
+    """It is off by that word, and whoever gave it tells of the failure."""
+    known = None if before is None else KnownHost(state=before, since_us=1, told=())
+    sighting = HostSighting(
+        host="h1", seen=Seen.LOST, why="somebody says so", off=True, off_s=off_s, word=True
+    )
+    verdict = judge(known, sighting, (), NOW_S * S, PATIENCE)
+    assert (verdict.known.state, verdict.tell, verdict.known.told) == (FENCED, (), ())
