@@ -15,6 +15,7 @@ from yaffle.engine.detection.host_watcher import CHANGED
 from yaffle.engine.incidents.host_failure import RECORDED
 from yaffle.engine.incidents.lifecycle import ATTEMPT_FAILED, ENDED, LEVELS, TOPICS
 from yaffle.engine.notified_failures import FOLLOWED
+from yaffle.engine.steps.reserved_host import OPENED
 from yaffle.engine.runtime.metrics import Metrics
 from yaffle.model.action import ActionKind
 from yaffle.model.incident import IncidentState
@@ -111,7 +112,9 @@ def events() -> str:
 def _event_actions() -> Iterator[tuple[str, str]]:
     yield from ((action, about.lower()) for about, action in IMPORTED.values())
     yield EXPIRED, "receiver"
-    yield from ((action, "host") for action in (CHANGED, RECORDED, f"{RECORDED}_DISCARD", FOLLOWED))
+    yield from (
+        (action, "host") for action in (CHANGED, RECORDED, f"{RECORDED}_DISCARD", FOLLOWED, OPENED)
+    )
     for verb in ("CREATE", "UPDATE", "DELETE"):
         yield from ((f"SEGMENT_{verb}", "segment"), (f"SEGMENT_HOST_{verb}", "host"))
     for path in sorted((SOURCE / "engine").rglob("*.py")):

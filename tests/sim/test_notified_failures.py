@@ -35,6 +35,7 @@ class Ward:
     def __init__(self, s: Stage, machines: Machines) -> None:
         self.s, self.machines = s, machines
         self.life: Any = None
+        self.profile: Any = None
         self.segment = ""
         self.hosts: dict[str, str] = {}
 
@@ -45,6 +46,9 @@ class Ward:
         for name in names:
             host = {"name": name, "type": "COMPUTE", "control_attributes": "SSH"}
             self.hosts[name] = await self.s.commands.segment_host_create(LOCAL, self.segment, host)
+
+    async def change(self, name: str, **values: Any) -> None:
+        await self.s.commands.segment_host_update(LOCAL, self.segment, self.hosts[name], values)
 
     async def tell(self, host: str = "cmp1", kind: NotificationType = HOST, **payload: str) -> str:
         told = Notification(
@@ -393,3 +397,136 @@ def test_an_incident_of_before_says_nothing_of_what_is_told_now() -> None:
         assert end.message == "of its nodes 2 ignored"
 
     play(story)
+
+
+# --- reserved hosts -----------------------------------------------------------------------------
+
+
+class Reserving(Returning):
+    """Machines that the backend keeps closed until somebody opens them."""
+
+    def __init__(self, inner: Any, machines: Machines) -> None:
+        super().__init__(inner, machines)
+        self.opened: list[str] = []
+        self.says: dict[str, bool | str] = {}
+
+    async def open_host(self, host: str, target: Any, *, deadline_s: float) -> bool | str:
+        self.opened.append(host)
+        return self.says.get(host, True)
+
+    async def submit(self, op: Any, *, operation_id: Any, deadline_s: float) -> Any:
+        there = self._machines.host(op.target.node_id)
+        done = await super().submit(op, operation_id=operation_id, deadline_s=deadline_s)
+        moved = self._machines.host(op.target.node_id) != there
+        if op.kind == "EVACUATE" and moved and op.params.get("host"):
+            self._machines.place[op.target.node_id] = str(op.params["host"])
+        return done
+
+
+SPARES = ("spare1", "spare2")
+
+
+def reserve(story: Story, *, method: str, spares: tuple[str, ...] = SPARES) -> None:
+    async def scene() -> None:
+        async with stage(7) as s:
+            ward = Ward(s, Machines(s, ["cmp1", "cmp2", "cmp3", "cmp4"]))
+            ward.life = life = s.start()
+            equip(ward.machines, s.ctx, life.ctx, placed=Reserving)
+            (ward.profile,) = life.ctx.drivers.profiles.values()
+            await ward.register("cmp1", "cmp2", "cmp3", *spares, recovery_method=method)
+            for name in spares:
+                await ward.change(name, reserved=True)
+            await s.build(6, moving(STATUS, HYPERVISORS))
+            await s.until(s.all_well, 120, "built")
+            await story(s, ward)
+
+    run_virtual(scene, seed=7, cpu_s=120)
+
+
+def places(w: Ward, *names: str) -> dict[str, int]:
+    found = list(w.machines.place.values())
+    return {name: found.count(name) for name in names}
+
+
+@pytest.mark.parametrize("method", ["reserved_host", "rh_priority"])
+def test_the_nodes_of_a_host_are_moved_to_one_that_was_kept_in_reserve(method: str) -> None:
+    async def story(s: Stage, w: Ward) -> None:
+        w.machines.die("cmp1")
+        ident = await w.tell()
+        assert (await w.ends(ident)).message == "of its nodes 2 succeeded"
+        assert await w.moves(ident) == [("succeeded", "spare1")] * 2
+        assert set(w.profile.opened) == {"spare1"}
+        spare = await w.host("spare1")
+        assert (spare.reserved, spare.on_maintenance) == (False, False)
+        assert (await w.host("spare2")).reserved, "it is kept for the next one"
+        w.machines.die("cmp2")
+        await w.ends(await w.tell("cmp2"))
+        assert places(w, *SPARES) == {"spare1": 2, "spare2": 2}
+
+    reserve(story, method=method)
+
+
+def test_a_host_that_is_back_and_fails_again_has_another_one() -> None:
+    async def story(s: Stage, w: Ward) -> None:
+        w.machines.die("cmp1")
+        await w.ends(await w.tell())
+        assert (await w.host("spare1")).spare_for == w.hosts["cmp1"]
+        await w.change("cmp1", on_maintenance=False)
+        assert (await w.host("spare1")).spare_for == ""
+        await w.change("spare1", reserved=True)
+        assert (await w.host("spare1")).reserved
+
+    reserve(story, method="reserved_host")
+
+
+def test_a_reserved_host_that_is_down_itself_is_passed_over() -> None:
+    async def story(s: Stage, w: Ward) -> None:
+        w.profile.says["spare1"] = False
+        w.machines.die("cmp1")
+        await w.ends(await w.tell())
+        assert places(w, *SPARES) == {"spare1": 0, "spare2": 2}
+        assert (await w.host("spare1")).on_maintenance, "somebody has to see to it"
+
+    reserve(story, method="reserved_host")
+
+
+def test_a_reserved_host_that_cannot_be_asked_is_not_given_up() -> None:
+    async def story(s: Stage, w: Ward) -> None:
+        w.profile.says["spare1"] = "the cloud is away"
+        w.machines.die("cmp1")
+        ident = await w.tell()
+
+        async def asked() -> bool:
+            return bool(w.profile.opened)
+
+        await s.until(asked, 300, "it was asked")
+        await s.clock.sleep(5)
+        assert places(w, *SPARES, "cmp4") == {"spare1": 0, "spare2": 0, "cmp4": 0}
+        assert not (await w.host("spare1")).on_maintenance
+        w.profile.says.clear()
+        await w.ends(ident, 1800)
+        assert places(w, *SPARES) == {"spare1": 2, "spare2": 0}
+
+    reserve(story, method="reserved_host")
+
+
+@pytest.mark.parametrize(("method", "moved"), [("reserved_host", 0), ("rh_priority", 2)])
+def test_where_none_is_left_the_method_says_whether_another_may_do(method: str, moved: int) -> None:
+    async def story(s: Stage, w: Ward) -> None:
+        w.machines.die("cmp1")
+        await w.tell()
+        await s.clock.sleep(300)
+        assert places(w, "cmp4") == {"cmp4": moved}
+
+    reserve(story, method=method, spares=())
+
+
+def test_a_segment_without_such_a_method_leaves_its_reserve_alone() -> None:
+    async def story(s: Stage, w: Ward) -> None:
+        w.machines.die("cmp1")
+        await w.ends(await w.tell())
+        assert places(w, *SPARES, "cmp4") == {"spare1": 0, "spare2": 0, "cmp4": 2}
+        assert w.profile.opened == []
+        assert (await w.host("spare1")).reserved
+
+    reserve(story, method="auto")

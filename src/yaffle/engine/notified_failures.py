@@ -297,9 +297,10 @@ def _maintain(ctx: EngineContext, conn: Connection, row: NotificationRow, *, on:
     """
     if row.host_id:
         more = {"reserved": False} if on else {}
-        instance_ha.change(
-            conn, Kind.HOST, row.host_id, ctx.clock.now_us(), on_maintenance=on, **more
-        )
+        now_us = ctx.clock.now_us()
+        instance_ha.change(conn, Kind.HOST, row.host_id, now_us, on_maintenance=on, **more)
+        if not on:
+            instance_ha.give_back(conn, row.host_id, now_us)
 
 
 def _event(

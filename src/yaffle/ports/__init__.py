@@ -53,6 +53,7 @@ from yaffle.ports.profile import (
     SupportsPooledReads,
     SupportsPreflight,
     SupportsProjects,
+    SupportsReservedHosts,
     SupportsUndo,
 )
 from yaffle.ports.workflow import Workflow
@@ -63,6 +64,7 @@ __all__ = [
     "SupportsMarks",
     "SupportsModeValidation",
     "Clock",
+    "SupportsReservedHosts",
     "SupportsUndo",
     "SupportsDescription",
     "Detector",

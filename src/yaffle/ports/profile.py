@@ -151,6 +151,18 @@ class SupportsHostNames(Protocol):
 
 
 @runtime_checkable
+class SupportsReservedHosts(Protocol):
+    """Optional capability of a profile: its backend keeps machines closed until they are needed."""
+
+    async def open_host(self, host: str, target: Target, *, deadline_s: float) -> bool | str:
+        """Let a machine carry nodes like this one; return whether it does, or why that cannot be told.
+
+        False where it is down, or there is none of that name. One that is open already is left as it is.
+        """
+        ...
+
+
+@runtime_checkable
 class SupportsEvacuationStatus(Protocol):
     """Optional capability of a profile: its nodes can be moved off a machine, which may come back."""
 

@@ -58,6 +58,7 @@ class SegmentHostRow:
     control_attributes: str | None
     reserved: bool
     on_maintenance: bool
+    spare_for: str
     created_us: int
     updated_us: int | None
 
@@ -173,6 +174,25 @@ def host_named(conn: Connection, name: str, *, take: bool = False) -> SegmentHos
         conn.execute(update(failover_hosts).where(named).values(reserved=failover_hosts.c.reserved))
     row = conn.execute(select(failover_hosts).where(named)).one_or_none()
     return None if row is None else load(SegmentHostRow, row)
+
+
+def spare_of(conn: Connection, failed: SegmentHostRow) -> SegmentHostRow | None:
+    """Return the host that takes over from one that failed: it does already, or is next in reserve."""
+    table = failover_hosts.c
+    fit = (table.segment_id == failed.segment_id, table.on_maintenance.is_(False))
+    taken = select(failover_hosts).where(*fit, table.spare_for == failed.id)
+    free = select(failover_hosts).where(*fit, table.reserved.is_(True), table.id != failed.id)
+    for wanted in (taken, free):
+        row = conn.execute(wanted.order_by(table.seq).limit(1)).one_or_none()
+        if row is not None:
+            return load(SegmentHostRow, row)
+    return None
+
+
+def give_back(conn: Connection, ident: str, now_us: int) -> None:
+    """Let nothing take over from a host any more: it is back."""
+    taken = update(failover_hosts).where(failover_hosts.c.spare_for == ident)
+    conn.execute(taken.values(spare_for="", updated_us=now_us))
 
 
 def delete_host(conn: Connection, ident: str) -> None:

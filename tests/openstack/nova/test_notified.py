@@ -1,4 +1,4 @@
-"""A monitor tells of a failed host over Masakari's API: its servers run elsewhere, by its word alone.
+"""A monitor tells of a failed host over Masakari's API: its servers run on the host that was in reserve.
 
 The sender is trusted here, as one that has read the host's power. Nova's own silence is still needed.
 """
@@ -22,6 +22,7 @@ from tests.openstack.nova.test_host_lost import (
     PROFILE,
     WITHIN_S,
     all_healthy,
+    closed,
     incidents_of,
     nodes,
 )
@@ -65,11 +66,13 @@ class Teller:
         assert answer.status_code == want, answer.text
         return answer.json() if answer.content else None
 
-    def register(self, *names: str) -> str:
-        segment = {"name": "all", "recovery_method": "auto", "service_type": "COMPUTE"}
+    def register(self, *names: str, reserved: str) -> str:
+        """Make a segment of these hosts, one of which is kept in reserve."""
+        segment = {"name": "all", "recovery_method": "reserved_host", "service_type": "COMPUTE"}
         made = self.ask("POST", "/segments", {"segment": segment}, want=201)["segment"]["uuid"]
         for name in names:
             host = {"name": name, "type": "COMPUTE", "control_attributes": "SSH"}
+            host["reserved"] = str(name == reserved)
             self.ask("POST", f"/segments/{made}/hosts", {"host": host}, want=201)
         return str(made)
 
@@ -91,6 +94,11 @@ class Teller:
         return self.ask("GET", f"/notifications/{ident}", want=200)["notification"]
 
 
+def reserve(teller: Teller, segment: str) -> list[str]:
+    hosts = teller.ask("GET", f"/segments/{segment}/hosts?reserved=true", want=200)["hosts"]
+    return [str(host["name"]) for host in hosts]
+
+
 def test_servers_of_a_host_that_a_trusted_monitor_tells_of_run_elsewhere(
     hosts: World, tmp_path: Path
 ) -> None:
@@ -100,7 +108,7 @@ def test_servers_of_a_host_that_a_trusted_monitor_tells_of_run_elsewhere(
     server.start()
     try:
         teller = Teller(server)
-        segment = teller.register(LOST, LEFT)
+        segment = teller.register(LOST, LEFT, reserved=LEFT)
         ghost = {"name": "ghost", "type": "COMPUTE", "control_attributes": "SSH"}
         refused = teller.ask("POST", f"/segments/{segment}/hosts", {"host": ghost}, want=400)
         message = "Compute service with name ghost could not be found."
@@ -112,6 +120,8 @@ def test_servers_of_a_host_that_a_trusted_monitor_tells_of_run_elsewhere(
         before = {n["physical_id"]: cloud.show(n["physical_id"]).host for n in nodes(server)}
         (moves,) = (ident for ident, host in before.items() if host == LOST)
 
+        # In reserve: Nova places nothing there until it is needed.
+        closed(cloud, LEFT, to_new=True)
         # Nova's agent is away, and that proves nothing: the server may run there.
         cloud.lab.freeze(f"nova-compute-{LOST}")
         wait_for(lambda: incidents_of(server), within_s=WITHIN_S)
@@ -122,6 +132,7 @@ def test_servers_of_a_host_that_a_trusted_monitor_tells_of_run_elsewhere(
         wait_for(lambda: all_healthy(server, 2), within_s=WITHIN_S)
         assert (cloud.show(moves).status, cloud.show(moves).host) == ("ACTIVE", LEFT)
         wait_for(lambda: teller.shown(ident)["status"] == "finished", within_s=60)
+        assert not reserve(teller, segment)
         (move,) = teller.ask("GET", f"/notifications/{ident}/vmoves", want=200)["vmoves"]
         assert (move["instance_uuid"], move["source_host"]) == (moves, LOST)
         assert (move["dest_host"], move["status"]) == (LEFT, "succeeded")

@@ -126,7 +126,11 @@ class InstanceHa:
         def work(conn: Connection) -> None:
             row = found(conn)
             _free_host(conn, values.get("name"), but=ident)
-            instance_ha.change(conn, Kind.HOST, ident, self._context.now(), **values)
+            now_us = self._context.now()
+            kept = {"spare_for": ""} if values.get("reserved") else {}
+            instance_ha.change(conn, Kind.HOST, ident, now_us, **values, **kept)
+            if values.get("on_maintenance") is False:
+                instance_ha.give_back(conn, ident, now_us)
             said = ", ".join(f"{key}={value}" for key, value in values.items())
             self._event(conn, who, "HOST", ident, row.name, "SEGMENT_HOST_UPDATE", said)
 

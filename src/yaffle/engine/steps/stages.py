@@ -35,6 +35,7 @@ from yaffle.engine.steps.objections import (
     well_again,
 )
 from yaffle.engine.steps.preflight import preflight
+from yaffle.engine.steps.reserved_host import destined
 from yaffle.engine.steps.resource_rebind import adopted, knowing
 from yaffle.engine.steps.step import (
     Outcome,
@@ -399,7 +400,10 @@ async def _create(step: StepExecution) -> Outcome:
 
 async def _act(step: StepExecution) -> Outcome:
     """Run an in-place operation of the profile, or a workflow."""
-    rung = step.rung
+    named = await destined(step)
+    if isinstance(named, Outcome):
+        return named
+    step, rung = named, named.rung
     if why := await _barred(step):
         return Outcome(result=Result.FAILED, detail=why)
     if loses_disk(rung):

@@ -36,6 +36,8 @@ failover_hosts = Table(
     columns.text_or_null("control_attributes"),
     columns.flag("reserved", default=False),
     columns.flag("on_maintenance", default=False),
+    # Kept in reserve before: the id of the host that it has taken over from; else empty.
+    columns.ref("spare_for", index=True),
     columns.us("created_us"),
     columns.us_or_null("updated_us"),
     sqlite_autoincrement=True,

@@ -73,17 +73,20 @@ from yaffle.model.properties import Schema
 from yaffle.ports.context import DriverContext
 
 if TYPE_CHECKING:
+    from yaffle.integrations.openstack.servers.documents import Service
     from yaffle.ports.profile import (
         Profile,
         SupportsAdoption,
         SupportsCauseLookup,
         SupportsDescription,
         SupportsEvacuationStatus,
+        SupportsHostNames,
         SupportsHostStatus,
         SupportsInventory,
         SupportsPooledReads,
         SupportsPreflight,
         SupportsProjects,
+        SupportsReservedHosts,
         SupportsUndo,
     )
 
@@ -175,10 +178,28 @@ class NovaServer:
     async def has_host(self, host: str, *, deadline_s: float) -> bool | str:
         """Say whether a nova-compute runs, or ran, on a host of that name."""
         try:
-            found = await self._ask(lambda n: n.services(), deadline_s)
+            found = await self._ask(lambda n: _service_of(n, host), deadline_s)
         except (TimeoutError, YaffleError) as error:
             return _why(error, deadline_s)
-        return host in found if found is not None else "this credential may not list hosts"
+        return found if isinstance(found, str) else found is not None
+
+    async def open_host(self, host: str, target: Target, *, deadline_s: float) -> bool | str:
+        """Enable the nova-compute of a host, if that is up."""
+
+        def work(nova: Nova) -> bool | str:
+            service = _service_of(nova, host)
+            if isinstance(service, str):
+                return service
+            if service is None or not service.up:
+                return False
+            if service.status != "enabled":
+                nova.enable(service)
+            return True
+
+        try:
+            return await self._ask(work, deadline_s, target.project)
+        except (TimeoutError, YaffleError) as error:
+            return _why(error, deadline_s)
 
     async def vacated(self, host: str, targets: Sequence[Target], *, deadline_s: float) -> Vacated:
         """Say how a host is that servers were moved off, and what is left of them there."""
@@ -386,6 +407,16 @@ class NovaServer:
         return Nova(client, all_projects=self._settings.all_projects)
 
 
+def _service_of(nova: Nova, host: str) -> Service | str | None:
+    """Return the nova-compute of a host; None where Nova knows none, or why that cannot be told."""
+    found = nova.services()
+    if found is None:
+        return "this credential may not list hosts"
+    if host not in found and nova.cells_away():
+        return "Nova cannot reach one of its cells, and that host may be there"
+    return found.get(host)
+
+
 def _why(error: TimeoutError | YaffleError, deadline_s: float) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer of the cloud within {deadline_s:g} s"
@@ -403,4 +434,6 @@ if TYPE_CHECKING:
     _pools: type[SupportsPooledReads] = NovaServer
     _lists: type[SupportsInventory] = NovaServer
     _cures: type[SupportsUndo] = NovaServer
+    _knows: type[SupportsHostNames] = NovaServer
+    _opens: type[SupportsReservedHosts] = NovaServer
     _vacates: type[SupportsEvacuationStatus] = NovaServer

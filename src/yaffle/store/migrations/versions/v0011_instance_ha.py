@@ -75,10 +75,12 @@ def _hosts() -> None:
         sa.Column("control_attributes", TEXT, nullable=True),
         sa.Column("reserved", sa.Boolean(), nullable=False),
         sa.Column("on_maintenance", sa.Boolean(), nullable=False),
+        sa.Column("spare_for", IDENT, nullable=False),
         *_times(),
         named=True,
     )
-    op.create_index(op.f("ix_failover_hosts_segment_id"), "failover_hosts", ["segment_id"])
+    for column in ("segment_id", "spare_for"):
+        op.create_index(op.f(f"ix_failover_hosts_{column}"), "failover_hosts", [column])
 
 
 def _notifications() -> None:

@@ -307,6 +307,12 @@ class Nova:
         with suppress(NotFound):
             self.client.act("DELETE", "image", f"/v2/images/{ident}")
 
+    def enable(self, service: Service) -> None:
+        """Let Nova place servers on a host."""
+        self.client.act(
+            "PUT", COMPUTE, f"/os-services/{service.id}", body={"status": "enabled"}, version=READ
+        )
+
     def force_down(self, service: Service, *, down: bool = True) -> None:
         """Tell Nova that a host is dead, and stays so until somebody says otherwise; or say that."""
         body = {"forced_down": down}
