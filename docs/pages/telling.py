@@ -15,8 +15,8 @@ from yaffle.engine.detection.host_watcher import CHANGED
 from yaffle.engine.incidents.host_failure import RECORDED
 from yaffle.engine.incidents.lifecycle import ATTEMPT_FAILED, ENDED, LEVELS, TOPICS
 from yaffle.engine.notified_failures import FOLLOWED
-from yaffle.engine.steps.reserved_host import OPENED
 from yaffle.engine.runtime.metrics import Metrics
+from yaffle.engine.steps.reserved_host import OPENED
 from yaffle.model.action import ActionKind
 from yaffle.model.incident import IncidentState
 from yaffle.store.receivers import EXPIRED

@@ -14,6 +14,7 @@ from tests.sim.stage import Stage, stage
 from yaffle.core.health.notified_failure import WELL_US
 from yaffle.engine.commands.instance_ha import Notification
 from yaffle.engine.notified_failures import AT_ONCE
+from yaffle.engine.runtime.notified_hosts import StoredNotifications
 from yaffle.errors import BadRequest, Conflict, Forbidden, NotFound
 from yaffle.model.authz import LOCAL, Principal, Right
 from yaffle.model.host_failure import HostFailure
@@ -106,6 +107,15 @@ def test_the_nodes_of_a_failed_host_are_followed_until_they_run_elsewhere() -> N
         assert (await w.host()).on_maintenance, "until somebody has seen to it"
         with pytest.raises(Conflict, match="already under maintenance"):
             await w.tell()
+        words = StoredNotifications(s.store, s.clock)
+        assert [(word.host, word.off) for word in await words.latest()] == [("cmp1", True)]
+        with pytest.raises(Conflict, match="already under maintenance"):
+            await w.tell("cmp1", HOST, **BACK)
+        assert [(word.host, word.off) for word in await words.latest()] == [("cmp1", False)], (
+            "what is refused is heard all the same"
+        )
+        await w.change("cmp1", on_maintenance=False)
+        await w.tell("cmp1", HOST, **BACK)
 
     play(story)
 

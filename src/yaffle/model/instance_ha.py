@@ -52,6 +52,8 @@ class NotificationOrigin(StrEnum):
     """By which API a notification came."""
 
     INSTANCE_HA = "instance-ha"
+    REFUSED = "refused"
+    """By Masakari's API, and refused as its host was on maintenance; that it is back counts as a word."""
     HOST_FAILURES = "host-failures"
     """Seed 3's own JSON, signed."""
 

@@ -12,9 +12,14 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import delete as delete_from
-from sqlalchemy import insert, select, update
+from sqlalchemy import func, insert, select, update
 
-from yaffle.model.instance_ha import UNDER_WAY, NotificationStatus, NotificationType
+from yaffle.model.instance_ha import (
+    UNDER_WAY,
+    NotificationOrigin,
+    NotificationStatus,
+    NotificationType,
+)
 from yaffle.store.rows import load
 from yaffle.store.tables import (
     failover_hosts,
@@ -189,6 +194,14 @@ def spare_of(conn: Connection, failed: SegmentHostRow) -> SegmentHostRow | None:
     return None
 
 
+def take_spare(conn: Connection, spare: SegmentHostRow, failed: str, now_us: int) -> bool:
+    """Have a reserved host take over from one that failed; False where another took it meanwhile."""
+    free = (failover_hosts.c.id == spare.id, failover_hosts.c.reserved.is_(True))
+    taken = update(failover_hosts).where(*free)
+    values = {"reserved": False, "spare_for": failed, "updated_us": now_us}
+    return conn.execute(taken.values(**values)).rowcount == 1
+
+
 def give_back(conn: Connection, ident: str, now_us: int) -> None:
     """Let nothing take over from a host any more: it is back."""
     taken = update(failover_hosts).where(failover_hosts.c.spare_for == ident)
@@ -230,6 +243,7 @@ def is_duplicate(
     same = select(ha_notifications).where(
         ha_notifications.c.host_id == host_id,
         ha_notifications.c.type == kind.value,
+        ha_notifications.c.origin != NotificationOrigin.REFUSED.value,
         ha_notifications.c.generated_us >= generated_us - DUPLICATE_US,
     )
     rows = [load(NotificationRow, row) for row in conn.execute(same)]
@@ -281,12 +295,24 @@ def latest_of_hosts(conn: Connection, *, since_us: int) -> Mapping[str, Notifica
 
     By when it was told of by its sender; of two of one time, what arrived last.
     """
-    of_hosts = select(ha_notifications).where(
-        ha_notifications.c.type == NotificationType.COMPUTE_HOST.value,
-        ha_notifications.c.created_us >= since_us,
+    told = ha_notifications.c
+    of_hosts = (
+        told.type == NotificationType.COMPUTE_HOST.value,
+        told.created_us >= since_us,
     )
-    ordered = of_hosts.order_by(ha_notifications.c.generated_us, ha_notifications.c.seq)
-    return {row.host: load(NotificationRow, row) for row in conn.execute(ordered)}
+    last = (
+        select(told.host, func.max(told.generated_us).label("at_us"))
+        .where(*of_hosts)
+        .group_by(told.host)
+        .subquery()
+    )
+    rows = (
+        select(ha_notifications)
+        .join(last, (told.host == last.c.host) & (told.generated_us == last.c.at_us))
+        .where(*of_hosts)
+        .order_by(told.seq)
+    )
+    return {row.host: load(NotificationRow, row) for row in conn.execute(rows)}
 
 
 def end(

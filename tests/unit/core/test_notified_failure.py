@@ -79,6 +79,13 @@ ILL = replace(THERE, health=Health.UNHEALTHY, why="it is lost")
         ),
         ("well", replace(THERE, found_well=True), WAITED, MoveStatus.IGNORED),
         ("late", ILL, replace(WAITED, now_us=LONGEST_US + 1), MoveStatus.FAILED),
+        # Held for so long it keeps nobody from changing its segment any more.
+        (
+            "late",
+            replace(ILL, incident=HELD),
+            replace(WAITED, now_us=LONGEST_US + 1),
+            MoveStatus.FAILED,
+        ),
         ("waited-for", THERE, WAITED, MoveStatus.PENDING),
         ("waited-for", ILL, WAITED, MoveStatus.PENDING),
         # That a check passed counts no longer once it has failed after all.

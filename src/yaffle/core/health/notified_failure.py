@@ -163,6 +163,14 @@ STEPS: Final = (
         says=lambda *_: "the node was deleted",
     ),
     Step(
+        name="late",
+        holds=lambda _, source: source.now_us - source.since_us > LONGEST_US,
+        status=MoveStatus.FAILED,
+        says=lambda member, _: (
+            f"a day is over, and it is not: {member.why or 'nobody knows how it is'}"
+        ),
+    ),
+    Step(
         name="under-way",
         holds=lambda member, _: member.incident in _OPEN,
         status=MoveStatus.ONGOING,
@@ -197,12 +205,6 @@ STEPS: Final = (
         holds=lambda member, _: member.found_well and member.health is Health.HEALTHY,
         status=MoveStatus.IGNORED,
         says=lambda *_: "nothing was done: it was checked, and has not failed",
-    ),
-    Step(
-        name="late",
-        holds=lambda _, source: source.now_us - source.since_us > LONGEST_US,
-        status=MoveStatus.FAILED,
-        says=lambda *_: "a day is over, and it is neither well nor gone",
     ),
     Step(
         name="waited-for",

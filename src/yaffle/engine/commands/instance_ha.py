@@ -16,6 +16,7 @@ from yaffle.errors import BadRequest, Conflict, DependencyError, InvalidSpec, No
 from yaffle.model.authz import Right, need
 from yaffle.model.instance_ha import (
     NORMAL,
+    STARTED,
     STOPPED,
     NotificationOrigin,
     NotificationStatus,
@@ -156,12 +157,17 @@ class InstanceHa:
         need(who, Right.ADMIN)
         ident = self._context.ctx.new_id()
 
-        def work(conn: Connection) -> None:
+        def work(conn: Connection) -> str:
             host = instance_ha.host_named(conn, told.hostname, take=True)
             if host is None:
                 raise BadRequest(f"Host with name {told.hostname} could not be found.")
             if host.on_maintenance:
-                raise Conflict(
+                if told.type is NotificationType.COMPUTE_HOST and told.payload["event"] == STARTED:
+                    # Its sender said that it is off: that word holds no longer.
+                    self._add(conn, ident, told, NotificationOrigin.REFUSED, who, host)
+                    ignored = NotificationStatus.IGNORED
+                    instance_ha.end(conn, ident, ignored, "under maintenance", self._context.now())
+                return (
                     f"Notification received from host {told.hostname} of type '{told.type}' is"
                     " ignored as the host is already under maintenance."
                 )
@@ -171,8 +177,10 @@ class InstanceHa:
                     " duplicate."
                 )
             self._add(conn, ident, told, NotificationOrigin.INSTANCE_HA, who, host)
+            return ""
 
-        await self._context.ctx.store.write(work)
+        if refused := await self._context.ctx.store.write(work):
+            raise Conflict(refused)
         self._context.changed()
         return ident
 

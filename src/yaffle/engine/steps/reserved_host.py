@@ -83,15 +83,18 @@ def _choose(conn: Connection, step: StepExecution) -> SegmentHostRow | str | Non
     if failed is None or segment is None or not segment.enabled:
         return None
     spare = instance_ha.spare_of(conn, failed)
+    taken = spare is not None and spare.spare_for == failed.id
     method = RecoveryMethod(segment.recovery_method)
     where = destination(method, step.node.attempts, left=spare is not None)
     if where is Destination.ANYWHERE:
         return None
     if where is None or spare is None:
         return f"segment {segment.name} has no reserved host left, and moves nodes to no other"
-    if spare.spare_for != failed.id:
+    if not taken:
         now_us = step.ctx.clock.now_us()
-        instance_ha.change(conn, Kind.HOST, spare.id, now_us, reserved=False, spare_for=failed.id)
+        if not instance_ha.take_spare(conn, spare, failed.id, now_us):
+            # Another host that failed has it now.
+            return _choose(conn, step)
         _event(conn, step, spare, "taken", f"it takes over from host {failed.name}")
     return spare
 
