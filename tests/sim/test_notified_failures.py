@@ -162,6 +162,8 @@ def test_nodes_that_nobody_can_ask_are_not_called_well() -> None:
         await s.clock.sleep(4 * WELL_S)
         row = await w.row(ident)
         assert (row.status, row.ended_us) == ("running", None)
+        age_s = w.life.ctx.metrics.notification_age._value.get()
+        assert abs(age_s - 4 * WELL_S) < 10, "how long it takes can be seen"
         w.machines.cut.clear()
         w.machines.speechless.clear()
         assert (await w.ends(ident, 4 * WELL_S)).message == "of its nodes 2 ignored"

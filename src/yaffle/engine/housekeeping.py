@@ -32,6 +32,7 @@ from yaffle.store import (
     catalog,
     disk_images,
     hosts,
+    instance_ha,
     late_resources,
     orphans,
     outbox,
@@ -121,10 +122,15 @@ class Housekeeper:
 
     async def _measure_alerts(self) -> None:
         now_us, metrics = self._ctx.clock.now_us(), self._ctx.metrics
-        oldest_us, refused = await self._ctx.store.read(
-            lambda conn: (alerts.oldest_pending_us(conn), alerts.count_refused(conn))
+        oldest_us, refused, told_us = await self._ctx.store.read(
+            lambda conn: (
+                alerts.oldest_pending_us(conn),
+                alerts.count_refused(conn),
+                instance_ha.oldest_under_way_us(conn),
+            )
         )
         metrics.alert_age.set(0 if oldest_us is None else max(0, now_us - oldest_us) / 1e6)
+        metrics.notification_age.set(0 if told_us is None else max(0, now_us - told_us) / 1e6)
         metrics.alerts_refused.set(refused)
         names, stale_us = tuple(self._ctx.drivers.host_monitors), self._ctx.hosts.stale_us
         found = await self._ctx.store.read(

@@ -281,6 +281,12 @@ def of_status(
     return [load(NotificationRow, row) for row in found]
 
 
+def oldest_under_way_us(conn: Connection) -> int | None:
+    """Return when the oldest notification came that is under way; None where none is."""
+    open_ = ha_notifications.c.status.in_(UNDER_WAY)
+    return conn.execute(select(func.min(ha_notifications.c.created_us)).where(open_)).scalar()
+
+
 def newest(conn: Connection, *, host: str | None, limit: int) -> Sequence[NotificationRow]:
     """Return notifications, all or those of a host, the newest first."""
     wanted = select(ha_notifications)

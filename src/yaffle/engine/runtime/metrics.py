@@ -101,6 +101,11 @@ class Metrics:
         self.alerts_refused = self._gauge(
             "yaffle_alerts_refused", "Alerts of failed hosts that their endpoint refuses.", []
         )
+        self.notification_age = self._gauge(
+            "yaffle_host_notifications_oldest_seconds",
+            "Age of the oldest notification of a host that is under way.",
+            [],
+        )
 
     def _of_hosts(self) -> None:
         self.host_fence = Histogram(
