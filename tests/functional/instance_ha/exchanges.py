@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import json
+import random
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 NOBODY = str(uuid.UUID(int=7))
@@ -303,3 +305,59 @@ def in_use() -> Iterator[Exchange]:
 
 
 ALL = [*discovery(), *segments(), *hosts(), *notifications(), *moves(), *in_use()]
+
+
+# --- requests with something wrong in them ------------------------------------------------------
+
+JUNK: tuple[Any, ...] = (
+    *(None, True, False, 0, 1, -1, 1.5, [], {}, ["a"], {"a": 1}),
+    *("", "a", " a", "a ", "a\nb", "ä", "x" * 255, "x" * 256, "True", "no", "1"),
+    *("STOPPED", "NORMAL", "auto"),
+    *("2026", "2026-11", "20261129", "2026-W48-7", "2026-11-29T10:00", "2026-11-29T25:00:00"),
+    *("2026-11-29T10:00:00.1234567", "2026-11-29T10:00:00,5", "2026-11-29T10Z", "10:00:00"),
+    *(NOBODY, NOBODY.upper(), uuid.UUID(NOBODY).hex, f"{{{NOBODY}}}", f"urn:uuid:{NOBODY}"),
+)
+"""What stands in the place of something else."""
+STRANGE = ("x", "name ", "enabled", "Event", "id")
+"""Names of what is added."""
+
+
+def wrong(chance: random.Random, number: int) -> Exchange:
+    """Return a request that would be fine but for a change or two."""
+    version = f"instance-ha {chance.choice(('1.0', '1.1', '1.2', '1.3'))}"
+    minute = f"2026-11-29T{chance.randrange(24):02}:{chance.randrange(60):02}:00"
+    guest = {**GUEST, "instance_uuid": str(uuid.UUID(int=chance.randrange(9)))}
+    process = {"event": "STARTED", "process_name": f"p{chance.randrange(5)}"}
+    kind, payload = chance.choice((("COMPUTE_HOST", STOPPED), ("VM", guest), ("PROCESS", process)))
+    name = chance.choice(("cmp1", "cmp2", "cmpm", "ghost"))
+    fine = chance.choice(
+        (
+            post(S, segment(name=f"w{number}", description="d", enabled=True), version),
+            put(f"{S}/{{s2}}", segment(name="s2", enabled=True), version),
+            post(N, told(type=kind, hostname=name, generated_time=minute, payload=payload)),
+        )
+    )
+    return replace(fine, body=_changed(chance, fine.body), words=True)
+
+
+def _changed(chance: random.Random, body: Any) -> Any:
+    body = json.loads(json.dumps(body))
+    for _ in range(chance.choice((1, 1, 1, 2))):
+        owner, key = chance.choice(list(_places(body)) or [(None, "")])
+        if owner is None:
+            return chance.choice(JUNK)
+        match chance.randrange(10):
+            case 0 | 1:
+                del owner[key]
+            case 2:
+                owner[chance.choice(STRANGE)] = chance.choice(JUNK)
+            case _:
+                owner[key] = chance.choice(JUNK)
+    return body
+
+
+def _places(value: Any) -> Iterator[tuple[Any, str]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield value, key
+            yield from _places(inner)

@@ -5,6 +5,7 @@ Messages are those that Masakari's clients know.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 import uuid
 from collections.abc import Mapping
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from jsonschema import Draft4Validator, FormatChecker
-from jsonschema.exceptions import best_match
 
 from yaffle.api.clustering.microversion import Microversion
 from yaffle.api.clustering.times import us_of
@@ -34,7 +34,7 @@ NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 255, "form
 TEXT: Final[Schema] = {"type": ["string", "null"], "format": "text"}
 KIND: Final[Schema] = {"type": ["string", "null"], "maxLength": 255, "pattern": "^[a-zA-Z0-9]*$"}
 SHORT: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 255}
-EVENT: Final[Schema] = {"type": "string", "enum": ("STARTED", "STOPPED")}
+EVENT: Final[Schema] = {"enum": ("STARTED", "STOPPED"), "type": "string"}
 
 SEGMENT: Final[Schema] = {
     "name": NAME,
@@ -52,12 +52,22 @@ HOST: Final[Schema] = {
 }
 
 
-def _created(properties: Schema, *required: str) -> dict[str, Any]:
+def _told(properties: Schema, *required: str) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": properties,
         "required": list(required),
         "additionalProperties": False,
+    }
+
+
+def _created(properties: Schema, *required: str) -> dict[str, Any]:
+    """Return the same in another order: of several faults the first one is told."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+        "required": list(required),
     }
 
 
@@ -88,7 +98,7 @@ CHANGED_HOST: Final = Body(
 )
 NEW_NOTIFICATION: Final = Body(
     wrapper="notification",
-    schema=_created(
+    schema=_told(
         {
             "type": {"type": "string", "enum": tuple(kind.value for kind in NotificationType)},
             "hostname": {**SHORT, "pattern": "^[a-zA-Z0-9-._]*$"},
@@ -122,18 +132,18 @@ NEW_NOTIFICATION: Final = Body(
     ],
 )
 PAYLOADS: Final[Mapping[NotificationType, Schema]] = {
-    NotificationType.COMPUTE_HOST: _created(
+    NotificationType.COMPUTE_HOST: _told(
         {
-            "host_status": {"type": "string", "enum": ("NORMAL", "UNKNOWN")},
-            "cluster_status": {"type": "string", "enum": ("ONLINE", "OFFLINE")},
+            "host_status": {"enum": ("NORMAL", "UNKNOWN"), "type": "string"},
+            "cluster_status": {"enum": ("ONLINE", "OFFLINE"), "type": "string"},
             "event": EVENT,
         },
         "event",
     ),
-    NotificationType.PROCESS: _created(
+    NotificationType.PROCESS: _told(
         {"process_name": {**SHORT, "maxLength": 4096}, "event": EVENT}, "process_name", "event"
     ),
-    NotificationType.VM: _created(
+    NotificationType.VM: _told(
         {
             "instance_uuid": {"type": "string", "format": "uuid"},
             "vir_domain_event": SHORT,
@@ -146,6 +156,8 @@ PAYLOADS: Final[Mapping[NotificationType, Schema]] = {
 }
 
 _FORMATS: Final = FormatChecker(formats=())
+_YEAR: Final = re.compile(r"[0-9]{4}", re.ASCII)
+_MONTH: Final = re.compile(r"[0-9]{4}-[0-9]{2}", re.ASCII)
 
 
 def _printable(char: str) -> bool:
@@ -165,9 +177,24 @@ def _is_text(value: object) -> bool:
     return not isinstance(value, str) or all(_printable(c) or c == "\n" for c in value)
 
 
+def time_us(text: str) -> int:
+    """Return the time that a client has written; a year or a month is its beginning, as in Masakari.
+
+    Raises ValueError for what is none, and for what was before 1970.
+    """
+    if _YEAR.fullmatch(text):
+        text += "-01"
+    if _MONTH.fullmatch(text):
+        text += "-01"
+    found = us_of(text)
+    if found < 0:
+        raise ValueError(text)
+    return found
+
+
 @_FORMATS.checks("date-time", raises=(ValueError, OverflowError))
 def _is_time(value: object) -> bool:
-    return not isinstance(value, str) or us_of(value) >= 0
+    return not isinstance(value, str) or time_us(value) >= 0
 
 
 @_FORMATS.checks("uuid", raises=ValueError)
@@ -186,7 +213,8 @@ def read(body: Body, raw: bytes, version: Microversion) -> Mapping[str, object]:
 def check(schema: Schema, value: object) -> Mapping[str, object]:
     """Return an object that satisfies the schema; raise BadRequest for any other value."""
     validator = Draft4Validator(dict(schema), format_checker=_FORMATS)
-    found = best_match(validator.iter_errors(value))
+    # The first of them, as Masakari: schemas are in its order.
+    found = next(validator.iter_errors(value), None)
     if found is not None:
         if found.validator == "format" and found.validator_value == "name":
             raise BadRequest(f"An invalid 'name' value was provided. The name must be: {NAME_FORM}")

@@ -237,7 +237,7 @@ async def create_notification(call: ApiRequest) -> Response:
         type=kind,
         hostname=str(call.body["hostname"]),
         payload={key: str(value) for key, value in payload.items()},
-        generated_us=us_of(str(call.body["generated_time"])),
+        generated_us=bodies.time_us(str(call.body["generated_time"])),
     )
     ident = await call.parts.commands.notify(call.who, told)
     row = await call.read(lambda conn: _told(conn, ident))
