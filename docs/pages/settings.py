@@ -284,8 +284,8 @@ def drivers() -> str:
         "## Notifier `log`",
         '`[notifiers.ANY_NAME]` with `type = "log"`. One log line a message. No settings. It is the\n'
         "default; a file that names notifiers replaces it.",
-        "## Alert drivers `http_json` and `cloudevents`",
-        '`[alerts.ANY_NAME]` with `type = "http_json"` or `"cloudevents"`, and `responsible = true` for\n'
+        "## Alert drivers `http_json`, `cloudevents` and `alertmanager`",
+        "`[alerts.ANY_NAME]` with `type` as one of these, and `responsible = true` for\n"
         "the endpoint whose acceptance settles a failure. Signed where there is a secret. How to use\n"
         "it: [Tell a recovery controller of failed hosts](../howto/tell-of-failed-hosts.md).",
         "The settings are those of the notifier `webhook`; a secret is not required.",

@@ -16,7 +16,7 @@ from yaffle.engine.runtime.context import HostTerms
 from yaffle.errors import Conflict, Forbidden, InvalidSpec, NotFound
 from yaffle.model.authz import Principal, Right
 from yaffle.model.host_failure import HostFailure
-from yaffle.model.operations import FenceResult
+from yaffle.model.operations import Delivery, FenceResult
 from yaffle.store.tables import alerts, events, host_failures
 from yaffle.testing import Fault, FaultPlan, Rule, ScriptedAlerts, run_virtual
 
@@ -456,3 +456,93 @@ def _alerts(conn: Any, ident: str, endpoint: str) -> Any:
     return conn.execute(
         select(alerts).where(alerts.c.failure_id == ident, alerts.c.endpoint == endpoint)
     ).all()
+
+
+# --- endpoints that show a failure until somebody has it ---------------------------------------------
+
+
+class Pager(ScriptedAlerts):
+    """Shows failures until they are resolved; refuses to hear of that for as long as it is told to."""
+
+    def __init__(self, s: Stage) -> None:
+        super().__init__(s.clock, FaultPlan(s.clock))
+        self.shown: set[str] = set()
+        self.deaf = 0
+
+    async def send(self, failure: HostFailure, *, deadline_s: float) -> Any:
+        done = await super().send(failure, deadline_s=deadline_s)
+        if done[0] is Delivery.ACCEPTED:
+            self.shown.add(failure.id)
+        return done
+
+    async def resolve(self, failure: HostFailure, *, deadline_s: float) -> Any:
+        if self.deaf:
+            self.deaf -= 1
+            return Delivery.RETRY, "it is busy"
+        self.shown.discard(failure.id)
+        return Delivery.ACCEPTED, ""
+
+
+def paged(
+    story: Callable[[Stage, Controllers, Pager], Awaitable[None]], name: str = "pager"
+) -> None:
+    async def told(s: Stage, c: Controllers) -> None:
+        pager = Pager(s)
+        c.all[name] = pager
+        everybody: Any = s.ctx.drivers.alerts
+        everybody[name] = pager
+        life = c.start()
+        life.ctx.drivers.alerts[name] = pager
+        await story(s, c, pager)
+
+    play(told)
+
+
+def test_a_failure_is_shown_until_the_responsible_controller_has_it() -> None:
+    async def story(s: Stage, c: Controllers, pager: Pager) -> None:
+        c.recovery.plan.rules.append(Rule(fault=Fault.FAIL, call="send"))
+        ident = await mark(s)
+        await s.clock.sleep(120)
+        assert pager.shown == {ident}
+        c.recovery.plan.rules.clear()
+        pager.deaf = 3
+        await s.commands.alert_retry(by="mara")
+        await s.until(c.settled, 60, "it is accepted")
+        assert pager.shown == {ident}, "it has not heard that yet"
+
+        async def over() -> bool:
+            return not pager.shown
+
+        await s.until(over, 120, "it is shown no more")
+        assert pager.deaf == 0
+
+    paged(story)
+
+
+def test_a_failure_that_a_person_gives_up_is_shown_no_more() -> None:
+    async def story(s: Stage, c: Controllers, pager: Pager) -> None:
+        c.recovery.plan.rules.append(Rule(fault=Fault.FAIL, call="send"))
+        ident = await mark(s)
+        await s.clock.sleep(30)
+        assert pager.shown == {ident}
+        rows = await s.store.read(
+            lambda conn: (
+                conn.execute(select(alerts.c.seq).where(alerts.c.endpoint == "recovery"))
+                .scalars()
+                .all()
+            )
+        )
+        await s.commands.alert_discard(rows[0], by="mara", reason="it is a test")
+        await s.clock.sleep(30)
+        assert pager.shown == set()
+
+    paged(story)
+
+
+def test_the_responsible_endpoint_settles_nothing_for_itself() -> None:
+    async def story(s: Stage, c: Controllers, pager: Pager) -> None:
+        ident = await mark(s)
+        await s.clock.sleep(60)
+        assert pager.shown == {ident}, "nobody has taken it over but the pager itself"
+
+    paged(story, "recovery")

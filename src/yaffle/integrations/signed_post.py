@@ -6,7 +6,7 @@ Every attempt carries the same id as `Idempotency-Key`; receivers check the sign
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -77,7 +77,7 @@ class SignedPost:
     async def send(
         self,
         ident: str,
-        document: Mapping[str, object],
+        document: Mapping[str, object] | Sequence[object],
         *,
         content_type: str = JSON,
         deadline_s: float,

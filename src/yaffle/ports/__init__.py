@@ -5,7 +5,7 @@ called. Drivers turn what they expect (`OSError`, timeouts, error answers) into 
 that escapes is a bug of the driver, logged with its traceback and treated as unknown.
 """
 
-from yaffle.ports.alert_driver import AlertDriver, HostFailure
+from yaffle.ports.alert_driver import AlertDriver, HostFailure, SupportsResolution
 from yaffle.ports.clock import Clock, SteeredClock
 from yaffle.ports.context import DriverContext
 from yaffle.ports.detector import (
@@ -65,6 +65,7 @@ __all__ = [
     "SupportsModeValidation",
     "Clock",
     "SupportsReservedHosts",
+    "SupportsResolution",
     "SupportsUndo",
     "SupportsDescription",
     "Detector",

@@ -40,6 +40,8 @@ class Due:
     seq: int
     endpoint: str
     failure: HostFailure
+    resolves: bool = False
+    """Whether its endpoint has it, and is to be told that somebody has taken the failure over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,9 +192,57 @@ _REFUSED: Final = (
 )
 
 
-def endpoints(conn: Connection, *, now_us: int) -> Sequence[str]:
-    """Return the names of the endpoints with alerts due."""
-    return conn.execute(_ENDPOINTS, {"now": now_us}).scalars().all()
+def endpoints(conn: Connection, *, now_us: int, resolvers: Sequence[str] = ()) -> Sequence[str]:
+    """Return the names of the endpoints with alerts due; `resolvers` are told of resolutions, too."""
+    names = set(conn.execute(_ENDPOINTS, {"now": now_us}).scalars())
+    if resolvers:
+        settled = select(alerts.c.endpoint).join(host_failures, _SAME).distinct()
+        names |= set(conn.execute(settled.where(*_settled(resolvers, now_us))).scalars())
+    return sorted(names)
+
+
+_SAME: Final = host_failures.c.id == alerts.c.failure_id
+
+
+def _settled(resolvers: Sequence[str], now_us: int) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions of alerts whose failure is cleared, and whose endpoint is to be told so."""
+    return (
+        alerts.c.endpoint.in_(resolvers),
+        alerts.c.state == AlertState.ACCEPTED,
+        alerts.c.resolved_us.is_(None),
+        host_failures.c.cleared_us.is_not(None),
+        has_come(alerts.c.next_us, now_us),
+    )
+
+
+def due_resolutions(
+    conn: Connection, *, now_us: int, limit: int, skip: Sequence[int], endpoint: str
+) -> tuple[Due, ...]:
+    """Return an endpoint's alerts of failures that somebody has taken over, the oldest first."""
+    rows = conn.execute(
+        select(alerts.c.seq, alerts.c.endpoint, host_failures)
+        .join(host_failures, _SAME)
+        .where(*_settled([endpoint], now_us), alerts.c.seq.not_in(skip))
+        .order_by(alerts.c.seq)
+        .limit(limit)
+    )
+    return tuple(
+        Due(seq=r.seq, endpoint=r.endpoint, failure=_failure(r), resolves=True) for r in rows
+    )
+
+
+def resolved(conn: Connection, seq: int, *, now_us: int) -> None:
+    """Store that an endpoint has heard that the failure is settled."""
+    conn.execute(update(alerts).where(alerts.c.seq == seq).values(resolved_us=now_us))
+
+
+def unresolved(conn: Connection, seq: int, *, now_us: int, said: str, chance: float) -> None:
+    """Note that an endpoint has not heard it; it is told again later."""
+    accepted_ = (alerts.c.seq == seq) & (alerts.c.state == AlertState.ACCEPTED)
+    attempts = conn.execute(select(alerts.c.attempts).where(accepted_)).scalar_one_or_none()
+    wait_us = int(backoff_s((attempts or 0) + 1, chance) * 1_000_000)
+    later = {"next_us": now_us + wait_us, "attempts": alerts.c.attempts + 1}
+    conn.execute(update(alerts).where(accepted_).values(last_answer=said[:ERROR_MAX], **later))
 
 
 def due(

@@ -269,3 +269,42 @@ def test_lists_are_bounded_and_begin_with_what_waits(unit):
         assert [r.failure_id for r in alerts.listed(conn, hostname="cmp2")] == ["f2"]
 
     unit(work)
+
+
+def resolutions(conn, now_us, endpoint="two", skip=()):
+    asked = {"now_us": now_us, "limit": 9, "skip": skip, "endpoint": endpoint}
+    return [d.failure.id for d in alerts.due_resolutions(conn, **asked)]
+
+
+def test_a_resolution_is_due_once_the_failure_is_cleared_and_until_it_was_heard(unit):
+    def work(conn):
+        fail(conn, "f1", "cmp1")
+        assert accept(conn, "f1", "two")
+        late = {"now_us": 30 * S, "resolvers": ["two"]}
+        assert alerts.endpoints(conn, **late) == ["one"], "nobody has taken it over yet"
+        assert resolutions(conn, 30 * S) == []
+        assert accept(conn, "f1", "one")
+        assert alerts.endpoints(conn, now_us=30 * S) == []
+        assert alerts.endpoints(conn, **late) == ["two"]
+        assert resolutions(conn, 30 * S) == ["f1"]
+        seq = seq_of(conn, "f1", "two")
+        assert resolutions(conn, 30 * S, skip=[seq]) == []
+        alerts.unresolved(conn, seq, now_us=30 * S, said="503", chance=0.5)
+        assert resolutions(conn, 30 * S) == [], "it is told again later"
+        assert resolutions(conn, 30 * S + CAP_US) == ["f1"]
+        alerts.resolved(conn, seq, now_us=40 * S)
+        assert resolutions(conn, 30 * S + CAP_US) == []
+        (row,) = (r for r in alerts.listed(conn, failure_id="f1") if r.endpoint == "two")
+        assert (row.state, row.last_answer) == ("accepted", "503")
+
+    unit(work)
+
+
+def test_what_its_endpoint_has_not_taken_is_not_resolved_there(unit):
+    def work(conn):
+        fail(conn, "f1", "cmp1")
+        assert accept(conn, "f1", "one")
+        assert resolutions(conn, 30 * S) == []
+        assert due(conn, "two", 30 * S) == ["f1"], "it is told of the failure first"
+
+    unit(work)

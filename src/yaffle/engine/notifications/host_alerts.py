@@ -13,11 +13,12 @@ import structlog
 from yaffle.engine.incidents.host_failure import RECORDED
 from yaffle.engine.notifications.dispatcher import SEND_S, Dispatcher
 from yaffle.model.operations import Delivery
+from yaffle.ports import SupportsResolution
 from yaffle.store import alerts, events
 from yaffle.store.singleton_leases import SingletonRole
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from sqlalchemy import Connection
 
@@ -55,23 +56,39 @@ class HostAlerter(Dispatcher["Due"]):
         return self._ctx.signals.alerts
 
     def _receivers(self, conn: Connection, now_us: int) -> Sequence[str]:
-        return alerts.endpoints(conn, now_us=now_us)
+        return alerts.endpoints(conn, now_us=now_us, resolvers=self._resolvers())
+
+    def _resolvers(self) -> Sequence[str]:
+        """Return the endpoints that are told when the responsible one has taken a failure over."""
+        found: Mapping[str, object] = self._ctx.drivers.alerts
+        return [
+            name
+            for name, driver in found.items()
+            if isinstance(driver, SupportsResolution) and name != self._ctx.hosts.responsible
+        ]
 
     def _due_for(
         self, conn: Connection, receiver: str, now_us: int, limit: int, skip: Sequence[int]
     ) -> Sequence[Due]:
-        return alerts.due(conn, now_us=now_us, limit=limit, skip=skip, endpoint=receiver)
+        which = {"now_us": now_us, "limit": limit, "skip": skip, "endpoint": receiver}
+        found = alerts.due(conn, **which)  # type: ignore[arg-type]
+        if found or receiver not in self._resolvers():
+            return found
+        return alerts.due_resolutions(conn, **which)  # type: ignore[arg-type]
 
     def _receiver(self, item: Due) -> str:
         return item.endpoint
 
     def _sender(self, item: Due) -> Callable[[], Awaitable[object]] | None:
         driver = self._ctx.drivers.alerts.get(item.endpoint)
+        other: object = driver
+        if item.resolves and isinstance(other, SupportsResolution):
+            return lambda: other.resolve(item.failure, deadline_s=SEND_S)
         return None if driver is None else lambda: driver.send(item.failure, deadline_s=SEND_S)
 
     async def _note(self, item: Due, delivery: Delivery, said: str) -> None:
         await super()._note(item, delivery, said)
-        if delivery is Delivery.ACCEPTED:
+        if delivery is Delivery.ACCEPTED and not item.resolves:
             took_s = self._ctx.clock.now_us() / 1e6 - item.failure.failure_s
             self._ctx.metrics.alert_delivery.labels(item.endpoint).observe(max(0.0, took_s))
 
@@ -79,6 +96,12 @@ class HostAlerter(Dispatcher["Due"]):
         self, conn: Connection, item: Due, delivery: Delivery, said: str, chance: float
     ) -> None:
         now_us = self._ctx.clock.now_us()
+        if item.resolves:
+            if delivery is Delivery.ACCEPTED:
+                alerts.resolved(conn, item.seq, now_us=now_us)
+            else:
+                alerts.unresolved(conn, item.seq, now_us=now_us, said=said, chance=chance)
+            return
         match delivery:
             case Delivery.ACCEPTED:
                 responsible = self._ctx.hosts.responsible

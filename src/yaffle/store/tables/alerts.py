@@ -38,6 +38,8 @@ alerts = Table(
     columns.text("last_answer"),
     columns.us("created_us"),
     columns.us_or_null("done_us", index=True),
+    # When its endpoint was told that somebody has taken the failure over, where it wants to be.
+    columns.us_or_null("resolved_us"),
     columns.word("done_by"),
     columns.text("done_why"),
     Index(None, "failure_id", "endpoint", unique=True),

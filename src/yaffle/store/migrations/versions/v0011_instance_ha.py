@@ -1,5 +1,7 @@
 """What it takes to be told of failed hosts: failover segments, their hosts, notifications, moves.
 
+Beside it when an endpoint was told that a failure is settled.
+
 Only adds, so that engines of the schema before can go on beside it (expand, then contract); they follow
 no notification, and the next one that can does.
 """
@@ -24,7 +26,8 @@ SEQ = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Add four tables."""
+    """Add four tables and a column."""
+    op.add_column("alerts", sa.Column("resolved_us", sa.BigInteger(), nullable=True))
     _segments()
     _hosts()
     _notifications()
