@@ -542,3 +542,25 @@ def test_a_segment_without_such_a_method_leaves_its_reserve_alone() -> None:
         assert (await w.host("spare1")).reserved
 
     reserve(story, method="auto")
+
+
+def test_a_move_that_was_asked_for_is_followed_whatever_is_said_of_its_host() -> None:
+    """The engine dies once it has asked; the next one does not ask for the host again."""
+
+    async def story(s: Stage, w: Ward) -> None:
+        w.machines.die("cmp1")
+        ident = await w.tell()
+
+        async def asked() -> bool:
+            return places(w, "spare1")["spare1"] == 2
+
+        await s.until(asked, 300, "the backend moves them")
+        await w.life.kill()
+        new = s.start()
+        equip(w.machines, new.ctx, placed=Reserving)
+        (profile,) = new.ctx.drivers.profiles.values()
+        profile.says["spare1"] = "the cloud is away"
+        assert (await w.ends(ident, 900)).message == "of its nodes 2 succeeded"
+        assert (places(w, "spare1"), profile.opened) == ({"spare1": 2}, [])
+
+    reserve(story, method="reserved_host")

@@ -19,7 +19,7 @@ from yaffle.model.instance_ha import RecoveryMethod
 from yaffle.model.operations import Hindrance
 from yaffle.model.policy import RungKind
 from yaffle.ports import SupportsReservedHosts
-from yaffle.store import events, instance_ha
+from yaffle.store import events, instance_ha, journal
 from yaffle.store.instance_ha import Kind
 
 if TYPE_CHECKING:
@@ -51,6 +51,10 @@ async def _opened(
     step: StepExecution, driver: SupportsReservedHosts, spare: SegmentHostRow
 ) -> StepExecution | Outcome | None:
     """Open a reserved host and name it; None where it is down itself, and another one may do."""
+    rung = replace(step.rung, params={**step.rung.params, "host": spare.name})
+    if step.row.phase == journal.SUBMITTED:
+        # An engine that is gone has opened it, and asked for the move: that is what is followed.
+        return replace(step, rung=rung)
     await ask_leave(step)
     call_s = step.call_s()
     within_s = call_s + step.session.grace_s()
@@ -62,7 +66,6 @@ async def _opened(
         what=f"the backend, to open reserved host {spare.name},",
     )
     if answer is True:
-        rung = replace(step.rung, params={**step.rung.params, "host": spare.name})
         return replace(step, rung=rung)
     if answer is False:
         await step.session.write(lambda conn: _give_up(conn, step, spare))
