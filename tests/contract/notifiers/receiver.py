@@ -22,13 +22,15 @@ Manner = Callable[[BaseHTTPRequestHandler, Seen], None]
 
 
 def say(status: int, body: bytes = b"", **headers: str) -> Manner:
-    """Answer properly."""
+    """Answer properly, and say that the connection is over: a client that keeps it would lose
+    the next request in the close."""
 
     def manner(handler: BaseHTTPRequestHandler, seen: Seen) -> None:
         handler.send_response(status)
         for name, value in headers.items():
             handler.send_header(name.replace("_", "-"), value)
         handler.send_header("Content-Length", str(len(body)))
+        handler.send_header("Connection", "close")
         handler.end_headers()
         handler.wfile.write(body)
 
