@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -83,7 +84,9 @@ def resource(tmp_path: Path) -> Iterator[Resource]:
             "command": "serve",
             "config": str(config),
             "user": "",
-            "log": str(tmp_path / "log"),
+            "environment": str(tmp_path / "yaffle.env"),
+            "state": "",
+            "log": str(tmp_path / "logs" / "log"),
             "health": f"http://127.0.0.1:{port}/livez",
         },
     )
@@ -95,7 +98,7 @@ def resource(tmp_path: Path) -> Iterator[Resource]:
 def test_it_is_started_once_and_stopped(resource: Resource) -> None:
     assert resource.ask("monitor") == NOT_RUNNING
     assert resource.ask("stop") == SUCCESS, "what does not run is stopped"
-    assert resource.ask("start") == SUCCESS, (resource.folder / "log").read_text()
+    assert resource.ask("start") == SUCCESS, (resource.folder / "logs" / "log").read_text()
     assert resource.ask("monitor") == SUCCESS
     process = resource.process
     card = wait_for(lambda: card_of(resource), within_s=30)
@@ -105,6 +108,24 @@ def test_it_is_started_once_and_stopped(resource: Resource) -> None:
     assert resource.ask("stop") == SUCCESS
     assert gone(process)
     assert resource.ask("monitor") == NOT_RUNNING
+
+
+def test_it_makes_its_folders_and_reads_its_environment_without_running_it(
+    resource: Resource,
+) -> None:
+    ran, state = resource.folder / "ran", resource.folder / "var" / "cluster"
+    Path(resource.parameters["environment"]).write_text(
+        f'# what is secret\nYAFFLE_LOG__LEVEL="debug"\nTZ=$(touch {ran})\n'
+        f"not a name=1\n; touch {ran}\nnothing"
+    )
+    resource.parameters["state"] = str(state)
+    assert resource.ask("start") == SUCCESS
+    assert state.stat().st_mode & 0o777 == 0o700
+    assert (state / "server.json").exists()
+    environment = resource.process.environ()
+    assert environment["YAFFLE_LOG__LEVEL"] == "debug"
+    assert environment["TZ"] == f"$(touch {ran})"
+    assert not ran.exists()
 
 
 def test_one_that_was_killed_does_not_run_and_is_started_again(resource: Resource) -> None:
@@ -146,7 +167,7 @@ def test_one_that_ends_at_once_is_not_started(resource: Resource) -> None:
     failed = resource.run("start")
     assert failed.returncode == GENERIC
     assert "see" in failed.stderr
-    assert "nonsense" in (resource.folder / "log").read_text()
+    assert "nonsense" in (resource.folder / "logs" / "log").read_text()
 
 
 @pytest.mark.parametrize(
@@ -178,28 +199,49 @@ def test_it_describes_itself_to_the_cluster(resource: Resource) -> None:
     assert resource.ask("promote") == UNIMPLEMENTED
 
 
-def test_the_sample_is_one_that_pacemaker_takes(resource: Resource, tmp_path: Path) -> None:
-    verify = shutil.which("crm_verify", path=f"{os.environ['PATH']}:/usr/sbin")
-    if verify is None:
-        pytest.skip("no crm_verify (package pacemaker-cli-utils)")
-    sample = ET.parse(AGENT.with_name("engine.xml")).getroot()
-    cib = ET.fromstring(
-        '<cib validate-with="pacemaker-3.0" admin_epoch="0" epoch="1" num_updates="0">'
-        '<configuration><crm_config><cluster_property_set id="c"><nvpair id="s"'
-        ' name="stonith-enabled" value="false"/></cluster_property_set></crm_config><nodes/>'
-        "<resources/><constraints/></configuration><status/></cib>"
-    )
-    resources = cib.find("configuration/resources")
-    assert resources is not None
-    resources.append(sample)
-    file = tmp_path / "cib.xml"
-    file.write_text(ET.tostring(cib, encoding="unicode"))
-    done = subprocess.run(
-        [verify, "--verbose", "--xml-file", str(file)], capture_output=True, text=True, check=False
-    )
+def pacemaker(command: list[str], cib: Path) -> str:
+    """Return what a tool of Pacemaker says of a cluster that is a file."""
+    path = f"{os.environ['PATH']}:/usr/sbin"
+    if shutil.which(command[0], path=path) is None:
+        pytest.skip(f"no {command[0]} (package pacemaker-cli-utils)")
+    env = {**os.environ, "PATH": path, "CIB_file": str(cib)}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_sample_is_one_that_pacemaker_takes(resource: Resource, tmp_path: Path) -> None:
+    sample = AGENT.with_name("engine.xml")
+    file = tmp_path / "cib.xml"
+    file.write_text(
+        '<cib validate-with="pacemaker-3.0" admin_epoch="0" epoch="1" num_updates="0" have-quorum="1"'
+        ' dc-uuid="1"><configuration><crm_config><cluster_property_set id="c"><nvpair id="s"'
+        ' name="stonith-enabled" value="false"/></cluster_property_set></crm_config>'
+        '<nodes><node id="1" uname="member"/></nodes><resources>'
+        '<primitive id="watched" class="ocf" provider="pacemaker" type="remote"/></resources>'
+        '<constraints/></configuration><status><node_state id="1" uname="member" in_ccm="true"'
+        ' crmd="online" join="member" expected="member"><lrm id="1"><lrm_resources/></lrm>'
+        "</node_state></status></cib>"
+    )
+    for _ in range(2):
+        pacemaker(
+            [
+                "cibadmin",
+                "--modify",
+                "--allow-create",
+                "--scope",
+                "configuration",
+                "--xml-file",
+                str(sample),
+            ],
+            file,
+        )
+    pacemaker(["crm_verify", "--verbose", "--xml-file", str(file)], file)
+    planned = pacemaker(["crm_simulate", "--simulate", "--xml-file", str(file)], file)
+    started = re.findall(r"\* Start +(yaffle:\d+|watched) +\( +(\w+) \)", planned)
+    assert started == [("watched", "member"), ("yaffle:0", "member")], planned
     told = resource.run("meta-data").stdout
-    for pair in sample.iter("nvpair"):
+    for pair in ET.parse(sample).getroot().iter("nvpair"):
         if str(pair.get("id")).startswith("yaffle-clone") or pair.get("name") == "interleave":
             continue
         assert f'<parameter name="{pair.attrib["name"]}"' in told
