@@ -324,6 +324,26 @@ def test_a_host_that_another_cluster_sees_up_is_not_switched_off() -> None:
     play(story, alone=False)
 
 
+@pytest.mark.parametrize("change", ["blind", "gone"])
+def test_what_another_cluster_saw_once_keeps_no_host_from_being_switched_off(change: str) -> None:
+    async def story(s: Stage, c: Rack) -> None:
+        other = ScriptedHostMonitor(s.clock)
+        other.seen = {"cmp1": Seen.UP}
+        c.start().ctx.drivers.host_monitors["other"] = other
+        life = c.start()
+        life.ctx.drivers.host_monitors["other"] = other
+        await s.clock.sleep(20)
+        if change == "blind":
+            other.plan.rules.append(Rule(fault=Fault.FAIL, call="look"))
+        else:
+            other.seen.clear()
+        c.lose("cmp1")
+        await s.clock.sleep(2 * LONG_S)
+        assert c.switch.asked == ["cmp1"]
+
+    play(story, alone=False)
+
+
 # --- a person asks --------------------------------------------------------------------------------
 
 

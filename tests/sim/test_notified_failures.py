@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,7 +21,8 @@ from yaffle.model.authz import LOCAL, Principal, Right
 from yaffle.model.host_failure import HostFailure
 from yaffle.model.instance_ha import NotificationType
 from yaffle.store import instance_ha
-from yaffle.store.tables import actions, events, vm_moves
+from yaffle.store.instance_ha import Kind
+from yaffle.store.tables import actions, events, ha_notifications, vm_moves
 from yaffle.testing import run_virtual
 
 HOST, VM, PROCESS = NotificationType.COMPUTE_HOST, NotificationType.VM, NotificationType.PROCESS
@@ -187,6 +189,71 @@ def test_an_instance_is_followed_until_it_is_well() -> None:
     play(story)
 
 
+def test_an_instance_that_is_well_says_nothing_of_its_host() -> None:
+    async def story(s: Stage, w: Ward) -> None:
+        node = next(n for n in await s.nodes() if n.attributes["host"] == "cmp2")
+        told = {"event": "LIFECYCLE", "vir_domain_event": "STOPPED_FAILED"}
+        ident = await w.tell("cmp2", VM, instance_uuid=node.physical_id, **told)
+        await w.tell("cmp2", PROCESS, event="STOPPED", process_name="nova-compute")
+        assert (await w.ends(ident)).message == "of its nodes 1 ignored"
+        assert (await w.host("cmp2")).on_maintenance
+
+    play(story)
+
+
+def test_a_false_alarm_leaves_what_a_stopped_process_needs() -> None:
+    async def story(s: Stage, w: Ward) -> None:
+        ident = await w.tell()
+        # Before the first is begun, which would have this one refused.
+        process = await w.tell("cmp1", PROCESS, event="STOPPED", process_name="nova-compute")
+        assert (await w.ends(process, 15)).status == "finished"
+        assert (await w.ends(ident)).message == "of its nodes 2 ignored"
+        assert (await w.host()).on_maintenance, "until somebody has seen to it"
+
+    play(story)
+
+
+def test_a_host_whose_nodes_were_deleted_has_not_been_found_well() -> None:
+    async def story(s: Stage, w: Ward) -> None:
+        w.machines.speechless.add("cmp1")
+        w.machines.cut.add("cmp1")
+        ident = await w.tell()
+        await s.clock.sleep(30)
+        for node in await s.nodes():
+            if node.attributes["host"] == "cmp1":
+                await s.commands.node_delete(LOCAL, node.id, force=True)
+        assert (await w.ends(ident)).message == "of its nodes 2 ignored"
+        assert (await w.host()).on_maintenance
+
+    play(story)
+
+
+def test_what_is_refused_of_a_host_is_heard_all_the_same() -> None:
+    async def story(s: Stage, w: Ward) -> None:
+        words = StoredNotifications(s.store, s.clock)
+
+        async def heard() -> list[tuple[str, bool]]:
+            return [(word.sender, word.off) for word in await words.latest()]
+
+        await w.ends(await w.tell("cmp1", PROCESS, event="STOPPED", process_name="x"), 15)
+        with pytest.raises(Conflict, match="already under maintenance"):
+            await w.tell()
+        assert await heard() == [(LOCAL.user, True)]
+        await w.change("cmp1", on_maintenance=False)
+        await s.clock.sleep(1)
+        await w.tell()
+        await s.clock.sleep(1)
+        trusted = replace(LOCAL, user="trusted")
+        told = Notification(
+            type=HOST, hostname="cmp1", payload=STOPPED, generated_us=s.clock.now_us()
+        )
+        with pytest.raises(Conflict, match="is duplicate"):
+            await s.commands.notify(trusted, told)
+        assert await heard() == [("trusted", True)]
+
+    play(story, nodes=0)
+
+
 @pytest.mark.parametrize(
     ("kind", "payload", "status", "maintenance"),
     [
@@ -330,6 +397,12 @@ def test_seed_threes_json_is_taken_in_once_under_its_own_id() -> None:
         assert end.message == "of its nodes 2 succeeded"
         with pytest.raises(Conflict, match="before"):
             await s.commands.host_failure_told(replace(failure, hostname="cmp3"), sender="a")
+        for _ in range(2):
+            assert not await s.commands.host_failure_told(failure, sender="trusted")
+        words = await StoredNotifications(s.store, s.clock).latest()
+        assert [(word.sender, word.off) for word in words] == [("trusted", True)]
+        count = select(func.count()).select_from(ha_notifications)
+        assert await s.store.read(lambda c: c.execute(count).scalar_one()) == 2
 
     play(story)
 
@@ -544,7 +617,13 @@ def test_a_segment_without_such_a_method_leaves_its_reserve_alone() -> None:
     reserve(story, method="auto")
 
 
-def test_a_move_that_was_asked_for_is_followed_whatever_is_said_of_its_host() -> None:
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"on_maintenance": True}, {"reserved": True}, {"on_maintenance": True, "reserved": True}],
+)
+def test_a_move_that_was_asked_for_is_followed_whatever_is_said_of_its_host(
+    values: dict[str, bool],
+) -> None:
     """The engine dies once it has asked; the next one does not ask for the host again."""
 
     async def story(s: Stage, w: Ward) -> None:
@@ -560,6 +639,11 @@ def test_a_move_that_was_asked_for_is_followed_whatever_is_said_of_its_host() ->
         equip(w.machines, new.ctx, placed=Reserving)
         (profile,) = new.ctx.drivers.profiles.values()
         profile.says["spare1"] = "the cloud is away"
+        for name in SPARES if values else ():
+            # What is told meanwhile may do so, too: none of them would be chosen now.
+            gone = {"spare_for": "", "reserved": False, **values}
+            change = partial(instance_ha.change, kind=Kind.HOST, ident=w.hosts[name])
+            await s.store.write(lambda c, do=change, to=gone: do(c, now_us=1, **to))
         assert (await w.ends(ident, 900)).message == "of its nodes 2 succeeded"
         assert (places(w, "spare1"), profile.opened) == ({"spare1": 2}, [])
 

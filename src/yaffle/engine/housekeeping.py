@@ -89,11 +89,13 @@ class Housekeeper:
                     await self._discard()
                     await self._quarantines.look()
                     await self._close_left()
-                    await self._notified.look()
                     await self._end_receivers()
                 if ours and self._ctx.clock.monotonic_s() >= next_prune_s:
                     next_prune_s = self._ctx.clock.monotonic_s() + PRUNE_EVERY_S
                     await self._prune()
+                if ours:
+                    # The last: it is as long as what others tell.
+                    await self._notified.look()
             except StoreUnavailable as error:
                 log.warning("housekeeping put off", error=str(error))
             await self._ctx.clock.sleep(PACE_S)

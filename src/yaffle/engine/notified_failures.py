@@ -87,18 +87,18 @@ class NotifiedFailures:
             await store.write(lambda conn: self._begin(conn, begins))
         after = self._after
         rows = await store.read(lambda conn: instance_ha.of_status(conn, running, after, AT_ONCE))
-        self._after = rows[-1].seq if len(rows) == AT_ONCE else 0
-        judged = await store.read(
-            lambda conn: [(row, _judged(self._ctx, conn, row)) for row in rows]
-        )
+        for row in rows:
+            # One that the database cannot answer in time keeps no other from its turn.
+            self._after = row.seq
+            await self._follow(row)
+        if len(rows) < AT_ONCE:
+            self._after = 0
+
+    async def _follow(self, row: NotificationRow) -> None:
+        moves = await self._ctx.store.read(lambda conn: _judged(self._ctx, conn, row))
         # Most looks find nothing new, and none but those that do keep others from writing.
-        news = [
-            (row, moves)
-            for row, moves in judged
-            if any(one.news for one in moves) or ended([one.status for one in moves])
-        ]
-        if news:
-            await store.write(lambda conn: self._store(conn, news))
+        if any(one.news for one in moves) or ended([one.status for one in moves]):
+            await self._ctx.store.write(lambda conn: self._store(conn, row, moves))
             self._ctx.signals.actions.ring()
 
     def _begin(self, conn: Connection, rows: Sequence[NotificationRow]) -> None:
@@ -108,29 +108,19 @@ class NotifiedFailures:
             if present is not None and present.status == NotificationStatus.NEW:
                 _begin(self._ctx, conn, present, nodes)
 
-    def _store(
-        self, conn: Connection, news: Sequence[tuple[NotificationRow, Sequence[_Judged]]]
-    ) -> None:
-        for row, moves in news:
-            present = instance_ha.notification(conn, row.id)
-            if present is None or present.status != NotificationStatus.RUNNING:
-                continue
-            for one in moves:
-                _keep(self._ctx, conn, row, one)
-            _over(self._ctx, conn, row, ended([one.status for one in moves]))
+    def _store(self, conn: Connection, row: NotificationRow, moves: Sequence[_Judged]) -> None:
+        present = instance_ha.notification(conn, row.id)
+        if present is None or present.status != NotificationStatus.RUNNING:
+            return
+        for one in moves:
+            _keep(self._ctx, conn, row, one)
+        _over(self._ctx, conn, row, ended([one.status for one in moves]))
 
 
 def _begin(
     ctx: EngineContext, conn: Connection, row: NotificationRow, nodes: Sequence[PlacedNode]
 ) -> None:
-    segment = instance_ha.segment(conn, row.segment_id) if row.segment_id else None
-    told = Told(
-        type=NotificationType(row.type),
-        event=str(row.payload.get("event", "")),
-        host_status=str(row.payload.get("host_status", "")),
-        enabled=segment is None or segment.enabled,
-    )
-    what = beginning(told)
+    what = _beginning(conn, row)
     if what.maintenance:
         _maintain(ctx, conn, row, on=True)
     match what.begin:
@@ -140,6 +130,17 @@ def _begin(
             _end(ctx, conn, row, NotificationStatus.FINISHED, what.why)
         case Begin.FOLLOW:
             _set_out(ctx, conn, row, what, nodes)
+
+
+def _beginning(conn: Connection, row: NotificationRow) -> Beginning:
+    segment = instance_ha.segment(conn, row.segment_id) if row.segment_id else None
+    told = Told(
+        type=NotificationType(row.type),
+        event=str(row.payload.get("event", "")),
+        host_status=str(row.payload.get("host_status", "")),
+        enabled=segment is None or segment.enabled,
+    )
+    return beginning(told)
 
 
 def _set_out(
@@ -274,9 +275,26 @@ def _cause(row: NotificationRow) -> str:
 def _over(ctx: EngineContext, conn: Connection, row: NotificationRow, how: Ended | None) -> None:
     if how is None:
         return
-    if how.false_alarm:
+    if how.false_alarm and _is_well(conn, row):
         _maintain(ctx, conn, row, on=False)
     _end(ctx, conn, row, how.status, how.message)
+
+
+def _is_well(conn: Connection, row: NotificationRow) -> bool:
+    """Whether the host of a false alarm is well: a node of it was found so, and nothing else was told.
+
+    A stopped process keeps its host on maintenance until somebody has seen to it.
+    """
+    if not _beginning(conn, row).maintenance:
+        return False
+    others = instance_ha.others_since(conn, row)
+    return not any(
+        _beginning(conn, one).maintenance
+        and (one.ended_us is None or one.type == NotificationType.PROCESS)
+        for one in others
+    ) and any(
+        catalog.node(conn, NodeId(move.node_id)) for move in instance_ha.moves_of(conn, row.id)
+    )
 
 
 def _end(

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from sqlalchemy import case, func, insert, select, update
 from sqlalchemy import delete as delete_from
-from sqlalchemy import func, insert, select, update
 
 from yaffle.model.instance_ha import (
     UNDER_WAY,
@@ -30,7 +30,7 @@ from yaffle.store.tables import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection
 
 DUPLICATE_US: Final = 180_000_000
 """Masakari's `duplicate_notification_detection_interval`."""
@@ -185,13 +185,19 @@ def spare_of(conn: Connection, failed: SegmentHostRow) -> SegmentHostRow | None:
     """Return the host that takes over from one that failed: it does already, or is next in reserve."""
     table = failover_hosts.c
     fit = (table.segment_id == failed.segment_id, table.on_maintenance.is_(False))
-    taken = select(failover_hosts).where(*fit, table.spare_for == failed.id)
-    free = select(failover_hosts).where(*fit, table.reserved.is_(True), table.id != failed.id)
-    for wanted in (taken, free):
-        row = conn.execute(wanted.order_by(table.seq).limit(1)).one_or_none()
-        if row is not None:
-            return load(SegmentHostRow, row)
-    return None
+    free = (*fit, table.reserved.is_(True), table.id != failed.id)
+    return _first(conn, *fit, table.spare_for == failed.id) or _first(conn, *free)
+
+
+def taken_spare(conn: Connection, failed: SegmentHostRow) -> SegmentHostRow | None:
+    """Return the host that takes over from one that failed, whatever is said of it now."""
+    return _first(conn, failover_hosts.c.spare_for == failed.id)
+
+
+def _first(conn: Connection, *those: ColumnElement[bool]) -> SegmentHostRow | None:
+    wanted = select(failover_hosts).where(*those).order_by(failover_hosts.c.seq).limit(1)
+    row = conn.execute(wanted).one_or_none()
+    return None if row is None else load(SegmentHostRow, row)
 
 
 def take_spare(conn: Connection, spare: SegmentHostRow, failed: str, now_us: int) -> bool:
@@ -281,6 +287,18 @@ def of_status(
     return [load(NotificationRow, row) for row in found]
 
 
+def others_since(conn: Connection, row: NotificationRow) -> Sequence[NotificationRow]:
+    """Return what else was taken in of its host, and had not ended when it was told of."""
+    told = ha_notifications.c
+    those = select(ha_notifications).where(
+        told.host_id == row.host_id,
+        told.id != row.id,
+        told.origin != NotificationOrigin.REFUSED.value,
+        told.ended_us.is_(None) | (told.ended_us >= row.created_us),
+    )
+    return [load(NotificationRow, found) for found in conn.execute(those)]
+
+
 def oldest_under_way_us(conn: Connection) -> int | None:
     """Return when the oldest notification came that is under way; None where none is."""
     open_ = ha_notifications.c.status.in_(UNDER_WAY)
@@ -296,25 +314,30 @@ def newest(conn: Connection, *, host: str | None, limit: int) -> Sequence[Notifi
     return [load(NotificationRow, row) for row in found]
 
 
-def latest_of_hosts(conn: Connection, *, since_us: int) -> Mapping[str, NotificationRow]:
-    """Return by host what was told of it last, of those of which anything was told since then.
+def latest_of_hosts(
+    conn: Connection, *, since_us: int, host: str | None = None
+) -> Mapping[str, NotificationRow]:
+    """Return by host what was told of it last, of all of which anything was told since then, or of one.
 
-    By when it was told of by its sender; of two of one time, what arrived last.
+    By when it was told of by its sender, and when it arrived where that stamp lies ahead; of two of one
+    time, what arrived last.
     """
     told = ha_notifications.c
-    of_hosts = (
+    at_us = case((told.generated_us < told.created_us, told.generated_us), else_=told.created_us)
+    of_hosts = [
         told.type == NotificationType.COMPUTE_HOST.value,
         told.created_us >= since_us,
-    )
+        *([] if host is None else [told.host == host]),
+    ]
     last = (
-        select(told.host, func.max(told.generated_us).label("at_us"))
+        select(told.host, func.max(at_us).label("at_us"))
         .where(*of_hosts)
         .group_by(told.host)
         .subquery()
     )
     rows = (
         select(ha_notifications)
-        .join(last, (told.host == last.c.host) & (told.generated_us == last.c.at_us))
+        .join(last, (told.host == last.c.host) & (at_us == last.c.at_us))
         .where(*of_hosts)
         .order_by(told.seq)
     )

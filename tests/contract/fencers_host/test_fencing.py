@@ -654,6 +654,38 @@ def test_a_word_proves_nothing_of_a_host_that_the_backend_does_not_miss(
     assert "the backend does not miss host cmp1" in result.detail
 
 
+@pytest.mark.parametrize("first", ["word", "seen"])
+def test_what_another_monitor_has_seen_counts_before_a_word(rack: Rack, first: str) -> None:
+    rack.devices = False
+    done = None
+    for kind in ("word", "seen") if first == "word" else ("seen", "word"):
+        if kind == "word":
+            heard(rack, told(rack) + 1)
+            rack.monitors[kind] = rack.monitors.pop("pcmk")
+        else:
+            done = cluster(rack, kind).fence("cmp1", ago_s=5)
+    result = rack.fence(node())
+    assert result.verdict is CONFIRMED
+    assert done is not None
+    assert result.off is not None
+    assert (result.off.since_s, result.off.word) == (done.at_s, False)
+
+
+@pytest.mark.parametrize("first", ["word", "seen"])
+def test_a_word_proves_nothing_of_a_host_that_another_monitor_sees_up(
+    rack: Rack, first: str
+) -> None:
+    rack.devices = False
+    heard(rack, told(rack) - 5)
+    up = ScriptedHostMonitor(SystemClock())
+    up.seen = {"cmp1": Seen.UP}
+    rack.monitors["up"] = up
+    if first == "seen":
+        rack.monitors["pcmk"] = rack.monitors.pop("pcmk")
+    result = rack.fence(node())
+    assert (result.verdict, result.proof) == (REFUSED, None)
+
+
 def test_a_word_that_does_not_hold_is_left_to_the_switch(rack: Rack) -> None:
     heard(rack, told(rack) + 1)
     result = rack.fence(node())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from yaffle.drivers.host_monitors.notified import NotifiedMonitor
+from yaffle.drivers.host_monitors.notified import BACK_S, NotifiedMonitor
 from yaffle.engine.runtime.clock import SystemClock
 from yaffle.engine.runtime.notified_hosts import KEPT_US, StoredNotifications
 from yaffle.errors import ConfigError, StoreUnavailable
@@ -17,6 +17,7 @@ from yaffle.ports.context import DriverContext
 from yaffle.store import instance_ha
 from yaffle.store.database import Store, open_store
 from yaffle.store.instance_ha import Kind
+from yaffle.store.tables import ha_notifications
 
 CLOCK = SystemClock()
 OFF = {"event": "STOPPED", "host_status": "NORMAL"}
@@ -39,6 +40,7 @@ def monitor(notified: Any, *senders: str) -> NotifiedMonitor:
             settings={"senders": list(senders)},
             section="host_monitors.word",
             notified=notified,
+            host_names={"cmp1": "cmp1.example.org"},
         )
     )
 
@@ -118,6 +120,25 @@ def test_a_stamp_ahead_of_our_clock_counts_as_of_when_it_came(store: Store) -> N
     now_us = CLOCK.now_us()
     since_s = tell(store, "cmp1", OFF, generated_us=now_us + 10**12, created_us=now_us)
     assert look(store, "masakari")["cmp1"].off_s == since_s == now_us // 1_000_000
+
+
+def test_one_host_of_two_names_has_one_latest_word(store: Store) -> None:
+    now_us = CLOCK.now_us()
+    tell(store, "cmp1.example.org", OFF, generated_us=now_us - 60_000_000)
+    tell(store, "cmp1", BACK, generated_us=now_us - 30_000_000)
+    (seen,) = look(store, "masakari").values()
+    assert seen.seen is Seen.UP
+    tell(store, "cmp1.example.org", OFF, generated_us=now_us - 30_000_000)
+    (seen,) = look(store, "masakari").values()
+    assert seen.seen is Seen.UP, "of two words of one time the one that moves nothing counts"
+
+
+def test_that_a_host_was_back_is_no_sight_of_it_later(store: Store) -> None:
+    for ago_s, seen in ((BACK_S - 30, {"cmp1": Seen.UP}), (BACK_S + 1, {})):
+        tell(store, "cmp1", BACK, generated_us=CLOCK.now_us() - ago_s * 1_000_000)
+        found = look(store, "masakari")
+        assert {name: one.seen for name, one in found.items()} == seen
+        asyncio.run(store.write(lambda conn: conn.execute(ha_notifications.delete())))
 
 
 def test_an_old_word_is_none(store: Store) -> None:

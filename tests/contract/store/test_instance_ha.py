@@ -144,6 +144,16 @@ def test_the_latest_word_on_each_host_is_found(unit):
     unit(work)
 
 
+def test_a_stamp_that_lies_ahead_is_no_later_word(unit):
+    def work(conn):
+        told(conn, host="a", at_us=5 * S, generated_us=3600 * S)
+        last = told(conn, host="a", at_us=9 * S, payload={"event": "STARTED"})
+        found = instance_ha.latest_of_hosts(conn, since_us=0)
+        assert {name: row.id for name, row in found.items()} == {"a": last}
+
+    unit(work)
+
+
 def test_what_is_over_for_long_is_pruned_with_its_moves(unit):
     def work(conn):
         old, new, open_ = (told(conn) for _ in range(3))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from yaffle.errors import StoreUnavailable
 from yaffle.integrations.driver_settings import Section
@@ -34,6 +34,10 @@ class NotifiedSettings:
         return settings
 
 
+BACK_S: Final = 900
+"""So long is a host seen up after somebody said that it is back: it was so then."""
+
+
 class NotifiedMonitor:
     """Reads the latest word on each host."""
 
@@ -42,7 +46,8 @@ class NotifiedMonitor:
     def __init__(self, context: DriverContext) -> None:
         section = Section(context.section or "host_monitors.notified", context.settings)
         self._senders = frozenset(NotifiedSettings.read(section).senders)
-        self._notified = context.notified
+        self._notified, self._clock = context.notified, context.clock
+        self._names = context.host_names
 
     async def look(self, *, deadline_s: float) -> HostReport | MonitorBlind:
         """Return the hosts that trusted senders have told of; the latest word on each counts."""
@@ -52,8 +57,17 @@ class NotifiedMonitor:
             words = await self._notified.latest()
         except StoreUnavailable as error:
             return MonitorBlind(why=str(error))
-        trusted = (word for word in words if word.sender in self._senders)
-        return HostReport(sightings=tuple(map(_sighting, trusted)), fencings=())
+        latest: dict[str, NotifiedHost] = {}
+        # One host may be told of by several names; of one second "back" counts, which moves nothing.
+        for word in sorted(words, key=lambda word: (word.at_s, not word.off)):
+            latest[self._names.get(word.host, word.host)] = word
+        old_s = self._clock.now_us() // 1_000_000 - BACK_S
+        counts = (
+            word
+            for word in latest.values()
+            if word.sender in self._senders and (word.off or word.at_s > old_s)
+        )
+        return HostReport(sightings=tuple(map(_sighting, counts)), fencings=())
 
 
 def _sighting(word: NotifiedHost) -> HostSighting:

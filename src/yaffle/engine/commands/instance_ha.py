@@ -5,6 +5,7 @@ The words of refusals are those that clients of Masakari know.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,6 @@ from yaffle.errors import BadRequest, Conflict, DependencyError, InvalidSpec, No
 from yaffle.model.authz import Right, need
 from yaffle.model.instance_ha import (
     NORMAL,
-    STARTED,
     STOPPED,
     NotificationOrigin,
     NotificationStatus,
@@ -152,7 +152,8 @@ class InstanceHa:
     async def notify(self, who: Principal, told: Notification) -> str:
         """Take in what a monitor tells; return its id.
 
-        BadRequest for a host that is not registered, Conflict for one on maintenance and for a repeat.
+        BadRequest for a host that is not registered, Conflict for one on maintenance and for a repeat;
+        what is refused of a host is heard all the same, for its latest word counts.
         """
         need(who, Right.ADMIN)
         ident = self._context.ctx.new_id()
@@ -162,17 +163,14 @@ class InstanceHa:
             if host is None:
                 raise BadRequest(f"Host with name {told.hostname} could not be found.")
             if host.on_maintenance:
-                if told.type is NotificationType.COMPUTE_HOST and told.payload["event"] == STARTED:
-                    # Its sender said that it is off: that word holds no longer.
-                    self._add(conn, ident, told, NotificationOrigin.REFUSED, who, host)
-                    ignored = NotificationStatus.IGNORED
-                    instance_ha.end(conn, ident, ignored, "under maintenance", self._context.now())
+                self._hear(conn, ident, told, who, host, "under maintenance")
                 return (
                     f"Notification received from host {told.hostname} of type '{told.type}' is"
                     " ignored as the host is already under maintenance."
                 )
             if instance_ha.is_duplicate(conn, host.id, told.type, told.payload, told.generated_us):
-                raise Conflict(
+                self._hear(conn, ident, told, who, host, "duplicate")
+                return (
                     f"Notification received from host {told.hostname} of type {told.type} is"
                     " duplicate."
                 )
@@ -209,11 +207,37 @@ class InstanceHa:
                 raise Conflict(
                     f"id {failure.id} has told of the failure of host {present.host} before"
                 )
+            other = str(uuid.uuid5(uuid.UUID(failure.id), sender))
+            if sender != present.sender and instance_ha.notification(conn, other) is None:
+                # The first to pass it on need not be one whose word counts.
+                self._hear(conn, other, told, asker(sender), None, f"known as {failure.id}")
             return False
 
         new = await self._context.ctx.store.write(work)
         self._context.changed()
         return new
+
+    def _hear(
+        self,
+        conn: Connection,
+        ident: str,
+        told: Notification,
+        who: Principal,
+        host: SegmentHostRow | None,
+        why: str,
+    ) -> None:
+        """Keep what is said of a host, of which nothing follows; not what its sender just said."""
+        if told.type is not NotificationType.COMPUTE_HOST:
+            return
+        last = instance_ha.latest_of_hosts(conn, since_us=0, host=told.hostname).get(told.hostname)
+        if (
+            last is not None
+            and (last.sender, dict(last.payload)) == (who.user, dict(told.payload))
+            and abs(last.generated_us - told.generated_us) <= instance_ha.DUPLICATE_US
+        ):
+            return
+        self._add(conn, ident, told, NotificationOrigin.REFUSED, who, host)
+        instance_ha.end(conn, ident, NotificationStatus.IGNORED, why, self._context.now())
 
     def _add(
         self,

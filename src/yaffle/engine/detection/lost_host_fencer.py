@@ -96,7 +96,7 @@ class LostHostFencer:
             now_us=now_us,
             stopped=bool(self._lost) and self._stopped(conn),
         )
-        up = self._up_elsewhere(conn) if self._lost else frozenset()
+        up = self._up_elsewhere(conn, now_us) if self._lost else frozenset()
         lost = [self._candidate(seen, up) for seen in looks if seen.sighting.host in self._lost]
         chosen, kept = choose(lost, fleet)
         fences = {one.host: one.fence for one in lost}
@@ -116,12 +116,20 @@ class LostHostFencer:
         """Note that nobody knows now which hosts are lost: what is under way is not begun again."""
         self._lost = frozenset()
 
-    def _up_elsewhere(self, conn: Connection) -> frozenset[str]:
-        """Return the hosts that other monitors see up, by their full names: a device may be theirs."""
+    def _up_elsewhere(self, conn: Connection, now_us: int) -> frozenset[str]:
+        """Return the hosts that other monitors see up, by their full names: a device may be theirs.
+
+        What was seen before a monitor went blind is no sight.
+        """
         others = tuple(name for name in self._ctx.drivers.host_monitors if name != self._monitor)
-        rows = hosts.listed(conn, others) if others else ()
+        if not others:
+            return frozenset()
+        asked, stale_us = hosts.monitors(conn, others), self._ctx.hosts.stale_us
         return frozenset(
-            self._ctx.hosts.hostname(row.host) for row in rows if row.state == HostState.UP
+            self._ctx.hosts.hostname(row.host)
+            for row in hosts.listed(conn, others)
+            if hosts.state_of(row, asked.get(row.monitor), now_us=now_us, stale_us=stale_us)
+            == HostState.UP
         )
 
     def _candidate(self, seen: Seen, up_elsewhere: frozenset[str]) -> LostHost:

@@ -85,11 +85,13 @@ def _choose(conn: Connection, step: StepExecution) -> SegmentHostRow | str | Non
     segment = None if failed is None else instance_ha.segment(conn, failed.segment_id)
     if failed is None or segment is None or not segment.enabled:
         return None
-    spare = instance_ha.spare_of(conn, failed)
+    # What was asked for is followed, whatever became of that host meanwhile.
+    asked = step.row.phase == journal.SUBMITTED
+    spare = (instance_ha.taken_spare if asked else instance_ha.spare_of)(conn, failed)
     taken = spare is not None and spare.spare_for == failed.id
     method = RecoveryMethod(segment.recovery_method)
     where = destination(method, step.node.attempts, left=spare is not None)
-    if where is Destination.ANYWHERE:
+    if where is Destination.ANYWHERE or (asked and spare is None):
         return None
     if where is None or spare is None:
         return f"segment {segment.name} has no reserved host left, and moves nodes to no other"

@@ -8,7 +8,7 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from yaffle.model.host_state import HostReport, HostSighting
+from yaffle.model.host_state import HostReport, HostSighting, Seen
 from yaffle.model.operations import Proof
 
 if TYPE_CHECKING:
@@ -50,8 +50,9 @@ class Clusters:
 
         `host` is the same as one of a cluster if both have one name, or the settings say so
         (`hosts.names`), and the cluster's is of the node's cloud; what is alike is not the same.
+        Somebody's word is returned where no monitor has more, and none sees the host up.
         """
-        said = []
+        said, words, up = [], [], False
         for name, monitor in self._monitors.items():
             if cloud and self._clouds.get(name, "") != cloud:
                 said.append(f"host monitor {name} is not said to see hosts of cloud {cloud}")
@@ -63,10 +64,15 @@ class Clusters:
             for sighting in answer.sightings:
                 if self._full(sighting.host) != self._full(host):
                     continue
+                proof = self._proof(name, monitor, sighting, answer)
+                if sighting.off and not sighting.busy and not sighting.word:
+                    return proof
                 if sighting.off and not sighting.busy:
-                    return self._proof(name, monitor, sighting, answer)
+                    words.append(proof)
+                up = up or sighting.seen is Seen.UP
                 said.append(f"host monitor {name}: {sighting.why}")
-        return "; ".join(said)
+        # What is seen counts before what somebody said.
+        return words[0] if words and not up else "; ".join(said)
 
     async def _look(self, name: str, within_s: float) -> HostReport | str:
         """Return what is seen; all nodes of a host wait for one look, and it outlives their patience."""
