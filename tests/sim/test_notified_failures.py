@@ -13,6 +13,7 @@ from tests.sim.hosted import HYPERVISORS, STATUS, Machines, Returning, equip, mo
 from tests.sim.stage import Stage, stage
 
 from yaffle.core.health.notified_failure import WELL_US
+from yaffle.core.recovery.ladder import Result
 from yaffle.engine.commands.instance_ha import Notification
 from yaffle.engine.notified_failures import AT_ONCE
 from yaffle.engine.runtime.notified_hosts import StoredNotifications
@@ -22,7 +23,7 @@ from yaffle.model.host_failure import HostFailure
 from yaffle.model.instance_ha import NotificationType
 from yaffle.store import instance_ha
 from yaffle.store.instance_ha import Kind
-from yaffle.store.tables import actions, events, ha_notifications, vm_moves
+from yaffle.store.tables import actions, events, ha_notifications, steps, vm_moves
 from yaffle.testing import run_virtual
 
 HOST, VM, PROCESS = NotificationType.COMPUTE_HOST, NotificationType.VM, NotificationType.PROCESS
@@ -646,5 +647,7 @@ def test_a_move_that_was_asked_for_is_followed_whatever_is_said_of_its_host(
             await s.store.write(lambda c, do=change, to=gone: do(c, now_us=1, **to))
         assert (await w.ends(ident, 900)).message == "of its nodes 2 succeeded"
         assert (places(w, "spare1"), profile.opened) == ({"spare1": 2}, [])
+        failed = select(steps.c.detail).where(steps.c.result == Result.FAILED)
+        assert await s.store.read(lambda c: c.execute(failed).all()) == []
 
     reserve(story, method="reserved_host")
