@@ -132,7 +132,11 @@ def _say(
         }
         for change in changes
     ]
-    shown = [f"{d['interface']:8} {d['url']} in {d['region']}: {d['step']}" for d in done]
+    shown = [
+        f"{d['interface']:8} {d['url']} in {d['region']}: {d['step']}"
+        + (f" (was {d['before']})" if "before" in d else "")
+        for d in done
+    ]
     Output(as_json=as_json).say({**more, "endpoints": done}, "\n".join([*lines, *shown]))
 
 
