@@ -121,11 +121,30 @@ def test_it_makes_its_folders_and_reads_its_environment_without_running_it(
     resource.parameters["state"] = str(state)
     assert resource.ask("start") == SUCCESS
     assert state.stat().st_mode & 0o777 == 0o700
-    assert (state / "server.json").exists()
+    # It answers for its health while it still opens its database.
+    wait_for((state / "server.json").exists, within_s=30)
     environment = resource.process.environ()
     assert environment["YAFFLE_LOG__LEVEL"] == "debug"
     assert environment["TZ"] == f"$(touch {ran})"
     assert not ran.exists()
+
+
+def test_an_engine_on_a_database_of_all_answers_for_its_health(
+    resource: Resource, postgres_ready: str
+) -> None:
+    port = free_port()
+    Path(resource.parameters["config"]).write_text(f'[engine]\nlisten = "127.0.0.1:{port}"\n')
+    # As packaged: the password of the database is in the environment's file.
+    Path(resource.parameters["environment"]).write_text(f"YAFFLE_DATABASE__URL={postgres_ready}\n")
+    resource.parameters |= {
+        "command": "engine",
+        "state": str(resource.folder / "cluster"),
+        "health": f"http://127.0.0.1:{port}/livez",
+    }
+    assert resource.ask("start") == SUCCESS, (resource.folder / "logs" / "log").read_text()
+    assert resource.ask("monitor") == SUCCESS
+    assert resource.ask("stop") == SUCCESS
+    assert resource.ask("monitor") == NOT_RUNNING
 
 
 def test_one_that_was_killed_does_not_run_and_is_started_again(resource: Resource) -> None:

@@ -65,6 +65,7 @@ def load_drivers(
             deny_networks=settings.network.deny,
             prober=prober,
             home=home,
+            host_names=settings.hosts.names,
             credentials=credentials,
             notified=notified,
             **extra,  # type: ignore[arg-type]
@@ -81,13 +82,7 @@ def load_drivers(
         clouds = _clouds(settings)
 
     def reading(name: str) -> DriverContext:
-        return context(
-            name,
-            profiles=profiles,
-            host_monitors=monitors,
-            host_clouds=clouds,
-            host_names=settings.hosts.names,
-        )
+        return context(name, profiles=profiles, host_monitors=monitors, host_clouds=clouds)
 
     drivers = Drivers(
         profiles=profiles,

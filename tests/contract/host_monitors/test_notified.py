@@ -8,16 +8,19 @@ from typing import Any
 
 import pytest
 
+from yaffle.config import Settings
 from yaffle.drivers.host_monitors.notified import BACK_S, NotifiedMonitor
 from yaffle.engine.runtime.clock import SystemClock
 from yaffle.engine.runtime.notified_hosts import KEPT_US, StoredNotifications
 from yaffle.errors import ConfigError, StoreUnavailable
 from yaffle.model.host_state import HostReport, HostSighting, MonitorBlind, Seen
 from yaffle.ports.context import DriverContext
+from yaffle.prober.client import ProberClient
 from yaffle.store import instance_ha
 from yaffle.store.database import Store, open_store
 from yaffle.store.instance_ha import Kind
 from yaffle.store.tables import ha_notifications
+from yaffle.wiring import address_rules, load_drivers
 
 CLOCK = SystemClock()
 OFF = {"event": "STOPPED", "host_status": "NORMAL"}
@@ -131,6 +134,24 @@ def test_one_host_of_two_names_has_one_latest_word(store: Store) -> None:
     tell(store, "cmp1.example.org", OFF, generated_us=now_us - 30_000_000)
     (seen,) = look(store, "masakari").values()
     assert seen.seen is Seen.UP, "of two words of one time the one that moves nothing counts"
+
+
+def test_the_names_of_the_settings_reach_the_monitor(store: Store, tmp_path: Path) -> None:
+    values = {"type": "notified", "senders": ["masakari"]}
+    settings = Settings(
+        state_dir=tmp_path,
+        hosts={"names": {"cmp1": "cmp1.example.org"}},
+        host_monitors={"word": values},
+    )
+    notified = StoredNotifications(store, CLOCK)
+    never_run = ProberClient(clock=CLOCK, on_blind=lambda _: None, rules=address_rules(settings))
+    word = load_drivers(settings, CLOCK, never_run, notified=notified).host_monitors["word"]
+    now_us = CLOCK.now_us()
+    tell(store, "cmp1.example.org", OFF, generated_us=now_us - 60_000_000)
+    tell(store, "cmp1", BACK, generated_us=now_us)
+    report = asyncio.run(word.look(deadline_s=5))
+    assert isinstance(report, HostReport)
+    assert [seen.seen for seen in report.sightings] == [Seen.UP]
 
 
 def test_that_a_host_was_back_is_no_sight_of_it_later(store: Store) -> None:
