@@ -64,6 +64,12 @@ def card_of(resource: Resource) -> dict[str, object]:
     return {}
 
 
+def line_of(process: psutil.Process) -> list[str]:
+    with contextlib.suppress(psutil.Error):
+        return process.cmdline()
+    return []
+
+
 def gone(process: psutil.Process) -> bool:
     """Whether it has ended; nobody may have noted that yet."""
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -187,6 +193,18 @@ def test_one_that_ends_at_once_is_not_started(resource: Resource) -> None:
     assert failed.returncode == GENERIC
     assert "see" in failed.stderr
     assert "nonsense" in (resource.folder / "logs" / "log").read_text()
+
+
+def test_one_that_could_not_be_found_again_is_not_left_running(resource: Resource) -> None:
+    made = resource.folder / "run" / "yaffle.pid"
+    assert resource.ask("start", pid=str(made)) == SUCCESS
+    assert resource.ask("stop", pid=str(made)) == SUCCESS
+    # As on a full disk: nothing can be written there.
+    made.mkdir()
+    done = resource.run("start", pid=str(made))
+    assert (done.returncode, "it was killed" in done.stderr) == (GENERIC, True)
+    ours = [p for p in psutil.process_iter() if str(resource.folder) in " ".join(line_of(p))]
+    assert ours == []
 
 
 @pytest.mark.parametrize(

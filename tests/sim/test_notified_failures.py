@@ -111,10 +111,10 @@ def test_the_nodes_of_a_failed_host_are_followed_until_they_run_elsewhere() -> N
         with pytest.raises(Conflict, match="already under maintenance"):
             await w.tell()
         words = StoredNotifications(s.store, s.clock)
-        assert [(word.host, word.off) for word in await words.latest()] == [("cmp1", True)]
+        assert next((word.host, word.off) for word in await words.words()) == ("cmp1", True)
         with pytest.raises(Conflict, match="already under maintenance"):
             await w.tell("cmp1", HOST, **BACK)
-        assert [(word.host, word.off) for word in await words.latest()] == [("cmp1", False)], (
+        assert next((word.host, word.off) for word in await words.words()) == ("cmp1", False), (
             "what is refused is heard all the same"
         )
         await w.change("cmp1", on_maintenance=False)
@@ -234,7 +234,7 @@ def test_what_is_refused_of_a_host_is_heard_all_the_same() -> None:
         words = StoredNotifications(s.store, s.clock)
 
         async def heard() -> list[tuple[str, bool]]:
-            return [(word.sender, word.off) for word in await words.latest()]
+            return [(word.sender, word.off) for word in await words.words()]
 
         await w.ends(await w.tell("cmp1", PROCESS, event="STOPPED", process_name="x"), 15)
         with pytest.raises(Conflict, match="already under maintenance"):
@@ -250,7 +250,14 @@ def test_what_is_refused_of_a_host_is_heard_all_the_same() -> None:
         )
         with pytest.raises(Conflict, match="is duplicate"):
             await s.commands.notify(trusted, told)
-        assert await heard() == [("trusted", True)]
+        assert await heard() == [("trusted", True), (LOCAL.user, True), (LOCAL.user, True)]
+        with pytest.raises(Conflict, match="is duplicate"):
+            await s.commands.notify(trusted, told)
+        assert len(await heard()) == 3, "what is sent again is one word"
+        later = replace(told, generated_us=told.generated_us + 1)
+        with pytest.raises(Conflict, match="is duplicate"):
+            await s.commands.notify(trusted, later)
+        assert len(await heard()) == 4, "a second failure is another word"
 
     play(story, nodes=0)
 
@@ -400,8 +407,8 @@ def test_seed_threes_json_is_taken_in_once_under_its_own_id() -> None:
             await s.commands.host_failure_told(replace(failure, hostname="cmp3"), sender="a")
         for _ in range(2):
             assert not await s.commands.host_failure_told(failure, sender="trusted")
-        words = await StoredNotifications(s.store, s.clock).latest()
-        assert [(word.sender, word.off) for word in words] == [("trusted", True)]
+        words = await StoredNotifications(s.store, s.clock).words()
+        assert [(word.sender, word.off) for word in words] == [("trusted", True), ("alerter", True)]
         count = select(func.count()).select_from(ha_notifications)
         assert await s.store.read(lambda c: c.execute(count).scalar_one()) == 2
 

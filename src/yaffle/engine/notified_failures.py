@@ -84,7 +84,9 @@ class NotifiedFailures:
         store, new, running = self._ctx.store, NotificationStatus.NEW, NotificationStatus.RUNNING
         begins = await store.read(lambda conn: instance_ha.of_status(conn, new, 0, AT_ONCE))
         if begins:
-            await store.write(lambda conn: self._begin(conn, begins))
+            # All that there are, so not while others wait to write.
+            nodes = await store.read(instance_ha.placed_nodes)
+            await store.write(lambda conn: self._begin(conn, begins, nodes))
         after = self._after
         rows = await store.read(lambda conn: instance_ha.of_status(conn, running, after, AT_ONCE))
         for row in rows:
@@ -101,8 +103,9 @@ class NotifiedFailures:
             await self._ctx.store.write(lambda conn: self._store(conn, row, moves))
             self._ctx.signals.actions.ring()
 
-    def _begin(self, conn: Connection, rows: Sequence[NotificationRow]) -> None:
-        nodes = instance_ha.placed_nodes(conn)
+    def _begin(
+        self, conn: Connection, rows: Sequence[NotificationRow], nodes: Sequence[PlacedNode]
+    ) -> None:
         for row in rows:
             present = instance_ha.notification(conn, row.id)
             if present is not None and present.status == NotificationStatus.NEW:

@@ -10,12 +10,12 @@ from yaffle.model.instance_ha import NotificationOrigin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifiedHost:
-    """The latest word on a host."""
+    """A word on a host."""
 
     host: str
     """As its sender calls it."""
-    off: bool
-    """Whether it failed and is off, by that word; else it is back."""
+    off: bool | None
+    """Whether it failed and is off, by that word, or is back; None where its sender does not say."""
     at_s: int
     """Since when, by the sender's clock or ours, whichever is behind (seconds since the epoch)."""
     origin: NotificationOrigin
@@ -26,6 +26,6 @@ class NotifiedHost:
 class NotifiedHosts(Protocol):
     """Reads what is stored of notifications."""
 
-    async def latest(self) -> tuple[NotifiedHost, ...]:
-        """Return the latest word on each host; raise StoreUnavailable while that cannot be read."""
+    async def words(self) -> tuple[NotifiedHost, ...]:
+        """Return the words on hosts, the latest first; raise StoreUnavailable while none can be read."""
         ...

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import case, func, insert, select, update
 from sqlalchemy import delete as delete_from
@@ -190,12 +190,21 @@ def spare_of(conn: Connection, failed: SegmentHostRow) -> SegmentHostRow | None:
 
 
 def taken_spare(conn: Connection, failed: SegmentHostRow) -> SegmentHostRow | None:
-    """Return the host that takes over from one that failed, whatever is said of it now."""
-    return _first(conn, failover_hosts.c.spare_for == failed.id)
+    """Return the host that takes over from one that failed, whatever is said of it now.
+
+    Of several the one that was not given up, and the last.
+    """
+    table = failover_hosts.c
+    order = (table.on_maintenance, table.seq.desc())
+    return _first(conn, table.spare_for == failed.id, order=order)
 
 
-def _first(conn: Connection, *those: ColumnElement[bool]) -> SegmentHostRow | None:
-    wanted = select(failover_hosts).where(*those).order_by(failover_hosts.c.seq).limit(1)
+def _first(
+    conn: Connection,
+    *those: ColumnElement[bool],
+    order: Sequence[ColumnElement[Any]] = (failover_hosts.c.seq,),
+) -> SegmentHostRow | None:
+    wanted = select(failover_hosts).where(*those).order_by(*order).limit(1)
     row = conn.execute(wanted).one_or_none()
     return None if row is None else load(SegmentHostRow, row)
 
@@ -314,34 +323,35 @@ def newest(conn: Connection, *, host: str | None, limit: int) -> Sequence[Notifi
     return [load(NotificationRow, row) for row in found]
 
 
-def latest_of_hosts(
-    conn: Connection, *, since_us: int, host: str | None = None
-) -> Mapping[str, NotificationRow]:
-    """Return by host what was told of it last, of all of which anything was told since then, or of one.
+def words_on_hosts(conn: Connection, *, since_us: int, limit: int) -> Sequence[NotificationRow]:
+    """Return what was told of hosts since then, the latest first.
 
     By when it was told of by its sender, and when it arrived where that stamp lies ahead; of two of one
-    time, what arrived last.
+    time, what arrived last. `limit` leaves out the earliest, whatever their hosts.
     """
     told = ha_notifications.c
     at_us = case((told.generated_us < told.created_us, told.generated_us), else_=told.created_us)
-    of_hosts = [
-        told.type == NotificationType.COMPUTE_HOST.value,
-        told.created_us >= since_us,
-        *([] if host is None else [told.host == host]),
-    ]
-    last = (
-        select(told.host, func.max(at_us).label("at_us"))
-        .where(*of_hosts)
-        .group_by(told.host)
-        .subquery()
-    )
-    rows = (
+    words = (
         select(ha_notifications)
-        .join(last, (told.host == last.c.host) & (at_us == last.c.at_us))
-        .where(*of_hosts)
-        .order_by(told.seq)
+        .where(told.type == NotificationType.COMPUTE_HOST.value, told.created_us >= since_us)
+        .order_by(at_us.desc(), told.seq.desc())
+        .limit(limit)
     )
-    return {row.host: load(NotificationRow, row) for row in conn.execute(rows)}
+    return [load(NotificationRow, row) for row in conn.execute(words)]
+
+
+def is_heard(
+    conn: Connection, host: str, sender: str, generated_us: int, payload: Mapping[str, str]
+) -> bool:
+    """Whether a sender's very word on a host is there."""
+    told = ha_notifications.c
+    same = select(told.payload).where(
+        told.type == NotificationType.COMPUTE_HOST.value,
+        told.host == host,
+        told.sender == sender,
+        told.generated_us == generated_us,
+    )
+    return any(dict(found) == dict(payload) for found in conn.execute(same).scalars())
 
 
 def end(

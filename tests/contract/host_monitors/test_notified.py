@@ -119,6 +119,31 @@ def test_the_latest_word_counts_whoever_gives_it(store: Store) -> None:
     assert look(store, "masakari") == {}, "somebody else says another thing: nothing is proved"
 
 
+@pytest.mark.parametrize(
+    ("later", "stands"),
+    [
+        ((OFF,), True),
+        ((OFF, OFF), True),
+        (({"event": "STOPPED"},), False),
+        ((BACK,), False),
+        # It was back in between: what was said before is over.
+        ((BACK, OFF), False),
+    ],
+)
+def test_who_says_the_same_takes_nothing_from_a_trusted_word(
+    store: Store, later: tuple[Any, ...], stands: bool
+) -> None:
+    now_us = CLOCK.now_us()
+    since_s = tell(store, "cmp1", OFF, generated_us=now_us - 60_000_000)
+    for number, payload in enumerate(later):
+        at_us = now_us - 60_000_000 + (number + 1) * 2_000_000
+        tell(store, "cmp1", payload, generated_us=at_us, sender="stranger")
+    found = look(store, "masakari")
+    assert {name: seen.off_s for name, seen in found.items()} == (
+        {"cmp1": since_s} if stands else {}
+    )
+
+
 def test_a_stamp_ahead_of_our_clock_counts_as_of_when_it_came(store: Store) -> None:
     now_us = CLOCK.now_us()
     since_s = tell(store, "cmp1", OFF, generated_us=now_us + 10**12, created_us=now_us)
@@ -170,7 +195,7 @@ def test_an_old_word_is_none(store: Store) -> None:
 
 def test_a_database_that_is_away_is_no_empty_one() -> None:
     class Away:
-        async def latest(self) -> Any:
+        async def words(self) -> Any:
             raise StoreUnavailable("the database is away")
 
     for notified in (Away(), None):

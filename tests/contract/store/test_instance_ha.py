@@ -138,8 +138,10 @@ def test_the_latest_word_on_each_host_is_found(unit):
         told(conn, host="a", at_us=7 * S)
         told(conn, host="old", at_us=S)
         told(conn, host="a", at_us=20 * S, type="VM")
-        found = instance_ha.latest_of_hosts(conn, since_us=2 * S)
-        assert {name: row.id for name, row in found.items()} == {"a": last}
+        found = instance_ha.words_on_hosts(conn, since_us=2 * S, limit=9)
+        assert [row.generated_us for row in found] == [9 * S, 7 * S, 5 * S]
+        found = instance_ha.words_on_hosts(conn, since_us=2 * S, limit=1)
+        assert [row.id for row in found] == [last]
 
     unit(work)
 
@@ -148,8 +150,8 @@ def test_a_stamp_that_lies_ahead_is_no_later_word(unit):
     def work(conn):
         told(conn, host="a", at_us=5 * S, generated_us=3600 * S)
         last = told(conn, host="a", at_us=9 * S, payload={"event": "STARTED"})
-        found = instance_ha.latest_of_hosts(conn, since_us=0)
-        assert {name: row.id for name, row in found.items()} == {"a": last}
+        found = instance_ha.words_on_hosts(conn, since_us=0, limit=9)
+        assert found[0].id == last
 
     unit(work)
 
@@ -167,6 +169,22 @@ def test_what_is_over_for_long_is_pruned_with_its_moves(unit):
         assert set(instance_ha.notifications(conn, [old, new, open_])) == {new, open_}
         assert instance_ha.moves_of(conn, old) == []
         assert len(instance_ha.moves_of(conn, new)) == 1
+
+    unit(work)
+
+
+def test_of_two_that_took_over_the_one_that_was_not_given_up_is_named(unit):
+    def work(conn):
+        of = segment(conn)
+        failed, first, second = (host(conn, of, name) for name in ("cmp1", "spare1", "spare2"))
+        for ident in (first, second):
+            instance_ha.change(conn, Kind.HOST, ident, S, spare_for=failed)
+        row = instance_ha.host_named(conn, "cmp1")
+        assert instance_ha.taken_spare(conn, row).id == second
+        instance_ha.change(conn, Kind.HOST, second, S, on_maintenance=True)
+        assert instance_ha.taken_spare(conn, row).id == first
+        instance_ha.change(conn, Kind.HOST, first, S, on_maintenance=True)
+        assert instance_ha.taken_spare(conn, row).id == second
 
     unit(work)
 

@@ -5,8 +5,10 @@ A sender that is not named here is not believed: what it tells is followed, and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from yaffle.errors import StoreUnavailable
@@ -34,12 +36,13 @@ class NotifiedSettings:
         return settings
 
 
-BACK_S: Final = 900
-"""So long is a host seen up after somebody said that it is back: it was so then."""
+BACK_S: Final = 60
+"""So long is a host seen up after somebody said that it is back: it was so then. Less than the time for
+which a host is lost before anybody fences it, or the word would forbid that."""
 
 
 class NotifiedMonitor:
-    """Reads the latest word on each host."""
+    """Reads the words on each host, and goes by the latest."""
 
     type: ClassVar[str] = "notified"
 
@@ -54,20 +57,31 @@ class NotifiedMonitor:
         if self._notified is None:
             return MonitorBlind(why="nothing is notified to this process")
         try:
-            words = await self._notified.latest()
+            words = await self._notified.words()
         except StoreUnavailable as error:
             return MonitorBlind(why=str(error))
-        latest: dict[str, NotifiedHost] = {}
-        # One host may be told of by several names; of one second "back" counts, which moves nothing.
-        for word in sorted(words, key=lambda word: (word.at_s, not word.off)):
-            latest[self._names.get(word.host, word.host)] = word
-        old_s = self._clock.now_us() // 1_000_000 - BACK_S
-        counts = (
-            word
-            for word in latest.values()
-            if word.sender in self._senders and (word.off or word.at_s > old_s)
+        by_host: dict[str, list[NotifiedHost]] = {}
+        # One host may be told of by several names; of one second what is not "off" counts, which moves
+        # nothing.
+        for word in sorted(words, key=lambda word: (-word.at_s, bool(word.off))):
+            by_host.setdefault(self._names.get(word.host, word.host), []).append(word)
+        found = map(self._counting, by_host.values())
+        return HostReport(
+            sightings=tuple(_sighting(word) for word in found if word is not None), fencings=()
         )
-        return HostReport(sightings=tuple(map(_sighting, counts)), fencings=())
+
+    def _counting(self, words: Sequence[NotifiedHost]) -> NotifiedHost | None:
+        """Return the word on a host that counts, of all, the latest first; None where none does.
+
+        Who says the same after a trusted sender takes nothing from its word, who says another thing does.
+        """
+        latest = words[0]
+        if latest.off:
+            same = takewhile(lambda word: word.off, words)
+            return next((word for word in same if word.sender in self._senders), None)
+        recent = latest.at_s > self._clock.now_us() // 1_000_000 - BACK_S
+        back = latest.off is False and latest.sender in self._senders
+        return latest if back and recent else None
 
 
 def _sighting(word: NotifiedHost) -> HostSighting:

@@ -226,14 +226,9 @@ class InstanceHa:
         host: SegmentHostRow | None,
         why: str,
     ) -> None:
-        """Keep what is said of a host, of which nothing follows; not what its sender just said."""
-        if told.type is not NotificationType.COMPUTE_HOST:
-            return
-        last = instance_ha.latest_of_hosts(conn, since_us=0, host=told.hostname).get(told.hostname)
-        if (
-            last is not None
-            and (last.sender, dict(last.payload)) == (who.user, dict(told.payload))
-            and abs(last.generated_us - told.generated_us) <= instance_ha.DUPLICATE_US
+        """Keep what is said of a host, of which nothing follows; once, however often it is sent."""
+        if told.type is not NotificationType.COMPUTE_HOST or instance_ha.is_heard(
+            conn, told.hostname, who.user, told.generated_us, told.payload
         ):
             return
         self._add(conn, ident, told, NotificationOrigin.REFUSED, who, host)

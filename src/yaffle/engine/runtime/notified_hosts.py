@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 KEPT_US: Final = 86_400_000_000
 """So long counts a word: what is older is of a host of which much may have happened since."""
 
+WORDS_MAX: Final = 1000
+"""So many are read, the latest: with a word that counts all that came after it are there."""
+
 
 class StoredNotifications:
     """The notifications of one database."""
@@ -23,24 +26,22 @@ class StoredNotifications:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
 
-    async def latest(self) -> tuple[NotifiedHost, ...]:
-        """Return the latest word on each host of which anything was notified within a day."""
+    async def words(self) -> tuple[NotifiedHost, ...]:
+        """Return what was notified of hosts within a day, the latest first; of very much the latest."""
         since_us = self._clock.now_us() - KEPT_US
         rows = await self._store.read(
-            lambda conn: instance_ha.latest_of_hosts(conn, since_us=since_us)
+            lambda conn: instance_ha.words_on_hosts(conn, since_us=since_us, limit=WORDS_MAX)
         )
-        return tuple(word for row in rows.values() if (word := _word(row)) is not None)
+        return tuple(map(_word, rows))
 
 
-def _word(row: NotificationRow) -> NotifiedHost | None:
-    """Return what a notification says of its host; None where it does not say whether it is off."""
+def _word(row: NotificationRow) -> NotifiedHost:
     event = row.payload.get("event")
     clear = row.payload.get("host_status") == NORMAL
-    if not (event == STARTED or (event == STOPPED and clear)):
-        return None
+    off = True if event == STOPPED and clear else False if event == STARTED else None
     return NotifiedHost(
         host=row.host,
-        off=event == STOPPED,
+        off=off,
         at_s=min(row.generated_us, row.created_us) // 1_000_000,
         origin=NotificationOrigin(row.origin),
         sender=row.sender,
