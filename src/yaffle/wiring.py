@@ -49,6 +49,7 @@ from yaffle.engine.runtime.stored_credentials import (
     kept_credentials,
     no_credentials,
 )
+from yaffle.engine.runtime.vantage_points import StoredVantagePoints
 from yaffle.errors import ConfigError, StoreUnavailable
 from yaffle.integrations.secret_box import IdKeys
 from yaffle.ports import DriverContext
@@ -286,9 +287,15 @@ def build_kit(
     """Return what every part of the engine is handed; `drivers`: in place of all that are installed."""
     home = home_of(settings.state_dir)
     if drivers is None:
-        kept = kept_credentials(settings, store, clock)
-        told = StoredNotifications(store, clock)
-        drivers = load_drivers(settings, clock, prober, home=home, credentials=kept, notified=told)
+        drivers = load_drivers(
+            settings,
+            clock,
+            prober,
+            home=home,
+            credentials=kept_credentials(settings, store, clock),
+            notified=StoredNotifications(store, clock),
+            vantage_points=StoredVantagePoints(store),
+        )
     metrics = Metrics()
     metrics.heard.follow(drivers.detectors)
     return EngineContext(

@@ -29,6 +29,8 @@ class Entry(NamedTuple):
     asks: bool = False
     """Whether it is a function of (api, output, …), which asks a server."""
     hidden: bool = False
+    passes: bool = False
+    """Whether all that follows it is for another program."""
 
 
 ENTRIES: Final = (
@@ -63,6 +65,7 @@ ENTRIES: Final = (
     Entry("stop", "commands.operators:stop", asks=True),
     Entry("outbox", "commands.outbox:app"),
     Entry("host", "commands.hosts:hosts"),
+    Entry("host-agent", "commands.host_agent:host_agent", passes=True),
     Entry("alert", "commands.hosts:alerts"),
     Entry("doctor", "commands.doctor:doctor"),
     Entry("service", "commands.services:app"),
@@ -109,6 +112,9 @@ def _add(app: typer.Typer, entry: Entry) -> None:
         app.add_typer(found, name=entry.word, hidden=entry.hidden)
     elif entry.asks:
         client(app, entry.word)(found)
+    elif entry.passes:
+        passed = {"ignore_unknown_options": True, "help_option_names": []}
+        app.command(entry.word, context_settings=passed)(found)
     else:
         app.command(entry.word)(found)
 

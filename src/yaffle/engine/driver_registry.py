@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from yaffle.ports.credentials import Credentials
     from yaffle.ports.notified_hosts import NotifiedHosts
+    from yaffle.ports.vantage_points import VantagePoints
 
 RESPONSIBLE: Final = "responsible"
 """The setting of an alert endpoint that is none of its driver's."""
@@ -48,6 +49,7 @@ def load_drivers(
     home: MachineIdentity | None = None,
     credentials: Credentials | None = None,
     notified: NotifiedHosts | None = None,
+    vantage_points: VantagePoints | None = None,
 ) -> Drivers:
     """Build every installed driver from the same entry points that strangers' drivers use.
 
@@ -68,6 +70,7 @@ def load_drivers(
             host_names=settings.hosts.names,
             credentials=credentials,
             notified=notified,
+            vantage_points=vantage_points,
             **extra,  # type: ignore[arg-type]
         )
 

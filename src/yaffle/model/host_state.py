@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from yaffle.model.msgspec_init import prepared
@@ -72,6 +73,9 @@ class HostFencing:
     """A mark says that nobody has taken this failure over yet: it is told however old it is."""
     within_s: int = 0
     """The cluster may have completed it so many seconds after `at_s`: it is the same fencing."""
+    restart: bool = False
+    """Whether the proof is that the host started anew: of one that was proved off before, it says nothing
+    new."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +119,8 @@ class HostReport:
     """In any order; those that have been told before may be among them again, or not."""
     marks: tuple[HostMark, ...] = ()
     """The marks that are set now; what they say of failures is among the fencings as well."""
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    """Hosts of which it cannot be told how they are, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

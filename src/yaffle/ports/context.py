@@ -14,6 +14,7 @@ from yaffle.ports.detector import UrlProber
 from yaffle.ports.host_monitor import HostMonitor
 from yaffle.ports.notified_hosts import NotifiedHosts
 from yaffle.ports.profile import Profile
+from yaffle.ports.vantage_points import VantagePoints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,8 @@ class DriverContext:
     """Host, as a cloud or cluster calls it → its fully qualified name, where that is another."""
     notified: NotifiedHosts | None = None
     """What other monitors have notified of hosts; None where nothing is asked of drivers yet."""
+    vantage_points: VantagePoints | None = None
+    """Where what is heard of hosts is stored for other engines; None as before."""
     prober: UrlProber | None = None
     credentials: Credentials | None = None
     """What projects have handed to us; None where nobody keeps that."""

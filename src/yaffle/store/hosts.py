@@ -126,11 +126,13 @@ def save(
         conn.execute(update(monitored_hosts).where(*_is(monitor, host)).values(**values))
 
 
-def unseen(conn: Connection, row: HostRow, now_us: int) -> None:
-    """Note that a monitor does not know of a host now, and forget one that has left for good."""
+def unseen(conn: Connection, row: HostRow, why: str, now_us: int) -> None:
+    """Note that a monitor does not know how a host is now, and forget one that has left for good."""
     which = _is(row.monitor, row.host)
-    if row.unseen_us is None:
-        conn.execute(update(monitored_hosts).where(*which).values(unseen_us=now_us))
+    if row.unseen_us is None or row.why != why:
+        since_us = now_us if row.unseen_us is None else row.unseen_us
+        values = {"unseen_us": since_us, "why": why}
+        conn.execute(update(monitored_hosts).where(*which).values(**values))
     elif now_us - row.unseen_us > FORGET_US:
         conn.execute(delete(monitored_hosts).where(*which))
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-HEAD: Final = "0011"
+HEAD: Final = "0012"
 """The schema this program reads and writes: the newest file in `migrations/versions`."""
 
 MIGRATIONS: Final = Path(__file__).with_name("migrations")

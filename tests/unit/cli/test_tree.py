@@ -36,13 +36,14 @@ WANTED = {
     *(f"outbox {w}" for w in ("list", "redeliver")),
     "host mark",
     *(f"host {w}" for w in ("list", "show", "why", "fence", "unfence", "notifications")),
+    "host-agent",
     *(f"alert {w}" for w in ("list", "show", "retry", "discard")),
     *(f"user {w}" for w in ("add", "list", "remove", "passwd")),
     "import senlin",
     "audit verify",
     *(f"db {w}" for w in ("prune", "migrate", "check")),
 }  # fmt: skip
-LOCAL = {"serve", "engine", "api", "demo"}
+LOCAL = {"serve", "engine", "api", "demo", "host-agent"}
 HEAVY = ("httpx", "httpx._main", "sqlalchemy", "fastapi", "structlog", "yaml", "asyncio", "rich",
          "pydantic")  # fmt: skip
 

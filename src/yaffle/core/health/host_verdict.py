@@ -67,6 +67,9 @@ def judge(
     told = () if known is None else known.told
     fencings = (*fencings, *_unshown(known, sighting, fencings, now_us))
     new = tuple(f for f in fencings if not is_judged(f, told))
+    # Whoever was proved off comes back by starting anew: that is no second failure.
+    back = tuple(f for f in new if f.restart and known and known.state is HostState.FENCED)
+    new = tuple(f for f in new if f not in back)
     tell, pass_over, because = _rule(known, sighting, new, now_us, terms)
     state = _state(known, sighting, now_us=now_us, terms=terms)
     since_us = known.since_us if known is not None and known.state is state else now_us
@@ -75,7 +78,7 @@ def judge(
     shown = {f.at_s for f in fencings}
     # What the monitor has forgotten it may show again a moment later; what it shows is never forgotten.
     gone = sorted(at for at in told if at not in shown)[-KEPT_MAX:]
-    judged = {f.at_s for f in (*tell, *pass_over)}
+    judged = {f.at_s for f in (*tell, *pass_over, *back)}
     return HostVerdict(
         known=KnownHost(
             state=state,

@@ -38,6 +38,7 @@ LOOK_S: Final = 30.0
 CLEAR_S: Final = 10.0
 CHANGED: Final = "HOST_STATE"
 """The action of events about a monitored host."""
+UNNAMED: Final = "it does not name the host any more"
 _LEVELS: Final = {HostState.LOST: events.WARNING, HostState.UNFENCED: events.ERROR}
 
 
@@ -137,7 +138,7 @@ class HostWatcher:
         for host in chosen:
             self._fencer.begun(conn, host, fences[host])
         for row in before.values():
-            hosts.unseen(conn, row, now_us)
+            hosts.unseen(conn, row, report.unknown.get(row.host, UNNAMED), now_us)
         return Saved(
             told=told > 0,
             claimed=tuple(chosen),

@@ -123,7 +123,10 @@ class Hosts:
         if state != UNKNOWN:
             return state, row.why
         if monitor is not None and now_us - monitor.seen_us <= stale_us:
-            return state, f"monitor {row.monitor} does not know since {iso(row.unseen_us)}"
+            return (
+                state,
+                f"monitor {row.monitor} does not know since {iso(row.unseen_us)}: {row.why}",
+            )
         since = "" if monitor is None else f" since {iso(monitor.seen_us)}"
         fault = (monitor and monitor.fault) or "no engine asks it"
         return state, f"monitor {row.monitor} has seen nothing{since}: {fault}"

@@ -25,7 +25,7 @@ from yaffle.store.tables.history import (
     proofs,
     releases,
 )
-from yaffle.store.tables.hosts import host_monitors, monitored_hosts
+from yaffle.store.tables.hosts import host_monitors, monitored_hosts, vantage_points
 from yaffle.store.tables.instance_ha import (
     failover_hosts,
     failover_segments,
@@ -48,6 +48,7 @@ __all__ = [
     "metadata",
     "host_monitors",
     "monitored_hosts",
+    "vantage_points",
     "failover_segments",
     "failover_hosts",
     "ha_notifications",

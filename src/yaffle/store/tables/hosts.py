@@ -1,4 +1,4 @@
-"""Tables of monitored hosts, and of the monitors that look at them."""
+"""Tables of monitored hosts, of the monitors that look at them, and of what vantage points hear."""
 
 from __future__ import annotations
 
@@ -30,4 +30,15 @@ monitored_hosts = Table(
     columns.json("told"),
     # How far our own fencers are with it (HostFence); null where nothing is done.
     columns.json_or_null("fence"),
+)
+
+vantage_points = Table(
+    "vantage_points",
+    columns.metadata,
+    Column("monitor", columns.Words(255), primary_key=True),
+    Column("name", columns.Words(255), primary_key=True),
+    # When it stored this.
+    columns.us("at_us"),
+    # A VantagePoint as JSON.
+    columns.text("said"),
 )

@@ -1,0 +1,167 @@
+"""Judges heartbeats: a host is lost when two vantage points miss it that hear most of the others.
+
+Silence proves nothing. A vantage point that hears nobody, or few of those that another hears, is cut off
+itself; and a host that anybody hears is not lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from yaffle.model.host_heartbeat import HeardHost, VantagePoint
+from yaffle.model.host_state import HostFencing, HostReport, HostSighting, MonitorBlind, Seen
+
+POINTS_MIN: Final = 2
+"""So many vantage points have to miss a host."""
+SECOND_US: Final = 1_000_000
+ONE_END_S: Final = 10.0
+"""An agent that ends closes all its connections; its last heartbeats were no further apart."""
+DISK_S: Final = 60.0
+"""A disk that has taken no write for so long is said to be stuck."""
+EVERY_MAX_S: Final = 60.0
+CLOCK_S: Final = 5.0
+"""Clocks that are so far apart are said to be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatPatience:
+    """When a host is missed, and when it is back."""
+
+    lost_after_s: float = 15.0
+    rise: int = 3
+    """So many heartbeats in a row, and a host that was missed is up."""
+    reconnect_s: float = 10.0
+    """So long agents take at the most to come back to a vantage point that has restarted."""
+    fresh_s: float = 20.0
+    """What was stored so long ago says nothing of now, nor after four times the time between two."""
+
+    @property
+    def listening_s(self) -> float:
+        """Return for how long a vantage point has to have listened before it misses anybody."""
+        return self.lost_after_s + self.reconnect_s
+
+
+def judge_heartbeats(
+    points: Sequence[VantagePoint], now_us: int, terms: HeartbeatPatience
+) -> HostReport | MonitorBlind:
+    """Return how each host is that anybody has ever heard of.
+
+    MonitorBlind where nobody hears anything: that is not the end of all hosts.
+    """
+    fresh = [p for p in points if _is_fresh(p, now_us, terms)]
+    heard = {point.name: _heard(point, terms) for point in fresh}
+    if not any(heard.values()):
+        names = ", ".join(sorted(heard)) or "nobody"
+        return MonitorBlind(why=f"no host is heard by any vantage point (listening: {names})")
+    seeing = [point for point in fresh if _sees(point, heard, terms)]
+    hosts = sorted({host for point in points for host in point.hosts})
+    seen = {host: _sighting(host, points, fresh, seeing, terms) for host in hosts}
+    return HostReport(
+        sightings=tuple(one for one in seen.values() if isinstance(one, HostSighting)),
+        fencings=tuple(_restarts(points)),
+        unknown={host: why for host, why in seen.items() if isinstance(why, str)},
+    )
+
+
+def _is_fresh(point: VantagePoint, now_us: int, terms: HeartbeatPatience) -> bool:
+    kept_s = max(terms.fresh_s, 4 * min(point.every_s, EVERY_MAX_S))
+    return abs(now_us - point.at_us) <= kept_s * SECOND_US
+
+
+def _heard(point: VantagePoint, terms: HeartbeatPatience) -> frozenset[str]:
+    """Return the hosts that a vantage point hears."""
+    return frozenset(host for host, one in point.hosts.items() if _is_heard(one, terms))
+
+
+def _is_heard(one: HeardHost, terms: HeartbeatPatience) -> bool:
+    return one.silent_s < terms.lost_after_s and not one.goodbye
+
+
+def _sees(point: VantagePoint, heard: dict[str, frozenset[str]], terms: HeartbeatPatience) -> bool:
+    """Whether whom it does not hear is missed, and it is not the one that is cut off."""
+    others = frozenset[str]().union(*(those for name, those in heard.items() if name != point.name))
+    own = heard[point.name]
+    expected = own | others.intersection(point.hosts)
+    return point.listening_s >= terms.listening_s and bool(own) and 2 * len(own) >= len(expected)
+
+
+def _sighting(
+    host: str,
+    points: Sequence[VantagePoint],
+    fresh: Sequence[VantagePoint],
+    seeing: Sequence[VantagePoint],
+    terms: HeartbeatPatience,
+) -> HostSighting | str:
+    """Return how a host is, or why nobody can tell. The first that holds counts."""
+    hearing = [p for p in fresh if host in p.hosts and _is_heard(p.hosts[host], terms)]
+    if hearing:
+        up = any(p.hosts[host].beats >= terms.rise for p in hearing)
+        why = f"heartbeats reach {_names(hearing)}{_alone(seeing)}"
+        clearest = max((p.hosts[host] for p in hearing), key=lambda one: one.beats)
+        return HostSighting(
+            host=host, seen=Seen.UP if up else Seen.STARTING, why=f"{why}{_ails(clearest)}"
+        )
+    goodbye, closed = _last_words(host, points)
+    if goodbye:
+        why = "its agent has said goodbye: it was shut down, or its agent was stopped"
+        return HostSighting(host=host, seen=Seen.STOPPED, why=why)
+    if closed:
+        return (
+            "its agent has ended without a goodbye, and the host was there to close the connection"
+        )
+    missing = [point for point in seeing if host in point.hosts]
+    if len(missing) < POINTS_MIN:
+        who = _names(missing) or "nobody"
+        return f"it is not heard; {who} would miss it, and that takes {POINTS_MIN} vantage points"
+    why = f"no heartbeat has reached {_names(missing)} for over {terms.lost_after_s:g} s"
+    return HostSighting(host=host, seen=Seen.LOST, why=why)
+
+
+def _last_words(host: str, points: Sequence[VantagePoint]) -> tuple[bool, bool]:
+    """Whether the last that anybody has heard of the host, by its own clock, is its goodbye; or that its
+    side has closed the connection.
+    """
+    knowing = [point for point in points if host in point.hosts]
+    latest = max(knowing, key=lambda p: p.at_us - p.hosts[host].silent_s * SECOND_US).hosts[host]
+    said = [point.hosts[host] for point in knowing if point.hosts[host].boot == latest.boot]
+    last_s, goodbye = max((one.uptime_s, one.goodbye) for one in said)
+    # Whoever is closed alone has lost the host by a fault between them.
+    return goodbye, all(one.closed for one in said if one.uptime_s >= last_s - ONE_END_S)
+
+
+def _names(points: Sequence[VantagePoint]) -> str:
+    return ", ".join(sorted(point.name for point in points))
+
+
+def _alone(seeing: Sequence[VantagePoint]) -> str:
+    """Return what to say where nobody would be missed."""
+    if len(seeing) >= POINTS_MIN:
+        return ""
+    return f"; {len(seeing)} vantage points see now, and it takes {POINTS_MIN} to miss a host"
+
+
+def _ails(one: HeardHost) -> str:
+    """Return what a host that lives suffers from, in words that do not change with every second."""
+    said = ""
+    if one.disk_s is not None and one.disk_s >= DISK_S:
+        said += "; its disk takes no writes"
+    if abs(one.ahead_s) >= CLOCK_S:
+        side = "ahead of" if one.ahead_s > 0 else "behind"
+        said += f"; its clock is {side} ours"
+    return said
+
+
+def _restarts(points: Sequence[VantagePoint]) -> Iterator[HostFencing]:
+    """Yield each start anew without a goodbye, once, by the time that the first to hear of it noted."""
+    begun: dict[tuple[str, str], int] = {}
+    for point in points:
+        for host, one in point.hosts.items():
+            for boot, at_s in one.restarts.items():
+                begun[host, boot] = min(at_s, begun.get((host, boot), at_s))
+    for (host, _), at_s in sorted(begun.items()):
+        when = datetime.fromtimestamp(at_s, UTC).isoformat()
+        proof = f"heartbeat: it started anew at {when} without a goodbye, so what ran on it is gone"
+        yield HostFencing(host=host, at_s=at_s, proof=proof, restart=True)

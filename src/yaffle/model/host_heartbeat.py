@@ -1,0 +1,63 @@
+"""Heartbeats of hosts: what an agent says, and what each vantage point has heard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from yaffle.model.msgspec_init import prepared
+
+
+@prepared
+class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a host's agent (`yaffle.integrations.host_agent`), as JSON."""
+
+    host: str
+    boot: str
+    """The kernel's id of this boot."""
+    uptime_s: float
+    at_s: float
+    """The host's own clock: seconds since the epoch."""
+    disk_s: float | None = None
+    """For how long its disk has taken no write; None where none was tried yet."""
+    goodbye: bool = False
+    """Whether it is the last one, on purpose: the host shuts down, or its agent was stopped."""
+    clean: bool = False
+    """Whether the boot before this one ended with a goodbye, by the record on the host's disk."""
+
+
+@prepared
+class HeardHost(msgspec.Struct, frozen=True, kw_only=True):
+    """What a vantage point has heard of one host."""
+
+    boot: str
+    uptime_s: float
+    """Of that boot, at the last heartbeat, by the host's own word."""
+    silent_s: float
+    """Since the last heartbeat, at the time when this was stored."""
+    beats: int
+    """How many came without a gap until now."""
+    goodbye: bool = False
+    closed: bool = False
+    """Whether its side has closed the connection since, which a host that is gone does not."""
+    disk_s: float | None = None
+    ahead_s: float = 0.0
+    """How far the host's clock is ahead of ours."""
+    restarts: Mapping[str, int] = msgspec.field(default_factory=dict)
+    """Boots that began without a goodbye before, and when (seconds since the epoch)."""
+
+
+@prepared
+class VantagePoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One place that hosts report to, as it stored what it has heard."""
+
+    name: str
+    at_us: int
+    """When that was."""
+    every_s: float
+    """How long after the time before; 0 for the first."""
+    listening_s: float
+    """For how long it has listened without a break: what it missed before that is its own fault."""
+    hosts: Mapping[str, HeardHost]
+    """Every host that it has ever heard of."""

@@ -1,0 +1,58 @@
+"""`yaffle host-agent` reports to a server, and what that makes of it is shown."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from pathlib import Path
+
+from tests.functional.cli.support import Running, Server
+from tests.servers.authority import authority
+from tests.waiting import wait_for
+
+SETTINGS = """
+[hosts]
+poll = 1
+
+[host_monitors.agents]
+type = "heartbeat"
+listen = "127.0.0.1:{port}"
+certificate = "{pki}/engine.pem"
+key = "{pki}/engine.key"
+ca = "{pki}/ca.pem"
+vantage_point = "engine1"
+"""
+
+
+def test_an_agent_reports_to_a_server_and_says_goodbye(tmp_path: Path) -> None:
+    pki = authority(tmp_path)
+    pki.issue("engine", "DNS:localhost")
+    cert, key = pki.issue("compute1")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    config = tmp_path / "yaffle.toml"
+    config.write_text(SETTINGS.format(port=port, pki=tmp_path))
+    server = Server(tmp_path / "state", flags=("--config", str(config)))
+    words = ("--engine", f"localhost:{port}", "--ca", str(pki.ca), "--host", "compute1")
+    words += ("--certificate", str(cert), "--key", str(key), "--every", "0.5")
+    agent = Running("host-agent", *words, "--state-dir", str(tmp_path / "agent"))
+    agent.line("Connection refused")
+    server.start()
+
+    def state() -> str:
+        hosts = server.ok("host", "list", "--json").json["hosts"]
+        return ",".join(f"{host['host']} {host['state']}" for host in hosts)
+
+    try:
+        agent.line(f"localhost:{port}: it hears this host")
+        wait_for(lambda: state() == "compute1 up")
+        assert "it takes 2 to miss a host" in server.ok("host", "why", "compute1").out
+        agent.signal(signal.SIGTERM)
+        assert agent.end() == 0
+        wait_for(lambda: state() == "compute1 stopped")
+        assert "said goodbye" in server.ok("host", "why", "compute1").out
+        checks = {c["name"]: c for c in server.cli("doctor", "--json").json["checks"]}
+        assert checks["host monitors"]["status"] == "ok"
+    finally:
+        assert server.stop() == 0
