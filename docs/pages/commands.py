@@ -9,6 +9,7 @@ from typing import Any
 from docs.pages.text import code, first_sentence, join, table
 
 from yaffle.cli.app import tree
+from yaffle.integrations import host_agent as agent
 
 SHARED = {
     "server": "`--server URL` names the server. Default: the one that runs on this machine, else"
@@ -17,6 +18,9 @@ SHARED = {
     "as_json": "`--json` prints JSON instead of text.",
 }
 
+
+NAME = "`hostname`"
+"""Stands for the name of the machine that the page is read on."""
 
 # typer brings its own copy of click, whose classes have no public name.
 Command = Any
@@ -45,7 +49,7 @@ def commands() -> str:
             f"## `yaffle {words}`",
             first_sentence(command.help),
             f"```text\nyaffle {' '.join((words, *_pieces(command)))}\n```",
-            _options(command),
+            _agents_options() if words == "host-agent" else _options(command),
         )
         for words, command in walk(root())
     ]
@@ -80,6 +84,20 @@ def _metavar(parameter: Parameter) -> str:
         return ""
     dots = "..." if parameter.nargs == -1 else ""
     return str(parameter.metavar or parameter.name.upper()) + dots
+
+
+def _agents_options() -> str:
+    """Return those of a program that is not typer's."""
+    rows = [
+        (
+            code(" ".join((*action.option_strings, action.metavar or action.dest.upper()))),
+            "required" if action.required else "",
+            (action.help or "") % {"default": NAME if action.dest == "host" else action.default},
+        )
+        for action in agent.options()._actions  # noqa: SLF001 - argparse has no other way
+        if action.dest != "help"
+    ]
+    return table(("option", "default", "meaning"), rows)
 
 
 def _options(command: Command) -> str:

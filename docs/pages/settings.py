@@ -24,6 +24,7 @@ from yaffle.drivers.detectors.load_balancer.settings import (
     octavia,
 )
 from yaffle.drivers.fencers.host.settings import Device, HostSettings
+from yaffle.drivers.host_monitors.heartbeat import HeartbeatSettings
 from yaffle.drivers.host_monitors.notified import NotifiedSettings
 from yaffle.drivers.host_monitors.pacemaker import PacemakerSettings
 from yaffle.drivers.profiles.local_process import spec as local_process
@@ -299,6 +300,10 @@ def drivers() -> str:
         '`[host_monitors.ANY_NAME]` with `type = "pacemaker"`, and `cloud` for the entry of\n'
         "`clouds.yaml` whose hosts it sees. How to use it: [Watch hosts](../howto/watch-hosts.md).",
         table(HEAD, _rows(recorded(PacemakerSettings), PacemakerSettings)),
+        "## Host monitor `heartbeat`",
+        '`[host_monitors.ANY_NAME]` with `type = "heartbeat"`, and `cloud`. How to use it:\n'
+        "[Watch hosts without Pacemaker](../howto/watch-hosts-without-pacemaker.md).",
+        table(HEAD, _rows(recorded(HeartbeatSettings), HeartbeatSettings)),
         "## Host monitor `notified`",
         '`[host_monitors.ANY_NAME]` with `type = "notified"`, and `cloud`. How to use it:\n'
         "[Be told of failed hosts](../howto/be-told-of-failed-hosts.md).",

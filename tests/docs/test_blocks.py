@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.docs.pages import ROOT, Block, blocks, name_of, pages
 from tests.docs.terminal import PAUSE_S, Differs, Terminal, dialogue, matches
+from tests.servers.authority import authority
 
 from yaffle.config import load
 from yaffle.drivers.profiles.heat_stack import spec as heat_stack
@@ -171,6 +172,10 @@ def test_settings_are_accepted(block: Block, tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     add_key(keys)
     text = re.sub(r'"[^"]*secret"', f'"{secret}"', block.text)
+    if "/etc/yaffle/engine.pem" in text:
+        authority(tmp_path).issue("engine")
+        (tmp_path / "ca.pem").rename(tmp_path / "hosts-ca.pem")
+        text = re.sub(r'"/etc/yaffle/([\w-]+\.(pem|key))"', rf'"{tmp_path}/\1"', text)
     # A program of the reader's own.
     text = re.sub(r'^program = ".*"', 'program = "/bin/true"', text, flags=re.MULTILINE)
     file.write_text(re.sub(r'"[^"]*\.keys"', f'"{keys}"', text))

@@ -32,6 +32,10 @@ def test_it_applies_and_names_tests_that_exist(patch: Path, tmp_path: Path) -> N
     # git calls it a success, too, when it has skipped every file.
     assert all((tmp_path / name).read_text() != text for name, text in before.items())
     assert before
+    for name in before:
+        if name.endswith(".py"):
+            # A program that cannot even be read is caught by any test, and proves nothing.
+            compile((tmp_path / name).read_text(), name, "exec")
     tests = caught_by(patch)
     assert tests
     for test in tests:

@@ -15,7 +15,7 @@ from tests.sim.test_host_alerts import play as play_alerts
 
 from yaffle.engine.queries import Queries
 from yaffle.errors import NotFound
-from yaffle.ports import HostMark, Seen
+from yaffle.ports import HostFencing, HostMark, Seen
 from yaffle.store.tables import events, host_failures, host_monitors, monitored_hosts
 from yaffle.testing import Fault, Rule, ScriptedHostMonitor
 
@@ -412,9 +412,55 @@ def test_a_host_that_its_cluster_does_not_name_any_more_is_unknown() -> None:
         shown = await c.state("cmp3")
         assert shown["state"] == "unknown"
         assert "does not know since" in shown["why"]
+        assert "it does not name the host any more" in shown["why"]
         await s.clock.sleep(600)
         assert (await c.state("cmp2"))["state"] == "up"
         assert c.hostnames() == []
+
+    play(story)
+
+
+def test_why_a_host_is_unknown_is_shown_and_nobody_is_told_or_fenced() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.start()
+        await c.looked()
+        for why in ("nobody would miss it", "its agent is gone"):
+            c.monitor.unknown["cmp1"] = why
+            await c.looked()
+            shown = await c.state("cmp1")
+            assert shown["state"] == "unknown"
+            assert shown["why"].startswith("cmp1 is unknown: monitor pcmk does not know since ")
+            assert why in shown["why"]
+        await s.clock.sleep(600)
+        assert c.hostnames() == []
+        c.monitor.unknown.clear()
+        await c.looked()
+        assert (await c.state("cmp1"))["state"] == "up"
+
+    play(story)
+
+
+@pytest.mark.parametrize("proved", [False, True])
+def test_a_host_that_starts_anew_has_failed_unless_that_is_how_it_comes_back(proved: bool) -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.start()
+        await c.looked()
+        if proved:
+            c.monitor.seen["cmp1"] = Seen.LOST
+            c.monitor.fence("cmp1")
+            await c.looked()
+        c.monitor.fencings.append(
+            HostFencing(
+                host="cmp1",
+                at_s=s.clock.now_us() // 1_000_000,
+                proof="it started anew",
+                restart=True,
+            )
+        )
+        c.monitor.seen["cmp1"] = Seen.UP
+        await c.looked()
+        await s.clock.sleep(600)
+        assert c.hostnames() == ["cmp1.example.org"], "one failure, whoever proved it"
 
     play(story)
 

@@ -36,6 +36,8 @@ class ScriptedHostMonitor:
         """Hosts of which somebody only says that they are off."""
         self.busy: set[str] = set()
         """Hosts that the cluster is fencing now."""
+        self.unknown: dict[str, str] = {}
+        """Hosts of which nobody can tell how they are, and why."""
         self.looks = 0
         self._clock = clock
 
@@ -106,7 +108,9 @@ class ScriptedHostMonitor:
                     word=host in self.words,
                 )
                 for host, seen in self.seen.items()
+                if host not in self.unknown
             ),
+            unknown=dict(self.unknown),
             fencings=(*self.fencings, *self._owed()),
             marks=tuple(self.marks.values()),
         )

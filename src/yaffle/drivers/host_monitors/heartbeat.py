@@ -54,6 +54,7 @@ class HeartbeatSettings:
     certificate: Path
     """This engine's, with the name by which agents call it."""
     key: Path
+    """The certificate's private key."""
     ca: Path
     """The authority that the certificates of hosts are of; each names its host (CN, or a DNS name)."""
     hosts: tuple[str, ...]
@@ -77,7 +78,7 @@ class HeartbeatSettings:
             **{name: path or Path() for name, path in files.items()},
             hosts=section.texts("hosts") if named else ("*",),
             lost_after=section.number("lost_after", 15.0, low=5, high=600),
-            vantage_point=section.text("vantage_point", socket.gethostname()),
+            vantage_point=section.text("vantage_point", "") or socket.gethostname(),
         )
         section.finish()
         return settings
