@@ -10,7 +10,13 @@ from sqlalchemy import select
 from tests.sim.hosted import HYPERVISORS, STATUS, URL, Machines, equip, moving
 from tests.sim.stage import Stage, stage
 
+from yaffle.engine.explain import Explainer
 from yaffle.engine.incidents.host_incident import close_left
+from yaffle.engine.queries import Queries
+from yaffle.engine.runtime.pauses import halted
+from yaffle.errors import NotFound
+from yaffle.model.authz import LOCAL
+from yaffle.model.incident import PauseKind, PauseScope
 from yaffle.store import incidents as rows
 from yaffle.store.tables import actions, decisions, incidents, outbox, steps
 from yaffle.testing import run_virtual
@@ -137,6 +143,50 @@ async def _says(s: Stage, ident: Any, host: str, **more: str) -> None:
     await s.store.write(
         lambda conn: catalog.set_node(conn, ident, s.clock.now_us(), attributes=attributes)
     )
+
+
+@pytest.mark.parametrize("name", ["cmp1", "cmp1.example.org", "h1"])
+def test_under_maintenance_of_a_host_nothing_on_it_is_healed_and_all_is_when_it_ends(
+    name: str,
+) -> None:
+    """Whatever name it has in the cloud, in the cluster, and whole."""
+
+    async def story(s: Stage, machines: Machines) -> None:
+        names: Any = s.ctx.hosts.names
+        names |= dict.fromkeys(("cmp1", "h1"), "cmp1.example.org")
+        ident = await s.commands.pause(
+            PauseKind.MAINTENANCE, PauseScope.HOST, name, owner="op", reason="memory", for_s=900
+        )
+        machines.die("cmp1")
+        (other,) = machines.on("cmp2")[:1]
+        s.world.kill(other)
+        await s.clock.sleep(300)
+        assert await acted(s) == ["REBOOT"], "the one of another host is healed"
+        for node in machines.on("cmp1"):
+            held = await s.store.read(
+                lambda conn, node=node: halted(conn, node, None, s.clock.now_us())
+            )
+            assert held == "maintenance by op: memory (host cmp1)"
+            answer = await Explainer(s.ctx).why(LOCAL, str(node))
+            assert "memory (host cmp1)" in "\n".join(answer.lines()), answer.lines()
+        assert not await s.store.read(lambda conn: halted(conn, other, None, s.clock.now_us()))
+        (shown,) = await Queries(s.ctx).pauses(LOCAL, PauseKind.MAINTENANCE, history=False)
+        assert (shown["scope"], shown["target"]) == ("host", name)
+        await s.commands.lift(str(ident), by="op")
+        await s.until(s.all_well, 600, "all of them were moved")
+        assert "EVACUATE" in await acted(s)
+
+    play(story, moving(URL, HYPERVISORS))
+
+
+def test_nobody_has_a_host_under_maintenance_that_nobody_knows() -> None:
+    async def story(s: Stage, machines: Machines) -> None:
+        with pytest.raises(NotFound, match="no monitor knows of it, and no node is on it"):
+            await s.commands.pause(
+                PauseKind.MAINTENANCE, PauseScope.HOST, "cmp9", owner="op", reason="x", for_s=9
+            )
+
+    play(story, moving(URL))
 
 
 def test_those_of_whom_the_backend_repeats_what_it_knew_do_not_speak_for_their_host() -> None:

@@ -15,7 +15,10 @@ from tests.sim.test_host_alerts import play as play_alerts
 
 from yaffle.engine.queries import Queries
 from yaffle.errors import NotFound
+from yaffle.model.ids import PauseId
+from yaffle.model.incident import Pause, PauseKind, PauseScope
 from yaffle.ports import HostFencing, HostMark, Seen
+from yaffle.store import pauses
 from yaffle.store.tables import events, host_failures, host_monitors, monitored_hosts
 from yaffle.testing import Fault, Rule, ScriptedHostMonitor
 
@@ -248,6 +251,61 @@ def test_a_host_under_maintenance_is_no_failure_and_that_is_said() -> None:
         (said,) = await c.said("passed_over")
         assert "under maintenance" in said
         assert (await c.state())["state"] == "maintenance"
+
+    play(story)
+
+
+def test_a_host_is_put_under_maintenance_by_us_and_comes_back_to_what_it_is() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.start()
+        await c.looked()
+        ident = await s.commands.pause(
+            PauseKind.MAINTENANCE, PauseScope.HOST, "cmp1", owner="mara", reason="memory", for_s=900
+        )
+        c.monitor.seen["cmp1"] = Seen.LOST
+        await c.looked()
+        shown = await c.state()
+        assert shown["state"] == "maintenance"
+        assert "maintenance by mara: memory; scripted: lost" in shown["why"]
+        c.monitor.fence("cmp1")
+        await s.clock.sleep(300)
+        assert c.hostnames() == [], "whatever it does is no failure"
+        c.monitor.seen["cmp1"] = Seen.UP
+        await s.commands.lift(str(ident), by="mara")
+        await c.looked()
+        assert (await c.state())["state"] == "up"
+        c.monitor.seen["cmp1"] = Seen.LOST
+        c.monitor.fence("cmp1")
+        await c.looked()
+        assert c.hostnames() == ["cmp1.example.org"]
+
+    play(story)
+
+
+def test_planned_work_on_a_host_counts_while_it_lasts() -> None:
+    """It begins at its time, and is over by itself."""
+
+    async def story(s: Stage, c: Cluster) -> None:
+        c.start()
+        await c.looked()
+        begins_us = s.clock.now_us() + 60_000_000
+        planned = Pause(
+            id=PauseId("p1"),
+            kind=PauseKind.MAINTENANCE,
+            scope=PauseScope.HOST,
+            target_id="cmp1",
+            owner="mara",
+            reason="memory",
+            starts_us=begins_us,
+            expires_us=begins_us + 60_000_000,
+        )
+        await s.store.write(lambda conn: pauses.add(conn, planned))
+        states = []
+        for _ in range(3):
+            await c.looked()
+            states.append((await c.state())["state"])
+            await s.clock.sleep(50)
+        assert states == ["up", "maintenance", "up"]
 
     play(story)
 

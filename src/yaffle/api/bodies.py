@@ -109,20 +109,23 @@ class MaintenanceBody(Body):
         json_schema_extra={
             "examples": [
                 {"scope": "node", "target": "web-1", "reason": "new disk", "for_s": 3600.0},
+                {"scope": "host", "target": "compute1", "reason": "new memory", "for_s": 7200.0},
                 {"scope": "all", "reason": "moving the rack"},
             ]
         }
     )
 
-    scope: Literal["node", "cluster", "all"]
-    target: str = Field(default="", max_length=255, description="Node or cluster; none for all.")
+    scope: Literal["node", "cluster", "host", "all"]
+    target: str = Field(
+        default="", max_length=255, description="Node, cluster or host; none for all."
+    )
     reason: Reason
     for_s: ForS | None = Field(default=None, description="Seconds; absent: until it is lifted.")
 
     @model_validator(mode="after")
     def _target_fits(self) -> Self:  # noqa: N804 - `mode="after"` is a method
         if (self.scope == "all") != (self.target == ""):
-            raise ValueError("`target` names the node or cluster; scope `all` has none")
+            raise ValueError("`target` names the node, cluster or host; scope `all` has none")
         return self
 
 

@@ -57,6 +57,7 @@ class PauseScope(StrEnum):
 
     NODE = "node"
     CLUSTER = "cluster"
+    HOST = "host"
     ALL = "all"
 
 
@@ -68,7 +69,7 @@ class Pause:
     kind: PauseKind
     scope: PauseScope
     target_id: str
-    """Node or cluster id; empty for ALL."""
+    """Node or cluster id; of a host its names, with blanks between them; empty for ALL."""
     owner: str
     reason: str
     starts_us: int

@@ -29,6 +29,8 @@ class HostMonitor(Protocol):
     """Look at all hosts of one cluster in bounded time, without changing anything."""
 
     type: ClassVar[str]
+    by_hand: ClassVar[str]
+    """How a person has host `{host}` fenced by whoever the monitor asks; empty where nobody does that."""
 
     async def look(self, *, deadline_s: float) -> HostReport | MonitorBlind:
         """Return the whole present state, at every call anew: the engine may have missed any change.

@@ -28,14 +28,20 @@ _IN_FORCE: Final = (
 )
 
 
+NOBODY: Final = "-"
+"""Is the id of no node."""
+
+
 def add(conn: Connection, pause: Pause) -> None:
-    """Store a pause."""
+    """Store a pause; that of a host so that an engine of the schema before can read it, as nobody's."""
+    of_host = pause.scope is PauseScope.HOST
     conn.execute(
         insert(pauses).values(
             id=pause.id,
             kind=pause.kind.value,
-            scope=pause.scope.value,
-            target_id=pause.target_id,
+            scope=(PauseScope.NODE if of_host else pause.scope).value,
+            target_id=NOBODY if of_host else pause.target_id,
+            host=pause.target_id if of_host else None,
             owner=pause.owner,
             reason=pause.reason,
             starts_us=pause.starts_us,
@@ -46,15 +52,16 @@ def add(conn: Connection, pause: Pause) -> None:
 
 def in_force(conn: Connection, now_us: int) -> Sequence[Pause]:
     """Return every pause that is neither lifted nor expired, future ones included."""
-    return [_pause(r) for r in conn.execute(_IN_FORCE, {"now": now_us}).mappings()]
+    return [pause_of(r) for r in conn.execute(_IN_FORCE, {"now": now_us}).mappings()]
 
 
-def _pause(row: RowMapping) -> Pause:
+def pause_of(row: RowMapping) -> Pause:
+    """Return what a row says."""
     return Pause(
         id=PauseId(row["id"]),
         kind=PauseKind(row["kind"]),
-        scope=PauseScope(row["scope"]),
-        target_id=row["target_id"],
+        scope=PauseScope(row["scope"]) if row["host"] is None else PauseScope.HOST,
+        target_id=row["target_id"] if row["host"] is None else row["host"],
         owner=row["owner"],
         reason=row["reason"],
         starts_us=row["starts_us"],

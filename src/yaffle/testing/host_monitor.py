@@ -23,6 +23,7 @@ class ScriptedHostMonitor:
     """A cluster of hosts: `seen` is how each is, `fencings` what its fencer remembers."""
 
     type: ClassVar[str] = "scripted"
+    by_hand: ClassVar[str] = ""
 
     def __init__(self, clock: Clock, plan: FaultPlan | None = None) -> None:
         self.plan = plan or FaultPlan(clock)

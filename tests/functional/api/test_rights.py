@@ -553,6 +553,14 @@ def test_maintenance_of_everything_is_an_administrators(world: World) -> None:
     assert world.ask(PEOPLE["admin"], "DELETE", path).status_code == 204
 
 
+def test_maintenance_of_a_host_is_an_administrators_whoever_has_nodes_there(world: World) -> None:
+    body = {"scope": "host", "target": "cmp1", "reason": "new memory"}
+    assert world.ask(PEOPLE["overrider"], "POST", f"{OWN}/maintenance", body).status_code == 403
+    missing = world.ask(PEOPLE["admin"], "POST", f"{OWN}/maintenance", body)
+    assert missing.status_code == 404
+    assert "no monitor knows of it, and no node is on it" in missing.text
+
+
 def test_a_stop_is_not_lifted_as_if_it_were_maintenance(world: World) -> None:
     ident = world.made(ROOT, f"{OWN}/stop", {"reason": "x"}, "stop")
     for name in ("member", "overrider", "admin"):

@@ -382,6 +382,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "host fence _ --reason _": "tests/contract/host_monitors/test_pacemaker.py",
     "alert list --host _": "tests/contract/host_monitors/test_pacemaker.py",
     "host mark _ --proof _": "tests/functional/cli/test_alerts.py",
+    "host-agent": "tests/functional/cli/test_host_agent.py",
     "incident show _": "tests/functional/cli/test_commands.py",
 }
 """What is run by tests of its own, for it needs a cloud, a terminal or a service of its own."""

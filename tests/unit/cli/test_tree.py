@@ -35,7 +35,7 @@ WANTED = {
     *(f"credential {w}" for w in ("add", "list", "remove", "rotate", "new-key")),
     *(f"outbox {w}" for w in ("list", "redeliver")),
     "host mark",
-    *(f"host {w}" for w in ("list", "show", "why", "fence", "unfence", "notifications")),
+    *(f"host {w}" for w in ("list", "show", "why", "fence", "unfence", "maintenance", "notifications")),
     "host-agent",
     *(f"alert {w}" for w in ("list", "show", "retry", "discard")),
     *(f"user {w}" for w in ("add", "list", "remove", "passwd")),

@@ -9,6 +9,7 @@ import typer
 
 from yaffle.cli.client.native import Api, Row, inner, rows
 from yaffle.cli.command import client, group
+from yaffle.cli.commands.operators import For, Reason, begin
 from yaffle.cli.output import Column, Output, clock_time
 from yaffle.model.counts import count
 
@@ -204,6 +205,14 @@ def unfence_host(api: Api, output: Output, host: HostName) -> None:
     """Take back what was asked for with `fence`; a switch that is asked right now is asked on."""
     answer = api.post("hosts", host, "unfence")
     output.say(answer, f"host {host} is not to be switched off any more")
+
+
+@client(hosts, "maintenance")
+def maintain_host(
+    api: Api, output: Output, host: HostName, reason: Reason, for_: For = None
+) -> None:
+    """Begin planned work on a host: whatever it does is no failure, and what is on it is not healed."""
+    begin(api, output, "host", host, reason, for_)
 
 
 @client(hosts, "mark")

@@ -51,15 +51,26 @@ def start(
     reason: Reason,
     node: Annotated[str | None, typer.Option("--node", help="This node.")] = None,
     cluster: Annotated[str | None, typer.Option("--cluster", help="This cluster.")] = None,
+    host: Annotated[str | None, typer.Option("--host", help="This host, and all on it.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
     for_: For = None,
 ) -> None:
     """Begin planned work: what it covers is watched, and not healed."""
-    chosen = [(s, t) for s, t in (("node", node), ("cluster", cluster)) if t is not None]
+    named = (("node", node), ("cluster", cluster), ("host", host))
+    chosen = [(scope, target) for scope, target in named if target is not None]
     chosen += [("all", "")] if everything else []
     if len(chosen) != 1:
-        raise ConfigError("maintenance start: give exactly one of --node, --cluster and --all")
-    scope, target = chosen[0]
+        raise ConfigError(
+            "maintenance start: give exactly one of --node, --cluster, --host and --all"
+        )
+    (scope, target) = chosen[0]
+    begin(api, output, scope, target, reason, for_)
+
+
+def begin(
+    api: Api, output: Output, scope: str, target: str, reason: str, for_: float | None
+) -> None:
+    """Begin planned work, and say how it is ended."""
     body: dict[str, object] = {"scope": scope, "target": target, "reason": reason}
     if for_ is not None:
         body["for_s"] = for_

@@ -18,7 +18,7 @@ def in_force(pause: Pause, now_us: int) -> bool:
 
 
 def covers(pause: Pause, node_id: NodeId, cluster_id: ClusterId) -> bool:
-    """Whether the pause's scope includes the node."""
+    """Whether the pause's scope includes the node; a host's is turned into those of its nodes before."""
     match pause.scope:
         case PauseScope.ALL:
             return True
@@ -26,8 +26,15 @@ def covers(pause: Pause, node_id: NodeId, cluster_id: ClusterId) -> bool:
             return pause.target_id == cluster_id
         case PauseScope.NODE:
             return pause.target_id == node_id
+        case PauseScope.HOST:
+            return False
         case _:
             assert_never(pause.scope)
+
+
+def is_of_host(pause: Pause, host: str) -> bool:
+    """Whether a pause is a host's, by one of its names; two clouds' hosts of one name are both meant."""
+    return pause.scope is PauseScope.HOST and host in pause.target_id.split()
 
 
 def covering(

@@ -367,6 +367,7 @@ class HeartbeatMonitor:
     """Judges what all vantage points hear, this one among them."""
 
     type: ClassVar[str] = "heartbeat"
+    by_hand: ClassVar[str] = ""
 
     def __init__(self, context: DriverContext) -> None:
         section = Section(context.section or "host_monitors.heartbeat", context.settings)

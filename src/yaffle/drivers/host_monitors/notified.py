@@ -45,6 +45,7 @@ class NotifiedMonitor:
     """Reads the words on each host, and goes by the latest."""
 
     type: ClassVar[str] = "notified"
+    by_hand: ClassVar[str] = ""
 
     def __init__(self, context: DriverContext) -> None:
         section = Section(context.section or "host_monitors.notified", context.settings)

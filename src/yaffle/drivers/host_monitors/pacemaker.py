@@ -99,6 +99,7 @@ class PacemakerMonitor:
     """Asks the cluster that this machine is a member of."""
 
     type: ClassVar[str] = "pacemaker"
+    by_hand: ClassVar[str] = "`stonith_admin --fence {host}` on a member of the cluster; "
 
     def __init__(self, context: DriverContext) -> None:
         self._clock = context.clock

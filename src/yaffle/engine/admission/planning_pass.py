@@ -29,6 +29,7 @@ from yaffle.engine.cluster_actions.table import disturbs
 from yaffle.engine.detection.cluster_snapshot import policy_of, watched_rows
 from yaffle.engine.detection.health_persistence import outdated, verified_since
 from yaffle.engine.incidents import host_incident
+from yaffle.engine.runtime.pauses import over_nodes
 from yaffle.errors import StaleEpoch
 from yaffle.model.action import ActionKind
 from yaffle.model.health import ClusterStatus, Health
@@ -163,7 +164,7 @@ def build_view(
             for row in watched
         ),
         recovery=inputs.policy.recovery,
-        pauses=tuple(pauses.in_force(conn, now_us)),
+        pauses=tuple(over_nodes(pauses.in_force(conn, now_us), watched)),
         released_until_us=pauses.released_until(conn, inputs.cluster.id),
         blind=inputs.sights.whole if is_blind(inputs.sights.whole) else None,
         # They are counted only where a failure may be that of one of them.

@@ -11,7 +11,7 @@ from yaffle.errors import InvalidSpec, NotFound
 from yaffle.model.authz import Right, need
 from yaffle.model.ids import PauseId
 from yaffle.model.incident import Pause, PauseKind, PauseScope
-from yaffle.store import catalog, incidents, outbox, pauses
+from yaffle.store import catalog, hosts, incidents, instance_ha, outbox, pauses
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -53,7 +53,7 @@ class Operators:
 
         def work(conn: Connection) -> None:
             now_us = self._context.now()
-            target_id = _pause_target(conn, scope, target, who)
+            target_id = self._target(conn, scope, target, who)
             pauses.add(
                 conn,
                 Pause(
@@ -84,7 +84,7 @@ class Operators:
             found = [
                 p
                 for p in pauses.in_force(conn, now_us)
-                if p.id.startswith(pause) and _concerns(conn, p, who)
+                if p.id.startswith(pause) and self._concerns(conn, p, who)
             ]
             if len(found) != 1 or len(pause) < catalog.MIN_PREFIX:
                 raise NotFound(f"pause {pause!r}: none in force; see `yaffle maintenance list`")
@@ -159,6 +159,43 @@ class Operators:
         await self._context.ctx.store.write(work)
         self._context.changed()
 
+    def _concerns(self, conn: Connection, pause: Pause, who: Principal) -> bool:
+        """Whether somebody sees a pause: everything's, and what is in their project."""
+        if who.scope is None or pause.scope is PauseScope.ALL:
+            return True
+        if pause.scope is PauseScope.HOST:
+            return Right.ADMIN in who.rights
+        try:
+            return bool(self._target(conn, pause.scope, pause.target_id, who))
+        except NotFound:
+            return False
+
+    def _target(self, conn: Connection, scope: PauseScope, target: str, who: Principal) -> str:
+        match scope:
+            case PauseScope.ALL:
+                return ""
+            case PauseScope.CLUSTER:
+                return catalog.find_cluster(conn, target, who.scope).id
+            case PauseScope.NODE:
+                return catalog.find_node(conn, target, who.scope).id
+            case PauseScope.HOST:
+                return " ".join(self._names(conn, target))
+
+    def _names(self, conn: Connection, host: str) -> Sequence[str]:
+        """Return all names of a host, the given one first; raise NotFound where nobody knows any."""
+        terms = self._context.ctx.hosts
+        full = terms.hostname(host)
+        names = [host, full, *(name for name, other in terms.names.items() if other == full)]
+        known = {
+            row.host for row in hosts.listed(conn, tuple(self._context.ctx.drivers.host_monitors))
+        }
+        known |= {str(node.attributes.get("host")) for node in instance_ha.placed_nodes(conn)}
+        if known.isdisjoint(names):
+            raise NotFound(
+                f"host {host!r}: no monitor knows of it, and no node is on it; see `yaffle host list`"
+            )
+        return list(dict.fromkeys(names))
+
     async def redeliver(
         self, seqs: Sequence[int] | None = None, *, by: str | Principal = ""
     ) -> int:
@@ -180,25 +217,5 @@ class Operators:
 def _may_pause(who: Principal, kind: PauseKind, scope: PauseScope) -> None:
     if kind is PauseKind.STOP:
         need(who, Right.OVERRIDE)
-    if kind is PauseKind.STOP or scope is PauseScope.ALL:
+    if kind is PauseKind.STOP or scope in {PauseScope.ALL, PauseScope.HOST}:
         need(who, Right.ADMIN)
-
-
-def _concerns(conn: Connection, pause: Pause, who: Principal) -> bool:
-    """Whether somebody sees a pause: everything's, and what is in their project."""
-    if who.scope is None or pause.scope is PauseScope.ALL:
-        return True
-    try:
-        return bool(_pause_target(conn, pause.scope, pause.target_id, who))
-    except NotFound:
-        return False
-
-
-def _pause_target(conn: Connection, scope: PauseScope, target: str, who: Principal) -> str:
-    match scope:
-        case PauseScope.ALL:
-            return ""
-        case PauseScope.CLUSTER:
-            return catalog.find_cluster(conn, target, who.scope).id
-        case PauseScope.NODE:
-            return catalog.find_node(conn, target, who.scope).id

@@ -7,12 +7,13 @@ see at once is one failure, for the database knows which fencings have been judg
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from yaffle.core.health.host_verdict import is_judged, judge
+from yaffle.core.planning.pauses import in_force, is_of_host
 from yaffle.engine.detection.lost_host_fencer import LostHostFencer
 from yaffle.engine.detection.lost_host_fencer import Seen as SeenHost
 from yaffle.engine.incidents.host_failure import record
@@ -20,16 +21,17 @@ from yaffle.engine.runtime.driver_call import Failure, call_driver
 from yaffle.errors import StoreUnavailable
 from yaffle.model.host_state import HostFencing, HostReport, HostState, MonitorBlind, Seen
 from yaffle.ports import SupportsMarks
-from yaffle.store import alerts, events, hosts
+from yaffle.store import alerts, events, hosts, pauses
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from sqlalchemy import Connection
 
     from yaffle.engine.runtime.context import EngineContext
     from yaffle.engine.runtime.session import Session
-    from yaffle.model.host_state import HostFence, HostMark
+    from yaffle.model.host_state import HostFence, HostMark, HostSighting
+    from yaffle.model.incident import Pause
     from yaffle.ports import HostMonitor
 
 log = structlog.get_logger()
@@ -124,7 +126,9 @@ class HostWatcher:
         before = dict(hosts.known(conn, self._name))
         fencings = _by_host(report)
         looks = []
-        for sighting in report.sightings:
+        planned = [p for p in pauses.in_force(conn, now_us) if in_force(p, now_us)]
+        for seen in report.sightings:
+            sighting = _planned(seen, planned)
             row = before.pop(sighting.host, None)
             if row is None and sighting.seen is Seen.STARTING:
                 # Nothing is known of it yet, and that is no beginning.
@@ -246,6 +250,15 @@ class HostWatcher:
             level=level,
             data={"monitor": self._name, "host": host},
         )
+
+
+def _planned(sighting: HostSighting, pauses_now: Sequence[Pause]) -> HostSighting:
+    """Return a sighting as that of a host under maintenance, where somebody has said so to us."""
+    by = next((pause for pause in pauses_now if is_of_host(pause, sighting.host)), None)
+    if by is None:
+        return sighting
+    said = f"maintenance by {by.owner}: {by.reason}; {sighting.why}"
+    return replace(sighting, seen=Seen.MAINTENANCE, why=said)
 
 
 def _by_host(report: HostReport) -> Mapping[str, tuple[HostFencing, ...]]:

@@ -15,6 +15,7 @@ from yaffle.store import catalog
 from yaffle.store.actions import get as get_action
 from yaffle.store.actions import is_waiting_request
 from yaffle.store.outbox import OutboxState
+from yaffle.store.pauses import pause_of
 from yaffle.store.rows import ActionRow, load
 from yaffle.store.tables import actions, clusters, events, nodes, outbox, pauses
 
@@ -167,21 +168,12 @@ def _event(row: RowMapping) -> Shown:
 
 
 def _pause(conn: Connection, row: RowMapping, now_us: int) -> Shown:
-    as_value = Pause(
-        id=row["id"],
-        kind=PauseKind(row["kind"]),
-        scope=PauseScope(row["scope"]),
-        target_id=row["target_id"],
-        owner=row["owner"],
-        reason=row["reason"],
-        starts_us=row["starts_us"],
-        expires_us=row["expires_us"],
-    )
+    as_value = pause_of(row)
     return {
         "id": row["id"],
         "kind": row["kind"],
-        "scope": row["scope"],
-        "target_id": row["target_id"],
+        "scope": as_value.scope.value,
+        "target_id": "" if as_value.scope is PauseScope.HOST else row["target_id"],
         "target": _target(conn, as_value),
         "owner": row["owner"],
         "reason": row["reason"],
@@ -195,6 +187,8 @@ def _pause(conn: Connection, row: RowMapping, now_us: int) -> Shown:
 
 def _target(conn: Connection, pause: Pause) -> str:
     """Return the name of what a pause covers; empty for everything, and for what is gone."""
+    if pause.scope is PauseScope.HOST:
+        return pause.target_id.split()[0]
     tables = {PauseScope.NODE: nodes, PauseScope.CLUSTER: clusters}
     table = tables.get(pause.scope)
     if table is None:

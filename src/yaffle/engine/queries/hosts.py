@@ -27,7 +27,7 @@ _MEANS: Final[Mapping[str, str]] = {
     HostState.FENCED: "it was proved off, and recovery controllers are told until they accept: `yaffle"
     " alert list --host {hostname}`",
     HostState.UNFENCED: "nobody has proved it off, so its instances are started nowhere. Fence it:"
-    " `stonith_admin --fence {host}` on a member of the cluster; by a device of `drivers.HOST`: `yaffle"
+    " {by_hand}by a device of `drivers.HOST`: `yaffle"
     " host fence {host} --reason TEXT`; or make sure that its power is off and say so: `yaffle host mark"
     " {host} --proof TEXT`",
     HostState.STOPPED: "it was taken out of service on purpose, which is no failure",
@@ -86,7 +86,8 @@ class Hosts:
     def _host(self, row: HostRow, monitor: MonitorRow | None, told: Sequence[AlertRow]) -> Shown:
         state, why = self._state(row, monitor)
         hostname = self._ctx.hosts.hostname(row.host)
-        means = _MEANS[state].format(host=row.host, hostname=hostname)
+        by_hand = self._ctx.drivers.host_monitors[row.monitor].by_hand.format(host=row.host)
+        means = _MEANS[state].format(host=row.host, hostname=hostname, by_hand=by_hand)
         if state == HostState.FENCED and not row.told:
             means = _BY_WORD
         elif state == HostState.FENCED and not self._ctx.drivers.alerts:

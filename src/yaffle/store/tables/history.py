@@ -120,6 +120,8 @@ pauses = Table(
     columns.word("kind", None),
     columns.word("scope", None),
     columns.ref("target_id", index=True),
+    # The names of a host, with blanks between them; null for every other scope.
+    columns.text_or_null("host"),
     columns.word("owner"),
     columns.text("reason"),
     columns.us("starts_us"),

@@ -26,6 +26,7 @@ async def check_host_monitor(
     `blinded`: a block within which the cluster cannot tell; `hang`: one within which it does not answer;
     `gone`: a mark that is not set (any more), where the monitor keeps marks.
     """
+    assert "{host}" in monitor.by_hand or not monitor.by_hand, "it says of which host"
     for _ in range(2):
         report = await bounded(clock, "look", lambda s: monitor.look(deadline_s=s))
         assert isinstance(report, HostReport), f"a cluster that is well is seen: {report}"
