@@ -26,6 +26,7 @@ from yaffle.drivers.detectors.load_balancer.settings import (
 from yaffle.drivers.fencers.host.settings import Device, HostSettings
 from yaffle.drivers.host_monitors.heartbeat import HeartbeatSettings
 from yaffle.drivers.host_monitors.notified import NotifiedSettings
+from yaffle.drivers.host_monitors.nova import NovaMonitorSettings
 from yaffle.drivers.host_monitors.pacemaker import PacemakerSettings
 from yaffle.drivers.profiles.local_process import spec as local_process
 from yaffle.drivers.profiles.local_process.plans import OPERATIONS
@@ -154,6 +155,10 @@ class Recorder(Section):
     def texts(self, key: str) -> tuple[str, ...]:
         self.asked[key] = SHAPES.get(key, ("list of texts", "required"))
         return URLS if key == "urls" else ("/bin/true",)
+
+    def patterns(self, key: str) -> tuple[str, ...]:
+        self.asked[key] = ("list of texts", "*")
+        return ("*",)
 
     def text_table(self, key: str) -> dict[str, str]:
         self.asked[key] = ("table of texts", "")
@@ -308,6 +313,10 @@ def drivers() -> str:
         '`[host_monitors.ANY_NAME]` with `type = "notified"`, and `cloud`. How to use it:\n'
         "[Be told of failed hosts](../howto/be-told-of-failed-hosts.md).",
         table(HEAD, _rows(recorded(NotifiedSettings), NotifiedSettings)),
+        "## Host monitor `nova`",
+        '`[host_monitors.ANY_NAME]` with `type = "nova"`. Needs `yaffle[openstack]`. How to use it:\n'
+        "[Watch hosts](../howto/watch-hosts.md#hear-novas-opinion-too).",
+        table(HEAD, _rows(recorded(NovaMonitorSettings), NovaMonitorSettings)),
         "## Workflow `COMMAND`",
         "`[drivers.COMMAND]`. Off by default.",
         table(HEAD, _rows(command, CommandSettings)),

@@ -79,10 +79,10 @@ def load_drivers(
         "dict[str, Profile]", _build("yaffle.profiles", context, faults, _not_set_up(settings))
     )
 
-    monitors = _host_monitors(settings, context, faults)
     clouds: Mapping[str, str] = {}
     with faults.gather():
         clouds = _clouds(settings)
+    monitors = _host_monitors(settings, context, clouds, faults)
 
     def reading(name: str) -> DriverContext:
         return context(name, profiles=profiles, host_monitors=monitors, host_clouds=clouds)
@@ -161,14 +161,20 @@ def _alerts(
 
 
 def _host_monitors(
-    settings: Settings, context: Callable[..., DriverContext], faults: Faults
+    settings: Settings,
+    context: Callable[..., DriverContext],
+    clouds: Mapping[str, str],
+    faults: Faults,
 ) -> dict[str, HostMonitor]:
+    def of_cloud(name: str, values: Mapping[str, object], section: str) -> DriverContext:
+        return context(name, values, section=section, cloud=clouds.get(name, ""))
+
     wanted = {
         name: {k: v for k, v in values.items() if k != CLOUD}
         for name, values in settings.host_monitors.items()
     }
     kind = "host monitor"
-    found = _named("yaffle.host_monitors", "host_monitors", kind, wanted, context, faults)
+    found = _named("yaffle.host_monitors", "host_monitors", kind, wanted, of_cloud, faults)
     return cast("dict[str, HostMonitor]", found)
 
 

@@ -134,9 +134,11 @@ class Housekeeper:
         metrics.alert_age.set(0 if oldest_us is None else max(0, now_us - oldest_us) / 1e6)
         metrics.notification_age.set(0 if told_us is None else max(0, now_us - told_us) / 1e6)
         metrics.alerts_refused.set(refused)
-        names, stale_us = tuple(self._ctx.drivers.host_monitors), self._ctx.hosts.stale_us
+        names, terms = tuple(self._ctx.drivers.host_monitors), self._ctx.hosts
         found = await self._ctx.store.read(
-            lambda conn: hosts.by_state(conn, names, now_us=now_us, stale_us=stale_us)
+            lambda conn: hosts.by_state(
+                conn, names, hostname=terms.hostname, now_us=now_us, stale_us=terms.stale_us
+            )
         )
         for state, those in found.items():
             metrics.hosts.labels(state).set(len(those))

@@ -118,6 +118,10 @@ class Section:
             return ()
         return tuple(value)
 
+    def patterns(self, key: str) -> tuple[str, ...]:
+        """Return names in which `*` and `?` stand for others; without the setting, all."""
+        return ("*",) if self._get(key, None) is None else self.texts(key)
+
     def text_table(self, key: str) -> dict[str, str]:
         """Return a table of texts, empty where absent. Values are not shown in messages."""
         table = self.table(key)

@@ -33,6 +33,8 @@ class DriverContext:
     """By name, for fencers that go by a fencing that somebody else has done."""
     host_clouds: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Name of a host monitor → the cloud that its hosts are of, where that is said."""
+    cloud: str = ""
+    """The same, of the host monitor that is built."""
     host_names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Host, as a cloud or cluster calls it → its fully qualified name, where that is another."""
     notified: NotifiedHosts | None = None

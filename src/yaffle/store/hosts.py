@@ -6,7 +6,7 @@ began before the one that was saved last changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -163,14 +163,21 @@ def state_of(row: HostRow, monitor: MonitorRow | None, *, now_us: int, stale_us:
 
 
 def by_state(
-    conn: Connection, names: Sequence[str], *, now_us: int, stale_us: int
+    conn: Connection,
+    names: Sequence[str],
+    *,
+    hostname: Callable[[str], str],
+    now_us: int,
+    stale_us: int,
 ) -> Mapping[str, Sequence[str]]:
-    """Return the names of the hosts in each state."""
+    """Return the names of the hosts in each state; unknown are those that are so to every monitor."""
     asked = monitors(conn, names)
     found: dict[str, list[str]] = {state: [] for state in (*HostState, UNKNOWN)}
     for row in listed(conn, names):
         state = state_of(row, asked.get(row.monitor), now_us=now_us, stale_us=stale_us)
         found[state].append(row.host)
+    known = {hostname(host) for state in HostState for host in found[state]}
+    found[UNKNOWN] = [host for host in found[UNKNOWN] if hostname(host) not in known]
     return found
 
 

@@ -6,8 +6,9 @@ import pytest
 from tests.contract.store.support import HandClock, place
 
 from yaffle.core.health.host_verdict import KnownHost
+from yaffle.model.host_heartbeat import HeardHost, VantagePoint
 from yaffle.model.host_state import HostFence, HostState
-from yaffle.store import alerts, hosts
+from yaffle.store import alerts, hosts, vantage_points
 from yaffle.store.database import open_store
 
 S = 1_000_000
@@ -29,8 +30,12 @@ def save(conn, host, state=HostState.UP, since_us=S, told=(), why="online"):
     hosts.save(conn, "pcmk", host, before, known, why)
 
 
+def full(host):
+    return host.partition("@")[0]
+
+
 def states(conn, now_us, names=NAMES):
-    found = hosts.by_state(conn, names, now_us=now_us, stale_us=60 * S)
+    found = hosts.by_state(conn, names, hostname=full, now_us=now_us, stale_us=60 * S)
     return {state: list(those) for state, those in found.items() if those}
 
 
@@ -91,11 +96,61 @@ def test_a_host_is_unknown_where_its_monitor_does_not_name_it_or_is_silent(unit)
         hosts.begin(conn, "pcmk", 10 * S, 10 * S)
         assert states(conn, 70 * S) == {"up": ["cmp1"], "unfenced": ["cmp2"]}
         assert states(conn, 70 * S + 1) == {"unknown": ["cmp1", "cmp2"]}
-        hosts.unseen(conn, hosts.known(conn, "pcmk")["cmp1"], 10 * S)
+        hosts.unseen(conn, hosts.known(conn, "pcmk")["cmp1"], "not named", 10 * S)
         assert states(conn, 70 * S) == {"unknown": ["cmp1"], "unfenced": ["cmp2"]}
         save(conn, "cmp1")
         assert states(conn, 70 * S) == {"up": ["cmp1"], "unfenced": ["cmp2"]}, "named again"
         assert states(conn, 70 * S, names=()) == {}
+
+    unit(work)
+
+
+def test_a_host_is_unknown_where_every_monitor_that_has_it_says_so(unit):
+    def work(conn):
+        hosts.begin(conn, "pcmk", 10 * S, 10 * S)
+        hosts.begin(conn, "nova", 10 * S, 10 * S)
+        both = ("pcmk", "nova")
+        save(conn, "cmp1", HostState.LOST)
+        known = KnownHost(state=HostState.UP, since_us=S, told=())
+        hosts.save(conn, "nova", "cmp1@nova", None, known, "up")
+        hosts.unseen(conn, hosts.known(conn, "nova")["cmp1@nova"], "down", 10 * S)
+        assert states(conn, 20 * S, both) == {"lost": ["cmp1"]}, "one host of two names"
+        hosts.unseen(conn, hosts.known(conn, "pcmk")["cmp1"], "not named", 10 * S)
+        assert states(conn, 20 * S, both) == {"unknown": ["cmp1", "cmp1@nova"]}
+
+    unit(work)
+
+
+def test_why_a_host_is_unknown_is_kept_and_since_when(unit):
+    def work(conn):
+        save(conn, "cmp1")
+        for at_s, why in ((10, "not named"), (20, "not named"), (30, "its agent is gone")):
+            hosts.unseen(conn, hosts.known(conn, "pcmk")["cmp1"], why, at_s * S)
+            row = hosts.known(conn, "pcmk")["cmp1"]
+            assert (row.why, row.unseen_us) == (why, 10 * S)
+
+    unit(work)
+
+
+def test_each_vantage_point_stores_what_it_hears_in_the_place_of_what_it_heard_before(unit):
+    heard = HeardHost(boot="b", uptime_s=9.0, silent_s=0.5, beats=3, restarts={"b": 7})
+
+    def point(name, at_us, **said):
+        return VantagePoint(name=name, at_us=at_us, every_s=5.0, listening_s=60.0, hosts=said)
+
+    def work(conn):
+        first, second = point("a", S), point("b", S, cmp1=heard)
+        vantage_points.save(conn, "agents", first)
+        vantage_points.save(conn, "agents", second)
+        vantage_points.save(conn, "others", first)
+        assert vantage_points.listed(conn, "agents") == (first, second)
+        first = point("a", 2 * S, cmp1=heard)
+        vantage_points.save(conn, "agents", first)
+        assert vantage_points.listed(conn, "agents") == (first, second)
+        later = point("a", 31 * DAY)
+        vantage_points.save(conn, "agents", later)
+        assert vantage_points.listed(conn, "agents") == (later,), "the other has left"
+        assert len(vantage_points.listed(conn, "others")) == 1
 
     unit(work)
 
@@ -105,7 +160,7 @@ def test_a_host_that_is_unseen_for_a_week_is_forgotten(unit):
         save(conn, "cmp1")
         for now_us, left in ((S, 1), (7 * DAY, 1), (7 * DAY + S, 1), (7 * DAY + S + 1, 0)):
             for row in hosts.known(conn, "pcmk").values():
-                hosts.unseen(conn, row, now_us)
+                hosts.unseen(conn, row, "not named", now_us)
             assert len(hosts.known(conn, "pcmk")) == left, now_us
 
     unit(work)

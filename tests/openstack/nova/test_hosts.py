@@ -8,9 +8,11 @@ from dataclasses import replace
 from tests.openstack.nova.world import CALL_S, CLOCK, PATIENCE_S, World, new_id
 
 from yaffle.drivers.fencers.compute import ComputeFencer
+from yaffle.drivers.host_monitors.nova import NovaMonitor
 from yaffle.drivers.profiles.nova_server.tracking.ownership_tags import Mark
 from yaffle.model.operations import FenceResult, FenceVerdict, ProgressState, Target
-from yaffle.ports import DriverContext
+from yaffle.ports import DriverContext, HostReport
+from yaffle.testing import check_host_monitor
 
 FENCE_S = 120.0
 """Generous, as CALL_S is."""
@@ -73,8 +75,24 @@ def test_nothing_is_deleted_on_a_lost_host_before_it_is_fenced(broken_admin_worl
         host = str(target.attributes["host"])
         profile = world.profile()
         assert [h.up for h in await profile.hosts([target], deadline_s=CALL_S)] == [True]
+        monitor = NovaMonitor(
+            DriverContext(
+                clock=CLOCK,
+                state_dir=world.state_dir,
+                settings={"clouds_file": str(world.cloud.clouds_yaml)},
+                cloud=world.cloud.name,
+            )
+        )
+        await check_host_monitor(monitor, clock=CLOCK, up=host)
         lab.kill_host(host)
         lab.until_host(host, "down")
+        opinion = await monitor.look(deadline_s=CALL_S)
+        assert isinstance(opinion, HostReport)
+        assert host not in {sighting.host for sighting in opinion.sightings}
+        assert opinion.unknown[host] == (
+            "Nova: nova-compute down, enabled, which alone is no failure"
+        )
+        assert len(opinion.sightings) == len(lab.hosts) - 1
         (seen,) = await profile.hosts([target], deadline_s=CALL_S)
         assert (seen.name, seen.up, seen.forced_down) == (host, False, False)
         done = await fence(world, target)

@@ -266,7 +266,13 @@ class Doctor:
             unseen=names_of(conn, ids[:most]),
             unseen_count=len(ids),
             monitors=hosts.monitors(conn, names),
-            hosts=hosts.by_state(conn, names, now_us=now_us, stale_us=self._ctx.hosts.stale_us),
+            hosts=hosts.by_state(
+                conn,
+                names,
+                hostname=self._ctx.hosts.hostname,
+                now_us=now_us,
+                stale_us=self._ctx.hosts.stale_us,
+            ),
         )
 
     async def _unseen(self) -> Sequence[str] | None:

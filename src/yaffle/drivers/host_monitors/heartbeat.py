@@ -58,7 +58,7 @@ class HeartbeatSettings:
     ca: Path
     """The authority that the certificates of hosts are of; each names its host (CN, or a DNS name)."""
     hosts: tuple[str, ...]
-    """Which hosts may report, by name; `*` and `?` stand for others. Default: all of that authority."""
+    """Which hosts may report, by name; `*` and `?` stand for others."""
     lost_after: float
     """Seconds without a heartbeat after which a host is missed."""
     vantage_point: str
@@ -72,11 +72,10 @@ class HeartbeatSettings:
             if path is None and section.right(name):
                 section.wrong(name, "is missing: the path of a file")
         place = section.attempt("listen", lambda: _address(section), ("", 0))
-        named = section.raw("hosts") is not None
         settings = cls(
             listen=place,
             **{name: path or Path() for name, path in files.items()},
-            hosts=section.texts("hosts") if named else ("*",),
+            hosts=section.patterns("hosts"),
             lost_after=section.number("lost_after", 15.0, low=5, high=600),
             vantage_point=section.text("vantage_point", "") or socket.gethostname(),
         )

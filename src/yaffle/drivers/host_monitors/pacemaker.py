@@ -74,7 +74,7 @@ class PacemakerSettings:
     programs: Path
     """Where `crm_mon` and `cibadmin` lie; programs of yours may stand in for them."""
     hosts: tuple[str, ...]
-    """Which nodes are hosts, by name; `*` and `?` stand for others. Default: all remote nodes."""
+    """Which nodes are hosts, by name; `*` and `?` stand for others."""
     members: bool
     """Whether full members of the cluster are hosts too, and not only remote nodes."""
     attrd_mark: str
@@ -84,10 +84,10 @@ class PacemakerSettings:
     @classmethod
     def read(cls, section: Section) -> PacemakerSettings:
         """Raise ConfigError for what is wrong or unknown."""
-        programs, named = section.path("programs"), section.raw("hosts") is not None
+        programs = section.path("programs")
         settings = cls(
             programs=programs or PROGRAMS,
-            hosts=section.texts("hosts") if named else ("*",),
+            hosts=section.patterns("hosts"),
             members=section.flag("members", default=False),
             attrd_mark=section.text("attrd_mark", ""),
         )
