@@ -191,7 +191,7 @@ def test_a_host_that_nobody_fences_is_said_to_be_unfenced_and_nobody_is_told() -
         await s.clock.sleep(30)
         shown = await c.state()
         assert (shown["state"], c.hostnames()) == ("unfenced", [])
-        assert "stonith_admin --fence cmp1" in shown["why"]
+        assert "Fence it: `scripted --fence cmp1`; by a device" in shown["why"]
         assert life.ctx.metrics.hosts.labels("unfenced")._value.get() == 1
         assert len(await c.said("unfenced")) == 1
 
@@ -278,6 +278,32 @@ def test_a_host_is_put_under_maintenance_by_us_and_comes_back_to_what_it_is() ->
         c.monitor.fence("cmp1")
         await c.looked()
         assert c.hostnames() == ["cmp1.example.org"]
+
+    play(story)
+
+
+def test_whoever_is_woken_looks_at_once_and_at_most_once_a_second() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.start()
+        await c.looked()
+        before = c.monitor.looks
+        await s.clock.sleep(50)
+        assert 9 <= c.monitor.looks - before <= 10, "nobody says anything: at its pace"
+        before = c.monitor.looks
+        for _ in range(500):
+            c.monitor.woken.set()
+            await s.clock.sleep(0.1)
+        assert 40 <= c.monitor.looks - before <= 51
+        await s.clock.sleep(2)
+        c.monitor.seen["cmp1"] = Seen.LOST
+        c.monitor.fence("cmp1")
+        c.monitor.woken.set()
+        await s.clock.sleep(1.5)
+        assert (await c.state())["state"] == "fenced"
+        c.monitor.plan.rules.append(Rule(fault=Fault.RAISE, call="changed"))
+        before = c.monitor.looks
+        await s.clock.sleep(50)
+        assert 9 <= c.monitor.looks - before <= 11, "one that cannot be told is asked at its pace"
 
     play(story)
 

@@ -38,6 +38,7 @@ from yaffle.ports.host_monitor import (
     MonitorBlind,
     Seen,
     SupportsMarks,
+    SupportsWakeUp,
 )
 from yaffle.ports.notifier import Message, Notifier
 from yaffle.ports.profile import (
@@ -62,6 +63,7 @@ __all__ = [
     "AlertDriver",
     "SupportsAdoption",
     "SupportsMarks",
+    "SupportsWakeUp",
     "SupportsModeValidation",
     "Clock",
     "SupportsReservedHosts",

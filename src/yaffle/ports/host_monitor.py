@@ -22,6 +22,7 @@ __all__ = [
     "MonitorBlind",
     "Seen",
     "SupportsMarks",
+    "SupportsWakeUp",
 ]
 
 
@@ -49,5 +50,17 @@ class SupportsMarks(Protocol):
         """Remove a mark if it says what it said when it was seen; return why not, empty where it is so.
 
         One that is gone or has changed is left as it is, which is no fault. Called again and again.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsWakeUp(Protocol):
+    """A monitor that may be told that something has happened, so that nobody waits for the next look."""
+
+    async def changed(self) -> None:
+        """Wait until something may have changed since the last call; for ever where nobody tells.
+
+        A hint: what it misses is seen at the next look. It is cancelled when that is due.
         """
         ...

@@ -16,14 +16,14 @@ from yaffle.model.host_state import (
 from yaffle.testing.faults import Broken, Fault, FaultPlan
 
 if TYPE_CHECKING:
-    from yaffle.ports import Clock, HostMonitor, SupportsMarks
+    from yaffle.ports import Clock, HostMonitor, SupportsMarks, SupportsWakeUp
 
 
 class ScriptedHostMonitor:
     """A cluster of hosts: `seen` is how each is, `fencings` what its fencer remembers."""
 
     type: ClassVar[str] = "scripted"
-    by_hand: ClassVar[str] = ""
+    by_hand: ClassVar[str] = "`scripted --fence {host}`; "
 
     def __init__(self, clock: Clock, plan: FaultPlan | None = None) -> None:
         self.plan = plan or FaultPlan(clock)
@@ -40,6 +40,8 @@ class ScriptedHostMonitor:
         self.unknown: dict[str, str] = {}
         """Hosts of which nobody can tell how they are, and why."""
         self.looks = 0
+        self.woken = asyncio.Event()
+        """Set it, and whoever watches looks at once."""
         self._clock = clock
 
     def fence(self, host: str, *, ago_s: float = 0.0, by: str = "switch") -> HostFencing:
@@ -55,6 +57,13 @@ class ScriptedHostMonitor:
         at_s = self._clock.now_us() // 1_000_000 - int(ago_s)
         self.marks[host] = HostMark(host=host, name="failed", value=str(at_s), at_s=(at_s,))
         return self.marks[host]
+
+    async def changed(self) -> None:
+        """Wait until it is woken, unless the plan has it fail."""
+        if (rule := self.plan.strike("changed")) is not None and rule.fault is Fault.RAISE:
+            raise Broken("a monitor's bug")
+        await self.woken.wait()
+        self.woken.clear()
 
     async def clear(self, mark: HostMark, *, deadline_s: float) -> str:
         """Remove a mark that still says the same, unless the plan has it fail."""
@@ -127,3 +136,4 @@ class ScriptedHostMonitor:
 if TYPE_CHECKING:
     _conforms: type[HostMonitor] = ScriptedHostMonitor
     _keeps_marks: type[SupportsMarks] = ScriptedHostMonitor
+    _wakes_up: type[SupportsWakeUp] = ScriptedHostMonitor

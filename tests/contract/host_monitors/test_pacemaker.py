@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import shutil
+import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -29,6 +31,7 @@ from yaffle.integrations.fence_yaffle import ATTRIBUTE
 from yaffle.ports import DriverContext, HostFencing, HostMark, HostReport, MonitorBlind, Seen
 from yaffle.testing import check_host_monitor
 
+PACKAGING = ROOT / "packaging" / "pacemaker"
 SET = ("cibadmin", "--modify", "--allow-create")
 LEVEL = '<fencing-level id="ft" target-pattern="[ch][0-9]+" index="1" devices="{}"/>'
 """The lab's own."""
@@ -334,6 +337,39 @@ def test_from_power_loss_to_the_alert_that_is_accepted_and_what_people_are_told(
             "h002",
         }
 
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Yield a folder that everybody may enter: the cluster runs its alert agents as another user."""
+    with tempfile.TemporaryDirectory(prefix="yaffle-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_a_cluster_that_wakes_the_engine_is_not_waited_for(
+    lab: PacemakerLab, hosts: list[str], tmp_path: Path, open_folder: Path
+) -> None:
+    config, alerts = tmp_path / "yaffle.toml", (PACKAGING / "alert.xml").read_text()
+    wake, agent = open_folder / "wake", shutil.copy(PACKAGING / "alert_yaffle", open_folder)
+    alerts = alerts.replace("/usr/lib/yaffle/alert_yaffle", str(agent))
+    lab.run(*ALERTS, "--xml-text", alerts.replace("/run/yaffle/wake", str(wake)))
+    with receiver(say(202)) as controller:
+        text = SETTINGS.format(programs=lab.bin, port=controller.port)
+        # It is told by the alert alone, for the next look is far.
+        text = text.replace("poll = 1", "poll = 300")
+        config.write_text(text.replace("[alerts", f'wake = "{wake}"\n\n[alerts', 1))
+        server = Server(tmp_path / "state", flags=("--config", str(config)))
+        server.start()
+        wait_for(wake.is_socket)
+        assert wake.stat().st_mode & 0o777 == 0o666, "the cluster runs its agents as another user"
+        lab.power("off", "h003")
+        wait_for(lambda: controller.seen, within_s=60)
+        assert json.loads(controller.seen[0].body)["payload"]["hostname"] == "h003"
+        assert server.stop() == 0
+    lab.run("cibadmin", "--delete", "--xml-text", '<alert id="yaffle-wake"/>')
+
+
+ALERTS = ("cibadmin", "--modify", "--allow-create", "--scope", "alerts")
 
 SWITCHES = """
 [drivers.HOST.devices.rack]

@@ -25,6 +25,7 @@ from xml.etree.ElementTree import Element
 
 from yaffle.integrations.driver_settings import Section
 from yaffle.integrations.fence_yaffle import ATTRIBUTE, SEVERAL
+from yaffle.integrations.wake_socket import WakeSocket
 from yaffle.ports.host_monitor import (
     HostFencing,
     HostMark,
@@ -34,6 +35,7 @@ from yaffle.ports.host_monitor import (
     MonitorBlind,
     Seen,
     SupportsMarks,
+    SupportsWakeUp,
 )
 
 if TYPE_CHECKING:
@@ -81,6 +83,10 @@ class PacemakerSettings:
     """The transient attribute by which another fence agent marks hosts (`fence_compute`: `evacuate`):
     its `yes` is taken over, and set to `no` when the failure is. Default: none."""
 
+    wake: Path | None
+    """A socket (its path) that is made for the alert agent `alert_yaffle`: the monitor is asked at once
+    when that says that something has happened. Default: none."""
+
     @classmethod
     def read(cls, section: Section) -> PacemakerSettings:
         """Raise ConfigError for what is wrong or unknown."""
@@ -90,6 +96,7 @@ class PacemakerSettings:
             hosts=section.patterns("hosts"),
             members=section.flag("members", default=False),
             attrd_mark=section.text("attrd_mark", ""),
+            wake=section.path("wake"),
         )
         section.finish()
         return settings
@@ -105,6 +112,7 @@ class PacemakerMonitor:
         self._clock = context.clock
         section = Section(context.section or "host_monitors.pacemaker", context.settings)
         self._settings = PacemakerSettings.read(section)
+        self._wake = None if self._settings.wake is None else WakeSocket(self._settings.wake)
 
     async def look(self, *, deadline_s: float) -> HostReport | MonitorBlind:
         """Return what the cluster says, or why that is worth nothing."""
@@ -127,6 +135,13 @@ class PacemakerMonitor:
             return MonitorBlind(why=f"Pacemaker did not answer within {deadline_s:g} s")
         except Unreadable as error:
             return MonitorBlind(why=str(error)[:500])
+
+    async def changed(self) -> None:
+        """Wait for a word of the alert agent; see `ports.SupportsWakeUp`."""
+        if self._wake is None:
+            await asyncio.Event().wait()
+        else:
+            await self._wake.word()
 
     async def clear(self, mark: HostMark, *, deadline_s: float) -> str:
         """Remove a mark that still says what it said; see `ports.SupportsMarks`."""
@@ -442,3 +457,4 @@ def _is(element: Element, name: str) -> bool:
 if TYPE_CHECKING:
     _conforms: type[HostMonitor] = PacemakerMonitor
     _keeps_marks: type[SupportsMarks] = PacemakerMonitor
+    _wakes_up: type[SupportsWakeUp] = PacemakerMonitor

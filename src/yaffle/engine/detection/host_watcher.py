@@ -20,7 +20,7 @@ from yaffle.engine.incidents.host_failure import record
 from yaffle.engine.runtime.driver_call import Failure, call_driver
 from yaffle.errors import StoreUnavailable
 from yaffle.model.host_state import HostFencing, HostReport, HostState, MonitorBlind, Seen
-from yaffle.ports import SupportsMarks
+from yaffle.ports import SupportsMarks, SupportsWakeUp
 from yaffle.store import alerts, events, hosts, pauses
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ log = structlog.get_logger()
 
 LOOK_S: Final = 30.0
 CLEAR_S: Final = 10.0
+WAKE_S: Final = 1.0
+"""Looks are at least so far apart, however often somebody says that something has happened."""
 CHANGED: Final = "HOST_STATE"
 """The action of events about a monitored host."""
 UNNAMED: Final = "it does not name the host any more"
@@ -77,7 +79,23 @@ class HostWatcher:
                     await self._look(group)
                 except StoreUnavailable as error:
                     log.warning("hosts not saved", monitor=self._name, error=str(error))
-                await self._ctx.clock.sleep(self._ctx.hosts.poll_s)
+                await self._rest()
+
+    async def _rest(self) -> None:
+        """Wait for the next look: for its time, or until the monitor is told that something happened."""
+        poll_s, monitor = self._ctx.hosts.poll_s, self._monitor
+        await self._ctx.clock.sleep(min(poll_s, WAKE_S))
+        left_s = poll_s - WAKE_S
+        if left_s <= 0:
+            return
+        began_s = self._ctx.clock.monotonic_s()
+        if isinstance(monitor, SupportsWakeUp):
+            what = f"host monitor {self._name}"
+            told = await call_driver(monitor.changed, object, within_s=left_s, what=what)
+            if not isinstance(told, Failure):
+                return
+            left_s -= self._ctx.clock.monotonic_s() - began_s
+        await self._ctx.clock.sleep(max(0.0, left_s))
 
     async def _look(self, group: asyncio.TaskGroup) -> None:
         asked_us = self._ctx.clock.now_us()
