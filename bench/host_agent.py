@@ -1,7 +1,7 @@
 """What heartbeats cost: the agent on its host, and the engine that listens, beside an idle Python.
 
 Two listeners hear real agents over TLS for a while; printed are memory and CPU of one agent, and CPU of
-a listener a heartbeat. Needs the openssl program; everything is started here.
+a listener a heartbeat. Everything is started here.
 
     python bench/host_agent.py [--seconds 30] [--agents 50]
 """
@@ -46,7 +46,7 @@ def cpu_s(pid: int) -> float:
 async def hear(folder: Path, count: int, seconds: float) -> bool:
     """Listen, and print what it costs."""
     pki = authority(folder)
-    pki.issue("engine", "DNS:localhost")
+    pki.issue("engine", "localhost")
     names = [f"compute{number}" for number in range(count)]
     for name in names:
         pki.issue(name)

@@ -195,6 +195,30 @@ def test_a_host_that_its_cluster_fences_now_or_that_is_heard_of_is_left_alone() 
     play(story)
 
 
+def test_a_host_to_which_its_monitor_is_connecting_is_not_switched_off() -> None:
+    """It was lost, and something is heard of it: what is on it may run."""
+
+    async def story(s: Stage, c: Rack) -> None:
+        c.start()
+        await c.looked()
+        c.lose("cmp1")
+        await c.looked()
+        c.monitor.seen["cmp1"] = Seen.STARTING
+        await s.clock.sleep(2 * LONG_S)
+        shown = await c.state()
+        assert (shown["state"], c.switch.asked) == ("unfenced", [])
+        assert "its monitor is connecting to it now" in shown["fencing"]
+        # A person lifts what is forbidden, and nothing that is seen of the host.
+        await s.commands.host_fence("cmp1", by="mara", reason="drill")
+        await s.clock.sleep(60)
+        assert c.switch.asked == []
+        c.lose("cmp1")
+        await c.looked()
+        assert c.switch.asked == ["cmp1"]
+
+    play(story)
+
+
 def test_a_host_on_which_a_node_answers_is_not_switched_off() -> None:
     async def story(s: Stage, c: Rack) -> None:
         machines = Machines(s, ("cmp1", "cmp2", "spare"))

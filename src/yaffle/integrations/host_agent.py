@@ -22,10 +22,19 @@ from pathlib import Path
 
 SENT_S = 5.0
 """So long an engine may take to be connected to, or to answer."""
+RESOLVED_S = 2.0
+"""So long a name may take; where it takes longer, its last addresses are used."""
+ADDRESSES_MAX = 2
+"""Of one engine, or an agent would take too long to be back."""
+RECORD_S = 2.0
+"""So long the record on the disk is waited for; without it the host is reported all the same."""
 AGAIN_S = 4.0
 DISK_EVERY_S = 10.0
 GOODBYE_S = 3.0
-REFUSED = b"no: "
+UNTRUSTED = (
+    "it closed the connection before it said anything; is this host's certificate of the authority that"
+    " the engine trusts?"
+)
 
 
 def uptime_s() -> float:
@@ -39,45 +48,22 @@ def say(text: str) -> None:
         os.write(2, f"{text}\n".encode())
 
 
-class Disk(threading.Thread):
-    """Writes to the host's disk again and again; `silent_s` tells for how long that has not succeeded."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(daemon=True)
-        self._path = folder / "written"
-        self._written_s = uptime_s()
-        self._tried = False
-
-    def run(self) -> None:
-        """Write until the process ends; a write that hangs hangs here alone."""
-        while True:
-            with contextlib.suppress(OSError):
-                with self._path.open("w") as file:
-                    self._tried = True
-                    file.write(f"{uptime_s()}\n")
-                    file.flush()
-                    os.fdatasync(file.fileno())
-                self._written_s = uptime_s()
-            time.sleep(DISK_EVERY_S)  # noqa: TID251 - a program of its own
-
-    @property
-    def silent_s(self) -> float | None:
-        """Return seconds since the last write that succeeded; None where none could be begun."""
-        return round(uptime_s() - self._written_s, 1) if self._tried else None
-
-
 class Record:
     """Remembers on the disk whether the boot before this one ended with a goodbye."""
 
     def __init__(self, folder: Path) -> None:
-        """Read and write it; raise OSError where that cannot be done."""
         self._path = folder / "boot"
         self.boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        before: dict[str, object] = {}
+        self.clean = False
+
+    def begin(self) -> None:
+        """Read and write it; raise OSError where that cannot be done."""
+        before: object = None
         with contextlib.suppress(FileNotFoundError, ValueError):
-            before = dict(json.loads(self._path.read_text()))
-        same = before.get("boot") == self.boot
-        self.clean = before.get("clean" if same else "goodbye") is True
+            before = json.loads(self._path.read_text())
+        if isinstance(before, dict):
+            same = before.get("boot") == self.boot
+            self.clean = before.get("clean" if same else "goodbye") is True
         self.write(goodbye=False)
 
     def write(self, *, goodbye: bool) -> None:
@@ -90,11 +76,45 @@ class Record:
         new.replace(self._path)
 
 
+class Disk(threading.Thread):
+    """Writes to the host's disk again and again: what hangs there hangs here alone."""
+
+    def __init__(self, folder: Path, record: Record) -> None:
+        super().__init__(daemon=True)
+        self._folder, self._record = folder, record
+        self._written_s = uptime_s()
+        self.asked = threading.Event()
+        """Set when the record has been read, or could not be."""
+
+    def run(self) -> None:
+        """Begin the record, and write until the process ends."""
+        try:
+            self._folder.mkdir(0o700, exist_ok=True)
+            self._record.begin()
+        except OSError as error:
+            say(f"{self._folder}: {error}; it is not remembered how this boot ends")
+        self.asked.set()
+        while True:
+            with contextlib.suppress(OSError):
+                with (self._folder / "written").open("w") as file:
+                    file.write(f"{uptime_s()}\n")
+                    file.flush()
+                    os.fdatasync(file.fileno())
+                self._written_s = uptime_s()
+            time.sleep(DISK_EVERY_S)  # noqa: TID251 - a program of its own
+
+    @property
+    def silent_s(self) -> float:
+        """Return seconds since the last write that succeeded, or since the start."""
+        return round(uptime_s() - self._written_s, 1)
+
+
 class Host:
     """What is said of this host, and when it is over."""
 
-    def __init__(self, name: str, record: Record, disk: Disk) -> None:
+    def __init__(self, name: str, record: Record, disk: Disk, every_s: float) -> None:
         self._name, self._record, self._disk = name, record, disk
+        self.every_s = every_s
         self._ends_s: float | None = None
         self.over = threading.Event()
 
@@ -113,6 +133,7 @@ class Host:
             "uptime_s": round(ends_s or uptime_s(), 3),
             "at_s": round(time.time(), 3),  # noqa: TID251
             "disk_s": self._disk.silent_s,
+            "every_s": self.every_s,
             "goodbye": ends_s is not None,
         }
         return json.dumps(said).encode() + b"\n"
@@ -121,49 +142,74 @@ class Host:
 class Reporter(threading.Thread):
     """Reports to one engine, for ever."""
 
-    def __init__(self, engine: str, host: Host, trust: ssl.SSLContext, every_s: float) -> None:
+    def __init__(self, engine: str, host: Host, trust: ssl.SSLContext) -> None:
         super().__init__(daemon=True)
         name, _, port = engine.rpartition(":")
-        self._engine, self._address = engine, (name.strip("[]"), int(port))
-        self._host, self._trust, self._every_s = host, trust, every_s
+        self._engine, self._name, self._port = engine, name.strip("[]"), int(port)
+        self._host, self._trust = host, trust
         self._fault: str | None = None
+        self._pause_s = 1.0
+        self._resolver: threading.Thread | None = None
+        self._addresses: list[str] = []
+        self._unresolved = "its name is not resolved yet"
 
     def run(self) -> None:
         """Connect again and again, until the goodbye."""
-        pause_s = 1.0
         while not self._host.over.is_set():
             try:
                 with self._connected() as engine:
-                    pause_s = 1.0
                     self._report(engine)
             except (OSError, ValueError) as error:
                 self._note(str(error) or type(error).__name__)
-            self._host.over.wait(pause_s)
-            pause_s = min(2 * pause_s, AGAIN_S)
+            self._host.over.wait(self._pause_s)
+            self._pause_s = min(2 * self._pause_s, AGAIN_S)
 
     def _connected(self) -> ssl.SSLSocket:
-        plain = socket.create_connection(self._address, timeout=SENT_S)
+        fault = OSError(self._unresolved)
+        for address in self._resolved():
+            try:
+                plain = socket.create_connection((address, self._port), timeout=SENT_S)
+            except OSError as error:
+                fault = error
+                continue
+            try:
+                plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                return self._trust.wrap_socket(plain, server_hostname=self._name)
+            except BaseException:
+                plain.close()
+                raise
+        raise fault
+
+    def _resolved(self) -> list[str]:
+        """Return the engine's addresses, the last ones where the resolver does not answer."""
+        if self._resolver is None or not self._resolver.is_alive():
+            self._resolver = threading.Thread(target=self._resolve, daemon=True)
+            self._resolver.start()
+        self._resolver.join(RESOLVED_S)
+        return self._addresses[:ADDRESSES_MAX]
+
+    def _resolve(self) -> None:
         try:
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return self._trust.wrap_socket(plain, server_hostname=self._address[0])
-        except BaseException:
-            plain.close()
-            raise
+            found = socket.getaddrinfo(self._name, self._port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            self._unresolved = str(error)
+        else:
+            self._addresses = [str(one[4][0]) for one in found]
 
     def _report(self, engine: ssl.SSLSocket) -> None:
+        heard = False
         while True:
             over = self._host.over.is_set()
             engine.sendall(self._host.line())
             # An engine that is frozen takes what is sent, and says nothing.
-            said = engine.recv(1024)
-            if not said.startswith(b"ok"):
-                raise ValueError(
-                    said.decode(errors="replace").strip() or "it closed the connection"
-                )
+            said = engine.recv(1024).decode(errors="replace").strip()
+            if not said.startswith("ok"):
+                raise ValueError(said or ("it closed the connection" if heard else UNTRUSTED))
+            heard, self._pause_s = True, 1.0
             self._note("")
             if over:
                 return
-            self._host.over.wait(self._every_s)
+            self._host.over.wait(self._host.every_s)
 
     def _note(self, fault: str) -> None:
         if fault != self._fault:
@@ -226,32 +272,29 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     """Report until SIGTERM or SIGINT; 2 for what is wrong in the command."""
     given = arguments()
-    records: list[Record] = []
     trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    for what, load in (
-        (f"--ca {given.ca}", lambda: trust.load_verify_locations(given.ca)),
-        (
-            f"--certificate {given.certificate}, --key {given.key}",
-            lambda: trust.load_cert_chain(given.certificate, given.key, password=lambda: ""),
-        ),
-        (f"--state-dir {given.state_dir}", lambda: given.state_dir.mkdir(0o700, exist_ok=True)),
-        (f"--state-dir {given.state_dir}", lambda: records.append(Record(given.state_dir))),
-    ):
-        try:
-            load()
-        except OSError as error:
-            say(f"{what}: {error}")
-            return 2
+    what = f"--ca {given.ca}"
+    try:
+        trust.load_verify_locations(given.ca)
+        what = f"--certificate {given.certificate}, --key {given.key}"
+        trust.load_cert_chain(given.certificate, given.key, password=lambda: "")
+    except OSError as error:
+        say(f"{what}: {error}")
+        return 2
     stops = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
     signal.pthread_sigmask(signal.SIG_BLOCK, stops)
     threading.stack_size(256 * 1024)
-    os.set_blocking(2, False)
-    disk = Disk(given.state_dir)
-    (record,) = records
-    host = Host(given.host, record, disk)
-    reporters = [Reporter(engine, host, trust, given.every) for engine in given.engine]
-    for thread in (disk, *reporters):
-        thread.start()
+    if not os.isatty(2):
+        # A terminal is others' too, and would stay so.
+        os.set_blocking(2, False)
+    record = Record(given.state_dir)
+    disk = Disk(given.state_dir, record)
+    host = Host(given.host, record, disk, given.every)
+    reporters = [Reporter(engine, host, trust) for engine in given.engine]
+    disk.start()
+    disk.asked.wait(RECORD_S)
+    for reporter in reporters:
+        reporter.start()
     signal.sigwait(stops)
     host.end()
     ends_s = uptime_s() + GOODBYE_S

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 
 from yaffle.model.msgspec_init import prepared
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+BootId = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 
 
 @prepared
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a host's agent (`yaffle.integrations.host_agent`), as JSON."""
 
-    host: str
-    boot: str
+    host: Name
+    boot: BootId
     """The kernel's id of this boot."""
-    uptime_s: float
-    at_s: float
+    uptime_s: Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+    at_s: Annotated[float, msgspec.Meta(ge=0, le=1e11)]
     """The host's own clock: seconds since the epoch."""
-    disk_s: float | None = None
-    """For how long its disk has taken no write; None where none was tried yet."""
+    disk_s: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0.0
+    """For how long its disk has taken no write."""
+    every_s: Annotated[float, msgspec.Meta(gt=0, le=60)] = 2.0
+    """How far its heartbeats are apart."""
     goodbye: bool = False
     """Whether it is the last one, on purpose: the host shuts down, or its agent was stopped."""
     clean: bool = False
@@ -41,7 +47,12 @@ class HeardHost(msgspec.Struct, frozen=True, kw_only=True):
     goodbye: bool = False
     closed: bool = False
     """Whether its side has closed the connection since, which a host that is gone does not."""
-    disk_s: float | None = None
+    cleaned: str = ""
+    """The boot that began last after a goodbye: who has not heard that must not take it for a failure."""
+    refused: str = ""
+    """Why it was refused just now; empty where it was not. Whoever calls is not dead."""
+    every_s: float = 2.0
+    disk_s: float = 0.0
     ahead_s: float = 0.0
     """How far the host's clock is ahead of ours."""
     restarts: Mapping[str, int] = msgspec.field(default_factory=dict)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+import structlog
 from sqlalchemy import delete, insert, select
 
 from yaffle.model.host_heartbeat import VantagePoint
+from yaffle.model.msgspec_init import UNREADABLE
 from yaffle.store.tables import vantage_points
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
+
+log = structlog.get_logger()
 
 FORGET_US: Final = 30 * 86_400_000_000
 """A vantage point that has stored nothing for so long has left."""
@@ -34,7 +38,12 @@ def save(conn: Connection, monitor: str, point: VantagePoint) -> None:
 
 
 def listed(conn: Connection, monitor: str) -> tuple[VantagePoint, ...]:
-    """Return all of a monitor, by name."""
-    wanted = select(vantage_points.c.said).where(vantage_points.c.monitor == monitor)
-    rows = conn.execute(wanted.order_by(vantage_points.c.name))
-    return tuple(msgspec.json.decode(row.said, type=VantagePoint) for row in rows)
+    """Return all of a monitor that can be read, by name: another program may write them otherwise."""
+    wanted = select(vantage_points).where(vantage_points.c.monitor == monitor)
+    found = []
+    for row in conn.execute(wanted.order_by(vantage_points.c.name)):
+        try:
+            found.append(msgspec.json.decode(row.said, type=VantagePoint))
+        except UNREADABLE as error:
+            log.warning("vantage point not read", monitor=monitor, name=row.name, error=str(error))
+    return tuple(found)

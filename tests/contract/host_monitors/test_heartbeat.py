@@ -10,18 +10,24 @@ import signal
 import socket
 import ssl
 import subprocess
+import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers.authority import NEW, Authority, openssl
+from tests.servers.authority import ENDED, Authority, made
 from tests.servers.authority import authority as new_authority
 from tests.servers.process import stands_still
 from tests.waiting import wait_for
 
-from yaffle.drivers.host_monitors.heartbeat import HeartbeatMonitor
+from yaffle.drivers.host_monitors.heartbeat import (
+    HANDSHAKES_OF_PEER,
+    STALL_S,
+    HeartbeatMonitor,
+)
 from yaffle.engine.runtime.clock import SystemClock
 from yaffle.engine.runtime.vantage_points import StoredVantagePoints
 from yaffle.errors import ConfigError
@@ -40,7 +46,7 @@ HOSTS = ("compute1", "compute2", "compute3")
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     made = new_authority(tmp_path_factory.mktemp("pki"))
-    made.issue("engine", "DNS:localhost")
+    made.issue("engine", "localhost")
     for host in HOSTS:
         made.issue(host)
     return made
@@ -61,11 +67,13 @@ class Agents:
         self._authority, self._folder, self._every_s = authority, folder, every_s
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, host: str, *ports: int, name: str = "", certificate: str = "") -> None:
+    def start(
+        self, host: str, *ports: int, certificate: str = "", state: Path | None = None
+    ) -> None:
         """Start one that reports to these ports."""
-        state = self._folder / f"{host}.agent"
+        state = state or self._folder / f"{host}.agent"
         own = self._authority.folder / (certificate or host)
-        words = ["/usr/bin/python3", "-SE", host_agent.__file__, "--host", name or host]
+        words = ["/usr/bin/python3", "-SE", host_agent.__file__, "--host", host]
         words += ["--ca", str(self._authority.ca), "--certificate", f"{own}.pem"]
         words += ["--key", f"{own}.key", "--state-dir", str(state), "--every", str(self._every_s)]
         words += [word for port in ports for word in ("--engine", f"localhost:{port}")]
@@ -242,6 +250,157 @@ def free_ports(count: int) -> list[int]:
         return [int(one.getsockname()[1]) for one in taken]
 
 
+@pytest.mark.parametrize("why", ["expired", "narrowed"])
+def test_a_host_that_calls_and_is_refused_is_not_lost(
+    authority: Authority, store: Store, agents: Agents, why: str
+) -> None:
+    """Its certificate has expired, or the settings name it no more: that is nobody's end."""
+    own = "stale" if why == "expired" else "compute1"
+    if why == "expired":
+        authority.issue(own, "compute1", expired=True)
+
+    def both(**more: object) -> list[HeartbeatMonitor]:
+        return [monitor(authority, store, p, listen=f"127.0.0.1:{n}", **more) for p, n in places]
+
+    async def run(wanted: dict[str, object], **more: object) -> None:
+        monitors = both(**more)
+        async with listening(*monitors):
+            await until(lambda: seen_by(*monitors), wanted)
+            await asyncio.sleep(1)
+            assert await seen_by(*monitors) == wanted
+
+    places = list(zip("ab", free_ports(2), strict=True))
+    for host in HOSTS:
+        agents.start(host, *(port for _, port in places))
+    asyncio.run(run(ALL_UP))
+    if why == "expired":
+        agents.signal("compute1", signal.SIGKILL)
+        agents.running["compute1"].wait(60)
+        agents.start("compute1", *(port for _, port in places), certificate=own)
+        refused = f"it calls, and is refused: its certificate has expired: {ENDED}"
+        asyncio.run(run({**ALL_UP, "compute1": refused}))
+        assert "no: its certificate has expired" in agents.log("compute1")
+    else:
+        asyncio.run(run(dict.fromkeys(HOSTS[1:], Seen.UP), hosts=["compute2", "compute3"]))
+        assert "none of this engine's hosts" in agents.log("compute1")
+
+
+def test_half_of_a_renewal_does_not_close_the_door(
+    authority: Authority, store: Store, tmp_path: Path
+) -> None:
+    here = copied(authority, tmp_path)
+    cert, key = here.issue("engine", "localhost")
+
+    async def check() -> None:
+        asked = monitor(authority, store, certificate=cert, key=key)
+        async with listening(asked) as (port,):
+            other, _ = here.issue("other", "localhost")
+            shutil.copy(other, cert)
+            await asked.look(deadline_s=20)
+            assert await say(authority, port, beat()) == b"ok\n", "the one before is in use"
+            shutil.copy(here.folder / "other.key", key)
+            await asked.look(deadline_s=20)
+            assert await say(authority, port, beat()) == b"ok\n"
+
+    asyncio.run(check())
+
+
+def copied(authority: Authority, folder: Path) -> Authority:
+    for name in ("ca.pem", "ca.key"):
+        shutil.copy(authority.folder / name, folder / name)
+    return Authority(folder)
+
+
+# --- who harms it ---------------------------------------------------------------------------------
+
+
+def test_strangers_take_no_place_from_agents(
+    authority: Authority, store: Store, agents: Agents
+) -> None:
+    """They connect, say nothing, and are without number; each address has its share."""
+
+    async def check() -> None:
+        asked = monitor(authority, store)
+        async with listening(asked) as (port,):
+            silent = []
+            for _ in range(200):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                silent.append((reader, writer))
+            await asyncio.sleep(0.5)
+            assert len(asked.listener._handshakes) <= HANDSHAKES_OF_PEER
+            agents.start("compute1", port)
+            # Theirs are over after a few seconds, and the agent comes again.
+            await until(lambda: seen_by(asked), {"compute1": Seen.UP})
+            for _, writer in silent:
+                writer.close()
+
+    asyncio.run(check())
+
+
+def test_one_that_talks_without_end_or_does_not_listen_is_sent_away(
+    authority: Authority, store: Store
+) -> None:
+    async def check() -> None:
+        asked = monitor(authority, store)
+        async with listening(asked) as (port,):
+            said = await say(authority, port, *[beat()] * 60)
+            assert said.startswith(b"ok\n")
+            assert said.endswith(b"no: it says too much\n")
+
+    asyncio.run(check())
+
+
+def test_whoever_speaks_for_a_host_anew_takes_the_place_of_the_one_before(
+    authority: Authority, store: Store
+) -> None:
+    async def check() -> None:
+        asked = monitor(authority, store)
+        trust = ssl.create_default_context(cafile=authority.ca)
+        trust.load_cert_chain(authority.folder / "compute1.pem", authority.folder / "compute1.key")
+        async with listening(asked) as (port,):
+            held = []
+            for _ in range(5):
+                reader, writer = await asyncio.open_connection("localhost", port, ssl=trust)
+                held.append((reader, writer))
+                writer.write(beat())
+                assert await asyncio.wait_for(reader.readline(), 20) == b"ok\n"
+            await until(lambda: one(len(asked.listener._open)), 1)
+            heard = asked.listener.hearing.point("", every_s=0).hosts["compute1"]
+            assert not heard.closed, "that was us"
+            for _, writer in held:
+                writer.close()
+
+    asyncio.run(check())
+
+
+async def one(value: int) -> int:
+    return value
+
+
+def test_what_came_while_nobody_attended_is_old(authority: Authority, store: Store) -> None:
+    """A process that stood still reads heartbeats of hosts that may be gone by now."""
+
+    async def check() -> None:
+        asked = monitor(authority, store)
+        trust = ssl.create_default_context(cafile=authority.ca)
+        trust.load_cert_chain(authority.folder / "compute1.pem", authority.folder / "compute1.key")
+        async with listening(asked) as (port,):
+            reader, writer = await asyncio.open_connection("localhost", port, ssl=trust)
+            writer.write(beat())
+            assert await asyncio.wait_for(reader.readline(), 20) == b"ok\n"
+            writer.write(beat())
+            await writer.drain()
+            # Nobody turns this loop, which is the engine's too.
+            time.sleep(STALL_S + 1)
+            with contextlib.suppress(ConnectionError):
+                assert await asyncio.wait_for(reader.read(), 20) == b""
+            point = asked.listener.hearing.point("", every_s=0)
+            assert point.hosts["compute1"].silent_s > STALL_S
+            assert point.listening_s < STALL_S, "it has just begun to listen again"
+
+    asyncio.run(check())
+
+
 # --- what is not believed ---------------------------------------------------------------------------
 
 
@@ -273,11 +432,18 @@ def beat(host: str = "compute1", **more: object) -> bytes:
         (beat("other"), "other", b"no: 'other' is none of this engine's hosts"),
         (b"hello\n", "compute1", b"no: no heartbeat: "),
         (b'{"host": "compute1"}\n', "compute1", b"no: no heartbeat: "),
-        (b"[" * 5000 + b"\n", "compute1", b"no: no heartbeat: "),
+        (b"[" * 900 + b"\n", "compute1", b"no: no heartbeat: "),
+        (b" " * 2000 + beat(), "compute1", b"no: it says too much\n"),
+        (beat(uptime_s=-1), "compute1", b"no: no heartbeat: "),
+        (beat(uptime_s=1e300), "compute1", b"no: no heartbeat: "),
+        (beat(boot="b" * 65), "compute1", b"no: no heartbeat: "),
         (b"\xff\xfe\n", "compute1", b"no: no heartbeat: "),
         (b"x" * 5000, "compute1", b"no: a line is too long\n"),
     ],
-    ids=("a beat", "another host", "not wanted", "text", "half", "deep", "no UTF-8", "long"),
+    ids=(
+        *("a beat", "another host", "not wanted", "text", "half", "deep", "blanks", "back in time"),
+        *("ages", "a long boot", "no UTF-8", "long"),
+    ),
 )  # fmt: skip
 def test_what_is_no_heartbeat_is_refused_and_hurts_nobody(
     authority: Authority, store: Store, line: bytes, own: str, answer: bytes
@@ -304,16 +470,15 @@ async def answered(port: int, trust: ssl.SSLContext) -> None:
 def test_who_has_no_certificate_of_the_authority_is_not_heard(
     authority: Authority, store: Store, tmp_path: Path
 ) -> None:
-    words = ("-subj", "/CN=compute1", "-out", tmp_path / "own.pem", "-keyout", tmp_path / "own.key")
-    openssl(*NEW, *map(str, words))
+    own = made(tmp_path, "compute1")
 
     async def check() -> None:
         asked = monitor(authority, store)
         async with listening(asked) as (port,):
-            for chain in ([], [(tmp_path / "own.pem", tmp_path / "own.key")]):
+            for chain in ([], [own]):
                 trust = ssl.create_default_context(cafile=authority.ca)
-                for one in chain:
-                    trust.load_cert_chain(*one)
+                for pair in chain:
+                    trust.load_cert_chain(*pair)
                 with pytest.raises((ConnectionError, ssl.SSLError, asyncio.IncompleteReadError)):
                     await answered(port, trust)
             assert await seen_by(asked) == {}
@@ -350,17 +515,66 @@ def test_a_new_boot_is_a_failure_unless_it_was_shut_down(
 
 
 def test_an_agent_says_whether_the_boot_before_ended_with_a_goodbye(tmp_path: Path) -> None:
-    first = host_agent.Record(tmp_path)
+    def begun() -> host_agent.Record:
+        record = host_agent.Record(tmp_path)
+        record.begin()
+        return record
+
+    first = begun()
     assert not first.clean
     first.write(goodbye=True)
     first.boot = "another"
     first.write(goodbye=True)
-    assert host_agent.Record(tmp_path).clean
-    assert host_agent.Record(tmp_path).clean, "restarted within the same boot, without a goodbye"
-    (tmp_path / "boot").write_text('{"boot": "another", "clean": true, "goodbye": false}')
-    assert not host_agent.Record(tmp_path).clean
-    (tmp_path / "boot").write_text("half of")
-    assert not host_agent.Record(tmp_path).clean
+    assert begun().clean
+    assert begun().clean, "restarted within the same boot, without a goodbye"
+    for text in ('{"boot": "another", "clean": true, "goodbye": false}', "half of", "null", "5"):
+        (tmp_path / "boot").write_text(text)
+        assert not begun().clean
+
+
+def test_an_agent_reports_also_where_its_disk_takes_nothing(
+    authority: Authority, store: Store, agents: Agents
+) -> None:
+    async def check() -> None:
+        asked = monitor(authority, store)
+        async with listening(asked) as (port,):
+            agents.start("compute1", port, state=Path("/proc/none"))
+            await until(lambda: seen_by(asked), {"compute1": Seen.UP})
+            assert "it is not remembered how this boot ends" in agents.log("compute1")
+            heard = asked.listener.hearing.point("", every_s=0).hosts["compute1"]
+            assert heard.disk_s > 0
+            agents.signal("compute1", signal.SIGTERM)
+            await until(lambda: seen_by(asked), {"compute1": Seen.STOPPED})
+
+    asyncio.run(check())
+
+
+class SlowNames(host_agent.Reporter):
+    """One whose resolver answers once, and never again."""
+
+    def __init__(self, engine: str) -> None:
+        record = host_agent.Record(Path())
+        host = host_agent.Host("h", record, host_agent.Disk(Path(), record), 1.0)
+        super().__init__(engine, host, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+        self.hangs, self.asked = threading.Event(), 0
+
+    def _resolve(self) -> None:
+        self.asked += 1
+        if self.asked > 1:
+            self.hangs.wait(60)
+        super()._resolve()
+
+
+def test_a_resolver_that_hangs_does_not_keep_an_agent_from_its_engines() -> None:
+    agent = SlowNames("localhost:8779")
+    first = agent._resolved()
+    assert "127.0.0.1" in first
+    for _ in range(2):
+        began_s = time.monotonic()
+        assert agent._resolved() == first
+        assert time.monotonic() - began_s < 2 * host_agent.RESOLVED_S
+    assert agent.asked == 2, "it is not asked again before it has answered"
+    agent.hangs.set()
 
 
 @pytest.mark.parametrize(
@@ -410,10 +624,8 @@ def test_an_address_that_is_taken_or_a_database_that_is_away_leave_it_blind(
 def test_a_renewed_certificate_is_taken_without_a_restart(
     authority: Authority, store: Store, tmp_path: Path
 ) -> None:
-    here = Authority(tmp_path)
-    for name in ("ca.pem", "ca.key"):
-        shutil.copy(authority.folder / name, tmp_path / name)
-    cert, key = here.issue("engine", "DNS:somebody-else")
+    here = copied(authority, tmp_path)
+    cert, key = here.issue("engine", "somebody-else")
 
     async def check() -> None:
         asked = monitor(authority, store, certificate=cert, key=key)
@@ -422,7 +634,7 @@ def test_a_renewed_certificate_is_taken_without_a_restart(
                 await say(authority, port, beat())
             cert.write_text("half of one")
             await asked.look(deadline_s=20)
-            here.issue("engine", "DNS:localhost")
+            here.issue("engine", "localhost")
             await asked.look(deadline_s=20)
             assert await say(authority, port, beat()) == b"ok\n"
 

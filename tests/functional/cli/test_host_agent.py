@@ -26,7 +26,7 @@ vantage_point = "engine1"
 
 def test_an_agent_reports_to_a_server_and_says_goodbye(tmp_path: Path) -> None:
     pki = authority(tmp_path)
-    pki.issue("engine", "DNS:localhost")
+    pki.issue("engine", "localhost")
     cert, key = pki.issue("compute1")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -26,6 +26,7 @@ FORBIDDEN = {"policy": HostFencePolicy(fence_lost=False)}
         ("running", {"fence": HostFence(running=True, until_us=LATER_US)}, {}, False),
         ("stopped", {}, {"stopped": True}, False),
         ("busy", {"busy": True}, {}, False),
+        ("returning", {"missed": False}, {}, False),
         ("answers", {"answering": 1}, {}, False),
         ("said-up", {"said_up": True}, {}, False),
         ("storm", {}, STORM, True),

@@ -64,6 +64,13 @@ def how(host, *points):
         (heard(silent_s=40, closed=True), SILENT, Seen.LOST),
         (heard(silent_s=40, closed=True), heard(silent_s=900, uptime_s=140), None),
         (heard(silent_s=40, closed=True, uptime_s=989), SILENT, Seen.LOST),
+        # It calls, and is not heard: a certificate that has expired is nobody's end.
+        (heard(silent_s=40, refused="expired"), SILENT, None),
+        (heard(silent_s=40, goodbye=True, refused="expired"), SILENT, None),
+        (heard(silent_s=40, refused="expired"), WELL, Seen.UP),
+        # Its heartbeats are far apart.
+        (heard(silent_s=29, every_s=10), heard(silent_s=31, every_s=10), Seen.UP),
+        (heard(silent_s=31, every_s=10), heard(silent_s=31, every_s=10), Seen.LOST),
     ],
 )
 def test_how_a_host_is_that_two_places_hear_of(at_a, at_b, seen):
@@ -86,8 +93,8 @@ MISSING = {"h1": SILENT, "h2": WELL, "h3": WELL}
         (point("b", MISSING, ago_s=-3), Seen.LOST),
         # It stored that too long ago.
         (point("b", MISSING, ago_s=25), None),
-        (point("b", MISSING, ago_s=25, every_s=7), Seen.LOST),
-        (point("b", MISSING, ago_s=250, every_s=1000), None),
+        (point("b", MISSING, ago_s=25, every_s=9), Seen.LOST),
+        (point("b", MISSING, ago_s=46, every_s=1000), None),
         (point("b", MISSING, ago_s=-25), None),
         # It has just begun to listen.
         (point("b", MISSING, listening_s=24), None),
@@ -112,6 +119,14 @@ def test_where_nobody_hears_anything_nothing_is_known():
     silent = {"h1": SILENT, "h2": SILENT}
     for points in ([], [point("a", silent), point("b", silent)], [point("a", MISSING, ago_s=99)]):
         assert isinstance(judge_heartbeats(points, NOW_US, TERMS), MonitorBlind)
+
+
+def test_where_all_were_shut_down_that_is_what_they_are():
+    gone = {"h1": heard(silent_s=40, goodbye=True), "h2": heard(silent_s=40, goodbye=True)}
+    report = judged(point("a", gone))
+    assert [s.seen for s in report.sightings] == [Seen.STOPPED, Seen.STOPPED]
+    silent = [point("a", {**gone, "h3": SILENT}), point("b", {**gone, "h3": SILENT})]
+    assert isinstance(judge_heartbeats(silent, NOW_US, TERMS), MonitorBlind)
 
 
 def test_a_third_place_that_hears_it_is_right():
@@ -151,3 +166,26 @@ def test_a_start_without_a_goodbye_is_one_proof_whoever_tells_of_it():
         (1_700_000_000, True),
     ]
     assert "2023-11-14T22:13:20" in max(found, key=lambda f: f.at_s).proof
+
+
+NOW_S = NOW_US // 1_000_000
+ANEW = heard(boot="b2", uptime_s=20.0, restarts={"b2": NOW_S - 22})
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (heard(boot="b2", uptime_s=20.0), True),
+        (heard(boot="b2", uptime_s=20.0, cleaned="b2"), False),
+        (heard(boot="b2", uptime_s=20.0, cleaned="b1"), True),
+        # It has heard the goodbye, and not yet the boot after it.
+        (heard(silent_s=60, goodbye=True), False),
+        (heard(silent_s=60), True),
+        # That goodbye came long before, or after.
+        (heard(silent_s=1500, goodbye=True), True),
+        (heard(silent_s=1, goodbye=True), True),
+    ],
+)
+def test_whoever_has_heard_the_goodbye_makes_a_start_no_failure(other, told):
+    found = judged(point("a", {"h1": ANEW, "h2": WELL}), point("b", {"h1": other})).fencings
+    assert bool(found) is told

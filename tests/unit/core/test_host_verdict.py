@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from yaffle.core.health.host_verdict import (
@@ -286,3 +288,28 @@ def test_of_a_host_that_somebody_only_says_is_off_nobody_is_told(before, off_s):
     )
     verdict = judge(known, sighting, (), NOW_S * S, PATIENCE)
     assert (verdict.known.state, verdict.tell, verdict.known.told) == (FENCED, (), ())
+
+
+@pytest.mark.parametrize(
+    ("before", "since_s", "ago_s", "tells"),
+    [
+        # It was lost all the time: however late it is back, its failure is no old story.
+        (LOST, 5000, 4900, True),
+        (UNFENCED, 5000, 5004, True),
+        (UNFENCED, 5000, 5006, False),
+        (UP, 5000, 4900, False),
+    ],
+)
+def test_what_ends_a_loss_that_was_seen_is_told_however_late(before, since_s, ago_s, tells):
+    verdict = look(before, Seen.UP, fenced(ago_s), since_s=since_s)
+    assert bool(verdict.tell) is tells
+    assert bool(verdict.pass_over) is not tells
+
+
+def test_of_a_host_that_was_proved_off_a_start_anew_is_no_second_failure():
+    start = replace(fenced(), restart=True)
+    assert look(FENCED, Seen.UP, start).tell == ()
+    assert look(FENCED, Seen.UP, start).known.told == (start.at_s,), "judged for good"
+    for before in (UP, LOST, UNFENCED, STOPPED):
+        assert look(before, Seen.UP, start).tell == (start,)
+    assert look(FENCED, Seen.UP, fenced()).tell, "another fencing is"

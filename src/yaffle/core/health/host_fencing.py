@@ -44,6 +44,8 @@ class LostHost:
     """The address of the device that switches it, as our fencer names it; empty where none does."""
     busy: bool = False
     """Its own cluster is fencing it now."""
+    missed: bool = True
+    """Whether its monitor misses it now; else it was lost, and something is heard of it."""
     answering: int = 0
     """Nodes of ours on it that answered when they were asked last, and since it was lost."""
     said_up: bool = False
@@ -105,6 +107,11 @@ RULES: Final = (
         name="busy",
         keeps=lambda host, _: host.busy,
         says=lambda *_: "its cluster is fencing it now",
+    ),
+    FenceRule(
+        name="returning",
+        keeps=lambda host, _: not host.missed,
+        says=lambda *_: "it was lost, and its monitor is connecting to it now",
     ),
     FenceRule(
         name="answers",

@@ -14,14 +14,19 @@ from typing import Final
 from yaffle.model.host_heartbeat import HeardHost, VantagePoint
 from yaffle.model.host_state import HostFencing, HostReport, HostSighting, MonitorBlind, Seen
 
+MISSED: Final = 3
+"""So many heartbeats have to be missing."""
+CLEAN_S: Final = 900
+"""A host that was shut down starts anew within so long, or nobody can tell any more."""
 POINTS_MIN: Final = 2
 """So many vantage points have to miss a host."""
 SECOND_US: Final = 1_000_000
 ONE_END_S: Final = 10.0
 """An agent that ends closes all its connections; its last heartbeats were no further apart."""
+SLACK_S: Final = 5.0
 DISK_S: Final = 60.0
 """A disk that has taken no write for so long is said to be stuck."""
-EVERY_MAX_S: Final = 60.0
+EVERY_MAX_S: Final = 15.0
 CLOCK_S: Final = 5.0
 """Clocks that are so far apart are said to be."""
 
@@ -36,7 +41,11 @@ class HeartbeatPatience:
     reconnect_s: float = 10.0
     """So long agents take at the most to come back to a vantage point that has restarted."""
     fresh_s: float = 20.0
-    """What was stored so long ago says nothing of now, nor after four times the time between two."""
+    """What was stored so long ago says nothing of now, nor after three times the time between two."""
+
+    def missed_after_s(self, every_s: float) -> float:
+        """Return after how long a silence a host is missed whose heartbeats are so far apart."""
+        return max(self.lost_after_s, MISSED * every_s)
 
     @property
     def listening_s(self) -> float:
@@ -49,15 +58,16 @@ def judge_heartbeats(
 ) -> HostReport | MonitorBlind:
     """Return how each host is that anybody has ever heard of.
 
-    MonitorBlind where nobody hears anything: that is not the end of all hosts.
+    MonitorBlind where nobody hears anything, unless all have said goodbye: that is not the end of all.
     """
     fresh = [p for p in points if _is_fresh(p, now_us, terms)]
     heard = {point.name: _heard(point, terms) for point in fresh}
-    if not any(heard.values()):
+    hosts = sorted({host for point in points for host in point.hosts})
+    expected = not hosts or any(not _last_words(host, points)[0] for host in hosts)
+    if expected and not any(heard.values()):
         names = ", ".join(sorted(heard)) or "nobody"
         return MonitorBlind(why=f"no host is heard by any vantage point (listening: {names})")
     seeing = [point for point in fresh if _sees(point, heard, terms)]
-    hosts = sorted({host for point in points for host in point.hosts})
     seen = {host: _sighting(host, points, fresh, seeing, terms) for host in hosts}
     return HostReport(
         sightings=tuple(one for one in seen.values() if isinstance(one, HostSighting)),
@@ -67,7 +77,7 @@ def judge_heartbeats(
 
 
 def _is_fresh(point: VantagePoint, now_us: int, terms: HeartbeatPatience) -> bool:
-    kept_s = max(terms.fresh_s, 4 * min(point.every_s, EVERY_MAX_S))
+    kept_s = max(terms.fresh_s, 3 * min(point.every_s, EVERY_MAX_S))
     return abs(now_us - point.at_us) <= kept_s * SECOND_US
 
 
@@ -77,7 +87,7 @@ def _heard(point: VantagePoint, terms: HeartbeatPatience) -> frozenset[str]:
 
 
 def _is_heard(one: HeardHost, terms: HeartbeatPatience) -> bool:
-    return one.silent_s < terms.lost_after_s and not one.goodbye
+    return one.silent_s < terms.missed_after_s(one.every_s) and not one.goodbye
 
 
 def _sees(point: VantagePoint, heard: dict[str, frozenset[str]], terms: HeartbeatPatience) -> bool:
@@ -104,6 +114,9 @@ def _sighting(
         return HostSighting(
             host=host, seen=Seen.UP if up else Seen.STARTING, why=f"{why}{_ails(clearest)}"
         )
+    refused = next((p.hosts[host].refused for p in fresh if _is_refused(p, host)), "")
+    if refused:
+        return f"it calls, and is refused: {refused}"
     goodbye, closed = _last_words(host, points)
     if goodbye:
         why = "its agent has said goodbye: it was shut down, or its agent was stopped"
@@ -118,6 +131,10 @@ def _sighting(
         return f"it is not heard; {who} would miss it, and that takes {POINTS_MIN} vantage points"
     why = f"no heartbeat has reached {_names(missing)} for over {terms.lost_after_s:g} s"
     return HostSighting(host=host, seen=Seen.LOST, why=why)
+
+
+def _is_refused(point: VantagePoint, host: str) -> bool:
+    return host in point.hosts and bool(point.hosts[host].refused)
 
 
 def _last_words(host: str, points: Sequence[VantagePoint]) -> tuple[bool, bool]:
@@ -146,7 +163,7 @@ def _alone(seeing: Sequence[VantagePoint]) -> str:
 def _ails(one: HeardHost) -> str:
     """Return what a host that lives suffers from, in words that do not change with every second."""
     said = ""
-    if one.disk_s is not None and one.disk_s >= DISK_S:
+    if one.disk_s >= DISK_S:
         said += "; its disk takes no writes"
     if abs(one.ahead_s) >= CLOCK_S:
         side = "ahead of" if one.ahead_s > 0 else "behind"
@@ -160,8 +177,19 @@ def _restarts(points: Sequence[VantagePoint]) -> Iterator[HostFencing]:
     for point in points:
         for host, one in point.hosts.items():
             for boot, at_s in one.restarts.items():
+                if _was_clean(host, boot, at_s, points):
+                    continue
                 begun[host, boot] = min(at_s, begun.get((host, boot), at_s))
     for (host, _), at_s in sorted(begun.items()):
         when = datetime.fromtimestamp(at_s, UTC).isoformat()
         proof = f"heartbeat: it started anew at {when} without a goodbye, so what ran on it is gone"
         yield HostFencing(host=host, at_s=at_s, proof=proof, restart=True)
+
+
+def _was_clean(host: str, boot: str, at_s: int, points: Sequence[VantagePoint]) -> bool:
+    """Whether anybody has heard the goodbye that came before a boot."""
+    for one, at_us in ((p.hosts[host], p.at_us) for p in points if host in p.hosts):
+        said_s = at_us / SECOND_US - one.silent_s
+        if one.cleaned == boot or (one.goodbye and 0 <= at_s - said_s + SLACK_S <= CLEAN_S):
+            return True
+    return False

@@ -160,9 +160,17 @@ def _rule(
     if sighting.seen is not Seen.UP:
         return (), (), ""
     late_us = now_us - int(terms.late_s * SECOND_US)
-    late = tuple(f for f in new if f.at_s * SECOND_US < late_us and not f.owed)
+    late = tuple(
+        f for f in new if f.at_s * SECOND_US < late_us and not f.owed and not _seen_lost(known, f)
+    )
     because = "the host is up again, and nobody saw it in time" if late else ""
     return tuple(f for f in new if f not in late), late, because
+
+
+def _seen_lost(known: KnownHost, fencing: HostFencing) -> bool:
+    """Whether the fencing ended a loss that was seen all the time: that is no old story."""
+    began_s = known.since_us // SECOND_US - SAME_S
+    return _still_lost(known.state, known.state) and fencing.at_s >= began_s
 
 
 def _still_lost(before: HostState, after: HostState) -> bool:

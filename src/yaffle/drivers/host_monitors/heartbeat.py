@@ -7,9 +7,10 @@ judges all of it. What is lost is only missed; that it is off, a power switch ha
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,9 +18,10 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
 from yaffle.config.address import split_address
-from yaffle.core.health.host_heartbeat import HeartbeatPatience, judge_heartbeats
+from yaffle.core.health.host_heartbeat import MISSED, HeartbeatPatience, judge_heartbeats
 from yaffle.errors import ConfigError, StoreUnavailable
 from yaffle.integrations.driver_settings import Section
 from yaffle.model.host_heartbeat import HeardHost, Heartbeat, VantagePoint
@@ -32,15 +34,28 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-LINE_MAX: Final = 4096
+LINE_MAX: Final = 1024
+REFUSAL_MAX: Final = 300
 CONNECTIONS_MAX: Final = 10_000
-HANDSHAKE_S: Final = 10.0
+HANDSHAKE_S: Final = 5.0
+HANDSHAKES_MAX: Final = 64
+HANDSHAKES_OF_PEER: Final = 8
+"""Of one address at a time: a stranger must not keep others from theirs."""
+LINES_MAX: Final = 20
+"""Heartbeats of one connection a second."""
 IDLE_S: Final = 60.0
+SAID_S: Final = 600.0
+"""The same refusal is logged so seldom."""
+SAID_MAX: Final = 1000
 TICK_S: Final = 1.0
 STALL_S: Final = 5.0
 """Whoever was away for so long has not listened: what came meanwhile is old."""
 SLACK_S: Final = 5.0
 RESTARTS_MAX: Final = 8
+RESTART_S: Final = 60
+"""A host that starts anew again and again has failed once in so long."""
+ANY_TIME: Final = 0x200000
+"""OpenSSL's X509_V_FLAG_NO_CHECK_TIME: whoever comes too late is told so, and is known to live."""
 FORGET_S: Final = 30 * 86_400.0
 """A host that is silent for so long has left."""
 
@@ -93,6 +108,7 @@ def _address(section: Section) -> tuple[str, int]:
 def _trust(section: Section, given: HeartbeatSettings) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = ssl.CERT_REQUIRED
+    context.verify_flags |= ANY_TIME
     try:
         context.load_cert_chain(given.certificate, given.key, password=lambda: "")
     except (OSError, ValueError) as error:
@@ -116,7 +132,11 @@ class Host:
     beats: int = 0
     goodbye: bool = False
     closed: bool = False
-    disk_s: float | None = None
+    cleaned: str = ""
+    refused: str = ""
+    refused_s: float = 0.0
+    every_s: float = 2.0
+    disk_s: float = 0.0
     ahead_s: float = 0.0
     restarts: dict[str, int] = field(default_factory=dict)
 
@@ -136,15 +156,20 @@ class Hearing:
     def remember(self, point: VantagePoint) -> None:
         """Take over what this place stored before it was started anew."""
         now_s, ago_s = self._clock.monotonic_s(), (self._clock.now_us() - point.at_us) / 1e6
+        if ago_s < 0:
+            # Our clock went back: how long ago that was nobody knows.
+            ago_s = FORGET_S / 2
         for name, one in point.hosts.items():
             self._hosts.setdefault(
                 name,
                 Host(
                     boot=one.boot,
                     uptime_s=one.uptime_s,
-                    heard_s=now_s - one.silent_s - max(0.0, ago_s),
+                    heard_s=now_s - one.silent_s - ago_s,
                     goodbye=one.goodbye,
                     closed=one.closed,
+                    cleaned=one.cleaned,
+                    every_s=one.every_s,
                     restarts=dict(one.restarts),
                 ),
             )
@@ -156,20 +181,28 @@ class Hearing:
         if before is None:
             before = Host(boot=beat.boot, uptime_s=0.0, heard_s=now_s)
             self._hosts[beat.host] = before
-        silent_s = now_s - before.heard_s
+        silent_s, began_s = now_s - before.heard_s, int(now_us / 1e6 - beat.uptime_s)
         if beat.boot != before.boot:
-            if beat.uptime_s > silent_s + SLACK_S:
+            anew = beat.uptime_s <= silent_s + SLACK_S
+            if not anew and silent_s < self._lost_after_s:
                 return "another machine reports as this host"
-            if not (before.goodbye or beat.clean):
-                began_s = int(now_us / 1e6 - beat.uptime_s)
+            if before.goodbye or beat.clean:
+                before.cleaned = beat.boot
+            elif anew and began_s - max(before.restarts.values(), default=0) >= RESTART_S:
                 kept = list(before.restarts.items())[1 - RESTARTS_MAX :]
                 before.restarts = {**dict(kept), beat.boot: began_s}
-            before.boot = beat.boot
-        before.beats = 1 if silent_s >= self._lost_after_s else before.beats + 1
-        before.uptime_s, before.heard_s = beat.uptime_s, now_s
-        before.goodbye, before.closed = beat.goodbye, False
+            before.boot, before.beats = beat.boot, 0
+        missed_s = max(self._lost_after_s, MISSED * beat.every_s)
+        before.beats = 1 if silent_s >= missed_s else before.beats + 1
+        before.uptime_s, before.heard_s, before.every_s = beat.uptime_s, now_s, beat.every_s
+        before.goodbye, before.closed, before.refused = beat.goodbye, False, ""
         before.disk_s, before.ahead_s = beat.disk_s, beat.at_s - now_us / 1e6
         return ""
+
+    def refuse(self, names: Iterable[str], why: str) -> None:
+        """Note that somebody called by the certificate of these hosts, and was not heard."""
+        for one in filter(None, map(self._hosts.get, names)):
+            one.refused, one.refused_s = why, self._clock.monotonic_s()
 
     def close(self, host: str) -> None:
         """Note that the host's side has closed its connection."""
@@ -187,6 +220,9 @@ class Hearing:
                 beats=one.beats,
                 goodbye=one.goodbye,
                 closed=one.closed,
+                cleaned=one.cleaned,
+                refused=one.refused if now_s - one.refused_s < self._lost_after_s else "",
+                every_s=one.every_s,
                 disk_s=one.disk_s,
                 ahead_s=round(one.ahead_s, 1),
                 restarts=one.restarts,
@@ -206,47 +242,68 @@ class Hearing:
 class AgentConnection(asyncio.Protocol):
     """One agent: its lines are heartbeats, each is answered."""
 
-    def __init__(self, listener: Listener) -> None:
-        self._listener = listener
+    def __init__(self, listener: Listener, peer: str) -> None:
+        self._listener, self._peer = listener, peer
         self._transport: asyncio.Transport | None = None
         self._names: frozenset[str] = frozenset()
-        self._host = ""
+        self._expired = ""
         self._left = b""
+        self._lines: tuple[int, int] = (0, 0)
+        """A second, and how many lines came in it."""
+        self.host = ""
+        """Who speaks; empty before the first heartbeat, and where we have ended it."""
         self.heard_s = listener.clock.monotonic_s()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Note whom the certificate names."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - the loop's own promise
         self._transport = transport
-        self._names = _named(transport.get_extra_info("peercert") or {})
-        if not self._listener.joins(self):
-            transport.abort()
+        certificate = transport.get_extra_info("peercert") or {}
+        self._names, ends = _named(certificate), str(certificate.get("notAfter", ""))
+        if ssl.cert_time_to_seconds(ends) < self._listener.clock.now_us() / 1e6:
+            self._expired = f"its certificate has expired: {ends}"
+        self._listener.joins(self)
 
     def data_received(self, data: bytes) -> None:
-        """Take every whole line."""
+        """Take every whole line; what came while nobody attended is old."""
+        self._listener.attend()
+        if self._transport is None:
+            return
         self.heard_s = self._listener.clock.monotonic_s()
         *lines, self._left = (self._left + data).split(b"\n")
         for line in lines:
             if why := self._take(line):
                 self._refuse(why)
                 return
-            self._write(b"ok\n")
+            self._transport.write(b"ok\n")
         if len(self._left) > LINE_MAX:
             self._refuse("a line is too long")
 
+    def pause_writing(self) -> None:
+        """End it: whoever does not read what it is answered is no agent."""
+        self.abort()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Note whether the other side has ended it: one that is gone is only silent."""
-        if self._host and (exc is None or isinstance(exc, ConnectionResetError | ssl.SSLError)):
-            self._listener.hearing.close(self._host)
+        if self.host and (exc is None or isinstance(exc, ConnectionResetError | ssl.SSLError)):
+            self._listener.hearing.close(self.host)
+        self._transport = None
         self._listener.leaves(self)
 
     def abort(self) -> None:
         """End it, without a word."""
-        self._host = ""
+        self.host = ""
         if self._transport is not None:
             self._transport.abort()
+            self._transport = None
 
     def _take(self, line: bytes) -> str:
+        second = int(self.heard_s)
+        self._lines = (second, self._lines[1] + 1 if self._lines[0] == second else 1)
+        if self._lines[1] > LINES_MAX or len(line) > LINE_MAX:
+            return "it says too much"
+        if self._expired:
+            return self._expired
         try:
             beat = msgspec.json.decode(line, type=Heartbeat)
         except UNREADABLE as error:
@@ -256,20 +313,21 @@ class AgentConnection(asyncio.Protocol):
             return f"the certificate is not of {beat.host!r}; it names {known}"
         if not self._listener.may_report(beat.host):
             return f"{beat.host!r} is none of this engine's hosts (host_monitors.NAME.hosts)"
-        why = self._listener.hearing.take(beat)
-        self._host = "" if why else beat.host
-        return why
+        if why := self._listener.hearing.take(beat):
+            return why
+        if self.host != beat.host:
+            self.host = beat.host
+            self._listener.speaks(self)
+        return ""
 
     def _refuse(self, why: str) -> None:
-        log.warning("heartbeat refused", why=why)
-        self._write(f"no: {why}\n".encode())
-        self._host = ""
+        why = why[:REFUSAL_MAX]
+        self._listener.refused(self._names, self._peer, why)
+        self.host = ""
         if self._transport is not None:
+            self._transport.write(f"no: {why}\n".encode())
             self._transport.close()
-
-    def _write(self, data: bytes) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
+            self._transport = None
 
 
 def _named(certificate: Mapping[str, object]) -> frozenset[str]:
@@ -290,51 +348,124 @@ class Listener:
         self.hearing = Hearing(clock, given.lost_after)
         self._given, self._trust = given, trust
         self._open: set[AgentConnection] = set()
-        self._server: asyncio.Server | None = None
+        self._speaking: dict[str, AgentConnection] = {}
+        self._handshakes: dict[asyncio.Task[None], str] = {}
+        """Connections that are not agents yet, and from where they come."""
+        self._socket: socket.socket | None = None
+        self._most = CONNECTIONS_MAX
         self._ticked_s = 0.0
+        self._logged: dict[tuple[str, str], float] = {}
 
     @property
     def listening(self) -> bool:
         """Whether it does."""
-        return self._server is not None
+        return self._socket is not None
 
     @property
     def port(self) -> int:
         """Return where, for who let the system choose."""
-        return int(self._server.sockets[0].getsockname()[1]) if self._server is not None else 0
+        return int(self._socket.getsockname()[1]) if self._socket is not None else 0
 
     async def start(self) -> None:
         """Begin; raise OSError where the address is not to be had."""
+        loop = asyncio.get_running_loop()
         host, port = self._given.listen
-        self._server = await asyncio.get_running_loop().create_server(
-            lambda: AgentConnection(self),
-            host,
-            port,
-            ssl=self._trust,
-            ssl_handshake_timeout=HANDSHAKE_S,
+        (family, *_, address), *_ = await loop.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
+        self._socket = socket.create_server(address[:2], family=family, backlog=512)
+        self._socket.setblocking(False)
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft != resource.RLIM_INFINITY:
+            # The other half is for everything else that an engine does.
+            self._most = min(CONNECTIONS_MAX, max(1, soft // 2 - HANDSHAKES_MAX))
         self.hearing.restart()
         self._ticked_s = self.clock.monotonic_s()
+        self._listen()
         self._tick()
+
+    def _listen(self) -> None:
+        if self._socket is not None:
+            asyncio.get_running_loop().add_reader(self._socket, self._accept)
 
     async def stop(self) -> None:
         """End, with all connections."""
-        if self._server is not None:
-            self._server.close()
+        if self._socket is not None:
+            asyncio.get_running_loop().remove_reader(self._socket)
+            self._socket.close()
+            self._socket = None
             self._end(self._open)
-            await self._server.wait_closed()
-            self._server = None
+            for task in self._handshakes:
+                task.cancel()
+            await asyncio.gather(*self._handshakes, return_exceptions=True)
 
-    def joins(self, connection: AgentConnection) -> bool:
-        """Note a connection; False for one too many."""
-        if len(self._open) >= CONNECTIONS_MAX:
-            return False
+    def _accept(self) -> None:
+        """Take who waits; who is one too many is sent away, and comes again."""
+        assert self._socket is not None  # noqa: S101 - it is what is read
+        loop = asyncio.get_running_loop()
+        for _ in range(HANDSHAKES_MAX):
+            try:
+                one, (peer, *_) = self._socket.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                # There are no descriptors, say: whoever waits is asked in, later.
+                self._log("nobody is let in", "", str(error))
+                loop.remove_reader(self._socket)
+                loop.call_later(TICK_S, self._listen)
+                return
+            mine = sum(other == peer for other in self._handshakes.values())
+            room = len(self._open) + len(self._handshakes) < self._most
+            if len(self._handshakes) >= HANDSHAKES_MAX or mine >= HANDSHAKES_OF_PEER or not room:
+                one.close()
+                continue
+            one.setblocking(False)
+            task = loop.create_task(self._greet(one, str(peer)))
+            self._handshakes[task] = str(peer)
+            task.add_done_callback(self._handshakes.pop)
+
+    async def _greet(self, one: socket.socket, peer: str) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: AgentConnection(self, peer),
+                one,
+                ssl=self._trust,
+                ssl_handshake_timeout=HANDSHAKE_S,
+            )
+        except OSError as error:
+            one.close()
+            self._log("no TLS", peer, str(error))
+
+    def joins(self, connection: AgentConnection) -> None:
+        """Note a connection."""
         self._open.add(connection)
-        return True
 
     def leaves(self, connection: AgentConnection) -> None:
         """Forget a connection."""
         self._open.discard(connection)
+        if self._speaking.get(connection.host) is connection:
+            del self._speaking[connection.host]
+
+    def speaks(self, connection: AgentConnection) -> None:
+        """Note who speaks for a host; whoever did before has come back by another connection."""
+        before = self._speaking.get(connection.host)
+        if before is not None and before is not connection:
+            before.abort()
+        self._speaking[connection.host] = connection
+
+    def refused(self, names: Iterable[str], peer: str, why: str) -> None:
+        """Note a host that called and was not heard."""
+        self.hearing.refuse(names, why)
+        self._log("heartbeat refused", ", ".join(sorted(names)) or peer, why)
+
+    def _log(self, what: str, who: str, why: str) -> None:
+        now_s = self.clock.monotonic_s()
+        if now_s - self._logged.get((who, why), -SAID_S) < SAID_S:
+            return
+        if len(self._logged) >= SAID_MAX:
+            self._logged.clear()
+        self._logged[who, why] = now_s
+        log.warning(what, who=who, why=why)
 
     def may_report(self, host: str) -> bool:
         """Whether it is one of the hosts that are wanted."""
@@ -347,13 +478,14 @@ class Listener:
             log.warning("heartbeats not heard", stalled_s=round(now_s - self._ticked_s, 1))
             self.hearing.restart()
             self._end(self._open)
-        self._end({one for one in self._open if now_s - one.heard_s > IDLE_S})
         self._ticked_s = now_s
 
     def _tick(self) -> None:
-        if self._server is None:
+        if self._socket is None:
             return
         self.attend()
+        now_s = self.clock.monotonic_s()
+        self._end({one for one in self._open if now_s - one.heard_s > IDLE_S})
         asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
     @staticmethod
@@ -371,7 +503,7 @@ class HeartbeatMonitor:
     def __init__(self, context: DriverContext) -> None:
         section = Section(context.section or "host_monitors.heartbeat", context.settings)
         given = HeartbeatSettings.read(section)
-        self._place = section.where
+        self._place, self._section = section.where, section
         self._given, self._clock = given, context.clock
         self._points = context.vantage_points
         self._terms = HeartbeatPatience(lost_after_s=given.lost_after)
@@ -401,7 +533,13 @@ class HeartbeatMonitor:
         except OSError as error:
             host, port = self._given.listen
             return MonitorBlind(why=f"cannot listen on {host}:{port}: {error.strerror or error}")
-        return judge_heartbeats(points, self._clock.now_us(), self._terms)
+        wanted = [
+            replace(
+                point, hosts={h: v for h, v in point.hosts.items() if self.listener.may_report(h)}
+            )
+            for point in points
+        ]
+        return judge_heartbeats(wanted, self._clock.now_us(), self._terms)
 
     def _point(self) -> VantagePoint:
         self.listener.attend()
@@ -415,21 +553,23 @@ class HeartbeatMonitor:
         files = _stamp(self._given)
         if files == self._files:
             return
+        self._files = files
         try:
-            self._trust.load_cert_chain(
-                self._given.certificate, self._given.key, password=lambda: ""
-            )
-        except (OSError, ValueError) as error:
+            # First elsewhere: half of a pair would take the place of the one in use.
+            _trust(self._section, self._given)
+        except ConfigError as error:
             log.warning("certificate refused, the old one stays in use", reason=str(error))
             return
-        self._files = files
-        log.info("certificate read again", certificate=str(self._given.certificate))
+        given = self._given
+        self._trust.load_cert_chain(given.certificate, given.key, password=lambda: "")
+        self._trust.load_verify_locations(given.ca)
+        log.info("certificate read again", certificate=str(given.certificate))
 
 
 def _stamp(given: HeartbeatSettings) -> tuple[object, ...]:
     """Return what tells one state of the files from another; an empty one while they are away."""
     try:
-        found = [path.stat() for path in (given.certificate, given.key)]
+        found = [path.stat() for path in (given.certificate, given.key, given.ca)]
     except OSError:
         return ()
     return tuple((one.st_ino, one.st_mtime_ns, one.st_size) for one in found)

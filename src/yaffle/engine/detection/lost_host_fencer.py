@@ -17,6 +17,7 @@ from yaffle.core.planning.host_attribution import Word, answers_itself
 from yaffle.engine.incidents.host_failure import FENCER, record
 from yaffle.engine.runtime.driver_call import Failure, call_driver
 from yaffle.model.host_state import HostFence, HostState
+from yaffle.model.host_state import Seen as SeenAs
 from yaffle.model.ids import ClusterId
 from yaffle.model.incident import PauseKind
 from yaffle.model.operations import FenceResult, FenceVerdict, Proof
@@ -78,7 +79,7 @@ class LostHostFencer:
         self._session = session
         self._monitor = monitor
         self._lost: frozenset[str] = frozenset()
-        """Those that were lost when the hosts were looked at last."""
+        """Those that were lost and missed when the hosts were looked at last."""
 
     def claim(
         self, conn: Connection, looks: Sequence[Seen], now_us: int
@@ -88,16 +89,18 @@ class LostHostFencer:
         What the first says has to be stored in the transaction of this look, before any is fenced.
         """
         states = {seen.sighting.host: seen.verdict.known.state for seen in looks}
-        self._lost = frozenset(host for host, state in states.items() if state in _LOST)
+        lost_now = [seen for seen in looks if seen.verdict.known.state in _LOST]
+        missed = (seen for seen in lost_now if seen.sighting.seen is SeenAs.LOST)
+        self._lost = frozenset(seen.sighting.host for seen in missed)
         fleet = HostFleet(
             hosts=len(states),
             failed=sum(state in FAILED for state in states.values()),
             policy=self._ctx.hosts.fencing,
             now_us=now_us,
-            stopped=bool(self._lost) and self._stopped(conn),
+            stopped=bool(lost_now) and self._stopped(conn),
         )
-        up = self._up_elsewhere(conn, now_us) if self._lost else frozenset()
-        lost = [self._candidate(seen, up) for seen in looks if seen.sighting.host in self._lost]
+        up = self._up_elsewhere(conn, now_us) if lost_now else frozenset()
+        lost = [self._candidate(seen, up) for seen in lost_now]
         chosen, kept = choose(lost, fleet)
         fences = {one.host: one.fence for one in lost}
         for host, why in kept.items():
@@ -145,6 +148,7 @@ class LostHostFencer:
             since_us=known.since_us,
             device="" if fencer is None else self._device_of(*fencer),
             busy=seen.sighting.busy,
+            missed=seen.sighting.seen is SeenAs.LOST,
             answering=sum(
                 answers_itself(memory, since_us=known.since_us)
                 for place in places
