@@ -220,7 +220,10 @@ class PacemakerLab:
             raise LabError(f"{error}; see {self.state}/power.out") from error
 
     def recorded(self) -> list[dict[str, object]]:
-        """Return what the BMCs recorded: at (s since the epoch), verb, host, bmc."""
+        """Return what was switched, and what the BMCs were asked, in the order in which it was done.
+
+        at, done (s since the epoch), verb, host, bmc (how it was), by (member, machine or `hand`), said.
+        """
         try:
             lines = (self.state / "power.log").read_text().splitlines()
         except FileNotFoundError:

@@ -27,6 +27,8 @@ POLL_S: Final = 0.02
 SLOW_S: Final = 8.0
 FAULTS: Final = ("well", "dead", "refuses", "lies", "slow")
 """What a BMC can be: `dead` answers nobody, `refuses` says no, `lies` says yes and does nothing."""
+HAND: Final = "hand"
+"""Who asked, where no BMC was: whoever stands at the plug."""
 
 
 class Power:
@@ -50,8 +52,18 @@ class Power:
         if name not in self._locks:
             return f"error: there is no host {name!r}"
         fault = self._faults.get(name, "well") if asked.get("bmc") else "well"
-        if verb in {"on", "off"}:
-            self._log(verb, name, fault)
+        by = str(asked.get("by", "bmc")) if asked.get("bmc") else HAND
+        asked_s, said = time.time(), "error: it failed"
+        try:
+            said = self._behave(verb, name, fault, str(asked.get("word", "")))
+        finally:
+            if verb in {"on", "off"} or (verb == "status" and by != HAND):
+                entry = {"at": asked_s, "verb": verb, "host": name, "bmc": fault, "by": by}
+                self._log({**entry, "done": time.time(), "said": said})
+        return said
+
+    def _behave(self, verb: str, name: str, fault: str, word: str) -> str:
+        """Answer as whoever is asked for it does: the hand at the plug always, a BMC by its fault."""
         if fault == "dead":
             return "error: the BMC cannot be reached"
         if fault == "refuses" and verb in {"on", "off"}:
@@ -61,7 +73,7 @@ class Power:
         if fault == "slow":
             time.sleep(SLOW_S)
         with self._locks[name]:
-            return self._do(verb, name, str(asked.get("word", "")))
+            return self._do(verb, name, word)
 
     def _do(self, verb: str, name: str, word: str) -> str:
         match verb:
@@ -87,11 +99,9 @@ class Power:
                 return f"error: there is no verb {verb!r}"
         return "ok"
 
-    def _log(self, verb: str, name: str, fault: str) -> None:
+    def _log(self, entry: dict[str, object]) -> None:
         with (self._state / "power.log").open("a") as log:
-            log.write(
-                json.dumps({"at": time.time(), "verb": verb, "host": name, "bmc": fault}) + "\n"
-            )
+            log.write(json.dumps(entry) + "\n")
 
     def _alive(self, name: str) -> bool:
         process = self._running.get(name)
