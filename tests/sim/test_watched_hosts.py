@@ -142,6 +142,23 @@ def test_what_happened_while_no_engine_lived_is_told_by_the_next() -> None:
     play(story)
 
 
+def test_failures_of_one_host_that_nobody_saw_are_told_in_order_though_the_newest_is_shown_first() -> (
+    None
+):
+    async def story(s: Stage, c: Cluster) -> None:
+        life = c.start()
+        await c.looked()
+        await life.kill()
+        failed_s = [c.monitor.fence("cmp1", ago_s=ago_s).at_s for ago_s in (300, 200, 100)]
+        c.monitor.fencings.reverse()
+        c.start()
+        await c.looked()
+        await s.until(c.told.settled, 60, "told")
+        assert [told.failure_s for told in c.told.recovery.received] == failed_s
+
+    play(story)
+
+
 def test_a_host_that_is_down_when_it_is_seen_first_is_told_and_one_that_is_back_is_not() -> None:
     async def story(s: Stage, c: Cluster) -> None:
         c.monitor.fence("cmp1", ago_s=90_000)

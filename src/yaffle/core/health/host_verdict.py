@@ -61,8 +61,8 @@ def judge(
 ) -> HostVerdict:
     """Judge one look at one host; `fencings` are those of this host that the monitor remembers.
 
-    Fencings are told apart by when they were completed and never put in order by it: two members of
-    one cluster may have clocks that are a minute apart.
+    Fencings are told apart by when they were completed, and none is taken for old by it: two members of
+    one cluster may have clocks that are a minute apart. What is told is in that order.
     """
     told = () if known is None else known.told
     fencings = (*fencings, *_unshown(known, sighting, fencings, now_us))
@@ -85,7 +85,8 @@ def judge(
             since_us=since_us,
             told=tuple(sorted({*gone, *shown.intersection(told), *judged})),
         ),
-        tell=tell,
+        # A monitor may show the newest first, and whoever is told hears of one host in order.
+        tell=tuple(sorted(tell, key=lambda fencing: fencing.at_s)),
         pass_over=pass_over if because else (),
         because=because,
         unknown=sighting.seen is Seen.STARTING and state in _PLAIN.values(),
