@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from lab.openstack.errors import LabError
-from lab.pacemaker.cluster import PacemakerLab
+from lab.pacemaker.cluster import COMMANDS, PacemakerLab
 from tests.chaos.host_day import Controller, Day, members, missed, powers
 from tests.chaos.host_history import History
 from tests.chaos.lab import MINUTES
@@ -98,16 +98,15 @@ def scene(folder: Path, database: str, seed: int) -> Iterator[Day]:
     mark = f"hosts-{uuid.uuid4().hex}"
     with swept(mark), pacemaker(folder, hosts=6, members=3) as lab:
         controller = Controller(random.Random(seed))
-        config = folder / "yaffle.toml"
-        config.write_text(settings(lab, controller.port))
-        engines = [
-            Server(
-                folder / f"engine{number}",
-                flags=("--config", str(config)),
-                env={"YAFFLE_DATABASE__URL": database, "LAB_AT": member, "TEST_MARK": mark},
+        engines = []
+        for member in lab.members[:2]:
+            config = folder / f"{member}.toml"
+            config.write_text(
+                settings(lab, programs(lab, folder / member, member), controller.port)
             )
-            for number, member in enumerate(lab.members[:2])
-        ]
+            env = {"YAFFLE_DATABASE__URL": database, "TEST_MARK": mark}
+            state = folder / f"engine-{member}"
+            engines.append(Server(state, flags=("--config", str(config)), env=env))
         day = Day(
             lab=lab,
             engines=engines,
@@ -131,12 +130,22 @@ def scene(folder: Path, database: str, seed: int) -> Iterator[Day]:
             controller.close()
 
 
-def settings(lab: PacemakerLab, port: int) -> str:
-    """Return the configuration of both engines."""
+def programs(lab: PacemakerLab, folder: Path, member: str) -> Path:
+    """Return where Pacemaker's commands are those of one member: engines pass on no environment."""
+    folder.mkdir()
+    for command in COMMANDS:
+        shim = folder / command
+        shim.write_text(f'#!/bin/sh\nLAB_AT={member} exec {lab.bin / command} "$@"\n')
+        shim.chmod(0o755)
+    return folder
+
+
+def settings(lab: PacemakerLab, commands: Path, port: int) -> str:
+    """Return the configuration of one engine."""
     return SETTINGS.format(
         patience=PATIENCE_S,
         names="\n".join(f'{host} = "{name}"' for host, name in NAMES.items()),
-        programs=lab.bin,
+        programs=commands,
         port=port,
         agent=lab.state / "sbin" / "fence_lab",
         hosts="\n".join(f'{host} = "{host}"' for host in lab.remotes),
