@@ -32,6 +32,7 @@ HELD_UP_S: Final = 1.0
 """The cluster asks each host every second, and waits for two."""
 RECONNECT_S: Final = 5.0
 FOR_EVER: Final = float("inf")
+SOON_S: Final = 10.0
 LONG_S: Final = 30.0
 """A day on which hosts stay away for longer has time for what our own fencers do."""
 QUIET: Final = 2
@@ -137,7 +138,7 @@ class Day:
     engines: list[Server]
     controller: Controller
     rng: random.Random
-    back_s: float = 10.0
+    back_s: float = SOON_S
     """For so long, at the most, a host stays as it was left."""
     deeds: list[Deed] = field(default_factory=list)
     held_up: list[Deed] = field(default_factory=list)
@@ -239,15 +240,18 @@ class Day:
         well = [name for name in self.lab.remotes[:-QUIET] if name not in self._open]
         return self.rng.choice(well) if well else None
 
-    def _harm(self, verb: str, host: str | None, bmc: str = "well") -> None:
+    def _harm(
+        self, verb: str, host: str | None, bmc: str = "well", *, after_s: float | None = None
+    ) -> None:
         """Do one thing to a host, and bring it back later."""
         if host is None:
             return
         self._begin(f"{verb}, BMC {bmc}", host)
         self.lab.power("bmc", host, bmc)
         self.lab.power(verb, host)
-        least_s = 2.0 if bmc == "well" else 6.0
-        after_s = self.rng.uniform(least_s, max(self.back_s, least_s))
+        if after_s is None:
+            least_s = 2.0 if bmc == "well" else 6.0
+            after_s = self.rng.uniform(least_s, self.rng.choice([SOON_S, self.back_s]))
         if bmc != "well" and self.rng.random() < 0.7:
             # Before the host is brought back, somebody may still fence it.
             self._in(after_s / 2, lambda: void(self.lab.power("bmc", host, "well")))
@@ -309,13 +313,14 @@ class Day:
             return
         self._begin("fencing forbidden", "cluster")
         fencing_allowed(self.lab, allowed=False)
-        self.cut()
+        after_s = self.rng.uniform(LONG_S, self.back_s)
+        self._harm("cut", self._host(), after_s=after_s)
 
         def allow() -> None:
             fencing_allowed(self.lab, allowed=True)
             self._end("cluster")
 
-        self._in(self.rng.uniform(LONG_S, self.back_s), allow)
+        self._in(after_s, allow)
 
     def _engine(self) -> int | None:
         well = [n for n in range(len(self.engines)) if f"engine {n}" not in self._open]

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from lab.openstack.errors import LabError
 from lab.pacemaker.cluster import COMMANDS, PacemakerLab
-from tests.chaos.host_day import Controller, Day, members, missed, powers
+from tests.chaos.host_day import SOON_S, Controller, Day, members, missed, powers
 from tests.chaos.host_history import History
 from tests.chaos.lab import MINUTES
 from tests.functional.cli.support import Server, swept
@@ -112,7 +112,7 @@ def scene(folder: Path, database: str, seed: int) -> Iterator[Day]:
             engines=engines,
             controller=controller,
             rng=random.Random(seed),
-            back_s=40.0 if MINUTES else 10.0,
+            back_s=45.0 if MINUTES else SOON_S,
         )
         try:
             for engine in engines:
