@@ -331,7 +331,8 @@ class Day:
             return
         engine, name = self.engines[number], f"engine {number}"
         self._begin("killed", name)
-        engine.stop(signal.SIGKILL)
+        code = engine.stop(signal.SIGKILL)
+        assert code == -signal.SIGKILL, f"{name} had ended by itself, with {code}"
 
         def start() -> None:
             engine.start()
