@@ -169,7 +169,7 @@ class Day:
         name = "lose_power"
         while time.monotonic() < until_s:
             ACTS[name](self)
-            next_s = time.monotonic() + self.rng.uniform(0.5, 4.0)
+            next_s = time.monotonic() + self.rng.uniform(0.5, 4.0 if self.back_s >= LONG_S else 2.0)
             while (now_s := time.monotonic()) < next_s:
                 self._do_due(now_s)
                 self._switch_on()

@@ -29,6 +29,8 @@ BEFORE_S: Final = 2.0
 """A failure's time is a whole second, and no earlier than the `off` that it is of."""
 AFTER_S: Final = 15.0
 """So much later may a fencing be completed than its BMC is done: there is a mark to be written."""
+STUCK_S: Final = 170.0
+"""And so much later where a member was away: Pacemaker waits 72 s for each that does not write it."""
 MINUTE_S: Final = 60.0
 LIVED_S: Final = 20.0
 """So long after an `off` its asker may be needed for anybody to hear of it."""
@@ -58,10 +60,6 @@ class Power:
         """Whether a working BMC said that its host is off."""
         read = self.verb == "status" and self.said == "off" and self.by != HAND
         return self.off or (read and self.bmc in SOUND)
-
-    def fits(self, failure_s: int) -> bool:
-        """Whether a failure of that time may be this one."""
-        return self.at_s - BEFORE_S <= failure_s <= self.done_s + AFTER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +122,13 @@ class History:
         """Whether one of our fencers asked."""
         return power.by != HAND and power.by not in self.members
 
+    def fits(self, power: Power, failure_s: int) -> bool:
+        """Whether a failure of that time may be of this `off`."""
+        begin_s, end_s = power.at_s - BEFORE_S, power.done_s + AFTER_S
+        if not self.ours(power) and any(self.harmed(one, begin_s, end_s) for one in self.members):
+            end_s = power.done_s + STUCK_S
+        return begin_s <= failure_s <= end_s
+
     def missed_for_long(self, power: Power) -> bool:
         """Whether the cluster had missed a host for so long that we may switch it off."""
         return any(
@@ -177,7 +182,7 @@ def _unproved(history: History) -> Iterator[str]:
     hosts = {hostname: host for host, hostname in history.names.items()}
     for request in history.requests:
         proofs = [p for p in history.of(hosts[request.hostname]) if p.proof]
-        if not any(p.done_s <= request.at_s and p.fits(request.failure_s) for p in proofs):
+        if not any(p.done_s <= request.at_s and history.fits(p, request.failure_s) for p in proofs):
             yield f"{request.hostname} failed at {request.failure_s}, told at {request.at_s:.2f}"
 
 
@@ -187,10 +192,10 @@ def _untold(history: History) -> Iterator[str]:
         powers = history.of(host)
         accepted = {r.failure_s for r in history.told(host) if r.accepted}
         own = [p for p in powers if p.proof and history.ours(p)]
-        by_us = {at for at in accepted if any(p.fits(at) for p in own)}
+        by_us = {at for at in accepted if any(history.fits(p, at) for p in own)}
         for outage in outages(powers):
             near = accepted if any(history.ours(p) for p in outage) else by_us
-            if any(p.fits(at) for p in outage for at in accepted):
+            if any(history.fits(p, at) for p in outage for at in accepted):
                 continue
             if any(abs(at - p.done_s) <= MINUTE_S for p in outage for at in near):
                 continue
@@ -223,7 +228,7 @@ def _told_twice(history: History) -> Iterator[str]:
                 slots.append(read)
         slots.sort(key=lambda p: p.done_s)
         for failure_s in sorted({r.failure_s for r in history.told(host)}):
-            mine = next((p for p in slots if p.fits(failure_s)), None)
+            mine = next((p for p in slots if history.fits(p, failure_s)), None)
             if mine is None:
                 yield f"{host}: the failure at {failure_s} has no `off` that is not another one's"
             else:

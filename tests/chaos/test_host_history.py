@@ -80,6 +80,10 @@ OURS = "machine"
             id="the member that fenced died with its word",
         ),
         pytest.param(
+            replace(GOOD, requests=[request(80, 78)], deeds=[*GOOD.deeds, deed(4, "c2", 30)]),
+            id="completed late, for the member that was to mark it was away",
+        ),
+        pytest.param(
             replace(
                 GOOD,
                 powers=[power(3, by=OURS, bmc="slow"), ON],
@@ -125,6 +129,7 @@ def test_a_good_day_passes(history: History) -> None:
             id="an old proof, and an attempt is enough",
         ),
         pytest.param("unproved", replace(GOOD, powers=[replace(FENCED, host="h2")]), id="another host"),
+        pytest.param("unproved", replace(GOOD, requests=[request(80, 78)]), id="far too late"),
         pytest.param("untold", replace(GOOD, requests=[]), id="nobody was told"),
         pytest.param(
             "untold", replace(GOOD, requests=[replace(TOLD, accepted=False)]), id="nobody took it"
