@@ -32,7 +32,7 @@ AFTER_S: Final = 15.0
 STUCK_S: Final = 170.0
 """And so much later where a member was away: Pacemaker waits 72 s for each that does not write it."""
 MINUTE_S: Final = 60.0
-LIVED_S: Final = 20.0
+LIVED_S: Final = 5.0
 """So long after an `off` its asker may be needed for anybody to hear of it."""
 LONG_AFTER_S: Final = 90.0
 """So long after it was brought back a harmed host may still be fenced for that."""
@@ -171,10 +171,11 @@ def outages(powers: Sequence[Power]) -> list[list[Power]]:
 def excused(history: History, power: Power) -> bool:
     """Whether nobody lived to tell of an `off`."""
     begin_s, end_s = power.at_s - BEFORE_S, power.done_s + LIVED_S
-    if not history.ours(power):
-        return history.harmed(power.by, begin_s, end_s)
-    engines = {d.whom for d in history.deeds if d.whom.startswith("engine")}
-    return power.bmc == "slow" or any(history.harmed(one, begin_s, end_s) for one in engines)
+    needed = history.members
+    if history.ours(power):
+        needed = sorted({d.whom for d in history.deeds if d.whom.startswith("engine")})
+    late = history.ours(power) and power.bmc == "slow"
+    return late or any(history.harmed(one, begin_s, end_s) for one in needed)
 
 
 def _unproved(history: History) -> Iterator[str]:

@@ -142,8 +142,8 @@ def test_a_good_day_passes(history: History) -> None:
         ),
         pytest.param(
             "untold",
-            replace(GOOD, powers=[FENCED, ON], requests=[], deeds=[*GOOD.deeds, deed(1, "c2", 20)]),
-            id="another member died",
+            replace(GOOD, powers=[FENCED, ON], requests=[], deeds=[*GOOD.deeds, deed(10, "c1", 20)]),
+            id="the member that fenced died long after",
         ),
         pytest.param(
             "untold",
