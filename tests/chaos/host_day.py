@@ -33,7 +33,7 @@ HELD_UP_S: Final = 1.0
 RECONNECT_S: Final = 5.0
 FOR_EVER: Final = float("inf")
 SOON_S: Final = 10.0
-LONG_S: Final = 30.0
+LONG_S: Final = 45.0
 """A day on which hosts stay away for longer has time for what our own fencers do."""
 QUIET: Final = 2
 """So many hosts are never harmed, so that whoever switches them off is found out."""
@@ -300,16 +300,22 @@ class Day:
 
     def harm_member(self) -> None:
         """One at a time, so that there is a quorum: the others have to have formed a cluster again."""
-        if any(name in self._open for name in self.lab.members) or len(members(self.lab)) < 3:
+        if self._troubled() or len(members(self.lab)) < 3:
             return
         name, verb = self.rng.choice(self.lab.members), self.rng.choice(["off", "freeze", "cut"])
         self._begin(verb, name)
         self.lab.power(verb, name)
         self._in(self.rng.uniform(2.0, max(self.back_s, 6.0)), lambda: self._back(name))
 
+    def _troubled(self) -> bool:
+        return any(name in self._open for name in ("cluster", *self.lab.members))
+
     def forbid_fencing(self) -> None:
-        """The cluster misses a host and fences nobody; there has to be time for us to do so."""
-        if self.back_s < LONG_S or "cluster" in self._open:
+        """The cluster misses a host and fences nobody; there has to be time for us to do so.
+
+        Not while a member is away: such a cluster would miss all hosts to which that was connected.
+        """
+        if self.back_s < LONG_S or self._troubled():
             return
         self._begin("fencing forbidden", "cluster")
         fencing_allowed(self.lab, allowed=False)

@@ -35,8 +35,8 @@ CALM_S = 150.0
 """A claim on a host holds for two minutes, whoever had it."""
 STILL_S = 4.0
 FORGOTTEN_S = 40.0
-PATIENCE_S = 25.0
-"""Pacemaker's controller stands still for 15 s at times, and then misses whoever it is moving."""
+PATIENCE_S = 40.0
+"""Pacemaker's controller stands still for 18 s at times, and then misses whoever it is moving."""
 NAMES = {"h001": "compute1.example.org", "h002": "compute2.example.org"}
 SETTINGS = """
 [engine]
@@ -112,7 +112,7 @@ def scene(folder: Path, database: str, seed: int) -> Iterator[Day]:
             engines=engines,
             controller=controller,
             rng=random.Random(seed),
-            back_s=45.0 if MINUTES else SOON_S,
+            back_s=60.0 if MINUTES else SOON_S,
         )
         try:
             for engine in engines:
