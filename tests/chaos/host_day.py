@@ -170,9 +170,8 @@ class Day:
         while time.monotonic() < until_s:
             ACTS[name](self)
             next_s = time.monotonic() + self.rng.uniform(0.5, 4.0 if self.back_s >= LONG_S else 2.0)
-            while (now_s := time.monotonic()) < next_s:
-                self._do_due(now_s)
-                self._switch_on()
+            while time.monotonic() < next_s:
+                self.tend()
                 time.sleep(0.1)
             name = self.rng.choice(names)
 
@@ -184,6 +183,11 @@ class Day:
         for start in self._starts:
             start.result()
         self.controller.behave("accepts")
+
+    def tend(self) -> None:
+        """Do what is due, and switch on whom somebody has switched off, after a while as people would."""
+        self._do_due(time.monotonic())
+        self._switch_on()
 
     def close(self) -> None:
         """Let no hand go on."""
@@ -360,7 +364,7 @@ class Day:
             running.signal(signal.SIGCONT)
             self._end(name)
 
-        self._in(self.rng.uniform(1.0, 9.0), go_on)
+        self._in(self.rng.uniform(1.0, 14.0), go_on)
 
     def change_manners(self) -> None:
         self.controller.behave(self.rng.choice(MANNERS))
