@@ -494,20 +494,25 @@ def test_a_new_boot_is_a_failure_unless_it_was_shut_down(
     async def check() -> None:
         asked = monitor(authority, store)
         async with listening(asked) as (port,):
-            assert await say(authority, port, beat(), beat(boot="b2", uptime_s=3)) == b"ok\nok\n"
+            await say(authority, port, beat())
+            for clean in (
+                [beat(goodbye=True), beat(boot="b2", uptime_s=1)],
+                [beat(boot="b3", uptime_s=1, clean=True)],
+            ):
+                await say(authority, port, *clean)
+                report = await asked.look(deadline_s=20)
+                assert isinstance(report, HostReport)
+                assert report.fencings == (), "that was shut down"
+            assert await say(authority, port, beat(boot="b4", uptime_s=3)) == b"ok\n"
             report = await asked.look(deadline_s=20)
             assert isinstance(report, HostReport)
             (restart,) = report.fencings
             assert restart.restart
             assert abs(restart.at_s - CLOCK.now_us() / 1e6 + 3) < 2
-            for clean in (
-                [beat(boot="b2", uptime_s=4, goodbye=True), beat(boot="b3", uptime_s=1)],
-                [beat(boot="b4", uptime_s=1, clean=True)],
-            ):
-                await say(authority, port, *clean)
-                report = await asked.look(deadline_s=20)
-                assert isinstance(report, HostReport)
-                assert report.fencings == (restart,), "that was shut down"
+            await say(authority, port, beat(boot="b6", uptime_s=1))
+            report = await asked.look(deadline_s=20)
+            assert isinstance(report, HostReport)
+            assert report.fencings == (restart,), "again and again is one failure a minute"
             twice = await say(authority, port, beat(boot="b5", uptime_s=1e6))
             assert twice == b"no: another machine reports as this host\n"
 
