@@ -179,6 +179,31 @@ def test_under_maintenance_of_a_host_nothing_on_it_is_healed_and_all_is_when_it_
     play(story, moving(URL, HYPERVISORS))
 
 
+def test_the_story_of_a_host_is_its_own_and_that_of_the_nodes_that_failed_with_it() -> None:
+    async def story(s: Stage, machines: Machines) -> None:
+        names: Any = s.ctx.hosts.names
+        names["cmp1"] = "cmp1.example.org"
+        mine, others = set(machines.on("cmp1")), set(machines.on("cmp2"))
+        machines.die("cmp1")
+        await s.clock.sleep(10)
+        await s.until(s.all_well, 600, "all of them were moved")
+        s.world.kill(min(others))
+        await s.clock.sleep(5)
+        await s.until(s.all_well, 600, "and one of another host was healed")
+        for name in ("cmp1", "cmp1.example.org"):
+            told = await Queries(s.ctx).events(LOCAL, host=name, limit=1000)
+            assert [e["seq"] for e in told] == sorted(e["seq"] for e in told)
+            assert {e["object"]["name"] for e in told if e["object"]["type"] == "HOST"} == {
+                "host cmp1"
+            }
+            assert {e["node_id"] for e in told if e["object"]["type"] == "NODE"} == mine
+            (recovered,) = [e for e in told[-1:] if e["status"] == "recovered"]
+            assert recovered["object"]["type"] == "HOST", "it is over when the last of them is well"
+        assert await Queries(s.ctx).events(LOCAL, host="cmp", limit=1000) == []
+
+    play(story, moving(URL, HYPERVISORS))
+
+
 def test_nobody_has_a_host_under_maintenance_that_nobody_knows() -> None:
     async def story(s: Stage, machines: Machines) -> None:
         with pytest.raises(NotFound, match="no monitor knows of it, and no node is on it"):

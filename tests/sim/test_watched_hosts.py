@@ -15,6 +15,7 @@ from tests.sim.test_host_alerts import play as play_alerts
 
 from yaffle.engine.queries import Queries
 from yaffle.errors import NotFound
+from yaffle.model.authz import LOCAL
 from yaffle.model.ids import PauseId
 from yaffle.model.incident import Pause, PauseKind, PauseScope
 from yaffle.ports import HostFencing, HostMark, Seen
@@ -321,6 +322,28 @@ def test_whoever_is_woken_looks_at_once_and_at_most_once_a_second() -> None:
         before = c.monitor.looks
         await s.clock.sleep(50)
         assert 9 <= c.monitor.looks - before <= 11, "one that cannot be told is asked at its pace"
+
+    play(story)
+
+
+def test_the_story_of_a_failure_is_told_in_its_order() -> None:
+    async def story(s: Stage, c: Cluster) -> None:
+        c.start()
+        await c.looked()
+        for name in ("cmp1", "cmp2"):
+            c.monitor.seen[name] = Seen.LOST
+        await c.looked()
+        c.monitor.fence("cmp1")
+        await c.looked()
+        await s.until(c.told.settled, 60, "told")
+        c.monitor.seen["cmp1"] = Seen.UP
+        await c.looked()
+        for name in ("cmp1", "cmp1.example.org"):
+            told = await Queries(s.ctx).events(LOCAL, host=name)
+            assert [event["status"] for event in told] == [
+                *("lost", "fenced", "recorded"),
+                *("accepted", "accepted", "up"),
+            ]
 
     play(story)
 

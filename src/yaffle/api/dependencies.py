@@ -34,6 +34,7 @@ class Caller:
 By = Annotated[Caller, Depends(Caller)]
 Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
 NodeWord = Annotated[str | None, Query(max_length=WORD_MAX, description="Name or id of a node.")]
+HostWord = Annotated[str | None, Query(max_length=WORD_MAX, description="Only this host's.")]
 Word = Annotated[str, Path(max_length=WORD_MAX, description="Name, id, or the beginning of an id.")]
 
 

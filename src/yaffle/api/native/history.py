@@ -10,7 +10,7 @@ from starlette.responses import Response
 from yaffle.api import examples
 from yaffle.api.app_context import AppContext
 from yaffle.api.bodies import ByBody, RedeliverBody
-from yaffle.api.dependencies import By, Limit, NodeWord, Word, answers
+from yaffle.api.dependencies import By, HostWord, Limit, NodeWord, Word, answers
 from yaffle.api.http.reply import Reply
 from yaffle.engine.queries.decisions import Which
 
@@ -92,10 +92,10 @@ def history(parts: AppContext) -> APIRouter:
 
     @router.get("/events", responses=answers({"events": [examples.EVENT], "last": 17}))
     async def list_events(
-        by: By, after: After = 0, node: NodeWord = None, limit: Limit = 100
+        by: By, after: After = 0, node: NodeWord = None, host: HostWord = None, limit: Limit = 100
     ) -> Response:
         """List events in their order; ask again with `after` = `last` for what is new."""
-        found = await parts.queries.events(by.who(), after=after, node=node, limit=limit)
+        found = await parts.queries.events(by.who(), after=after, node=node, host=host, limit=limit)
         return Reply({"events": found, "last": found[-1]["seq"] if found else after})
 
     @router.get("/actions", responses=answers({"actions": [examples.ACTION]}))

@@ -11,9 +11,8 @@ from starlette.responses import Response
 from yaffle.api import examples
 from yaffle.api.app_context import AppContext
 from yaffle.api.bodies import HostFailureBody, ReasonBody, RedeliverBody, ToldFailureBody
-from yaffle.api.dependencies import By, Limit, Word, answers
+from yaffle.api.dependencies import By, HostWord, Limit, Word, answers
 from yaffle.api.http.reply import Reply
-from yaffle.api.middleware.access import WORD_MAX
 from yaffle.errors import BadRequest, Forbidden
 from yaffle.model.host_failure import HostFailure
 
@@ -25,7 +24,6 @@ HostStates = Annotated[
     Literal["up", "lost", "fenced", "unfenced", "stopped", "maintenance", "unknown"] | None,
     Query(description="Only these."),
 ]
-Host = Annotated[str | None, Query(max_length=WORD_MAX, description="Only this host's.")]
 TAKEN_IN = {"accepted": examples.ALERT["failure"]["id"]}
 TOLD = {"failure": examples.ALERT["failure"]["id"], "alerts": [examples.ALERT]}
 
@@ -108,7 +106,7 @@ def told(parts: AppContext) -> APIRouter:
         "/host-notifications",
         responses=answers({"notifications": [examples.HOST_NOTIFICATION]}),
     )
-    async def list_host_notifications(host: Host = None, limit: Limit = 100) -> Response:
+    async def list_host_notifications(host: HostWord = None, limit: Limit = 100) -> Response:
         """List what other monitors have told of hosts, the newest first, and how far that is."""
         found = await parts.queries.host_notifications(host=host, limit=limit)
         return Reply({"notifications": found})
@@ -121,7 +119,9 @@ def alerts(parts: AppContext) -> APIRouter:
     router = APIRouter(tags=["hosts"])
 
     @router.get("/alerts", responses=answers({"alerts": [examples.ALERT]}))
-    async def list_alerts(state: State = None, host: Host = None, limit: Limit = 100) -> Response:
+    async def list_alerts(
+        state: State = None, host: HostWord = None, limit: Limit = 100
+    ) -> Response:
         """List alerts: those that wait first, then the newest."""
         return Reply({"alerts": await parts.queries.alerts(state=state, host=host, limit=limit)})
 

@@ -20,12 +20,16 @@ def events(
     output: Output,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
     node: Annotated[str | None, typer.Option("--node", help="Only this node's.")] = None,
+    host: Annotated[
+        str | None,
+        typer.Option("--host", help="Only this host's, and its nodes' that failed with it."),
+    ] = None,
     after: Annotated[int, typer.Option("--after", min=0, help="Only those after this SEQ.")] = 0,
     limit: Annotated[int, typer.Option("--limit", min=1, help="The latest so many.")] = 50,
 ) -> None:
     """Print the latest events; with --follow also those to come, one a line."""
     found: deque[Row] = deque(maxlen=limit)
-    while page := rows(api.get("events", after=after, node=node, limit=PAGE), "events"):
+    while page := rows(api.get("events", after=after, node=node, host=host, limit=PAGE), "events"):
         found.extend(page)
         after = _last(page)
         if len(page) < PAGE:
@@ -34,14 +38,14 @@ def events(
         output.lines({"events": list(found), "last": after}, map(line, found))
         return
     _print(found, output)
-    _follow(api, output, node, after)
+    _follow(api, output, after, node=node, host=host)
 
 
-def _follow(api: Api, output: Output, node: str | None, after: int) -> None:
+def _follow(api: Api, output: Output, after: int, **only: str | None) -> None:
     from yaffle.cli.client.deadlines import pause
 
     while True:
-        page = rows(api.get("events", after=after, node=node, limit=PAGE), "events")
+        page = rows(api.get("events", after=after, limit=PAGE, **only), "events")
         if page:
             _print(page, output)
             after = _last(page)

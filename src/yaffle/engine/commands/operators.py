@@ -183,9 +183,7 @@ class Operators:
 
     def _names(self, conn: Connection, host: str) -> Sequence[str]:
         """Return all names of a host, the given one first; raise NotFound where nobody knows any."""
-        terms = self._context.ctx.hosts
-        full = terms.hostname(host)
-        names = [host, full, *(name for name, other in terms.names.items() if other == full)]
+        names = self._context.ctx.hosts.names_of(host)
         known = {
             row.host for row in hosts.listed(conn, tuple(self._context.ctx.drivers.host_monitors))
         }
@@ -194,7 +192,7 @@ class Operators:
             raise NotFound(
                 f"host {host!r}: no monitor knows of it, and no node is on it; see `yaffle host list`"
             )
-        return list(dict.fromkeys(names))
+        return names
 
     async def redeliver(
         self, seqs: Sequence[int] | None = None, *, by: str | Principal = ""

@@ -17,7 +17,7 @@ from yaffle.store.actions import is_waiting_request
 from yaffle.store.outbox import OutboxState
 from yaffle.store.pauses import pause_of
 from yaffle.store.rows import ActionRow, load
-from yaffle.store.tables import actions, clusters, events, nodes, outbox, pauses
+from yaffle.store.tables import actions, clusters, events, incidents, nodes, outbox, pauses
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from yaffle.model.ids import ActionId
 
 PAUSES_MAX = 1000
+HOST = "HOST"
 
 
 class History:
@@ -38,12 +39,23 @@ class History:
         self._ctx = ctx
 
     async def events(
-        self, who: Principal, *, after: int = 0, node: str | None = None, limit: int = 100
+        self,
+        who: Principal,
+        *,
+        after: int = 0,
+        node: str | None = None,
+        host: str | None = None,
+        limit: int = 100,
     ) -> Sequence[Shown]:
-        """Return events later than number `after`, in their order."""
+        """Return events later than number `after`, in their order.
+
+        `host`: those about this host, by any of its names, and about the nodes that failed with it.
+        """
 
         def work(conn: Connection) -> Sequence[Shown]:
             query = select(events).where(events.c.seq > after).order_by(events.c.seq).limit(limit)
+            if host is not None:
+                query = query.where(_about_host(self._ctx.hosts.names_of(host)))
             if who.scope is not None:
                 query = query.where(events.c.project == who.scope)
             if node is not None:
@@ -126,6 +138,22 @@ class History:
             return [_message(row) for row in conn.execute(query).mappings()]
 
         return await self._ctx.store.read(work)
+
+
+def _about_host(names: Sequence[str]) -> ColumnElement[bool]:
+    """Return which events are about a host and the nodes that failed with it."""
+
+    # As incidents call it, too; with the cloud behind it, where a node's host says which.
+    spelt = [*names, *(f"host {name}" for name in names)]
+
+    def is_it(name: ColumnElement[str]) -> ColumnElement[bool]:
+        of_cloud = (name.startswith(f"{one}@", autoescape=True) for one in spelt)
+        return or_(name.in_(spelt), *of_cloud)
+
+    whole = select(incidents.c.id).where(incidents.c.node_id == "", is_it(incidents.c.node_name))
+    parts = select(incidents.c.id).where(incidents.c.parent_id.in_(whole))
+    own = (events.c.otype == HOST) & is_it(events.c.oname)
+    return or_(own, events.c.incident_id.in_(parts))
 
 
 def _seen_by(who: Principal) -> ColumnElement[bool]:

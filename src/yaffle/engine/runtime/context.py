@@ -163,6 +163,12 @@ class HostTerms:
         """Return a host's fully qualified name."""
         return self.names.get(host, host)
 
+    def names_of(self, host: str) -> tuple[str, ...]:
+        """Return all names of a host, the given one first."""
+        full = self.hostname(host)
+        others = (name for name, other in self.names.items() if other == full)
+        return tuple(dict.fromkeys((host, full, *others)))
+
     def shares_storage(self, host: str) -> bool:
         """Whether the host's instances lie on shared storage, under whichever of its names."""
         default = self.exceptions.get(self.hostname(host), self.on_shared_storage)
