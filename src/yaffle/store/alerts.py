@@ -33,6 +33,10 @@ class AlertState(StrEnum):
     DISCARDED = "discarded"
 
 
+LATE_US: Final = 900_000_000
+"""Nobody proves a host off so long after somebody else has."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
     """An alert that is due."""
@@ -96,13 +100,18 @@ def uncleared(conn: Connection, hostname: str) -> str | None:
 
 
 def near(conn: Connection, hostname: str, at_us: int, *, within_us: int, but: str) -> str | None:
-    """Return the id of a failure of the host that another source has proved about then; None without."""
+    """Return the id of a failure of the host that another source has proved about then; None without.
+
+    One that somebody has told late is about then until it was told, but not for longer than LATE_US: the
+    host may have been back since.
+    """
     found: str | None = conn.execute(
         select(host_failures.c.id)
         .where(
             host_failures.c.hostname == hostname,
             host_failures.c.source != but,
             host_failures.c.failure_us <= at_us + within_us,
+            host_failures.c.failure_us >= at_us - LATE_US,
             host_failures.c.generated_us >= at_us - within_us,
         )
         .order_by(host_failures.c.failure_us.desc())

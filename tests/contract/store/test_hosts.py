@@ -183,6 +183,12 @@ def test_what_another_source_has_proved_about_then_is_found(unit):
             return alerts.near(conn, host, at_s * S, within_us=60 * S, but=but) == "f1"
 
         assert [at for at in (39, 40, 115, 190, 191) if near(at)] == [40, 115, 190]
+        values |= {"id": "f1", "hostname": "cmp9", "generated_us": 2000 * S}
+        alerts.add(conn, values | {"id": "f2"}, (), 2000 * S)
+        late = [alerts.near(conn, "cmp9", at * S, within_us=60 * S, but="x") for at in (1000, 1001)]
+        assert late == ["f2", None], (
+            "told half an hour late, it is not whatever happened in between"
+        )
         assert not near(115, "cmp2")
         assert not near(115, but="fencer"), "its own are told apart by their time"
 
