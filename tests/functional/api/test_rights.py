@@ -28,11 +28,13 @@ from tests.functional.api.people import PEOPLE, Person, token_file
 from yaffle.api.app import build
 from yaffle.api.bodies import Strict, ToldFailureBody
 from yaffle.api.rights import OPEN, TABLE, needed
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.model.authz import Right
 from yaffle.store import alerts, instance_ha, tables
 from yaffle.store.events import Subject, append
 from yaffle.store.instance_ha import Kind
 from yaffle.store.tables import actions, clusters, events, incidents, nodes, policies, profiles
+from yaffle.testing import ScriptedHostMonitor
 
 KIND = "yaffle.local.process-1.0"
 SPEC = {"type": "yaffle.local.process", "version": "1.0", "properties": SLEEPER}
@@ -92,7 +94,8 @@ def stock(world: World, who: Person) -> dict[str, str]:
     words["event"] = event_of(world, who)
     words["host"] = f"cmp-{who.project}.example.org"
     monitors: Any = world.live.service.ctx.drivers.host_monitors
-    monitors["pcmk"] = None  # nobody asks it: no engine runs
+    # Nobody asks it: no engine runs.
+    monitors["pcmk"] = ScriptedHostMonitor(SystemClock())
     world.live.write(lambda conn: host_of(conn, words["host"]))
     words |= world.live.write(told_of)
     words["alert"] = world.live.write(lambda conn: alert_of(conn, words["host"]))

@@ -53,7 +53,7 @@ POLICY = {
 }  # fmt: skip
 PATIENCE_S = 60.0
 
-RUN_ON = {"serve", "engine", "api", "demo", "watch", "event follow", "action wait"}
+RUN_ON = {"serve", "engine", "api", "demo", "host-agent", "watch", "event follow", "action wait"}
 """Servers, and what waits for more to come."""
 CHANGE = {
     *(
@@ -80,6 +80,7 @@ CHANGE = {
         "mark",
         "fence",
         "unfence",
+        "maintenance",
         "retry",
         "discard",
         "redeliver",
