@@ -97,8 +97,8 @@ MISSING = {"h1": SILENT, "h2": WELL, "h3": WELL}
         (point("b", MISSING, ago_s=46, every_s=1000), None),
         (point("b", MISSING, ago_s=-25), None),
         # It has just begun to listen.
-        (point("b", MISSING, listening_s=24), None),
-        (point("b", MISSING, listening_s=25), Seen.LOST),
+        (point("b", MISSING, listening_s=34), None),
+        (point("b", MISSING, listening_s=35), Seen.LOST),
         # It is cut off itself: it hears nobody, or less than half of whom the other hears.
         (point("b", {"h1": SILENT, "h2": SILENT, "h3": SILENT}), None),
         (point("b", {"h1": SILENT, "h2": SILENT, "h3": WELL}), Seen.LOST),

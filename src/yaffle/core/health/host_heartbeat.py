@@ -38,8 +38,9 @@ class HeartbeatPatience:
     lost_after_s: float = 15.0
     rise: int = 3
     """So many heartbeats in a row, and a host that was missed is up."""
-    reconnect_s: float = 10.0
-    """So long agents take at the most to come back to a vantage point that has restarted."""
+    reconnect_s: float = 20.0
+    """So long agents take to come back to a vantage point that has restarted: they resolve its name, and
+    try two addresses."""
     fresh_s: float = 20.0
     """What was stored so long ago says nothing of now, nor after three times the time between two."""
 

@@ -443,8 +443,6 @@ class Listener:
     def leaves(self, connection: AgentConnection) -> None:
         """Forget a connection."""
         self._open.discard(connection)
-        if self._speaking.get(connection.host) is connection:
-            del self._speaking[connection.host]
 
     def speaks(self, connection: AgentConnection) -> None:
         """Note who speaks for a host; whoever did before has come back by another connection."""
