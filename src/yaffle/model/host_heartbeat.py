@@ -55,6 +55,8 @@ class HeardHost(msgspec.Struct, frozen=True, kw_only=True):
     disk_s: float = 0.0
     ahead_s: float = 0.0
     """How far the host's clock is ahead of ours."""
+    expires_s: float = 0.0
+    """When its certificate ends (seconds since the epoch); 0 where that was not noted yet."""
     restarts: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Boots that began without a goodbye before, and when (seconds since the epoch)."""
 

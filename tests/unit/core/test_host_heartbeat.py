@@ -152,6 +152,15 @@ def test_why_is_said_and_does_not_change_with_every_second():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("days", "said"), [(13.9, True), (14.1, False), (-1, True)])
+def test_a_certificate_that_ends_soon_is_said_to(days, said):
+    expires_s = NOW_US / 1e6 + days * 86_400
+    (one, *_) = judged(point("a", {"h1": heard(expires_s=expires_s)})).sightings
+    assert ("its certificate ends on 2033-" in one.why) is said
+    (unknown, *_) = judged(point("a", {"h1": heard(expires_s=0.0)})).sightings
+    assert "certificate" not in unknown.why
+
+
 def test_where_nobody_would_be_missed_that_is_said_of_hosts_that_are_well():
     (one, *_) = judged(point("a", {"h1": WELL})).sightings
     assert one.why == "heartbeats reach a; 1 vantage points see now, and it takes 2 to miss a host"

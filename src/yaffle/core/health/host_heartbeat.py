@@ -27,6 +27,8 @@ SLACK_S: Final = 5.0
 DISK_S: Final = 60.0
 """A disk that has taken no write for so long is said to be stuck."""
 EVERY_MAX_S: Final = 15.0
+EXPIRES_S: Final = 14 * 86_400
+"""A certificate that ends so soon is said to."""
 CLOCK_S: Final = 5.0
 """Clocks that are so far apart are said to be."""
 
@@ -69,7 +71,9 @@ def judge_heartbeats(
         names = ", ".join(sorted(heard)) or "nobody"
         return MonitorBlind(why=f"no host is heard by any vantage point (listening: {names})")
     seeing = [point for point in fresh if _sees(point, heard, terms)]
-    seen = {host: _sighting(host, points, fresh, seeing, terms) for host in hosts}
+    seen = {
+        host: _sighting(host, points, fresh, seeing, now_us // SECOND_US, terms) for host in hosts
+    }
     return HostReport(
         sightings=tuple(one for one in seen.values() if isinstance(one, HostSighting)),
         fencings=tuple(_restarts(points)),
@@ -104,6 +108,7 @@ def _sighting(
     points: Sequence[VantagePoint],
     fresh: Sequence[VantagePoint],
     seeing: Sequence[VantagePoint],
+    now_s: int,
     terms: HeartbeatPatience,
 ) -> HostSighting | str:
     """Return how a host is, or why nobody can tell. The first that holds counts."""
@@ -113,7 +118,7 @@ def _sighting(
         why = f"heartbeats reach {_names(hearing)}{_alone(seeing)}"
         clearest = max((p.hosts[host] for p in hearing), key=lambda one: one.beats)
         return HostSighting(
-            host=host, seen=Seen.UP if up else Seen.STARTING, why=f"{why}{_ails(clearest)}"
+            host=host, seen=Seen.UP if up else Seen.STARTING, why=f"{why}{_ails(clearest, now_s)}"
         )
     refused = next((p.hosts[host].refused for p in fresh if _is_refused(p, host)), "")
     if refused:
@@ -161,7 +166,7 @@ def _alone(seeing: Sequence[VantagePoint]) -> str:
     return f"; {len(seeing)} vantage points see now, and it takes {POINTS_MIN} to miss a host"
 
 
-def _ails(one: HeardHost) -> str:
+def _ails(one: HeardHost, now_s: int) -> str:
     """Return what a host that lives suffers from, in words that do not change with every second."""
     said = ""
     if one.disk_s >= DISK_S:
@@ -169,6 +174,9 @@ def _ails(one: HeardHost) -> str:
     if abs(one.ahead_s) >= CLOCK_S:
         side = "ahead of" if one.ahead_s > 0 else "behind"
         said += f"; its clock is {side} ours"
+    if 0 < one.expires_s < now_s + EXPIRES_S:
+        day = datetime.fromtimestamp(one.expires_s, UTC).date()
+        said += f"; its certificate ends on {day}, and then it is not heard"
     return said
 
 

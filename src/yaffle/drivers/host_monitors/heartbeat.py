@@ -138,6 +138,7 @@ class Host:
     every_s: float = 2.0
     disk_s: float = 0.0
     ahead_s: float = 0.0
+    expires_s: float = 0.0
     restarts: dict[str, int] = field(default_factory=dict)
 
 
@@ -174,8 +175,11 @@ class Hearing:
                 ),
             )
 
-    def take(self, beat: Heartbeat) -> str:
-        """Note a heartbeat; return why it is none, empty where it is one."""
+    def take(self, beat: Heartbeat, expires_s: float) -> str:
+        """Note a heartbeat; return why it is none, empty where it is one.
+
+        `expires_s`: when the certificate ends by which it came (seconds since the epoch).
+        """
         now_s, now_us = self._clock.monotonic_s(), self._clock.now_us()
         before = self._hosts.get(beat.host)
         if before is None:
@@ -197,6 +201,7 @@ class Hearing:
         before.uptime_s, before.heard_s, before.every_s = beat.uptime_s, now_s, beat.every_s
         before.goodbye, before.closed, before.refused = beat.goodbye, False, ""
         before.disk_s, before.ahead_s = beat.disk_s, beat.at_s - now_us / 1e6
+        before.expires_s = expires_s
         return ""
 
     def refuse(self, names: Iterable[str], why: str) -> None:
@@ -225,6 +230,7 @@ class Hearing:
                 every_s=one.every_s,
                 disk_s=one.disk_s,
                 ahead_s=round(one.ahead_s, 1),
+                expires_s=one.expires_s,
                 restarts=one.restarts,
             )
             for host, one in self._hosts.items()
@@ -246,7 +252,8 @@ class AgentConnection(asyncio.Protocol):
         self._listener, self._peer = listener, peer
         self._transport: asyncio.Transport | None = None
         self._names: frozenset[str] = frozenset()
-        self._expired = ""
+        self._ends = ""
+        self._ends_s = 0.0
         self._left = b""
         self._lines: tuple[int, int] = (0, 0)
         """A second, and how many lines came in it."""
@@ -259,9 +266,8 @@ class AgentConnection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - the loop's own promise
         self._transport = transport
         certificate = transport.get_extra_info("peercert") or {}
-        self._names, ends = _named(certificate), str(certificate.get("notAfter", ""))
-        if ssl.cert_time_to_seconds(ends) < self._listener.clock.now_us() / 1e6:
-            self._expired = f"its certificate has expired: {ends}"
+        self._names, self._ends = _named(certificate), str(certificate.get("notAfter", ""))
+        self._ends_s = ssl.cert_time_to_seconds(self._ends)
         self._listener.joins(self)
 
     def data_received(self, data: bytes) -> None:
@@ -302,8 +308,8 @@ class AgentConnection(asyncio.Protocol):
         self._lines = (second, self._lines[1] + 1 if self._lines[0] == second else 1)
         if self._lines[1] > LINES_MAX or len(line) > LINE_MAX:
             return "it says too much"
-        if self._expired:
-            return self._expired
+        if self._ends_s < self._listener.clock.now_us() / 1e6:
+            return f"its certificate has expired: {self._ends}"
         try:
             beat = msgspec.json.decode(line, type=Heartbeat)
         except UNREADABLE as error:
@@ -313,7 +319,7 @@ class AgentConnection(asyncio.Protocol):
             return f"the certificate is not of {beat.host!r}; it names {known}"
         if not self._listener.may_report(beat.host):
             return f"{beat.host!r} is none of this engine's hosts (host_monitors.NAME.hosts)"
-        if why := self._listener.hearing.take(beat):
+        if why := self._listener.hearing.take(beat, self._ends_s):
             return why
         if self.host != beat.host:
             self.host = beat.host
