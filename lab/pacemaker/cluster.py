@@ -32,6 +32,8 @@ COMMANDS: Final = (
 )
 UP_S: Final = 120.0
 POLL_S: Final = 0.2
+FORGOTTEN_S: Final = 30.0
+RECONNECT_S: Final = 5.0
 
 
 def missing() -> list[str]:
@@ -253,6 +255,35 @@ class PacemakerLab:
             # One that was fenced by hand is called a member on.
             and (state.get("in_ccm"), state.get("node_fenced", "0")) == ("true", "0")
         }
+
+    def bring_back(self) -> None:
+        """Switch every host on and wait until it is online; raises LabError.
+
+        A person's part as well: the cluster forgets at times to connect anew to a host whose power was
+        cut behind its back, and does not come to it again.
+        """
+
+        def back() -> bool:
+            # Again and again: one whose BMC has just come back is switched off once more.
+            for name in self.remotes:
+                self.power("on", name)
+            return self.online() >= set(self.remotes)
+
+        try:
+            self.until(back, FORGOTTEN_S, "every host is online")
+        except LabError:
+            for name in set(self.remotes) - self.online():
+                self.reconnect(name)
+            self.until(back, 2 * FORGOTTEN_S, "every host is online")
+
+    def reconnect(self, host: str) -> None:
+        """Stop the cluster's connection to a host on purpose, and start it again."""
+        role = ("crm_resource", "-r", host, "--meta")
+        self.run(*role, "-p", "target-role", "-v", "Stopped")
+        time.sleep(RECONNECT_S)
+        self.run(*role, "-d", "target-role")
+        self.run("crm_resource", "--cleanup", "-r", host)
+        time.sleep(2 * RECONNECT_S)
 
     def until(self, done: Callable[[], object], within_s: float, what: str) -> None:
         """Wait; raises LabError where it does not come true in time."""

@@ -30,7 +30,6 @@ MANNERS: Final = ("accepts", "accepts", "moody", "fails", "hangs", "dies", "away
 HANGS_S: Final = 20.0
 HELD_UP_S: Final = 1.0
 """The cluster asks each host every second, and waits for two."""
-RECONNECT_S: Final = 5.0
 FOR_EVER: Final = float("inf")
 SOON_S: Final = 10.0
 LONG_S: Final = 45.0
@@ -197,13 +196,8 @@ class Day:
     def reconnect(self, host: str) -> None:
         """Stop the connection to a host on purpose, and start it again."""
         self._begin("connected anew", host)
-        role = ("crm_resource", "-r", host, "--meta")
         with contextlib.suppress(LabError):
-            self.lab.run(*role, "-p", "target-role", "-v", "Stopped")
-            time.sleep(RECONNECT_S)
-            self.lab.run(*role, "-d", "target-role")
-            self.lab.run("crm_resource", "--cleanup", "-r", host)
-            time.sleep(2 * RECONNECT_S)
+            self.lab.reconnect(host)
         self._end(host)
 
     # --- how things are done ----------------------------------------------------------------------

@@ -73,13 +73,7 @@ def hosts(lab: PacemakerLab) -> list[str]:
         lab.run("crm_resource", "-r", name, "--meta", "-d", "target-role")
         lab.run("crm_attribute", "-N", name, "-n", "maintenance", "-D", "-l", "forever")
 
-    def back() -> bool:
-        # Again and again: one whose BMC has just come back is switched off once more.
-        for name in lab.remotes:
-            lab.power("on", name)
-        return lab.online() >= set(lab.remotes)
-
-    lab.until(back, 60, "every host is online")
+    lab.bring_back()
     for name in lab.remotes:
         # Only now: whoever was fenced meanwhile was marked, and a mark is told by whoever sees it.
         lab.run("crm_attribute", "-N", name, "-n", ATTRIBUTE, "-D", "-l", "forever")
