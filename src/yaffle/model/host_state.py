@@ -121,6 +121,8 @@ class HostReport:
     """The marks that are set now; what they say of failures is among the fencings as well."""
     unknown: Mapping[str, str] = field(default_factory=dict)
     """Hosts of which it cannot be told how they are, and why."""
+    fault: str = ""
+    """Why failures would not be found, though hosts are seen; empty where they would."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

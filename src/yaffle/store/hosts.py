@@ -57,7 +57,7 @@ class HostRow:
         return KnownHost(state=HostState(self.state), since_us=self.since_us, told=tuple(self.told))
 
 
-def begin(conn: Connection, monitor: str, asked_us: int, now_us: int) -> bool:
+def begin(conn: Connection, monitor: str, asked_us: int, now_us: int, *, fault: str = "") -> bool:
     """Note a look that saw something; False where a later one is saved, which is then not overwritten.
 
     One that was saved by a clock that was far ahead is not later.
@@ -66,14 +66,14 @@ def begin(conn: Connection, monitor: str, asked_us: int, now_us: int) -> bool:
         select(host_monitors.c.seen_us).where(host_monitors.c.name == monitor)
     ).scalar_one_or_none()
     if present is None:
-        conn.execute(insert(host_monitors).values(name=monitor, seen_us=asked_us, fault=""))
+        conn.execute(insert(host_monitors).values(name=monitor, seen_us=asked_us, fault=fault))
         return True
     if asked_us <= present <= now_us:
         return False
     changed = update(host_monitors).where(
         host_monitors.c.name == monitor, host_monitors.c.seen_us == present
     )
-    return conn.execute(changed.values(seen_us=asked_us, fault="")).rowcount == 1
+    return conn.execute(changed.values(seen_us=asked_us, fault=fault)).rowcount == 1
 
 
 def blind(conn: Connection, monitor: str, fault: str, *, silent_since_us: int) -> None:

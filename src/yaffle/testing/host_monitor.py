@@ -39,6 +39,8 @@ class ScriptedHostMonitor:
         """Hosts that the cluster is fencing now."""
         self.unknown: dict[str, str] = {}
         """Hosts of which nobody can tell how they are, and why."""
+        self.fault = ""
+        """Why failures would not be found, though hosts are seen."""
         self.looks = 0
         self.woken = asyncio.Event()
         """Set it, and whoever watches looks at once."""
@@ -121,6 +123,7 @@ class ScriptedHostMonitor:
                 if host not in self.unknown
             ),
             unknown=dict(self.unknown),
+            fault=self.fault,
             fencings=(*self.fencings, *self._owed()),
             marks=tuple(self.marks.values()),
         )

@@ -44,15 +44,21 @@ def test_an_agent_reports_to_a_server_and_says_goodbye(tmp_path: Path) -> None:
         hosts = server.ok("host", "list", "--json").json["hosts"]
         return ",".join(f"{host['host']} {host['state']}" for host in hosts)
 
+    def monitors() -> dict[str, str]:
+        checks = server.cli("doctor", "--json").json["checks"]
+        return next(check for check in checks if check["name"] == "host monitors")
+
     try:
         agent.line(f"localhost:{port}: it hears this host")
         wait_for(lambda: state() == "compute1 up")
-        assert "it takes 2 to miss a host" in server.ok("host", "why", "compute1").out
+        said = server.ok("host", "why", "compute1").out
+        assert "would miss it, and that takes 2 vantage points" in said
+        assert monitors()["status"] == "warn"
+        assert "finding no failure: agents (fewer than 2" in monitors()["detail"]
         agent.signal(signal.SIGTERM)
         assert agent.end() == 0
         wait_for(lambda: state() == "compute1 stopped")
         assert "said goodbye" in server.ok("host", "why", "compute1").out
-        checks = {c["name"]: c for c in server.cli("doctor", "--json").json["checks"]}
-        assert checks["host monitors"]["status"] == "ok"
+        assert monitors()["status"] == "ok"
     finally:
         assert server.stop() == 0

@@ -161,9 +161,22 @@ def test_a_certificate_that_ends_soon_is_said_to(days, said):
     assert "certificate" not in unknown.why
 
 
-def test_where_nobody_would_be_missed_that_is_said_of_hosts_that_are_well():
-    (one, *_) = judged(point("a", {"h1": WELL})).sightings
-    assert one.why == "heartbeats reach a; 1 vantage points see now, and it takes 2 to miss a host"
+def test_where_a_host_would_not_be_missed_that_is_said_of_it_and_of_the_monitor():
+    alone = judged(point("a", {"h1": WELL, "h2": WELL}))
+    assert alone.sightings[0].why == (
+        "heartbeats reach a; a would miss it, and that takes 2 vantage points"
+    )
+    assert alone.fault == "fewer than 2 vantage points would miss h1, h2"
+    # The second has never heard of one of them, or has just begun to listen.
+    second = judged(point("a", {"h1": WELL, "h2": WELL}), point("b", {"h2": WELL}))
+    assert [("would miss it" in s.why) for s in second.sightings] == [True, False]
+    assert second.fault == "fewer than 2 vantage points would miss h1"
+    young = judged(point("a", {"h1": WELL}), point("b", {"h1": WELL}, listening_s=1))
+    assert young.fault
+    both = judged(point("a", {"h1": WELL}), point("b", {"h1": WELL}))
+    assert (both.fault, both.sightings[0].why) == ("", "heartbeats reach a, b")
+    gone = heard(silent_s=40, goodbye=True)
+    assert judged(point("a", {"h1": gone})).fault == "", "nobody has to miss it"
 
 
 def test_a_start_without_a_goodbye_is_one_proof_whoever_tells_of_it():

@@ -168,14 +168,21 @@ class Doctor:
             for name in names
             if (row := asked.get(name)) is None or now_us - row.seen_us > stale_us
         ]
+        weak = [
+            f"{name} ({row.fault})"
+            for name, row in asked.items()
+            if row.fault and now_us - row.seen_us <= stale_us
+        ]
         unfenced, unknown = found[HostState.UNFENCED], found[UNKNOWN]
         total = sum(map(len, found.values()))
         return (
             judged(
                 "host monitors",
-                bool(silent),
+                bool(silent or weak),
                 f"{count(len(names), 'monitor')}, {count(total, 'host')}"
-                + (f"; seeing nothing{stored.listed(silent)}" if silent else ", all seen lately"),
+                + (f"; seeing nothing{stored.listed(silent)}" if silent else "")
+                + (f"; finding no failure{stored.listed(weak)}" if weak else "")
+                + ("" if silent or weak else ", all seen lately"),
                 "Where hosts are unknown no failure is found; see `yaffle explain host-unfenced`.",
             ),
             judged(

@@ -6,7 +6,7 @@ itself; and a host that anybody hears is not lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -14,6 +14,7 @@ from typing import Final
 from yaffle.model.host_heartbeat import HeardHost, VantagePoint
 from yaffle.model.host_state import HostFencing, HostReport, HostSighting, MonitorBlind, Seen
 
+NAMES_MAX: Final = 5
 MISSED: Final = 3
 """So many heartbeats have to be missing."""
 CLEAN_S: Final = 900
@@ -78,6 +79,7 @@ def judge_heartbeats(
         sightings=tuple(one for one in seen.values() if isinstance(one, HostSighting)),
         fencings=tuple(_restarts(points)),
         unknown={host: why for host, why in seen.items() if isinstance(why, str)},
+        fault=_unmissed(seen, seeing),
     )
 
 
@@ -112,10 +114,12 @@ def _sighting(
     terms: HeartbeatPatience,
 ) -> HostSighting | str:
     """Return how a host is, or why nobody can tell. The first that holds counts."""
+    missing = [point for point in seeing if host in point.hosts]
     hearing = [p for p in fresh if host in p.hosts and _is_heard(p.hosts[host], terms)]
     if hearing:
         up = any(p.hosts[host].beats >= terms.rise for p in hearing)
-        why = f"heartbeats reach {_names(hearing)}{_alone(seeing)}"
+        why = f"heartbeats reach {_names(hearing)}"
+        why += "" if len(missing) >= POINTS_MIN else f"; {_too_few(missing)}"
         clearest = max((p.hosts[host] for p in hearing), key=lambda one: one.beats)
         return HostSighting(
             host=host, seen=Seen.UP if up else Seen.STARTING, why=f"{why}{_ails(clearest, now_s)}"
@@ -131,10 +135,8 @@ def _sighting(
         return (
             "its agent has ended without a goodbye, and the host was there to close the connection"
         )
-    missing = [point for point in seeing if host in point.hosts]
     if len(missing) < POINTS_MIN:
-        who = _names(missing) or "nobody"
-        return f"it is not heard; {who} would miss it, and that takes {POINTS_MIN} vantage points"
+        return f"it is not heard; {_too_few(missing)}"
     why = f"no heartbeat has reached {_names(missing)} for over {terms.lost_after_s:g} s"
     return HostSighting(host=host, seen=Seen.LOST, why=why)
 
@@ -159,11 +161,24 @@ def _names(points: Sequence[VantagePoint]) -> str:
     return ", ".join(sorted(point.name for point in points))
 
 
-def _alone(seeing: Sequence[VantagePoint]) -> str:
-    """Return what to say where nobody would be missed."""
-    if len(seeing) >= POINTS_MIN:
+def _too_few(missing: Sequence[VantagePoint]) -> str:
+    """Return what to say of a host whose end would not be found."""
+    who = _names(missing) or "nobody"
+    return f"{who} would miss it, and that takes {POINTS_MIN} vantage points"
+
+
+def _unmissed(seen: Mapping[str, HostSighting | str], seeing: Sequence[VantagePoint]) -> str:
+    """Return why the end of some hosts would not be found; empty where every one's would be."""
+    found = [
+        host
+        for host, one in seen.items()
+        if (isinstance(one, str) or one.seen is not Seen.STOPPED)
+        and sum(host in point.hosts for point in seeing) < POINTS_MIN
+    ]
+    if not found:
         return ""
-    return f"; {len(seeing)} vantage points see now, and it takes {POINTS_MIN} to miss a host"
+    names = ", ".join(found[:NAMES_MAX]) + (", …" if len(found) > NAMES_MAX else "")
+    return f"fewer than {POINTS_MIN} vantage points would miss {names}"
 
 
 def _ails(one: HeardHost, now_s: int) -> str:

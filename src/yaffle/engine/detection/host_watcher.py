@@ -139,7 +139,7 @@ class HostWatcher:
     def save(self, conn: Connection, report: HostReport, asked_us: int) -> Saved:
         """Save a whole look in one transaction; return whether there is anything to be done now."""
         now_us = self._ctx.clock.now_us()
-        if not hosts.begin(conn, self._name, asked_us, now_us):
+        if not hosts.begin(conn, self._name, asked_us, now_us, fault=report.fault):
             return Saved()
         before = dict(hosts.known(conn, self._name))
         fencings = _by_host(report)

@@ -12,7 +12,7 @@ host_monitors = Table(
     Column("name", columns.Words(255), primary_key=True),
     # When the latest look that saw anything began.
     columns.us("seen_us"),
-    # Why nobody sees anything since; empty while somebody does.
+    # Why nobody sees anything since, or failures would not be found; empty while all is well.
     columns.text("fault"),
 )
 
