@@ -9,8 +9,8 @@ import msgspec
 
 from yaffle.model.msgspec_init import prepared
 
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
-BootId = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+Name = Annotated[str, msgspec.Meta(pattern="^[!-~]{1,255}$")]
+BootId = Annotated[str, msgspec.Meta(pattern="^[!-~]{1,64}$")]
 
 
 @prepared

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 import structlog
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, insert, select, update
 
 from yaffle.model.host_heartbeat import VantagePoint
 from yaffle.model.msgspec_init import UNREADABLE
@@ -22,19 +22,14 @@ FORGET_US: Final = 30 * 86_400_000_000
 
 
 def save(conn: Connection, monitor: str, point: VantagePoint) -> None:
-    """Store what one hears, and forget those that have left."""
+    """Store what one hears in the place of what it heard before, and forget those that have left."""
     table = vantage_points.c
     ours = (table.monitor == monitor) & (table.name == point.name)
     left = (table.monitor == monitor) & (table.at_us < point.at_us - FORGET_US)
-    conn.execute(delete(vantage_points).where(ours | left))
-    conn.execute(
-        insert(vantage_points).values(
-            monitor=monitor,
-            name=point.name,
-            at_us=point.at_us,
-            said=msgspec.json.encode(point).decode(),
-        )
-    )
+    conn.execute(delete(vantage_points).where(left))
+    values = {"at_us": point.at_us, "said": msgspec.json.encode(point).decode()}
+    if not conn.execute(update(vantage_points).where(ours).values(**values)).rowcount:
+        conn.execute(insert(vantage_points).values(monitor=monitor, name=point.name, **values))
 
 
 def listed(conn: Connection, monitor: str) -> tuple[VantagePoint, ...]:

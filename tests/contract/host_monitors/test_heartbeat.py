@@ -437,12 +437,14 @@ def beat(host: str = "compute1", **more: object) -> bytes:
         (beat(uptime_s=-1), "compute1", b"no: no heartbeat: "),
         (beat(uptime_s=1e300), "compute1", b"no: no heartbeat: "),
         (beat(boot="b" * 65), "compute1", b"no: no heartbeat: "),
+        (beat(boot="b 1"), "compute1", b"no: no heartbeat: "),
+        (beat("compute1 compute2"), "compute1", b"no: no heartbeat: "),
         (b"\xff\xfe\n", "compute1", b"no: no heartbeat: "),
         (b"x" * 5000, "compute1", b"no: a line is too long\n"),
     ],
     ids=(
         *("a beat", "another host", "not wanted", "text", "half", "deep", "blanks", "back in time"),
-        *("ages", "a long boot", "no UTF-8", "long"),
+        *("ages", "a long boot", "two boots", "two hosts", "no UTF-8", "long"),
     ),
 )  # fmt: skip
 def test_what_is_no_heartbeat_is_refused_and_hurts_nobody(

@@ -71,6 +71,15 @@ CASES = [
         id="for-ever-and-a-day",
     ),
     pytest.param(
+        "POST",
+        "/maintenance",
+        {"scope": "host", "target": "cmp1 cmp2", "reason": "x"},
+        400,
+        "InvalidSpec",
+        "'cmp1 cmp2' is no host's name",
+        id="two-hosts",
+    ),
+    pytest.param(
         "POST", "/stop", {"reason": "x", "for_s": -1}, 400, "InvalidSpec", "for_s", id="past"
     ),
     pytest.param("POST", "/stop", {"reason": ""}, 400, "InvalidSpec", "reason", id="no-reason"),

@@ -11,8 +11,7 @@ import resource
 import socket
 import ssl
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -23,7 +22,7 @@ from msgspec.structs import replace
 from yaffle.config.address import split_address
 from yaffle.core.health.host_heartbeat import MISSED, HeartbeatPatience, judge_heartbeats
 from yaffle.errors import ConfigError, StoreUnavailable
-from yaffle.integrations.driver_settings import Section
+from yaffle.integrations.driver_settings import Section, is_named
 from yaffle.model.host_heartbeat import HeardHost, Heartbeat, VantagePoint
 from yaffle.model.msgspec_init import UNREADABLE
 from yaffle.ports.host_monitor import HostMonitor, HostReport, MonitorBlind
@@ -126,20 +125,9 @@ def _trust(section: Section, given: HeartbeatSettings) -> ssl.SSLContext:
 class Host:
     """What we have heard of one host; times are of the clock that never jumps."""
 
-    boot: str
-    uptime_s: float
+    said: HeardHost
     heard_s: float
-    beats: int = 0
-    goodbye: bool = False
-    closed: bool = False
-    cleaned: str = ""
-    refused: str = ""
     refused_s: float = 0.0
-    every_s: float = 2.0
-    disk_s: float = 0.0
-    ahead_s: float = 0.0
-    expires_s: float = 0.0
-    restarts: dict[str, int] = field(default_factory=dict)
 
 
 class Hearing:
@@ -161,77 +149,67 @@ class Hearing:
             # Our clock went back: how long ago that was nobody knows.
             ago_s = FORGET_S / 2
         for name, one in point.hosts.items():
-            self._hosts.setdefault(
-                name,
-                Host(
-                    boot=one.boot,
-                    uptime_s=one.uptime_s,
-                    heard_s=now_s - one.silent_s - ago_s,
-                    goodbye=one.goodbye,
-                    closed=one.closed,
-                    cleaned=one.cleaned,
-                    every_s=one.every_s,
-                    restarts=dict(one.restarts),
-                ),
-            )
+            said = replace(one, beats=0, refused="")
+            known = Host(said=said, heard_s=now_s - one.silent_s - ago_s)
+            self._hosts.setdefault(name, known)
 
     def take(self, beat: Heartbeat, expires_s: float) -> str:
         """Note a heartbeat; return why it is none, empty where it is one.
 
         `expires_s`: when the certificate ends by which it came (seconds since the epoch).
         """
-        now_s, now_us = self._clock.monotonic_s(), self._clock.now_us()
+        now_s, at_s = self._clock.monotonic_s(), self._clock.now_us() / 1e6
         before = self._hosts.get(beat.host)
-        if before is None:
-            before = Host(boot=beat.boot, uptime_s=0.0, heard_s=now_s)
-            self._hosts[beat.host] = before
-        silent_s, began_s = now_s - before.heard_s, int(now_us / 1e6 - beat.uptime_s)
-        if beat.boot != before.boot:
+        was = HeardHost(boot=beat.boot, uptime_s=0.0, silent_s=0.0, beats=0)
+        silent_s = 0.0
+        if before is not None:
+            was, silent_s = before.said, now_s - before.heard_s
+        began_s, cleaned, restarts = int(at_s - beat.uptime_s), was.cleaned, was.restarts
+        if beat.boot != was.boot:
             anew = beat.uptime_s <= silent_s + SLACK_S
             if not anew and silent_s < self._lost_after_s:
                 return "another machine reports as this host"
-            if before.goodbye or beat.clean:
-                before.cleaned = beat.boot
-            elif anew and began_s - max(before.restarts.values(), default=0) >= RESTART_S:
-                kept = list(before.restarts.items())[1 - RESTARTS_MAX :]
-                before.restarts = {**dict(kept), beat.boot: began_s}
-            before.boot, before.beats = beat.boot, 0
+            if was.goodbye or beat.clean:
+                cleaned = beat.boot
+            elif anew and began_s - max(restarts.values(), default=0) >= RESTART_S:
+                kept = list(restarts.items())[1 - RESTARTS_MAX :]
+                restarts = {**dict(kept), beat.boot: began_s}
         missed_s = max(self._lost_after_s, MISSED * beat.every_s)
-        before.beats = 1 if silent_s >= missed_s else before.beats + 1
-        before.uptime_s, before.heard_s, before.every_s = beat.uptime_s, now_s, beat.every_s
-        before.goodbye, before.closed, before.refused = beat.goodbye, False, ""
-        before.disk_s, before.ahead_s = beat.disk_s, beat.at_s - now_us / 1e6
-        before.expires_s = expires_s
+        follows = beat.boot == was.boot and silent_s < missed_s
+        said = HeardHost(
+            boot=beat.boot,
+            uptime_s=beat.uptime_s,
+            silent_s=0.0,
+            beats=was.beats + 1 if follows else 1,
+            goodbye=beat.goodbye,
+            cleaned=cleaned,
+            every_s=beat.every_s,
+            disk_s=beat.disk_s,
+            ahead_s=round(beat.at_s - at_s, 1),
+            expires_s=expires_s,
+            restarts=restarts,
+        )
+        self._hosts[beat.host] = Host(said=said, heard_s=now_s)
         return ""
 
     def refuse(self, names: Iterable[str], why: str) -> None:
         """Note that somebody called by the certificate of these hosts, and was not heard."""
         for one in filter(None, map(self._hosts.get, names)):
-            one.refused, one.refused_s = why, self._clock.monotonic_s()
+            one.said, one.refused_s = replace(one.said, refused=why), self._clock.monotonic_s()
 
     def close(self, host: str) -> None:
         """Note that the host's side has closed its connection."""
-        if host in self._hosts:
-            self._hosts[host].closed = True
+        if (one := self._hosts.get(host)) is not None:
+            one.said = replace(one.said, closed=True)
 
     def point(self, name: str, *, every_s: float) -> VantagePoint:
         """Return what is stored of it."""
         now_s = self._clock.monotonic_s()
         heard = {
-            host: HeardHost(
-                boot=one.boot,
-                uptime_s=one.uptime_s,
+            host: replace(
+                one.said,
                 silent_s=round(now_s - one.heard_s, 1),
-                beats=one.beats,
-                goodbye=one.goodbye,
-                closed=one.closed,
-                cleaned=one.cleaned,
-                refused=one.refused if now_s - one.refused_s < self._lost_after_s else "",
-                every_s=one.every_s,
-                disk_s=one.disk_s,
-                ahead_s=round(one.ahead_s, 1),
-                expires_s=one.expires_s,
-                restarts=one.restarts,
+                refused=one.said.refused if now_s - one.refused_s < self._lost_after_s else "",
             )
             for host, one in self._hosts.items()
             if now_s - one.heard_s < FORGET_S
@@ -473,7 +451,7 @@ class Listener:
 
     def may_report(self, host: str) -> bool:
         """Whether it is one of the hosts that are wanted."""
-        return any(fnmatchcase(host, pattern) for pattern in self._given.hosts)
+        return is_named(host, self._given.hosts)
 
     def attend(self) -> None:
         """End the connections that are silent, and all of them after a time without attention."""

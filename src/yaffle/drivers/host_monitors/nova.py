@@ -7,11 +7,10 @@ does that to all of them. So nothing is lost by Nova's word alone, and nobody is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, ClassVar
 
 from yaffle.errors import YaffleError
-from yaffle.integrations.driver_settings import Section
+from yaffle.integrations.driver_settings import Section, is_named
 from yaffle.integrations.openstack import Client, Cloud, CloudsYaml, read_credentials
 from yaffle.integrations.openstack.servers.queries import Servers
 from yaffle.ports.host_monitor import HostMonitor, HostReport, HostSighting, MonitorBlind, Seen
@@ -68,17 +67,17 @@ class NovaMonitor:
         wanted = {
             host: service
             for host, service in services.items()
-            if any(fnmatchcase(host, pattern) for pattern in self._settings.hosts)
+            if is_named(host, self._settings.hosts)
         }
         return HostReport(
             sightings=tuple(
-                HostSighting(host=host, seen=Seen.UP, why=f"Nova: {_said(service)}")
+                HostSighting(host=host, seen=Seen.UP, why=f"Nova: {service.said}")
                 for host, service in wanted.items()
                 if service.up
             ),
             fencings=(),
             unknown={
-                host: f"Nova: {_said(service)}, which alone is no failure"
+                host: f"Nova: {service.said}, which alone is no failure"
                 for host, service in wanted.items()
                 if not service.up
             },
@@ -87,13 +86,6 @@ class NovaMonitor:
 
 def _services(client: Client) -> Mapping[str, Service] | None:
     return Servers(client).services()
-
-
-def _said(service: Service) -> str:
-    words = [f"nova-compute {service.state}", service.status]
-    words += ["forced down"] if service.forced_down else []
-    words += [service.disabled_reason] if service.disabled_reason else []
-    return ", ".join(words)
 
 
 if TYPE_CHECKING:

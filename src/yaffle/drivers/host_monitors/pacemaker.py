@@ -17,13 +17,12 @@ import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 from xml.etree import ElementTree as ET
 from xml.etree.ElementTree import Element
 
-from yaffle.integrations.driver_settings import Section
+from yaffle.integrations.driver_settings import Section, is_named
 from yaffle.integrations.fence_yaffle import ATTRIBUTE, SEVERAL
 from yaffle.integrations.wake_socket import WakeSocket
 from yaffle.ports.host_monitor import (
@@ -227,8 +226,7 @@ def read(
     nodes = [
         node
         for node in _one(root, "nodes").iterfind("node")
-        if node.get("type") in kinds
-        and any(fnmatchcase(str(node.get("name")), pattern) for pattern in hosts)
+        if node.get("type") in kinds and is_named(str(node.get("name")), hosts)
     ]
     busy = {
         event.get("target")

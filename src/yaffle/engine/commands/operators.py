@@ -50,10 +50,15 @@ class Operators:
         if for_s is not None and not 0 < for_s <= PAUSE_MAX_S:
             raise InvalidSpec(f"duration: {for_s:g} s is not between 0 and {PAUSE_MAX_S:g} s")
         ident = PauseId(self._context.ctx.new_id())
+        if scope is PauseScope.HOST:
+            # All nodes that there are, so not while others wait to write.
+            target = " ".join(
+                await self._context.ctx.store.read(lambda conn: self._names(conn, target))
+            )
 
         def work(conn: Connection) -> None:
             now_us = self._context.now()
-            target_id = self._target(conn, scope, target, who)
+            target_id = _pause_target(conn, scope, target, who)
             pauses.add(
                 conn,
                 Pause(
@@ -84,7 +89,7 @@ class Operators:
             found = [
                 p
                 for p in pauses.in_force(conn, now_us)
-                if p.id.startswith(pause) and self._concerns(conn, p, who)
+                if p.id.startswith(pause) and _concerns(conn, p, who)
             ]
             if len(found) != 1 or len(pause) < catalog.MIN_PREFIX:
                 raise NotFound(f"pause {pause!r}: none in force; see `yaffle maintenance list`")
@@ -159,31 +164,11 @@ class Operators:
         await self._context.ctx.store.write(work)
         self._context.changed()
 
-    def _concerns(self, conn: Connection, pause: Pause, who: Principal) -> bool:
-        """Whether somebody sees a pause: everything's, and what is in their project."""
-        if who.scope is None or pause.scope is PauseScope.ALL:
-            return True
-        if pause.scope is PauseScope.HOST:
-            return Right.ADMIN in who.rights
-        try:
-            return bool(self._target(conn, pause.scope, pause.target_id, who))
-        except NotFound:
-            return False
-
-    def _target(self, conn: Connection, scope: PauseScope, target: str, who: Principal) -> str:
-        match scope:
-            case PauseScope.ALL:
-                return ""
-            case PauseScope.CLUSTER:
-                return catalog.find_cluster(conn, target, who.scope).id
-            case PauseScope.NODE:
-                return catalog.find_node(conn, target, who.scope).id
-            case PauseScope.HOST:
-                return " ".join(self._names(conn, target))
-
     def _names(self, conn: Connection, host: str) -> Sequence[str]:
         """Return all names of a host, the given one first; raise NotFound where nobody knows any."""
         names = self._context.ctx.hosts.names_of(host)
+        if any(len(name.split()) != 1 for name in names):
+            raise InvalidSpec(f"target: {host!r} is no host's name")
         known = {
             row.host for row in hosts.listed(conn, tuple(self._context.ctx.drivers.host_monitors))
         }
@@ -217,3 +202,27 @@ def _may_pause(who: Principal, kind: PauseKind, scope: PauseScope) -> None:
         need(who, Right.OVERRIDE)
     if kind is PauseKind.STOP or scope in {PauseScope.ALL, PauseScope.HOST}:
         need(who, Right.ADMIN)
+
+
+def _concerns(conn: Connection, pause: Pause, who: Principal) -> bool:
+    """Whether somebody sees a pause: everything's, and what is in their project."""
+    if who.scope is None or pause.scope is PauseScope.ALL:
+        return True
+    if pause.scope is PauseScope.HOST:
+        return Right.ADMIN in who.rights
+    try:
+        return bool(_pause_target(conn, pause.scope, pause.target_id, who))
+    except NotFound:
+        return False
+
+
+def _pause_target(conn: Connection, scope: PauseScope, target: str, who: Principal) -> str:
+    match scope:
+        case PauseScope.ALL:
+            return ""
+        case PauseScope.CLUSTER:
+            return catalog.find_cluster(conn, target, who.scope).id
+        case PauseScope.NODE:
+            return catalog.find_node(conn, target, who.scope).id
+        case PauseScope.HOST:
+            return target

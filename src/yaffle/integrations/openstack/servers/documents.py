@@ -134,6 +134,14 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
         """Whether Nova takes its host for alive."""
         return self.state == "up" and not self.forced_down
 
+    @property
+    def said(self) -> str:
+        """Return what Nova believes of it, in one line."""
+        words = [f"nova-compute {self.state}", self.status]
+        words += ["forced down"] if self.forced_down else []
+        words += [self.disabled_reason] if self.disabled_reason else []
+        return ", ".join(words)
+
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
     """Answer to `GET /os-services`."""

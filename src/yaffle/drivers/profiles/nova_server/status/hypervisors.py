@@ -70,13 +70,10 @@ def host_of(server: Listed | None, services: Mapping[str, Service] | None) -> Ho
         return HostReading(
             name=server.host, up=False, exists=False, detail="Nova knows no such nova-compute"
         )
-    words = [f"nova-compute {service.state}", service.status]
-    words += ["forced down"] if service.forced_down else []
-    words += [service.disabled_reason] if service.disabled_reason else []
     return HostReading(
         name=server.host,
         up=service.up,
-        detail=", ".join(words),
+        detail=service.said,
         forced_down=service.forced_down,
         enabled=service.status == "enabled",
         reported=service.updated_at or "",
