@@ -124,6 +124,24 @@ def test_where_it_is_not_allowed_it_is_said_and_nothing_is_done() -> None:
     play(story, allowed=HostFencePolicy())
 
 
+def test_a_rack_that_is_lost_at_once_is_left_alone_though_the_share_of_all_hosts_lets_two() -> None:
+    async def story(s: Stage, c: Rack) -> None:
+        c.start()
+        await c.looked()
+        c.lose("cmp1", "cmp2")
+        await s.clock.sleep(2 * LONG_S)
+        assert c.switch.asked == []
+        shown = await c.state()
+        assert (shown["domain"], shown["state"]) == ("rack1", "unfenced")
+        assert "2 of 2 hosts of rack1 have failed at once" in shown["fencing"]
+        c.monitor.seen["cmp2"] = Seen.UP
+        await s.clock.sleep(LONG_S)
+        assert c.switch.asked == ["cmp1"], "its neighbour has come back, and one always may"
+
+    domains = {"rack1": ["cmp1.example.org", "cmp2"]}
+    play(story, allowed=HostFencePolicy(fence_lost=True, share=0.7, domains=domains))
+
+
 def test_when_too_many_are_lost_none_is_switched_off_and_fenced_ones_count() -> None:
     async def story(s: Stage, c: Rack) -> None:
         c.start()

@@ -287,6 +287,7 @@ HOST: Final[Example] = {
     "host": "compute1",
     "hostname": "compute1.example.org",
     "monitor": "pacemaker",
+    "domain": "rack1",
     "state": "fenced",
     "last_state": "fenced",
     "why": "compute1 is fenced since 2026-10-14T17:46:52.000000Z: Pacemaker: offline, its connection is"

@@ -312,6 +312,11 @@ class HostsSettings(Section):
         description="So large a share of a monitor's hosts may have failed at once; of more, none is"
         " fenced by itself. One always may.",
     )
+    domains: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict,
+        description="Failure domain, e.g. a rack → patterns of its hosts' names. `fence_share` holds for"
+        " the hosts of each, too; a host is in the first that names it.",
+    )
 
 
 class HostSenderSettings(Section):

@@ -199,7 +199,9 @@ def host_terms(settings: Settings) -> HostTerms:
         exceptions=given.exceptions,
         poll_s=given.poll,
         patience=HostPatience(unfenced_after_s=given.unfenced_after),
-        fencing=HostFencePolicy(fence_lost=given.fence_lost, share=given.fence_share),
+        fencing=HostFencePolicy(
+            fence_lost=given.fence_lost, share=given.fence_share, domains=given.domains
+        ),
     )
     if not settings.alerts:
         return terms

@@ -7,8 +7,7 @@ once, so that nothing is ever made of a stand-in.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -23,11 +22,6 @@ _OUR_HEADERS: Final = frozenset(
 )
 
 T = TypeVar("T")
-
-
-def is_named(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a name is one of those that `Section.patterns` returns."""
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 class Section:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fnmatch import fnmatchcase
 
 from yaffle.model.msgspec_init import prepared
+
+
+def is_named(host: str, patterns: Iterable[str]) -> bool:
+    """Whether a host's name is one that these shell patterns are about."""
+    return any(fnmatchcase(host, pattern) for pattern in patterns)
 
 
 class Seen(StrEnum):

@@ -11,6 +11,7 @@ from yaffle.model.host_state import (
     HostSighting,
     MonitorBlind,
     Seen,
+    is_named,
 )
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Seen",
     "SupportsMarks",
     "SupportsWakeUp",
+    "is_named",
 ]
 
 

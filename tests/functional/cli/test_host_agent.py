@@ -14,6 +14,10 @@ SETTINGS = """
 [hosts]
 poll = 1
 
+[hosts.domains]
+rack1 = ["compute*"]
+rack9 = ["cmp9*"]
+
 [host_monitors.agents]
 type = "heartbeat"
 listen = "127.0.0.1:{port}"
@@ -55,10 +59,12 @@ def test_an_agent_reports_to_a_server_and_says_goodbye(tmp_path: Path) -> None:
         assert "would miss it, and that takes 2 vantage points" in said
         assert monitors()["status"] == "warn"
         assert "finding no failure: agents (fewer than 2" in monitors()["detail"]
+        assert "in hosts.domains, without a host: rack9;" in f"{monitors()['detail']};"
+        assert "rack1" in server.ok("host", "show", "compute1").out
         agent.signal(signal.SIGTERM)
         assert agent.end() == 0
         wait_for(lambda: state() == "compute1 stopped")
         assert "said goodbye" in server.ok("host", "why", "compute1").out
-        assert monitors()["status"] == "ok"
+        assert "finding no failure" not in monitors()["detail"]
     finally:
         assert server.stop() == 0

@@ -30,6 +30,7 @@ FORBIDDEN = {"policy": HostFencePolicy(fence_lost=False)}
         ("answers", {"answering": 1}, {}, False),
         ("said-up", {"said_up": True}, {}, False),
         ("storm", {}, STORM, True),
+        ("domain-storm", {"domain": "rack1"}, {"domains": {"rack1": (4, 2)}}, True),
         ("not-allowed", {}, FORBIDDEN, True),
         ("later", {"fence": HostFence(until_us=LATER_US, said="not proved")}, {}, False),
         ("in-use", {}, {"in_use": frozenset({"bmc1"})}, False),
@@ -73,6 +74,31 @@ def test_when_many_have_failed_at_once_none_is_switched_off_and_one_always_may(h
     assert bool(chosen) is (failed <= most)
     if kept:
         assert f"{failed} of {hosts} hosts have failed at once" in kept["h1"]
+
+
+@pytest.mark.parametrize(
+    ("domain", "fine"), [("rack1", False), ("rack2", True), ("", True), ("rack3", True)]
+)
+def test_a_storm_in_one_failure_domain_keeps_its_hosts_alone(domain, fine):
+    fleet = replace(FLEET, hosts=100, domains={"rack1": (8, 3), "rack2": (8, 2)}, failed=5)
+    chosen, kept = choose([replace(HOST, domain=domain)], fleet)
+    assert bool(chosen) is fine
+    if not fine:
+        assert "3 of 8 hosts of rack1 have failed at once" in kept["h1"]
+
+
+@pytest.mark.parametrize(
+    ("names", "domain"),
+    [
+        (("cmp1", "cmp1.example.org"), "rack1"),
+        (("cmp9", "cmp9.b.example.org"), "rack2"),
+        (("cmp9", "cmp9"), ""),
+        (("both1", "both1"), "rack1"),
+    ],
+)
+def test_a_host_is_in_the_first_failure_domain_that_has_one_of_its_names(names, domain):
+    domains = {"rack1": ("cmp1", "both*"), "rack2": ("*.b.example.org", "both*")}
+    assert HostFencePolicy(domains=domains).domain_of(names) == domain
 
 
 def test_one_device_is_asked_for_one_host_and_who_is_lost_longest_comes_first():

@@ -175,15 +175,20 @@ class Doctor:
         ]
         unfenced, unknown = found[HostState.UNFENCED], found[UNKNOWN]
         total = sum(map(len, found.values()))
+        fencing, hostname = self._ctx.hosts.fencing, self._ctx.hosts.hostname
+        peopled = {fencing.domain_of((h, hostname(h))) for some in found.values() for h in some}
+        empty = [domain for domain in fencing.domains if total and domain not in peopled]
         return (
             judged(
                 "host monitors",
-                bool(silent or weak),
+                bool(silent or weak or empty),
                 f"{count(len(names), 'monitor')}, {count(total, 'host')}"
                 + (f"; seeing nothing{stored.listed(silent)}" if silent else "")
                 + (f"; finding no failure{stored.listed(weak)}" if weak else "")
+                + (f"; in hosts.domains, without a host{stored.listed(empty)}" if empty else "")
                 + ("" if silent or weak else ", all seen lately"),
-                "Where hosts are unknown no failure is found; see `yaffle explain host-unfenced`.",
+                "Where hosts are unknown no failure is found; see `yaffle explain host-unfenced`."
+                " A failure domain without hosts protects none: correct its patterns.",
             ),
             judged(
                 "lost hosts",

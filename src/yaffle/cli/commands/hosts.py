@@ -148,6 +148,7 @@ def show_host(api: Api, output: Output, host: HostName) -> None:
             ("told as", found.get("hostname")),
             ("state", found.get("state")),
             ("since", clock_time(found.get("since_us"))),
+            ("failure domain", found.get("domain")),
             ("monitor", found.get("monitor")),
             ("it says", found.get("said")),
             ("it saw anything", clock_time(found.get("seen_us"))),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from yaffle.model.host_state import HostFence, HostState
+from yaffle.model.host_state import HostFence, HostState, is_named
 
 LONGEST_S: Final = 900.0
 """Nobody takes longer for one host, or waits longer before it is tried again."""
@@ -27,6 +27,17 @@ class HostFencePolicy:
 
     fence_lost: bool = False
     share: float = 0.25
+    domains: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Failure domains, and the patterns of their hosts' names."""
+
+    def domain_of(self, names: Sequence[str]) -> str:
+        """Return the first failure domain of a host with these names; empty where it is in none."""
+        found = (
+            domain
+            for domain, patterns in self.domains.items()
+            if any(is_named(name, patterns) for name in names)
+        )
+        return next(found, "")
 
     def most(self, hosts: int) -> int:
         """Return how many hosts may have failed at once; one always may."""
@@ -40,6 +51,8 @@ class LostHost:
     host: str
     state: HostState
     since_us: int
+    domain: str = ""
+    """Its failure domain; empty where it is in none."""
     device: str = ""
     """The address of the device that switches it, as our fencer names it; empty where none does."""
     busy: bool = False
@@ -61,6 +74,8 @@ class HostFleet:
     failed: int
     policy: HostFencePolicy
     now_us: int
+    domains: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """By failure domain: its hosts, and how many of them have failed."""
     stopped: bool = False
     """Whether somebody has stopped everything (`yaffle stop`)."""
     in_use: frozenset[str] = frozenset()
@@ -81,6 +96,18 @@ class FenceRule:
 def _waits(host: LostHost, fleet: HostFleet) -> bool:
     """Whether its time has not come; one that was written by a clock far ahead has."""
     return 0 < host.fence.until_us - fleet.now_us <= LONGEST_S * 1_000_000
+
+
+def _storm(hosts: int, failed: int, fleet: HostFleet, where: str = "") -> str:
+    return (
+        f"{failed} of {hosts} hosts{where} have failed at once, and hosts.fence_share lets"
+        f" {fleet.policy.most(hosts)}: that may be the network's fault, or ours"
+    )
+
+
+def _domain_storm(host: LostHost, fleet: HostFleet) -> bool:
+    hosts, failed = fleet.domains.get(host.domain, (0, 0))
+    return failed > fleet.policy.most(hosts)
 
 
 def _running(host: LostHost, fleet: HostFleet) -> bool:
@@ -126,9 +153,14 @@ RULES: Final = (
     FenceRule(
         name="storm",
         keeps=lambda _, fleet: fleet.failed > fleet.policy.most(fleet.hosts),
-        says=lambda _, fleet: (
-            f"{fleet.failed} of {fleet.hosts} hosts have failed at once, and hosts.fence_share lets"
-            f" {fleet.policy.most(fleet.hosts)}: that may be the network's fault, or ours"
+        says=lambda _, fleet: _storm(fleet.hosts, fleet.failed, fleet),
+        lifted=True,
+    ),
+    FenceRule(
+        name="domain-storm",
+        keeps=_domain_storm,
+        says=lambda host, fleet: _storm(
+            *fleet.domains[host.domain], fleet, where=f" of {host.domain}"
         ),
         lifted=True,
     ),

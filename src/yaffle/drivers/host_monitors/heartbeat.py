@@ -22,10 +22,10 @@ from msgspec.structs import replace
 from yaffle.config.address import split_address
 from yaffle.core.health.host_heartbeat import MISSED, HeartbeatPatience, judge_heartbeats
 from yaffle.errors import ConfigError, StoreUnavailable
-from yaffle.integrations.driver_settings import Section, is_named
+from yaffle.integrations.driver_settings import Section
 from yaffle.model.host_heartbeat import HeardHost, Heartbeat, VantagePoint
 from yaffle.model.msgspec_init import UNREADABLE
-from yaffle.ports.host_monitor import HostMonitor, HostReport, MonitorBlind
+from yaffle.ports.host_monitor import HostMonitor, HostReport, MonitorBlind, is_named
 
 if TYPE_CHECKING:
     from yaffle.ports.clock import Clock

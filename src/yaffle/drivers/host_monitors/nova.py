@@ -10,10 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from yaffle.errors import YaffleError
-from yaffle.integrations.driver_settings import Section, is_named
+from yaffle.integrations.driver_settings import Section
 from yaffle.integrations.openstack import Client, Cloud, CloudsYaml, read_credentials
 from yaffle.integrations.openstack.servers.queries import Servers
-from yaffle.ports.host_monitor import HostMonitor, HostReport, HostSighting, MonitorBlind, Seen
+from yaffle.ports.host_monitor import (
+    HostMonitor,
+    HostReport,
+    HostSighting,
+    MonitorBlind,
+    Seen,
+    is_named,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

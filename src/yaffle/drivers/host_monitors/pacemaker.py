@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from xml.etree import ElementTree as ET
 from xml.etree.ElementTree import Element
 
-from yaffle.integrations.driver_settings import Section, is_named
+from yaffle.integrations.driver_settings import Section
 from yaffle.integrations.fence_yaffle import ATTRIBUTE, SEVERAL
 from yaffle.integrations.wake_socket import WakeSocket
 from yaffle.ports.host_monitor import (
@@ -35,6 +35,7 @@ from yaffle.ports.host_monitor import (
     Seen,
     SupportsMarks,
     SupportsWakeUp,
+    is_named,
 )
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ leaves the host to the next look. To fence again what is off already only proves
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -92,9 +93,13 @@ class LostHostFencer:
         lost_now = [seen for seen in looks if seen.verdict.known.state in _LOST]
         missed = (seen for seen in lost_now if seen.sighting.seen is SeenAs.LOST)
         self._lost = frozenset(seen.sighting.host for seen in missed)
+        failed = [host for host, state in states.items() if state in FAILED]
+        sick = Counter(map(self._domain, failed))
+        sizes = Counter(map(self._domain, states if lost_now else ()))
         fleet = HostFleet(
             hosts=len(states),
-            failed=sum(state in FAILED for state in states.values()),
+            failed=len(failed),
+            domains={domain: (hosts, sick[domain]) for domain, hosts in sizes.items() if domain},
             policy=self._ctx.hosts.fencing,
             now_us=now_us,
             stopped=bool(lost_now) and self._stopped(conn),
@@ -135,6 +140,9 @@ class LostHostFencer:
             == HostState.UP
         )
 
+    def _domain(self, host: str) -> str:
+        return self._ctx.hosts.fencing.domain_of((host, self._ctx.hosts.hostname(host)))
+
     def _candidate(self, seen: Seen, up_elsewhere: frozenset[str]) -> LostHost:
         host, known = seen.sighting.host, seen.verdict.known
         fencer = self._fencer(host)
@@ -146,6 +154,7 @@ class LostHostFencer:
             host=host,
             state=known.state,
             since_us=known.since_us,
+            domain=self._domain(host),
             device="" if fencer is None else self._device_of(*fencer),
             busy=seen.sighting.busy,
             missed=seen.sighting.seen is SeenAs.LOST,
