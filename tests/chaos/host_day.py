@@ -23,10 +23,12 @@ from typing import Final
 
 from lab.openstack.errors import LabError
 from lab.pacemaker.cluster import PacemakerLab
+from tests.chaos.fleet.proxy import Mode, Network, Proxy
 from tests.chaos.host_history import MACHINE, Deed, Power, Request
 from tests.functional.cli.support import Server
 
 MANNERS: Final = ("accepts", "accepts", "moody", "fails", "hangs", "dies", "away")
+AWAY: Final = (Mode.STALL, Mode.HOLE, Mode.REFUSE, Mode.MUTE)
 HANGS_S: Final = 20.0
 HELD_UP_S: Final = 1.0
 """The cluster asks each host every second, and waits for two."""
@@ -135,6 +137,9 @@ class Day:
 
     lab: PacemakerLab
     engines: list[Server]
+    network: Network
+    databases: list[Proxy]
+    """By which each engine comes to the database."""
     controller: Controller
     rng: random.Random
     back_s: float = SOON_S
@@ -290,7 +295,7 @@ class Day:
     def break_bmc(self) -> None:
         """A host fails whose BMC does not do what it should; or its BMC alone."""
         verb = self.rng.choice(["off", "freeze", "cut", "mend"])
-        self._harm(verb, self._host(), self.rng.choice(["dead", "refuses", "slow"]))
+        self._harm(verb, self._host(), self.rng.choice(["dead", "refuses", "slow", "lies"]))
 
     def several(self) -> None:
         for _ in range(self.rng.randint(2, 3)):
@@ -360,6 +365,22 @@ class Day:
 
         self._in(self.rng.uniform(1.0, 14.0), go_on)
 
+    def take_database(self) -> None:
+        """Take the database from one engine, or from both."""
+        mode = self.rng.choice(AWAY)
+        for _ in range(self.rng.choice([1, 2])):
+            if (number := self._engine()) is None:
+                return
+            name, proxy = f"engine {number}", self.databases[number]
+            self._begin(f"database: {mode}", name)
+            self.network.turn(proxy, mode)
+
+            def give(name: str = name, proxy: Proxy = proxy) -> None:
+                self.network.turn(proxy, Mode.OPEN)
+                self._end(name)
+
+            self._in(self.rng.uniform(1.0, 20.0), give)
+
     def change_manners(self) -> None:
         self.controller.behave(self.rng.choice(MANNERS))
 
@@ -367,6 +388,7 @@ class Day:
 WEIGHTS: Final = {
     "lose_power": 3, "freeze": 2, "cut": 2, "blink": 2, "reboot": 3, "flap": 1, "break_bmc": 3,
     "several": 1, "forbid_fencing": 2, "harm_member": 2, "kill_engine": 2, "stop_engine": 2,
+    "take_database": 3,
     "change_manners": 4,
 }  # fmt: skip
 ACTS: Final[dict[str, Callable[[Day], None]]] = {name: getattr(Day, name) for name in WEIGHTS}

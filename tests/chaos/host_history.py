@@ -23,8 +23,8 @@ from typing import Final
 HAND: Final = "hand"
 MACHINE: Final = "the machine"
 """Whom a deed is done to that holds up everybody: the tests' own machine, by others who work on it."""
-SOUND: Final = frozenset({"well", "slow"})
-"""How a BMC may be whose word is a proof."""
+SOUND: Final = frozenset({"well", "slow", "lies"})
+"""How a BMC may be whose word is a proof: that one lies nobody can tell whose host is silent."""
 BEFORE_S: Final = 2.0
 """A failure's time is a whole second, and no earlier than the `off` that it is of."""
 AFTER_S: Final = 15.0
@@ -64,7 +64,10 @@ class Power:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deed:
-    """What was done to a host, a member or an engine (`whom`), and until when it lasted."""
+    """What was done to a host, a member or an engine (`whom`), and until when it lasted.
+
+    Whoever takes an engine's database away harms that engine.
+    """
 
     at_s: float
     what: str

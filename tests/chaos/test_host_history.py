@@ -91,6 +91,9 @@ OURS = "machine"
             ),
             id="a BMC that was too slow for us proved nothing",
         ),
+        pytest.param(
+            replace(GOOD, powers=[power(3, bmc="lies"), ON]), id="a BMC that lies is believed"
+        ),
         pytest.param(replace(GOOD, deeds=[deed(1, "c1", 3)]), id="the cluster moved its connection"),
         pytest.param(replace(GOOD, deeds=[deed(1, MACHINE, 3)]), id="the cluster was held up"),
         pytest.param(
@@ -116,7 +119,7 @@ def test_a_good_day_passes(history: History) -> None:
         pytest.param(
             "unproved", replace(GOOD, requests=[request(3.2, 3)]), id="told before the BMC was done"
         ),
-        pytest.param("unproved", replace(GOOD, powers=[power(3, bmc="lies")]), id="a BMC that lies"),
+        pytest.param("unproved", replace(GOOD, powers=[power(3, bmc="dead")]), id="a dead BMC"),
         pytest.param(
             "unproved", replace(GOOD, powers=[power(3, said="error: refused")]), id="it refused"
         ),

@@ -1,6 +1,7 @@
 """Bad days of hosts on a real cluster: none is told that may run, none that failed is forgotten.
 
-Three members, six hosts, two engines on one database that ask a member each, a controller of bad manners.
+Three members, six hosts, two engines whose clocks are a minute apart, on one database, and each asks
+another member; a controller of bad manners.
 `YAFFLE_CHAOS_MINUTES` lengthens it, `YAFFLE_CHAOS_SEED` repeats what is done (not what comes of it). What
 is judged, and what the documents promise there, is in `host_history.py`.
 """
@@ -20,10 +21,13 @@ from pathlib import Path
 import pytest
 from lab.openstack.errors import LabError
 from lab.pacemaker.cluster import COMMANDS, PacemakerLab
+from sqlalchemy import make_url
+from tests.chaos.fleet.proxy import network
 from tests.chaos.host_day import SOON_S, Controller, Day, members, missed, powers
 from tests.chaos.host_history import History, excused, outages
 from tests.chaos.lab import MINUTES
 from tests.functional.cli.support import Server, swept
+from tests.servers import clock
 from tests.servers.pacemaker import pacemaker
 from tests.waiting import wait_for
 
@@ -37,6 +41,8 @@ STILL_S = 4.0
 FORGOTTEN_S = 40.0
 PATIENCE_S = 40.0
 """Pacemaker's controller stands still for 18 s at times, and then misses whoever it is moving."""
+AHEAD_S = {"c1": 30, "c2": -30}
+"""How far the clock of each engine's machine is ahead of the database's."""
 NAMES = {"h001": "compute1.example.org", "h002": "compute2.example.org"}
 # A lease below 8 s would leave our fencers less time for a call than the lab needs for an `off`.
 SETTINGS = """
@@ -99,20 +105,27 @@ def test_whatever_happens_to_hosts(
 def scene(folder: Path, database: str, seed: int) -> Iterator[Day]:
     """Have everything up and well."""
     mark = f"hosts-{uuid.uuid4().hex}"
-    with swept(mark), pacemaker(folder, hosts=6, members=3) as lab:
+    with swept(mark), network() as net, pacemaker(folder, hosts=6, members=3) as lab:
         controller = Controller(random.Random(seed))
-        engines = []
+        engines, databases = [], []
+        server = make_url(database)
         for member in lab.members[:2]:
             config = folder / f"{member}.toml"
             config.write_text(
                 settings(lab, programs(lab, folder / member, member), controller.port)
             )
-            env = {"YAFFLE_DATABASE__URL": database, "TEST_MARK": mark}
+            databases.append(net.proxy((str(server.host), int(server.port or 5432))))
+            host, port = databases[-1].address
+            url = server.set(host=host, port=port).render_as_string(hide_password=False)
+            env = {"YAFFLE_DATABASE__URL": url, "TEST_MARK": mark}
+            env |= clock.apart(folder / f"{member}.clock", AHEAD_S[member])
             state = folder / f"engine-{member}"
             engines.append(Server(state, flags=("--config", str(config)), env=env))
         day = Day(
             lab=lab,
             engines=engines,
+            network=net,
+            databases=databases,
             controller=controller,
             rng=random.Random(seed),
             back_s=60.0 if MINUTES else SOON_S,

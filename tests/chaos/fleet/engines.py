@@ -22,13 +22,13 @@ from tests.chaos.fleet.evidence import CUT_OFF, State
 from tests.chaos.fleet.proxy import Mode, Network, Proxy
 from tests.chaos.fleet.space import Space
 from tests.chaos.lab import now_us
+from tests.servers import clock
 from tests.servers.process import stands_still
 from tests.waiting import wait_for
 
 START_S = 120.0
 END_S = 120.0
 WAIT_S = 60.0
-FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -88,17 +88,8 @@ class Program:
         paths = [str(self.source)] if self.source else []
         more = {}
         if self.steppable:
-            self.offset_path.write_text("+0\n")
-            paths.append(str(Path(__file__).with_name("stepped")))
-            more |= {
-                "LD_PRELOAD": str(FAKETIME),
-                "FAKETIME_TIMESTAMP_FILE": str(self.offset_path),
-                "FAKETIME_CACHE_DURATION": "1",
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-                "DONT_FAKE_MONOTONIC": "1",
-                "FAKETIME_DONT_RESET": "1",
-            }
-        paths += filter(None, [os.environ.get("PYTHONPATH")])
+            more |= clock.apart(self.offset_path)
+        paths += filter(None, [more.pop("PYTHONPATH", os.environ.get("PYTHONPATH"))])
         if paths:
             more["PYTHONPATH"] = os.pathsep.join(paths)
         if self.space is not None:

@@ -21,12 +21,13 @@ from typing import Any
 import httpx
 import psutil
 from tests.chaos.diary import Diaries, is_alive
-from tests.chaos.fleet.engines import FAKETIME, Engine, Program, wait
+from tests.chaos.fleet.engines import Engine, Program, wait
 from tests.chaos.fleet.proxy import Network, network
 from tests.chaos.fleet.server import ERRORS, Reader, Row
 from tests.chaos.fleet.space import Space, space
 from tests.chaos.lab import UNLIMITED, WEBNODE, policy
 from tests.chaos.receiver import Receiver
+from tests.servers.clock import FAKETIME
 from tests.servers.fixtures import Server
 from tests.servers.process import free_port
 

@@ -15,12 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import httpx
-from tests.chaos.fleet.engines import FAKETIME, Engine
+from tests.chaos.fleet.engines import Engine
 from tests.chaos.fleet.evidence import Deed
 from tests.chaos.fleet.proxy import Mode
 from tests.chaos.fleet.scenario import Trouble
 from tests.chaos.fleet.server import ended, keep
 from tests.chaos.lab import now_us
+from tests.servers.clock import FAKETIME
 
 CUTS = (Mode.STALL, Mode.MUTE, Mode.HOLE, Mode.REFUSE, Mode.SLOW)
 QUIET_S = 5.0

@@ -47,6 +47,18 @@ class Space:
         """Return `command` so that it runs in there; the pid stays the same."""
         return ["ip", "netns", "exec", self.name, *command]
 
+    def unplug(self) -> None:
+        """Take our end of the cable away: nothing comes or goes, and nobody is told."""
+        self._link("down")
+
+    def plug(self) -> None:
+        """Put it back."""
+        self._link("up")
+
+    def _link(self, state: str) -> None:
+        done = _run("ip", "link", "set", _ours(self.name), state)
+        assert done.returncode == 0, done.stderr
+
     def drop(self, ports: range) -> None:
         """Drop whatever goes out to those ports, wherever to."""
         self._nft("add", "table", "inet", TABLE)
@@ -64,6 +76,10 @@ class Space:
         assert done.returncode == 0, done.stderr
 
 
+def _ours(name: str) -> str:
+    return f"{name}h"[-15:]
+
+
 @contextlib.contextmanager
 def space() -> Iterator[Space]:
     """Yield a namespace that can reach us, and take it away again."""
@@ -75,7 +91,7 @@ def space() -> Iterator[Space]:
     gateway, inside = (
         ".".join(str((base + host) >> shift & 255) for shift in (24, 16, 8, 0)) for host in (1, 2)
     )
-    ours, theirs = f"{name}h"[-15:], f"{name}n"[-15:]
+    ours, theirs = _ours(name), f"{name}n"[-15:]
     steps = [
         ["ip", "netns", "add", name],
         ["ip", "link", "add", ours, "type", "veth", "peer", "name", theirs, "netns", name],

@@ -7,12 +7,13 @@ import time
 
 import pytest
 from tests.chaos.fleet.conftest import DOCUMENT, LEASE_S, only
-from tests.chaos.fleet.engines import FAKETIME, Engine
+from tests.chaos.fleet.engines import Engine
 from tests.chaos.fleet.lab import Fleet
 from tests.chaos.fleet.proxy import Mode
 from tests.chaos.fleet.scenario import trouble
 from tests.chaos.fleet.space import missing
 from tests.chaos.lab import MINUTES, long, now_us
+from tests.servers.clock import FAKETIME
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 HEALED_S = 60.0

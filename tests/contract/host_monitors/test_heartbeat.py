@@ -64,21 +64,25 @@ class Agents:
     """Real agents, each a process."""
 
     def __init__(self, authority: Authority, folder: Path, every_s: float = 0.2) -> None:
-        self._authority, self._folder, self._every_s = authority, folder, every_s
+        self._authority, self.folder, self._every_s = authority, folder, every_s
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(
         self, host: str, *ports: int, certificate: str = "", state: Path | None = None
     ) -> None:
         """Start one that reports to these ports."""
-        state = state or self._folder / f"{host}.agent"
+        state = state or self.folder / f"{host}.agent"
         own = self._authority.folder / (certificate or host)
         words = ["/usr/bin/python3", "-SE", host_agent.__file__, "--host", host]
         words += ["--ca", str(self._authority.ca), "--certificate", f"{own}.pem"]
         words += ["--key", f"{own}.key", "--state-dir", str(state), "--every", str(self._every_s)]
         words += [word for port in ports for word in ("--engine", f"localhost:{port}")]
-        with (self._folder / f"{host}.log").open("ab") as log:
-            self.running[host] = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=log)
+        self.running[host] = self.spawn(host, words)
+
+    def spawn(self, host: str, words: list[str]) -> subprocess.Popen[bytes]:
+        """Run an agent's command on its host."""
+        with (self.folder / f"{host}.log").open("ab") as log:
+            return subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=log)
 
     def signal(self, host: str, number: signal.Signals) -> None:
         self.running[host].send_signal(number)
@@ -89,7 +93,7 @@ class Agents:
         wait_for(lambda: stands_still(self.running[host].pid), every_s=0.01)
 
     def log(self, host: str) -> str:
-        return (self._folder / f"{host}.log").read_text()
+        return (self.folder / f"{host}.log").read_text()
 
     def end(self) -> None:
         for process in self.running.values():
