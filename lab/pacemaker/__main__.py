@@ -13,7 +13,7 @@ from lab.openstack.progress import Progress
 from lab.pacemaker import cluster, power
 from lab.pacemaker.cluster import PacemakerLab
 
-HARM = ("on", "off", "freeze", "thaw", "cut", "mend")
+HARM = ("on", "off", "panic", "freeze", "thaw", "cut", "mend")
 
 
 def up(options: argparse.Namespace) -> None:

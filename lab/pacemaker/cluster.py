@@ -215,7 +215,10 @@ class PacemakerLab:
     # --- harm, and questions ----------------------------------------------------------------------
 
     def power(self, verb: str, host: str, word: str = "") -> str:
-        """Do one thing to a host: on, off, freeze, thaw, cut, mend, bmc (`word`: see power.FAULTS)."""
+        """Do one thing to a host: on, off, panic, freeze, thaw, cut, mend, bmc.
+
+        `word` is for `bmc` alone: see power.FAULTS.
+        """
         try:
             return power.ask(self.state, verb, host, word)
         except OSError as error:

@@ -43,6 +43,8 @@ class Power:
         self._locks = {name: threading.Lock() for name in self._names}
         self._faults: dict[str, str] = {}
         self._cut: set[str] = set()
+        self._dead: set[str] = set()
+        """Hosts that have ended by themselves: their power is on, and nothing runs."""
 
     def answer(self, asked: dict[str, Any]) -> str:
         """Do what is asked and return one line; raises OSError and subprocess errors."""
@@ -78,13 +80,16 @@ class Power:
     def _do(self, verb: str, name: str, word: str) -> str:
         match verb:
             case "status":
-                return "on" if self._alive(name) else "off"
+                return "on" if self._alive(name) or name in self._dead else "off"
             case "pid":
                 return str(self._first_process(name) or "error: it is off")
             case "on":
                 self._start(name)
             case "off":
                 self._stop(name)
+            case "panic":
+                self._stop(name)
+                self._dead.add(name)
             case "freeze" | "thaw":
                 self._signal(name, signal.SIGSTOP if verb == "freeze" else signal.SIGCONT)
             case "cut":
@@ -116,7 +121,7 @@ class Power:
         return None
 
     def _start(self, name: str) -> None:
-        if self._alive(name):
+        if self._alive(name) or name in self._dead:
             return
         folder = self._state / "hosts" / name
         (folder / "log").mkdir(parents=True, exist_ok=True)
@@ -149,6 +154,7 @@ class Power:
             time.sleep(POLL_S)
 
     def _stop(self, name: str) -> None:
+        self._dead.discard(name)
         # The link goes first: a host that loses its power says goodbye to nobody.
         self._port(name, "down")
         process = self._running.pop(name, None)

@@ -227,8 +227,12 @@ class Day:
         for verb in ("thaw", "mend"):
             self.lab.power(verb, name)
         self.lab.power("bmc", name, "well")
-        if self.lab.power("status", name) == "off":
+        try:
+            self.lab.power("pid", name)
+        except LabError:
+            # It is off, or it has ended by itself with its power on.
             with contextlib.suppress(LabError):
+                self.lab.power("off", name)
                 self.lab.power("on", name)
         self._end(name)
 
@@ -267,6 +271,9 @@ class Day:
 
     def freeze(self) -> None:
         self._harm("freeze", self._host())
+
+    def panic(self) -> None:
+        self._harm("panic", self._host())
 
     def cut(self) -> None:
         self._harm("cut", self._host())
@@ -386,10 +393,9 @@ class Day:
 
 
 WEIGHTS: Final = {
-    "lose_power": 3, "freeze": 2, "cut": 2, "blink": 2, "reboot": 3, "flap": 1, "break_bmc": 3,
-    "several": 1, "forbid_fencing": 2, "harm_member": 2, "kill_engine": 2, "stop_engine": 2,
-    "take_database": 3,
-    "change_manners": 4,
+    "lose_power": 3, "freeze": 2, "panic": 2, "cut": 2, "blink": 2, "reboot": 3, "flap": 1,
+    "break_bmc": 3, "several": 1, "forbid_fencing": 2, "harm_member": 2, "kill_engine": 2,
+    "stop_engine": 2, "take_database": 3, "change_manners": 4,
 }  # fmt: skip
 ACTS: Final[dict[str, Callable[[Day], None]]] = {name: getattr(Day, name) for name in WEIGHTS}
 

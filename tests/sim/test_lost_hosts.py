@@ -120,6 +120,8 @@ def test_where_it_is_not_allowed_it_is_said_and_nothing_is_done() -> None:
         assert (shown["state"], c.switch.asked) == ("unfenced", [])
         assert shown["fencing"] == "it would be fenced, if hosts.fence_lost were on"
         assert shown["fencing"] in shown["why"]
+        said = f"host cmp1 is lost, and it is left as it is: {shown['fencing']}"
+        assert await c.said_of_fences() == [("held", said)], "what would be done is on record, once"
 
     play(story, allowed=HostFencePolicy())
 
@@ -283,7 +285,7 @@ def test_a_stop_ends_what_is_tried_again_and_again() -> None:
         asked = len(c.switch.asked)
         await s.clock.sleep(300)
         assert len(c.switch.asked) == asked
-        assert "everything was stopped" in (await c.said_of_fences())[-1][1]
+        assert "everything was stopped" in dict(await c.said_of_fences())["failed"]
 
     play(story)
 

@@ -26,6 +26,7 @@ from yaffle.ports.detector import (
 from yaffle.ports.fencer import (
     Fencer,
     NeedsSettings,
+    SupportsDeviceCheck,
     SupportsFenceExclusion,
     SupportsHostFence,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "SupportsDescription",
     "Detector",
     "SupportsFenceExclusion",
+    "SupportsDeviceCheck",
     "SupportsHostFence",
     "DriverContext",
     "HostFailure",

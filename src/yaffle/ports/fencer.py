@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import ClassVar, Protocol, runtime_checkable
 
 from yaffle.model.ids import OperationId
@@ -54,4 +55,19 @@ class SupportsHostFence(Protocol):
 
     async def fence_host(self, host: str, *, deadline_s: float) -> FenceResult:
         """Switch off and prove, as `fence`; the caller knows that nobody hears of the host."""
+        ...
+
+
+@runtime_checkable
+class SupportsDeviceCheck(Protocol):
+    """Optional capability of a fencer: it can tell which of its devices would fail it."""
+
+    async def device_faults(
+        self, *, leave: Collection[str], deadline_s: float
+    ) -> Mapping[str, str]:
+        """Return, for each host, why its device does not tell its power; empty where it does.
+
+        Nothing is switched. Of the hosts in `leave` nothing is asked: they are being fenced, and two
+        questions at once make some devices fail. Those are left out.
+        """
         ...

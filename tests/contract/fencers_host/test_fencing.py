@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -449,6 +450,31 @@ def test_devices_of_one_address_are_one_device(rack: Rack) -> None:
     fencer = rack.fencer()
     assert fencer.device_of("cmp1") == "fence_scripted 10.0.0.1"
     assert fencer.device_of("cmp2") == "fence_scripted 10.0.0.2"
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ({"exit": 1, "complain": "Unable to connect/login"}, "plug 7: exit 1: Unable to connect"),
+        ({"exit": 0, "print": "Status: OFF"}, "device rack1, host cmp1, plug 7: "),
+        ({"exit": 2, "complain": "unknown option 'lanplus'"}, "the agent does not know an option"),
+        ({"wait": 60}, "plug 7: "),
+    ],
+    ids=("refused", "contradicts itself", "an option", "hangs"),
+)
+def test_a_device_that_would_fail_is_found_and_nothing_is_switched(
+    rack: Rack, status: dict[str, object], said: str
+) -> None:
+    def faults(*leave: str) -> Mapping[str, str]:
+        return asyncio.run(rack.fencer().device_faults(leave=leave, deadline_s=3.0))
+
+    assert faults() == {"cmp1": "", "cmp2": ""}
+    assert sorted(rack.calls) == ["status 7", "status 8"]
+    rack.plan(status=status)
+    found = faults("cmp2")
+    assert list(found) == ["cmp1"], "of one that is being fenced nothing is asked"
+    assert said in found["cmp1"]
+    assert {call.split()[0] for call in rack.calls} == {"status"}
 
 
 # --- a host that its own cluster has fenced -------------------------------------------------------

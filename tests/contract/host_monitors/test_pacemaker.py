@@ -119,7 +119,7 @@ def test_it_keeps_the_promises_of_the_port(lab: PacemakerLab, hosts: list[str]) 
     asyncio.run(check_host_monitor(asked, clock=SystemClock(), up=hosts[0], hang=frozen, gone=gone))
 
 
-@pytest.mark.parametrize("harm", ["off", "freeze", "cut"])
+@pytest.mark.parametrize("harm", ["off", "freeze", "panic", "cut"])
 def test_a_host_that_fails_is_lost_and_proved_off_by_its_bmc(
     lab: PacemakerLab, hosts: list[str], harm: str
 ) -> None:
@@ -372,6 +372,12 @@ hosts = {{ h001 = "h001", h002 = "h002", h003 = "h003" }}
 """
 
 
+def power_devices(server: Server) -> dict[str, str]:
+    """Return what `yaffle doctor` says of them."""
+    checks = server.cli("doctor", "--json").json["checks"]
+    return next(check for check in checks if check["name"] == "power devices")
+
+
 def test_a_fencing_that_the_cluster_has_lost_is_made_up_for_by_our_own_fencers(
     lab: PacemakerLab, hosts: list[str], tmp_path: Path
 ) -> None:
@@ -390,6 +396,11 @@ def test_a_fencing_that_the_cluster_has_lost_is_made_up_for_by_our_own_fencers(
         wait_for(
             lambda: len(server.ok("host", "list", "--state", "up", "--json").json["hosts"]) == 3
         )
+        lab.power("bmc", "h003", "dead")
+        devices = power_devices(server)
+        assert (devices["status"], "h003" in devices["detail"]) == ("warn", True), devices
+        lab.power("bmc", "h003", "well")
+        assert power_devices(server)["status"] == "ok"
         # The cluster sees that they are gone, and fences nobody.
         lab.run(*options, "-v", "false")
         try:

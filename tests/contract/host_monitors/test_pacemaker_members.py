@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from lab.pacemaker.cluster import PacemakerLab
-from tests.contract.host_monitors.test_pacemaker import SETTINGS
+from tests.contract.host_monitors.test_pacemaker import SETTINGS, SWITCHES
 from tests.contract.notifiers.receiver import Receiver, receiver, say
 from tests.functional.cli.support import Server
 from tests.servers.pacemaker import pacemaker
@@ -50,10 +50,14 @@ def members(lab: PacemakerLab) -> set[str]:
     return set(said.split())
 
 
-def serve(lab: PacemakerLab, controller: Receiver, folder: Path) -> Server:
-    """Start an engine on c1, and wait until it sees all hosts."""
+def serve(lab: PacemakerLab, controller: Receiver, folder: Path, *, fences: bool = False) -> Server:
+    """Start an engine on c1, and wait until it sees all hosts; `fences`: by our own devices, too."""
     config = folder / "yaffle.toml"
-    config.write_text(SETTINGS.format(programs=lab.bin, port=controller.port))
+    text = SETTINGS.format(programs=lab.bin, port=controller.port)
+    if fences:
+        text = text.replace("unfenced_after = 5", "unfenced_after = 5\nfence_lost = true")
+        text += SWITCHES.format(agent=lab.state / "sbin" / "fence_lab")
+    config.write_text(text)
     server = Server(folder / "state", flags=("--config", str(config)))
     server.start()
     wait_for(lambda: states(server) == dict.fromkeys(lab.remotes, "up"))
@@ -99,4 +103,45 @@ def test_a_member_that_is_cut_off_sees_nothing_and_tells_what_it_missed_when_it_
         wait_for(lambda: told(controller), within_s=120)
         assert told(controller) == ["h002"]
     finally:
+        assert server.stop() == 0
+
+
+def test_a_host_that_is_down_while_the_whole_cluster_restarts_is_fenced_and_told_once(
+    lab: PacemakerLab, controller: Receiver, tmp_path: Path
+) -> None:
+    server = serve(lab, controller, tmp_path, fences=True)
+    try:
+        lab.power("bmc", "h001", "dead")
+        lab.power("off", "h001")
+        wait_for(lambda: states(server)["h001"] in {"lost", "unfenced"})
+        for member in lab.members:
+            lab.power("off", member)
+        wait_for(lambda: set(states(server).values()) == {"unknown"}, within_s=120)
+        assert told(controller) == [], "nobody has proved it off"
+        for member in lab.members:
+            lab.power("on", member)
+        lab.power("bmc", "h001", "well")
+        wait_for(lambda: told(controller), within_s=150, why=lambda: str(states(server)))
+        wait_for(lambda: states(server)["h002"] == "up", within_s=120)
+        assert told(controller) == ["compute1.example.org"]
+    finally:
+        lab.power("bmc", "h001", "well")
+        assert server.stop() == 0
+
+
+def test_a_fencer_that_dies_amid_a_fencing_loses_no_failure(
+    lab: PacemakerLab, controller: Receiver, tmp_path: Path
+) -> None:
+    server = serve(lab, controller, tmp_path)
+    try:
+        lab.power("bmc", "h002", "slow")
+        lab.power("freeze", "h002")
+        wait_for(lambda: states(server)["h002"] == "lost")
+        for member in lab.members:
+            # Pacemaker starts it again; what it knew of fencings is gone.
+            lab.run("pkill", "-KILL", "pacemaker-fence", host=member)
+        wait_for(lambda: told(controller), within_s=150, why=lambda: str(states(server)))
+        assert told(controller) == ["h002"]
+    finally:
+        lab.power("bmc", "h002", "well")
         assert server.stop() == 0

@@ -20,7 +20,12 @@ from yaffle.engine.runtime.context import how_to_have
 from yaffle.errors import EngineUnavailable, StoreUnavailable, YaffleError
 from yaffle.model.counts import count
 from yaffle.model.host_state import UNKNOWN, HostState
-from yaffle.ports import SteeredClock, SupportsOrphanLookup
+from yaffle.ports import (
+    SteeredClock,
+    SupportsDeviceCheck,
+    SupportsHostFence,
+    SupportsOrphanLookup,
+)
 from yaffle.store import hosts
 from yaffle.store.catalog import ids_of_nodes
 from yaffle.store.fleet import Fleet, sighted
@@ -40,6 +45,7 @@ __all__ = ["Check", "Doctor", "Report", "Status"]
 
 SLOW_S: Final = 1.0
 STRAYS_S: Final = 5.0
+DEVICES_S: Final = 10.0
 _REFUSED: Final = (
     "Their URLs are refused: `yaffle receiver delete NAME`, and make others if they are needed."
 )
@@ -65,6 +71,8 @@ class _Stored:
     monitors: Mapping[str, MonitorRow]
     hosts: Mapping[str, Sequence[str]]
     """The names of monitored hosts, by state."""
+    fencing: frozenset[str]
+    """Hosts that a fencer of ours switches off now, by all of their names."""
 
 
 class Doctor:
@@ -145,6 +153,7 @@ class Doctor:
             *stored.checks_of(seen.facts),
             self._drivers(seen.facts),
             *self._hosts(seen),
+            *await self._devices(seen),
             await self._strays(),
             await self._receivers(seen.facts),
             judged(
@@ -197,6 +206,42 @@ class Doctor:
                 f" fenced, {len(unknown)} unknown, {len(unfenced)} lost without a proof"
                 f"{stored.listed(unfenced)}",
                 "Their instances are started nowhere: `yaffle host why HOST` says what to do.",
+            ),
+        )
+
+    async def _devices(self, seen: _Stored) -> Sequence[Check]:
+        """Return whether each power device tells the power of its host now, and every host has one."""
+        fencers = self._ctx.drivers.fencers.values()
+        faults: dict[str, str] = {}
+        for fencer in fencers:
+            if isinstance(fencer, SupportsDeviceCheck):
+                faults |= await fencer.device_faults(leave=seen.fencing, deadline_s=DEVICES_S)
+        bare = []
+        if self._ctx.hosts.fencing.fence_lost:
+            owning = [f for f in fencers if isinstance(f, SupportsHostFence)]
+            known = (host for some in seen.hosts.values() for host in some)
+            bare = [
+                host
+                for host in known
+                if not any(
+                    fencer.device_of(name)
+                    for fencer in owning
+                    for name in (host, self._ctx.hosts.hostname(host))
+                )
+            ]
+        if not (faults or bare):
+            return ()
+        silent = [f"{host} ({why})" for host, why in sorted(faults.items()) if why]
+        return (
+            judged(
+                "power devices",
+                bool(silent or bare),
+                f"asked for {count(len(faults), 'host')}"
+                + (f"; not telling the power{stored.listed(silent)}" if silent else "")
+                + (f"; none switches{stored.listed(bare)}" if bare else "")
+                + ("" if silent or bare else ", each tells the power"),
+                "A host whose device cannot be asked is never proved off. Try its agent by hand, as"
+                " docs/howto/fence-a-host.md shows.",
             ),
         )
 
@@ -284,6 +329,12 @@ class Doctor:
                 hostname=self._ctx.hosts.hostname,
                 now_us=now_us,
                 stale_us=self._ctx.hosts.stale_us,
+            ),
+            fencing=frozenset(
+                name
+                for row in hosts.listed(conn, names)
+                if row.fencing.running
+                for name in (row.host, self._ctx.hosts.hostname(row.host))
             ),
         )
 

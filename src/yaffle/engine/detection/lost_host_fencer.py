@@ -109,6 +109,9 @@ class LostHostFencer:
         chosen, kept = choose(lost, fleet)
         fences = {one.host: one.fence for one in lost}
         for host, why in kept.items():
+            if fences[host].said != why:
+                said = f"host {host} is lost, and it is left as it is: {why}"
+                self._event(conn, host, "held", said, events.WARNING)
             fences[host] = replace(fences[host], said=why)
         for host in chosen:
             fences[host] = replace(

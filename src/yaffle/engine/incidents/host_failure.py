@@ -18,6 +18,8 @@ OPERATOR: Final = "operator"
 """The source of what a person says; every other one is a machine's."""
 FENCER: Final = "fencer"
 """The source of what a fencer of ours has proved."""
+FAILURES: Final = uuid.UUID("6f2f4f5e-3f0c-5d0e-9a55-0b1f8f6c8c1d")
+"""The name space of their ids (RFC 9562, version 5)."""
 SECOND_US: Final = 1_000_000
 SAME_US: Final = 60_000_000
 """What two clocks may be apart: within it, what two machines have proved of a host is one failure."""
@@ -47,7 +49,8 @@ def record(
         other = alerts.near(conn, hostname, failure_us, within_us=SAME_US, but=source)
         if other is not None:
             return other, False
-    ident = str(uuid.uuid4())
+    # The same whoever records it: a controller recognises what a restored database tells once more.
+    ident = str(uuid.uuid5(FAILURES, f"{hostname} {failure_us // SECOND_US}"))
     alerts.add(
         conn,
         {

@@ -19,6 +19,7 @@ over simply asks again: what is off already is confirmed by `status` alone.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 from dataclasses import dataclass, replace
@@ -53,7 +54,14 @@ from yaffle.ports.context import DriverContext
 from yaffle.ports.profile import SupportsHostStatus
 
 if TYPE_CHECKING:
-    from yaffle.ports.fencer import Fencer, NeedsSettings, SupportsHostFence
+    from collections.abc import Collection, Mapping, Sequence
+
+    from yaffle.ports.fencer import (
+        Fencer,
+        NeedsSettings,
+        SupportsDeviceCheck,
+        SupportsHostFence,
+    )
 
 log = structlog.get_logger()
 
@@ -167,6 +175,39 @@ class HostFencer:
                 return await self._shared(place, until_s)
         except TimeoutError:
             return _unknown(f"not proved within {deadline_s:g} s")
+
+    async def device_faults(
+        self, *, leave: Collection[str], deadline_s: float
+    ) -> Mapping[str, str]:
+        """As `SupportsDeviceCheck`: one host of a device after the other, several devices at once."""
+        said = dict.fromkeys(self._by_host.keys() - leave, "it has not answered in time")
+        turns = asyncio.Semaphore(AT_ONCE)
+        until_s = self._clock.monotonic_s() + deadline_s - _MARGIN_MAX_S
+
+        async def ask(hosts: Sequence[str]) -> None:
+            async with turns:
+                for host in hosts:
+                    if host not in self._flights:
+                        said[host] = await self._fault(host, until_s)
+
+        by_device: dict[str, list[str]] = {}
+        for host in sorted(said):
+            by_device.setdefault(self.device_of(host), []).append(host)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(deadline_s):
+                await asyncio.gather(*map(ask, by_device.values()))
+        return said
+
+    async def _fault(self, host: str, until_s: float) -> str:
+        place = Place(host=host, device=self._by_host[host])
+        try:
+            secrets = place.device.secrets()
+        except ConfigError as error:
+            return str(error)
+        told = await _Agent(place, secrets).run("status", self._left_s(until_s))
+        if misunderstood(told):
+            return f"{place.words}: the agent does not know an option: {told.detail}"
+        return "" if power_of(told) is not Power.UNKNOWN else f"{place.words}: {told.detail}"
 
     # --- which host, and may it be fenced? ---
 
@@ -454,3 +495,4 @@ if TYPE_CHECKING:
     _conforms: type[Fencer] = HostFencer
     _tells: type[NeedsSettings] = HostFencer
     _fences_hosts: type[SupportsHostFence] = HostFencer
+    _checks: type[SupportsDeviceCheck] = HostFencer
