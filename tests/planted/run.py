@@ -54,7 +54,7 @@ def caught_by(patch: Path) -> list[str]:
 def planted_tree(patch: Path | None, into: Path) -> Path:
     """Copy what tests need, and apply the patch to the copy."""
     ignore = shutil.ignore_patterns("__pycache__", ".hypothesis", "*.db")
-    for name in ("src", "tests", "docs"):
+    for name in ("src", "tests", "docs", "lab", "packaging"):
         shutil.copytree(ROOT / name, into / name, ignore=ignore)
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, into)
