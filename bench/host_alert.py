@@ -115,7 +115,12 @@ def masakari_monitors(folder: Path, lab: PacemakerLab, port: int) -> Iterator[No
         subprocess.Popen(command, stdout=out, stderr=out, env=env) as monitor,
     ):
         try:
-            wait_for(lambda: log.read_text().count("as a new member") == HOSTS, why=log.read_text)
+
+            def knows_all() -> bool:
+                return log.read_text().count("as a new member") == HOSTS
+
+            # It looks once a minute.
+            wait_for(knows_all, within_s=150, why=log.read_text)
             yield
         finally:
             monitor.terminate()

@@ -21,6 +21,9 @@ def main() -> None:
         first = power.makefile().readline().strip()
     if not first.isdecimal():
         sys.exit(f"{host}: {first or 'no answer'}")
+    # Whoever has the lab's commands in their path means Pacemaker's own in there.
+    paths = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    os.environ["PATH"] = os.pathsep.join(path for path in paths if path != f"{state}/bin")
     os.execvp("nsenter", ["nsenter", "-t", first, *ENTER, *words])
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from lab.openstack import packages
 from lab.openstack.plan import HERE, HOME
 from tests.functional.api.live import Live, running
+from tests.servers.pacemaker import pacemaker
 from tests.waiting import wait_for
 
 FOLDER = HOME / "masakari-monitors"
@@ -40,6 +42,20 @@ restart_retries = 1
 restart_interval = 1
 process_list_path = {processes}
 """
+# The lab has no IPMI, and the members of its cluster are none of the hosts.
+HOST_SETTINGS = """\
+[api]
+auth_type = admin_token
+endpoint = {url}
+token = any
+[host]
+monitoring_interval = 1
+restrict_to_remotes = true
+pacemaker_node_type = remote
+disable_ipmi_check = true
+[masakarimonitors_privileged]
+helper_command = {bin}/privsep-helper --config-file {config}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -49,18 +65,32 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 
 @contextmanager
-def process_monitor(folder: Path, url: str) -> Iterator[Path]:
-    """Run one that misses a process; yield its log."""
+def monitor(name: str, folder: Path, settings: str, *, path: str = "") -> Iterator[Path]:
+    """Run one of its monitors, with `path` before all other programs; yield its log."""
     packages.install(FOLDER, LOCK)
-    processes, config, log = (folder / name for name in ("list.yaml", "monitor.conf", "log"))
-    processes.write_text(PROCESSES)
-    config.write_text(SETTINGS.format(url=url, processes=processes))
-    command = [str(FOLDER / "bin" / "masakari-processmonitor"), "--config-file", str(config)]
-    with log.open("w") as out, subprocess.Popen(command, stdout=out, stderr=out) as monitor:
+    config, log = folder / "monitor.conf", folder / "log"
+    config.write_text(settings)
+    command = [str(FOLDER / "bin" / f"masakari-{name}"), "--config-file", str(config)]
+    env = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}"}
+    with (
+        log.open("w") as out,
+        subprocess.Popen(command, stdout=out, stderr=out, env=env) as process,
+    ):
         try:
             yield log
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{log.read_text()[-4000:]}") from None
         finally:
-            monitor.kill()
+            process.terminate()
+
+
+def registered(ask: Callable[..., Any], host: str) -> str:
+    """Register a host; return the path of its segment's hosts."""
+    values = {"name": f"of {host}", "recovery_method": "auto", "service_type": "COMPUTE"}
+    segment = ask("POST", "/segments", {"segment": values})["segment"]["uuid"]
+    told = {"name": host, "type": "COMPUTE", "control_attributes": "SSH"}
+    ask("POST", f"/segments/{segment}/hosts", {"host": told})
+    return f"/segments/{segment}/hosts"
 
 
 def test_its_process_monitor_tells_us_what_it_misses(live: Live, tmp_path: Path) -> None:
@@ -71,21 +101,45 @@ def test_its_process_monitor_tells_us_what_it_misses(live: Live, tmp_path: Path)
             answer = client.request(method, f"/instance-ha/v1{path}", json=body)
             return answer.raise_for_status().json()
 
-        values = {"name": "all", "recovery_method": "auto", "service_type": "COMPUTE"}
-        segment = ask("POST", "/segments", {"segment": values})["segment"]["uuid"]
-        hosts = f"/segments/{segment}/hosts"
         # The monitor tells of the machine that it runs on.
-        host = {"name": socket.gethostname(), "type": "COMPUTE", "control_attributes": "SSH"}
-        ask("POST", hosts, {"host": host})
+        hosts = registered(ask, socket.gethostname())
 
         def told() -> Any:
             return ask("GET", "/notifications?type=PROCESS&status=finished")["notifications"]
 
-        with process_monitor(tmp_path, url) as log:
-            try:
-                (one,) = wait_for(told, within_s=120, why="it has told us")
-            except AssertionError as error:
-                raise AssertionError(f"{error}\n{log.read_text()[-4000:]}") from None
+        processes = tmp_path / "list.yaml"
+        processes.write_text(PROCESSES)
+        settings = SETTINGS.format(url=url, processes=processes)
+        with monitor("processmonitor", tmp_path, settings):
+            (one,) = wait_for(told, within_s=120, why="it has told us")
         assert one["payload"] == {"event": "STOPPED", "process_name": MISSING}
-        (registered,) = ask("GET", hosts)["hosts"]
-        assert registered["on_maintenance"] is True
+        (host,) = ask("GET", hosts)["hosts"]
+        assert host["on_maintenance"] is True
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_its_host_monitor_tells_us_of_a_host_that_loses_its_power(
+    live: Live, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    url = f"http://{live.address}/instance-ha/v1"
+    settings = HOST_SETTINGS.format(url=url, bin=FOLDER / "bin", config=tmp_path / "monitor.conf")
+    with pacemaker(tmp_path_factory.mktemp("lab"), hosts=2) as lab, live.client() as client:
+
+        def ask(method: str, path: str, body: Any = None) -> Any:
+            answer = client.request(method, f"/instance-ha/v1{path}", json=body)
+            return answer.raise_for_status().json()
+
+        def told() -> Any:
+            found = ask("GET", "/notifications?type=COMPUTE_HOST&status=finished")["notifications"]
+            return {one["payload"]["event"]: one for one in found}.get("STOPPED")
+
+        hosts = registered(ask, "h001")
+        with monitor("hostmonitor", tmp_path, settings, path=str(lab.bin)) as log:
+            wait_for(lambda: log.read_text().count("as a new member") == 2, why=log.read_text)
+            lab.power("freeze", "h001")
+            one = wait_for(told, within_s=120, why="it has told us")
+        (host,) = ask("GET", hosts)["hosts"]
+        assert one["source_host_uuid"] == host["uuid"]
+        assert one["payload"]["cluster_status"] == "OFFLINE"
+        assert host["on_maintenance"] is True
