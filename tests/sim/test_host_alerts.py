@@ -246,11 +246,12 @@ def test_said_twice_it_is_one_failure_and_another_second_is_another() -> None:
 
 def test_a_controller_that_is_away_for_long_gets_the_very_same_in_order() -> None:
     async def story(s: Stage, c: Controllers) -> None:
-        c.start()
+        metrics = c.start().ctx.metrics
         c.recovery.plan.rules.append(Rule(fault=Fault.ERROR, call="send"))
         now_s = s.clock.now_us() / 1e6
         idents = [await mark(s, at_s=now_s - 10), await mark(s, at_s=now_s - 5)]
         await s.clock.sleep(700)
+        assert 690 < metrics.alert_age._value.get() <= 710
         assert [f.id for f in c.audit.received] == idents, "nobody waits for another"
         assert c.recovery.received == []
         assert not any(f.cleared_us for f in await c.failures()), (
@@ -258,6 +259,8 @@ def test_a_controller_that_is_away_for_long_gets_the_very_same_in_order() -> Non
         )
         c.recovery.plan.rules.clear()
         await s.until(c.settled, 400, "it is back")
+        await s.clock.sleep(30)
+        assert metrics.alert_age._value.get() == 0
         assert c.recovery.received == c.audit.received
 
     play(story)

@@ -20,6 +20,7 @@ from yaffle.store import instance_ha
 from yaffle.store.database import Store, open_store
 from yaffle.store.instance_ha import Kind
 from yaffle.store.tables import ha_notifications
+from yaffle.testing import check_host_monitor
 from yaffle.wiring import address_rules, load_drivers
 
 CLOCK = SystemClock()
@@ -85,6 +86,14 @@ def test_a_host_is_off_by_the_word_of_a_trusted_sender(store: Store) -> None:
     assert (seen.host, seen.seen, seen.off, seen.word) == ("cmp1", Seen.LOST, True, True)
     assert seen.off_s == since_s
     assert seen.why.startswith("masakari has notified that it failed and is off since ")
+
+
+def test_the_kit_finds_nothing(store: Store) -> None:
+    now_us = CLOCK.now_us()
+    tell(store, "cmp1", OFF, generated_us=now_us - 30_000_000)
+    tell(store, "cmp1", BACK, generated_us=now_us)
+    ours = monitor(StoredNotifications(store, CLOCK), "masakari")
+    asyncio.run(check_host_monitor(ours, clock=CLOCK, up="cmp1"))
 
 
 def test_nobody_else_is_believed(store: Store) -> None:

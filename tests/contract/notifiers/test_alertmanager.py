@@ -16,6 +16,7 @@ from yaffle.drivers.alerts.alertmanager import LONGEST_S, NAME, AlertmanagerAler
 from yaffle.engine.runtime.clock import SystemClock
 from yaffle.model.operations import Delivery
 from yaffle.ports.context import DriverContext
+from yaffle.testing import check_alert_driver
 
 SETTINGS = """
 [hosts]
@@ -42,6 +43,10 @@ def at(url: str) -> AlertmanagerAlerts:
     return AlertmanagerAlerts(
         DriverContext(clock=SystemClock(), state_dir=Path(), settings={"url": url})
     )
+
+
+def test_the_kit_finds_nothing(pager: Alertmanager) -> None:
+    asyncio.run(check_alert_driver(at(pager.url), clock=SystemClock()))
 
 
 def of(pager: Alertmanager, name: str) -> list[dict[str, object]]:

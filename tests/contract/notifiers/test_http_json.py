@@ -14,11 +14,13 @@ from tests.contract.notifiers.receiver import Receiver, receiver, say
 
 from yaffle.drivers.alerts.cloudevents import CloudEventsAlerts
 from yaffle.drivers.alerts.http_json import HttpJsonAlerts
+from yaffle.engine.runtime.clock import SystemClock
 from yaffle.errors import ConfigError
 from yaffle.integrations.signing import ID_HEADER, SIGNATURE_HEADER, verify
 from yaffle.model.host_failure import HostFailure
 from yaffle.model.operations import Delivery
 from yaffle.ports.context import DriverContext
+from yaffle.testing import check_alert_driver
 
 SECRET = "a-secret-of-the-controller"
 FAILURE = HostFailure(
@@ -71,7 +73,8 @@ def test_a_cloudevent_has_the_same_payload_and_the_failures_own_id_and_time(tmp_
         events = CloudEventsAlerts(context)
         for _ in range(2):
             assert asyncio.run(events.send(FAILURE, deadline_s=60))[0] is Delivery.ACCEPTED
-    first, second = there.seen
+        asyncio.run(check_alert_driver(events, clock=SystemClock()))
+    first, second, *_ = there.seen
     assert first.body == second.body
     assert first.headers["Content-Type"] == "application/cloudevents+json"
     assert verify(SECRET.encode(), first.headers, first.body, now_s=START_US / 1e6) == FAILURE.id

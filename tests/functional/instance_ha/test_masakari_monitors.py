@@ -1,7 +1,8 @@
-"""A real masakari-monitors notifies us unchanged; what it finds puts its host on maintenance."""
+"""Real masakari-monitors and their commands notify us unchanged; what fails is put on maintenance."""
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -143,3 +144,32 @@ def test_its_host_monitor_tells_us_of_a_host_that_loses_its_power(
         assert one["source_host_uuid"] == host["uuid"]
         assert one["payload"]["cluster_status"] == "OFFLINE"
         assert host["on_maintenance"] is True
+
+
+def test_people_notify_us_with_the_commands_of_masakari(live: Live, tmp_path: Path) -> None:
+    packages.install(FOLDER, LOCK)
+    told = {"OS_AUTH_TYPE": "admin_token", "OS_TOKEN": "any", "HOME": str(tmp_path)}
+    env = {**os.environ, **told, "OS_ENDPOINT": f"http://{live.address}/instance-ha/v1"}
+
+    def openstack(*words: str) -> Any:
+        command = [str(FOLDER / "bin" / "openstack"), *words, "-f", "json"]
+        done = subprocess.run(
+            command, env=env, capture_output=True, text=True, timeout=100, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    openstack("segment", "create", "racks", "auto", "COMPUTE")
+    openstack("segment", "host", "create", "cmp7", "COMPUTE", "SSH", "racks")
+    payload = {"event": "STOPPED", "cluster_status": "OFFLINE", "host_status": "NORMAL"}
+    words = ("COMPUTE_HOST", "cmp7", "2026-11-29T10:00:00", json.dumps(payload))
+    made = openstack("notification", "create", *words)["notification_uuid"]
+
+    def finished() -> Any:
+        shown = openstack("notification", "show", made)
+        return shown["status"] == "finished" and shown
+
+    assert wait_for(finished, within_s=60)["payload"] == payload
+    assert made in {one["notification_uuid"] for one in openstack("notification", "list")}
+    (host,) = openstack("segment", "host", "list", "racks")
+    assert (host["name"], host["on_maintenance"]) == ("cmp7", True)
