@@ -306,6 +306,7 @@ def test_a_mark_that_says_no_time_is_told_to_people_and_left_alone(tmp_path, val
     assert [mark.at_s for mark in report.marks] == [times]
     assert [f.at_s for f in report.fencings] == list(times)
     assert ("says no time and is left alone" in report.sightings[0].why) is (not times)
+    assert report.fault.startswith("marked by nobody whom we know: h1 (") is (not times)
 
 
 @pytest.mark.parametrize("value", ["1' or '1'='1", '1"'])

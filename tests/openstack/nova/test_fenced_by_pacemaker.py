@@ -23,6 +23,7 @@ from tests.openstack.nova.test_host_lost import (
     nodes,
 )
 from tests.openstack.nova.world import World
+from tests.private import private
 from tests.servers.pacemaker import pacemaker
 
 pytestmark = pytest.mark.timeout(600)
@@ -130,3 +131,91 @@ def said(server: Server, words: str) -> bool:
         server.ok("incident", "show", i["id"], "--json").json for i in incidents_of(server)
     ]
     return words in json.dumps(shown)
+
+
+ALERTER = """
+[hosts]
+on_shared_storage = true
+poll = 1
+
+[hosts.names]
+{remote} = "{name}"
+
+[host_monitors.cluster]
+type = "pacemaker"
+programs = "{programs}"
+
+[alerts.yaffle]
+type = "http_json"
+url = "{url}/yaffle/v1/host-failures"
+secret_file = "{secret}"
+"""
+CONTROLLER = """
+[drivers."os.nova.server-1.0"]
+cloud = "{cloud}"
+clouds_file = "{clouds}"
+full_sweep = 20
+
+[hosts]
+poll = 1
+
+[hosts.names]
+{host} = "{name}"
+
+[host_monitors.word]
+type = "notified"
+cloud = "{cloud}"
+senders = ["alerter"]
+
+[host_senders.alerter]
+secret_file = "{secret}"
+"""
+
+
+def test_one_that_watches_the_cluster_tells_another_that_moves_the_servers(
+    hosts: World, cluster: PacemakerLab, tmp_path: Path
+) -> None:
+    """The loop closes: Pacemaker, our alerter, our own recovery controller, Nova."""
+    cloud = hosts.cloud
+    private(secret := tmp_path / "secret", "one secret for the two of us\n")
+    names = {"remote": REMOTE, "name": NAME, "host": LOST, "secret": secret}
+    names |= {"cloud": cloud.name, "clouds": cloud.clouds_yaml, "programs": cluster.bin}
+    cluster.bring_back()
+
+    def start(kind: str, text: str, **more: object) -> Server:
+        config = tmp_path / f"{kind}.toml"
+        config.write_text(text.format(**names, **more))
+        server = Server(tmp_path / kind, flags=("--config", str(config)))
+        server.start()
+        return server
+
+    server = start("controller", CONTROLLER)
+    card = json.loads((server.state_dir / "server.json").read_text())
+    alerter = start("alerter", ALERTER, url=card["url"])
+    try:
+        server.ok("profile", "create", "web", "-", given=PROFILE)
+        server.ok("policy", "create", "care", "-", given=json.dumps(care("60%", 2)))
+        on_two_hosts(hosts, server)
+        before = {n["physical_id"]: cloud.show(n["physical_id"]).host for n in nodes(server)}
+        (moves,) = (ident for ident, host in before.items() if host == LOST)
+        listed = ("host", "list", "--state", "up", "--json")
+        wait_for(lambda: len(alerter.ok(*listed).json["hosts"]) == len(cluster.remotes))
+
+        cloud.lab.freeze(f"nova-compute-{LOST}")
+        wait_for(lambda: incidents_of(server), within_s=WITHIN_S)
+        cluster.power("off", REMOTE)
+        wait_for(lambda: all_healthy(server, 2), within_s=WITHIN_S)
+        assert (cloud.show(moves).status, cloud.show(moves).host) == ("ACTIVE", LEFT)
+        wait_for(lambda: alerter.ok("alert", "list", "--json").json["alerts"], within_s=60)
+        (alert,) = alerter.ok("alert", "list", "--json").json["alerts"]
+
+        def told() -> dict[str, Any]:
+            (one,) = server.ok("host", "notifications", "--json").json["notifications"]
+            return dict(one)
+
+        wait_for(lambda: told()["status"] == "finished", within_s=60)
+        assert (alert["state"], told()["id"]) == ("accepted", alert["failure"]["id"])
+        assert told()["sender"] == "alerter"
+    finally:
+        codes = [alerter.stop(), server.stop()]
+    assert codes == [0, 0]

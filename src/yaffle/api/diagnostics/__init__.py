@@ -193,7 +193,7 @@ class Doctor:
                 bool(silent or weak or empty),
                 f"{count(len(names), 'monitor')}, {count(total, 'host')}"
                 + (f"; seeing nothing{stored.listed(silent)}" if silent else "")
-                + (f"; finding no failure{stored.listed(weak)}" if weak else "")
+                + (f"; not finding every failure{stored.listed(weak)}" if weak else "")
                 + (f"; in hosts.domains, without a host{stored.listed(empty)}" if empty else "")
                 + ("" if silent or weak else ", all seen lately"),
                 "Where hosts are unknown no failure is found; see `yaffle explain host-unfenced`."

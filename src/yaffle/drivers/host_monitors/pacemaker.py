@@ -256,12 +256,23 @@ def read(
             _owe(fencings, seen[mark.host], at_s)
     for mark in ours:
         seen[mark.host] = _marked(seen[mark.host], mark)
-    return HostReport(sightings=tuple(seen.values()), fencings=tuple(fencings), marks=tuple(ours))
+    wild = sorted(f"{mark.host} ({mark.name}={mark.value!r})" for mark in ours if _is_wild(mark))
+    return HostReport(
+        sightings=tuple(seen.values()),
+        fencings=tuple(fencings),
+        marks=tuple(ours),
+        fault=f"marked by nobody whom we know: {', '.join(wild)}"[:500] if wild else "",
+    )
+
+
+def _is_wild(mark: HostMark) -> bool:
+    """Whether a mark says no time where it should: nobody takes such a failure over."""
+    return not mark.at_s and not mark.timeless
 
 
 def _marked(sighting: HostSighting, mark: HostMark) -> HostSighting:
     """Return the sighting of a host that is marked, with what that says of it."""
-    if not mark.at_s and not mark.timeless:
+    if _is_wild(mark):
         why = f"{sighting.why}; its mark {mark.name}={mark.value!r} says no time and is left alone"
         return replace(sighting, why=why)
     return replace(sighting, why=f"{sighting.why}; marked as failed ({mark.name})")
