@@ -24,6 +24,7 @@ from lab.pacemaker.power import HERE
 
 ROOT: Final = HERE.parents[1]
 REMOTED: Final = ROOT / ".venv" / "pacemaker-lab" / "pacemaker-remoted"
+ENGINE: Final = ROOT / "packaging" / "pacemaker" / "engine"
 MARKS: Final = ROOT / "src" / "yaffle" / "integrations" / "fence_yaffle.py"
 NEEDED: Final = ("pacemakerd", "corosync", "cibadmin", "crm_mon", "ip", "unshare", "nsenter")
 COMMANDS: Final = (
@@ -116,7 +117,7 @@ class PacemakerLab:
             self.until(lambda: self.online() >= set(self.remotes), UP_S, "every host is online")
 
     def _folders(self, action: str, monitor_s: int) -> None:
-        for name in ("hosts", "sbin", "bin"):
+        for name in ("hosts", "sbin", "bin", "ocf/yaffle"):
             (self.state / name).mkdir(parents=True, exist_ok=True)
         names = [*self.members, *self.remotes]
         (self.state / "lab.json").write_text(json.dumps({"lab": self.lab, "hosts": names}))
@@ -126,6 +127,7 @@ class PacemakerLab:
             installed = self.state / "sbin" / agent.stem
             shutil.copy(agent, installed)
             installed.chmod(0o755)
+        shutil.copy(ENGINE, self.state / "ocf" / "yaffle" / "engine")
         (self.state / "sbin" / "lab-power").write_text(str(self.state / "power.sock"))
         written = configuration.cib(self.members, self.remotes, action=action, monitor_s=monitor_s)
         for name in self.members:

@@ -18,6 +18,7 @@ for folder in /var/lib/pacemaker /var/log/pacemaker /var/lib/corosync /etc/coros
 done
 # The lab's fence agents stand where Pacemaker looks for agents, for these processes alone.
 mount -t overlay overlay -o "lowerdir=$STATE/sbin:/usr/sbin" /usr/sbin
+mount -t overlay overlay -o "lowerdir=$STATE/ocf:/usr/lib/ocf/resource.d" /usr/lib/ocf/resource.d
 hostname "$NAME"
 export PCMK_logfile=$log/pacemaker.log PCMK_logfacility=none PCMK_logpriority=notice PCMK_fail_fast=no
 export PCMK_ipc_buffer=1048576 HA_LOGFACILITY=none
