@@ -19,6 +19,7 @@ from yaffle.errors import Conflict, Forbidden, InvalidSpec, NotFound
 from yaffle.model.authz import Principal, Right
 from yaffle.model.incident import PauseKind, PauseScope
 from yaffle.ports import Seen
+from yaffle.store import hosts
 from yaffle.store.tables import events, host_failures
 from yaffle.testing import Fault, FaultPlan, Rule, ScriptedHostFencer, ScriptedHostMonitor
 
@@ -251,10 +252,57 @@ def test_a_host_on_which_a_node_answers_is_not_switched_off() -> None:
         assert "nodes on it answer, though it is lost: 1" in (await c.state())["fencing"]
         assert c.switch.asked == []
         machines.die("cmp1")
-        await s.clock.sleep(60)
+        await s.clock.sleep(120)
         assert c.switch.asked == ["cmp1"], "nothing answers any more"
 
     play(story)
+
+
+def test_a_host_on_which_another_engines_node_answers_is_not_switched_off() -> None:
+    async def story(s: Stage, c: Rack) -> None:
+        machines = Machines(s, ("cmp1", "cmp2", "spare"))
+        lives = [c.start() for _ in range(3)]
+        equip(machines, *(life.ctx for life in lives), s.ctx)
+        await s.build(2, moving(mode="observe"))
+        await c.looked()
+        assert machines.on("cmp1")
+        c.lose("cmp1")
+        await s.clock.sleep(5 * LONG_S)
+        assert c.switch.asked == [], "only one of the three engines watches it"
+        said = [why for status, why in await c.said_of_fences() if status == "held"]
+        assert 1 <= len(said) <= 2, said
+        # A person who asks for it lifts nothing that is heard, not for a moment either.
+        await s.commands.host_fence("cmp1", by="mara", reason="drill")
+        (row,) = await s.store.read(lambda conn: hosts.listed(conn, ("pcmk",), host="cmp1"))
+        assert (row.fencing.asked_by, bool(row.fencing.heard)) == ("mara", True)
+        await s.clock.sleep(LONG_S)
+        assert c.switch.asked == []
+        machines.die("cmp1")
+        await s.clock.sleep(120)
+        assert c.switch.asked == ["cmp1"], "nothing answers any more"
+
+    play(story, alone=False)
+
+
+def test_a_rack_whose_hosts_are_in_several_clusters_is_one() -> None:
+    async def story(s: Stage, c: Rack) -> None:
+        other = ScriptedHostMonitor(s.clock)
+        other.seen = {"r1-b": Seen.UP, "r2-b": Seen.UP}
+        c.start().ctx.drivers.host_monitors["other"] = other
+        c.switch.devices |= {"r1-b": "bmc-b"}
+        await c.looked()
+        c.lose("cmp1")
+        other.seen["r1-b"] = Seen.LOST
+        await s.clock.sleep(2 * LONG_S)
+        assert c.switch.asked == [], "of each cluster one has failed, and of the rack two of two"
+        assert "2 of 2 hosts of rack1 have failed at once" in (await c.state())["fencing"]
+        other.seen["r1-b"] = Seen.UP
+        await s.clock.sleep(LONG_S)
+        assert c.switch.asked == ["cmp1"]
+
+    # By a name that neither is told by: another one of the host's counts as well.
+    domains = {"rack1": ["cmp1", "r1-*"]}
+    play(story, allowed=HostFencePolicy(fence_lost=True, share=0.5, domains=domains))
 
 
 def test_while_everything_is_stopped_nothing_is_switched_off() -> None:

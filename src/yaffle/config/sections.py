@@ -318,6 +318,14 @@ class HostsSettings(Section):
         " the hosts of each, too; a host is in the first that names it.",
     )
 
+    @field_validator("domains")
+    @classmethod
+    def _named(cls, value: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        for domain, patterns in value.items():
+            if not (domain.strip() and patterns and all(p.strip() for p in patterns)):
+                raise ValueError(f"{domain!r} needs a name and patterns of hosts' names")
+        return value
+
 
 class HostSenderSettings(Section):
     """Somebody who tells of failed hosts by signed JSON (`POST /yaffle/v1/host-failures`)."""

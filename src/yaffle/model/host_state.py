@@ -114,6 +114,12 @@ class HostFence:
     tries: int = 0
     said: str = ""
     """What came of it last, or why nothing is done."""
+    held: tuple[str, ...] = ()
+    """The rules that have kept the host since it was lost, each of which is on record once."""
+    heard: str = ""
+    """Why an engine has said that the host may live: each hears of its own nodes alone."""
+    heard_until_us: int = 0
+    """Until when that holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

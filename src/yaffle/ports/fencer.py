@@ -64,10 +64,10 @@ class SupportsDeviceCheck(Protocol):
 
     async def device_faults(
         self, *, leave: Collection[str], deadline_s: float
-    ) -> Mapping[str, str]:
+    ) -> Mapping[str, str | None]:
         """Return, for each host, why its device does not tell its power; empty where it does.
 
-        Nothing is switched. Of the hosts in `leave` nothing is asked: they are being fenced, and two
-        questions at once make some devices fail. Those are left out.
+        Nothing is switched. None where it was not asked: for lack of time, or because the device is of a
+        host in `leave`, which is being fenced: two questions at once make some devices fail.
         """
         ...

@@ -413,3 +413,9 @@ def is_waiting_request() -> ColumnElement[bool]:
         actions.c.action == ActionKind.NODE_RECOVER,
         actions.c.lock_key.is_not(None),
     )
+
+
+def count_running(conn: Connection) -> int:
+    """Return how many actions run now."""
+    wanted = select(func.count()).select_from(actions).where(actions.c.status == RUNNING)
+    return conn.execute(wanted).scalar_one()

@@ -6,7 +6,7 @@ began before the one that was saved last changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -154,6 +154,13 @@ def listed(conn: Connection, names: Sequence[str], *, host: str | None = None) -
         wanted = wanted.where(monitored_hosts.c.host == host)
     rows = conn.execute(wanted.order_by(monitored_hosts.c.host, monitored_hosts.c.monitor))
     return [load(HostRow, row) for row in rows]
+
+
+def in_states(conn: Connection, monitor: str, states: Collection[str]) -> Sequence[HostRow]:
+    """Return a monitor's hosts that are stored as in one of these states."""
+    table = monitored_hosts.c
+    wanted = select(monitored_hosts).where(table.monitor == monitor, table.state.in_(states))
+    return [load(HostRow, row) for row in conn.execute(wanted)]
 
 
 def state_of(row: HostRow, monitor: MonitorRow | None, *, now_us: int, stale_us: int) -> str:

@@ -35,6 +35,8 @@ class Facts:
     """Clusters whose watch nobody holds."""
     unprotected: Sequence[str]
     """Clusters without a health policy in force."""
+    under_way: int
+    """Actions that run now: they may be fencing hosts."""
     pending_age_s: float
     parked: int
     alert_age_s: float
@@ -66,6 +68,7 @@ def gather(conn: Connection, now_us: int) -> Facts:
         nodes=_count(conn, nodes),
         unwatched=_names(conn, held),
         unprotected=_names(conn, bound),
+        under_way=actions.count_running(conn),
         pending_age_s=_age_s(outbox.oldest_pending_us(conn), now_us),
         parked=outbox.count_parked(conn),
         alert_age_s=_age_s(alerts.oldest_pending_us(conn), now_us),

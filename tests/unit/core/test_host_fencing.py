@@ -6,7 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from yaffle.core.health.host_fencing import RULES, HostFencePolicy, HostFleet, LostHost, choose
+from yaffle.core.health.host_fencing import (
+    HEARD_S,
+    LONGEST_S,
+    RULES,
+    HostFencePolicy,
+    HostFleet,
+    Kept,
+    LostHost,
+    choose,
+    is_heard,
+)
 from yaffle.model.host_state import HostFence, HostState
 
 NOW_US = 1_000_000_000
@@ -29,6 +39,12 @@ FORBIDDEN = {"policy": HostFencePolicy(fence_lost=False)}
         ("returning", {"missed": False}, {}, False),
         ("answers", {"answering": 1}, {}, False),
         ("said-up", {"said_up": True}, {}, False),
+        (
+            "heard",
+            {"fence": HostFence(heard="nodes on it answer", heard_until_us=LATER_US)},
+            {},
+            False,
+        ),
         ("storm", {}, STORM, True),
         ("domain-storm", {"domain": "rack1"}, {"domains": {"rack1": (4, 2)}}, True),
         ("not-allowed", {}, FORBIDDEN, True),
@@ -41,9 +57,9 @@ def test_each_rule_keeps_a_host_and_says_why(rule, host, fleet, asked_lifts):
     assert choose([HOST], FLEET) == (["h1"], {}), "nothing speaks against it"
     chosen, kept = choose([lost], seen)
     assert (chosen, list(kept)) == ([], ["h1"])
-    assert kept["h1"], "why is said"
+    assert kept["h1"].says, "why is said"
     (own,) = [r for r in RULES if r.name == rule]
-    assert kept["h1"] == own.says(lost, seen)
+    assert kept["h1"] == Kept(rule, own.says(lost, seen))
     asked = replace(lost, fence=replace(lost.fence, asked_by="mara"))
     assert bool(choose([asked], seen)[0]) is asked_lifts, "a person lifts what is forbidden alone"
     assert own.lifted is asked_lifts
@@ -73,7 +89,7 @@ def test_when_many_have_failed_at_once_none_is_switched_off_and_one_always_may(h
     chosen, kept = choose([HOST], fleet)
     assert bool(chosen) is (failed <= most)
     if kept:
-        assert f"{failed} of {hosts} hosts have failed at once" in kept["h1"]
+        assert f"{failed} of {hosts} hosts have failed at once" in kept["h1"].says
 
 
 @pytest.mark.parametrize(
@@ -84,7 +100,7 @@ def test_a_storm_in_one_failure_domain_keeps_its_hosts_alone(domain, fine):
     chosen, kept = choose([replace(HOST, domain=domain)], fleet)
     assert bool(chosen) is fine
     if not fine:
-        assert "3 of 8 hosts of rack1 have failed at once" in kept["h1"]
+        assert "3 of 8 hosts of rack1 have failed at once" in kept["h1"].says
 
 
 @pytest.mark.parametrize(
@@ -109,6 +125,17 @@ def test_one_device_is_asked_for_one_host_and_who_is_lost_longest_comes_first():
     assert (chosen, list(kept)) == (["h3", "h4"], ["h2"])
     running = replace(early, fence=HostFence(running=True, until_us=LATER_US))
     assert choose([late, running], FLEET)[0] == [], "it is asked already"
+
+
+def test_what_one_engine_hears_of_a_host_keeps_all_others_from_it_for_a_while():
+    until_us = NOW_US + int(HEARD_S * 1_000_000)
+    fence = HostFence(heard="nodes on it answer", heard_until_us=until_us)
+    for later_s, keeps in ((0, True), (HEARD_S - 1, True), (HEARD_S, False), (-LONGEST_S, False)):
+        now_us = NOW_US + int(later_s * 1_000_000)
+        assert is_heard(fence, now_us) is keeps, later_s
+        chosen, kept = choose([replace(HOST, fence=fence)], replace(FLEET, now_us=now_us))
+        assert bool(chosen) is not keeps
+        assert not keeps or kept["h1"].says == "an engine hears of it: nodes on it answer"
 
 
 def test_a_claim_that_nobody_ended_is_over_by_itself():

@@ -46,6 +46,7 @@ __all__ = ["Check", "Doctor", "Report", "Status"]
 SLOW_S: Final = 1.0
 STRAYS_S: Final = 5.0
 DEVICES_S: Final = 10.0
+SLACK_S: Final = 5.0
 _REFUSED: Final = (
     "Their URLs are refused: `yaffle receiver delete NAME`, and make others if they are needed."
 )
@@ -184,20 +185,22 @@ class Doctor:
         ]
         unfenced, unknown = found[HostState.UNFENCED], found[UNKNOWN]
         total = sum(map(len, found.values()))
-        fencing, hostname = self._ctx.hosts.fencing, self._ctx.hosts.hostname
-        peopled = {fencing.domain_of((h, hostname(h))) for some in found.values() for h in some}
-        empty = [domain for domain in fencing.domains if total and domain not in peopled]
+        domains = self._ctx.hosts.fencing.domains
+        of = {host: self._ctx.hosts.domain_of(host) for some in found.values() for host in some}
+        empty = [domain for domain in domains if total and domain not in of.values()]
+        stray = [host for host, domain in of.items() if domains and not domain]
         return (
             judged(
                 "host monitors",
-                bool(silent or weak or empty),
+                bool(silent or weak or empty or stray),
                 f"{count(len(names), 'monitor')}, {count(total, 'host')}"
                 + (f"; seeing nothing{stored.listed(silent)}" if silent else "")
                 + (f"; not finding every failure{stored.listed(weak)}" if weak else "")
                 + (f"; in hosts.domains, without a host{stored.listed(empty)}" if empty else "")
+                + (f"; in no domain of hosts.domains{stored.listed(stray)}" if stray else "")
                 + ("" if silent or weak else ", all seen lately"),
                 "Where hosts are unknown no failure is found; see `yaffle explain host-unfenced`."
-                " A failure domain without hosts protects none: correct its patterns.",
+                " hosts.domains protects the hosts that its patterns name: correct them.",
             ),
             judged(
                 "lost hosts",
@@ -210,40 +213,52 @@ class Doctor:
         )
 
     async def _devices(self, seen: _Stored) -> Sequence[Check]:
-        """Return whether each power device tells the power of its host now, and every host has one."""
+        """Return whether each power device tells the power of its host now, and lost hosts have one."""
         fencers = self._ctx.drivers.fencers.values()
-        faults: dict[str, str] = {}
-        for fencer in fencers:
-            if isinstance(fencer, SupportsDeviceCheck):
-                faults |= await fencer.device_faults(leave=seen.fencing, deadline_s=DEVICES_S)
-        bare = []
-        if self._ctx.hosts.fencing.fence_lost:
-            owning = [f for f in fencers if isinstance(f, SupportsHostFence)]
-            known = (host for some in seen.hosts.values() for host in some)
-            bare = [
-                host
-                for host in known
-                if not any(
-                    fencer.device_of(name)
-                    for fencer in owning
-                    for name in (host, self._ctx.hosts.hostname(host))
-                )
-            ]
-        if not (faults or bare):
+        asked: dict[str, str | None] = {}
+        # What runs may be about to fence a host, in whichever process.
+        within_s = 0.0 if seen.facts.under_way else DEVICES_S
+        try:
+            for fencer in fencers:
+                if isinstance(fencer, SupportsDeviceCheck):
+                    async with asyncio.timeout(DEVICES_S + SLACK_S):
+                        asked |= await fencer.device_faults(leave=seen.fencing, deadline_s=within_s)
+            bare = self._without_device(
+                seen, [f for f in fencers if isinstance(f, SupportsHostFence)]
+            )
+        except Exception as error:  # noqa: BLE001 - a driver's bug must not end the report
+            why = f"cannot be told: {type(error).__name__}: {error}"
+            return (judged("power devices", True, why, "Ask again later; the log may say more."),)
+        silent = [f"{host} ({why})" for host, why in sorted(asked.items()) if why]
+        left = sum(why is None for why in asked.values())
+        fine = not (silent or bare or left == len(asked))
+        if not (asked or bare):
             return ()
-        silent = [f"{host} ({why})" for host, why in sorted(faults.items()) if why]
         return (
             judged(
                 "power devices",
                 bool(silent or bare),
-                f"asked for {count(len(faults), 'host')}"
+                f"asked for {count(len(asked) - left, 'host')}"
                 + (f"; not telling the power{stored.listed(silent)}" if silent else "")
                 + (f"; none switches{stored.listed(bare)}" if bare else "")
-                + ("" if silent or bare else ", each tells the power"),
+                + (f"; not asked for {left}: too little time, or used to fence" if left else "")
+                + (", each tells the power" if fine else ""),
                 "A host whose device cannot be asked is never proved off. Try its agent by hand, as"
                 " docs/howto/fence-a-host.md shows.",
             ),
         )
+
+    def _without_device(self, seen: _Stored, fencers: Sequence[SupportsHostFence]) -> list[str]:
+        """Return the hosts that would be switched off when they are lost, and that no device switches."""
+        terms = self._ctx.hosts
+        if not terms.fencing.fence_lost:
+            return []
+        known = sorted({host for some in seen.hosts.values() for host in some})
+        return [
+            host
+            for host in known
+            if not any(f.device_of(n) for f in fencers for n in (host, terms.hostname(host)))
+        ]
 
     def _drivers(self, facts: Facts) -> Check:
         """Return whether this process can look at, and heal, every node that there is."""
@@ -333,8 +348,8 @@ class Doctor:
             fencing=frozenset(
                 name
                 for row in hosts.listed(conn, names)
-                if row.fencing.running
-                for name in (row.host, self._ctx.hosts.hostname(row.host))
+                if row.fencing.running and row.fencing.until_us > now_us
+                for name in self._ctx.hosts.names_of(row.host)
             ),
         )
 

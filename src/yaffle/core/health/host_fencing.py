@@ -14,8 +14,12 @@ from typing import Final
 
 from yaffle.model.host_state import HostFence, HostState, is_named
 
+HEARD_S: Final = 60.0
+"""What one engine hears of a host keeps all others from fencing it for so long, and for four looks."""
 LONGEST_S: Final = 900.0
 """Nobody takes longer for one host, or waits longer before it is tried again."""
+UNDER_WAY: Final = frozenset({"running", "later", "in-use"})
+"""The rules by what is being done, which has events of its own."""
 FAILED: Final = frozenset({HostState.LOST, HostState.UNFENCED, HostState.FENCED})
 """Hosts that count as failed at once: those that are fenced too, or a storm would end in a whole cloud
 that is off, one after the other."""
@@ -93,6 +97,18 @@ class FenceRule:
     """Whether a person who asks for this host lifts it."""
 
 
+def hears(*, answering: int, said_up: bool) -> str:
+    """Return what speaks for a lost host's life; empty where nothing does."""
+    if answering:
+        return f"nodes on it answer, though it is lost: {answering}"
+    return "the backend of nodes on it, or another monitor, says that it is up" if said_up else ""
+
+
+def is_heard(fence: HostFence, now_us: int) -> bool:
+    """Whether an engine has heard of the host lately; one that wrote by a clock far ahead has not."""
+    return 0 < fence.heard_until_us - now_us <= LONGEST_S * 1_000_000
+
+
 def _waits(host: LostHost, fleet: HostFleet) -> bool:
     """Whether its time has not come; one that was written by a clock far ahead has."""
     return 0 < host.fence.until_us - fleet.now_us <= LONGEST_S * 1_000_000
@@ -143,12 +159,17 @@ RULES: Final = (
     FenceRule(
         name="answers",
         keeps=lambda host, _: host.answering > 0,
-        says=lambda host, _: f"nodes on it answer, though it is lost: {host.answering}",
+        says=lambda host, _: hears(answering=host.answering, said_up=False),
     ),
     FenceRule(
         name="said-up",
         keeps=lambda host, _: host.said_up,
-        says=lambda *_: "the backend of nodes on it, or another monitor, says that it is up",
+        says=lambda *_: hears(answering=0, said_up=True),
+    ),
+    FenceRule(
+        name="heard",
+        keeps=lambda host, fleet: is_heard(host.fence, fleet.now_us),
+        says=lambda host, _: f"an engine hears of it: {host.fence.heard}",
     ),
     FenceRule(
         name="storm",
@@ -183,14 +204,22 @@ RULES: Final = (
 )
 
 
-def choose(lost: Sequence[LostHost], fleet: HostFleet) -> tuple[list[str], Mapping[str, str]]:
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Why a lost host is left as it is: the first rule that holds, and its words."""
+
+    rule: str
+    says: str
+
+
+def choose(lost: Sequence[LostHost], fleet: HostFleet) -> tuple[list[str], Mapping[str, Kept]]:
     """Return the hosts to fence now, one for each device, and why not the others.
 
     Those that have been lost for longest come first. One that is lost for a short time is waited for,
     unless a person asks.
     """
     chosen: list[str] = []
-    kept: dict[str, str] = {}
+    kept: dict[str, Kept] = {}
     in_use = set(fleet.in_use) | {host.device for host in lost if _running(host, fleet)}
     for host in sorted(lost, key=lambda one: (one.since_us, one.host)):
         asked = bool(host.fence.asked_by)
@@ -199,7 +228,7 @@ def choose(lost: Sequence[LostHost], fleet: HostFleet) -> tuple[list[str], Mappi
         now = replace(fleet, in_use=frozenset(in_use))
         rule = next((r for r in RULES if not (asked and r.lifted) and r.keeps(host, now)), None)
         if rule is not None:
-            kept[host.host] = rule.says(host, now)
+            kept[host.host] = Kept(rule.name, rule.says(host, now))
             continue
         chosen.append(host.host)
         in_use.add(host.device)

@@ -118,11 +118,13 @@ class Alerts:
                 raise Conflict(f"host {host} is {state}: only one that is lost is switched off")
             for monitor in lost:
                 row = hosts.take(conn, monitor, host)
-                if row is not None and row.fencing.running and row.fencing.until_us > now_us:
-                    kept = replace(row.fencing, asked_by=fence.asked_by, why=fence.why)
-                    hosts.fenced(conn, monitor, host, kept)
-                else:
-                    hosts.fenced(conn, monitor, host, fence)
+                if row is None:
+                    continue
+                kept = replace(row.fencing, asked_by=fence.asked_by, why=fence.why)
+                if not (kept.running and kept.until_us > now_us):
+                    # Anew; but what engines hear of the host no person lifts.
+                    kept = replace(kept, running=False, until_us=0, tries=0, said="")
+                hosts.fenced(conn, monitor, host, kept)
             self._context.event(conn, "HOST", "", host, "HOST_FENCE", who, f"{done}: {reason}")
 
         await ctx.store.write(work)

@@ -76,6 +76,7 @@ class HostWatcher:
         async with asyncio.TaskGroup() as group:
             while True:
                 try:
+                    await self._fencer.say_heard()
                     await self._look(group)
                 except StoreUnavailable as error:
                     log.warning("hosts not saved", monitor=self._name, error=str(error))

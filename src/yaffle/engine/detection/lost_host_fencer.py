@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from yaffle.core.health.host_fencing import FAILED, LONGEST_S, HostFleet, LostHost, choose
+from yaffle.core.health.host_fencing import (
+    FAILED,
+    HEARD_S,
+    LONGEST_S,
+    UNDER_WAY,
+    HostFleet,
+    LostHost,
+    choose,
+    hears,
+    is_heard,
+)
 from yaffle.core.planning.host_attribution import Word, answers_itself
 from yaffle.engine.incidents.host_failure import FENCER, record
 from yaffle.engine.runtime.driver_call import Failure, call_driver
@@ -93,26 +103,26 @@ class LostHostFencer:
         lost_now = [seen for seen in looks if seen.verdict.known.state in _LOST]
         missed = (seen for seen in lost_now if seen.sighting.seen is SeenAs.LOST)
         self._lost = frozenset(seen.sighting.host for seen in missed)
-        failed = [host for host, state in states.items() if state in FAILED]
-        sick = Counter(map(self._domain, failed))
-        sizes = Counter(map(self._domain, states if lost_now else ()))
+        elsewhere = self._elsewhere(conn, now_us) if lost_now else {}
         fleet = HostFleet(
             hosts=len(states),
-            failed=len(failed),
-            domains={domain: (hosts, sick[domain]) for domain, hosts in sizes.items() if domain},
+            failed=sum(state in FAILED for state in states.values()),
+            domains=self._domains(states, elsewhere) if lost_now else {},
             policy=self._ctx.hosts.fencing,
             now_us=now_us,
             stopped=bool(lost_now) and self._stopped(conn),
         )
-        up = self._up_elsewhere(conn, now_us) if lost_now else frozenset()
+        up = frozenset(name for name, seen in elsewhere.items() if HostState.UP in seen)
         lost = [self._candidate(seen, up) for seen in lost_now]
         chosen, kept = choose(lost, fleet)
         fences = {one.host: one.fence for one in lost}
         for host, why in kept.items():
-            if fences[host].said != why:
-                said = f"host {host} is lost, and it is left as it is: {why}"
+            held = fences[host].held
+            if why.rule not in (*held, *UNDER_WAY):
+                held = (*held, why.rule)
+                said = f"host {host} is lost, and it is left as it is: {why.says}"
                 self._event(conn, host, "held", said, events.WARNING)
-            fences[host] = replace(fences[host], said=why)
+            fences[host] = replace(fences[host], said=why.says, held=held)
         for host in chosen:
             fences[host] = replace(
                 fences[host],
@@ -127,51 +137,93 @@ class LostHostFencer:
         """Note that nobody knows now which hosts are lost: what is under way is not begun again."""
         self._lost = frozenset()
 
-    def _up_elsewhere(self, conn: Connection, now_us: int) -> frozenset[str]:
-        """Return the hosts that other monitors see up, by their full names: a device may be theirs.
+    def _elsewhere(self, conn: Connection, now_us: int) -> Mapping[str, set[str]]:
+        """Return how other monitors see hosts, by their full names: a device or a rack may be theirs.
 
         What was seen before a monitor went blind is no sight.
         """
         others = tuple(name for name in self._ctx.drivers.host_monitors if name != self._monitor)
-        if not others:
-            return frozenset()
+        found: dict[str, set[str]] = {}
         asked, stale_us = hosts.monitors(conn, others), self._ctx.hosts.stale_us
-        return frozenset(
-            self._ctx.hosts.hostname(row.host)
-            for row in hosts.listed(conn, others)
-            if hosts.state_of(row, asked.get(row.monitor), now_us=now_us, stale_us=stale_us)
-            == HostState.UP
+        for row in hosts.listed(conn, others) if others else ():
+            state = hosts.state_of(row, asked.get(row.monitor), now_us=now_us, stale_us=stale_us)
+            found.setdefault(self._ctx.hosts.hostname(row.host), set()).add(state)
+        return found
+
+    def _domains(
+        self, states: Mapping[str, HostState], elsewhere: Mapping[str, set[str]]
+    ) -> Mapping[str, tuple[int, int]]:
+        """Return the hosts of each failure domain, and how many of them have failed, by all monitors."""
+        all_states = {name: set(seen) for name, seen in elsewhere.items()}
+        for host, state in states.items():
+            all_states.setdefault(self._ctx.hosts.hostname(host), set()).add(state)
+        sizes, failed = Counter[str](), Counter[str]()
+        for name, seen in all_states.items():
+            domain = self._ctx.hosts.domain_of(name)
+            sizes[domain] += 1
+            failed[domain] += bool(seen & FAILED) and HostState.UP not in seen
+        return {domain: (size, failed[domain]) for domain, size in sizes.items() if domain}
+
+    async def say_heard(self) -> None:
+        """Store what this engine hears of lost hosts: no other does, and each may claim them.
+
+        At every turn, also where the monitor is blind here, or another engine's look is saved.
+        """
+        rows = await self._ctx.store.read(
+            lambda conn: hosts.in_states(conn, self._monitor, sorted(_LOST))
         )
+        if any(self._hears(row) for row in rows) and self._session.may_act():
+            await self._ctx.store.write(self._save_heard)
 
-    def _domain(self, host: str) -> str:
-        return self._ctx.hosts.fencing.domain_of((host, self._ctx.hosts.hostname(host)))
+    def _save_heard(self, conn: Connection) -> None:
+        for row in hosts.in_states(conn, self._monitor, sorted(_LOST)):
+            if (said := self._hears(row)) and hosts.take(conn, self._monitor, row.host) is not None:
+                until_us = self._ctx.clock.now_us() + int(self._heard_s() * 1_000_000)
+                fence = replace(row.fencing, heard=said, heard_until_us=until_us)
+                hosts.fenced(conn, self._monitor, row.host, fence)
 
-    def _candidate(self, seen: Seen, up_elsewhere: frozenset[str]) -> LostHost:
-        host, known = seen.sighting.host, seen.verdict.known
-        fencer = self._fencer(host)
+    def _heard_s(self) -> float:
+        return min(LONGEST_S, max(HEARD_S, 4 * self._ctx.hosts.poll_s))
+
+    def _hears(self, row: HostRow) -> str:
+        """Return what this engine hears of a lost host; empty where nothing, or where that is stored."""
+        half_us = int(self._heard_s() * 500_000)
+        if is_heard(row.fencing, self._ctx.clock.now_us() + half_us):
+            return ""
+        answering, said_up = self._signs(row.host, row.since_us)
+        return hears(answering=answering, said_up=said_up)
+
+    def _signs(self, host: str, since_us: int) -> tuple[int, bool]:
+        """Return how many nodes on a host have answered since, and if their backend says it is up."""
         tally = self._ctx.tally
         names = {host, self._ctx.hosts.hostname(host)}
         # A cloud's name may stand behind a host's; of two hosts with one name either is reason enough.
         places = {place for place in tally.places() if place.partition("@")[0] in names}
+        answering = sum(
+            answers_itself(memory, since_us=since_us)
+            for place in places
+            for memory in tally.on_host(place, NO_CLUSTER)
+        )
+        words = (tally.words.get(place) for place in places)
+        said_up = any(
+            said is not None and said.word is Word.UP and said.at_us >= since_us for said in words
+        )
+        return answering, said_up
+
+    def _candidate(self, seen: Seen, up_elsewhere: frozenset[str]) -> LostHost:
+        host, known = seen.sighting.host, seen.verdict.known
+        fencer = self._fencer(host)
+        answering, said_up = self._signs(host, known.since_us)
         return LostHost(
             host=host,
             state=known.state,
             since_us=known.since_us,
-            domain=self._domain(host),
+            domain=self._ctx.hosts.domain_of(host),
             device="" if fencer is None else self._device_of(*fencer),
             busy=seen.sighting.busy,
             missed=seen.sighting.seen is SeenAs.LOST,
-            answering=sum(
-                answers_itself(memory, since_us=known.since_us)
-                for place in places
-                for memory in tally.on_host(place, NO_CLUSTER)
-            ),
-            said_up=self._ctx.hosts.hostname(host) in up_elsewhere
-            or any(
-                said.word is Word.UP and said.at_us >= known.since_us
-                for place in places
-                if (said := tally.words.get(place)) is not None
-            ),
+            answering=answering,
+            said_up=said_up or self._ctx.hosts.hostname(host) in up_elsewhere,
             fence=seen.fence,
         )
 
@@ -205,8 +257,8 @@ class LostHostFencer:
             call_s = max(CALL_MIN_S, min(self._session.call_s(CALL_S), left_s))
             within_s = call_s + self._session.grace_s()
             await self._session.until_may_act(within_s)
-            if await self._session.write(self._stopped):
-                said = "everything was stopped"
+            if barred := await self._session.write(lambda conn: self._barred(conn, host)):
+                said = barred
                 break
             if host not in self._lost:
                 said = "it is not lost any more, or nobody sees it"
@@ -231,6 +283,15 @@ class LostHostFencer:
                     break
             await self._ctx.clock.sleep(PAUSE_S)
         await self._session.write(lambda conn: self._unproved(conn, host, said))
+
+    def _barred(self, conn: Connection, host: str) -> str:
+        """Return why a claimed host must not be switched off any more; empty where it may."""
+        if self._stopped(conn):
+            return "everything was stopped"
+        row = hosts.listed(conn, (self._monitor,), host=host)
+        if any(is_heard(one.fencing, self._ctx.clock.now_us()) for one in row):
+            return f"an engine hears of it: {row[0].fencing.heard}"
+        return ""
 
     def _stopped(self, conn: Connection) -> bool:
         now_us = self._ctx.clock.now_us()

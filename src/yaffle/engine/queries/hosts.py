@@ -101,7 +101,7 @@ class Hosts:
             "host": row.host,
             "hostname": hostname,
             "monitor": row.monitor,
-            "domain": self._ctx.hosts.fencing.domain_of((row.host, hostname)),
+            "domain": self._ctx.hosts.domain_of(row.host),
             "state": state,
             "last_state": row.state,
             "why": f"{row.host} is {state} since {iso(row.since_us)}: {why}; {means}."

@@ -153,6 +153,7 @@ class HostTerms:
     poll_s: float = 5.0
     patience: HostPatience = field(default_factory=HostPatience)
     fencing: HostFencePolicy = field(default_factory=HostFencePolicy)
+    _domains: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def stale_us(self) -> int:
@@ -168,6 +169,12 @@ class HostTerms:
         full = self.hostname(host)
         others = (name for name, other in self.names.items() if other == full)
         return tuple(dict.fromkeys((host, full, *others)))
+
+    def domain_of(self, host: str) -> str:
+        """Return the failure domain of a host, by whichever of its names; empty where it is in none."""
+        if host not in self._domains:
+            self._domains[host] = self.fencing.domain_of(self.names_of(host))
+        return self._domains[host]
 
     def shares_storage(self, host: str) -> bool:
         """Whether the host's instances lie on shared storage, under whichever of its names."""

@@ -19,7 +19,6 @@ over simply asks again: what is off already is confirmed by `status` alone.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import socket
 from dataclasses import dataclass, replace
@@ -78,6 +77,8 @@ _STATUS_SHARE: Final = 0.35
 """Share of the deadline that `off` leaves for the `status` after it."""
 _STATUS_MAX_S: Final = 5.0
 _STATUS_LEAST_S: Final = 0.2
+_ASK_LEAST_S: Final = 1.0
+"""With less time left no device is asked how it is: an agent that is killed may leave it a session."""
 WORD_S: Final = 900.0
 """So long counts the word that a host is off of which nobody can tell whether it has been back."""
 QUIET_S: Final = 15.0
@@ -118,6 +119,7 @@ class HostFencer:
         self._clusters = Clusters(context)
         self._by_host = HostSettings.read(Section("drivers.HOST", context.settings)).by_host()
         self._turns = asyncio.Semaphore(AT_ONCE)
+        self._asking = asyncio.Lock()
         self._reports: dict[str, tuple[str, float]] = {}
         """Of each host its last report, and since when we know of it, monotonic."""
         self._seen_on: set[str] = set()
@@ -178,35 +180,39 @@ class HostFencer:
 
     async def device_faults(
         self, *, leave: Collection[str], deadline_s: float
-    ) -> Mapping[str, str]:
+    ) -> Mapping[str, str | None]:
         """As `SupportsDeviceCheck`: one host of a device after the other, several devices at once."""
-        said = dict.fromkeys(self._by_host.keys() - leave, "it has not answered in time")
+        by_device: dict[str, list[str]] = {}
+        for host in sorted(self._by_host):
+            by_device.setdefault(self.device_of(host), []).append(host)
+        said: dict[str, str | None] = dict.fromkeys(self._by_host)
         turns = asyncio.Semaphore(AT_ONCE)
-        until_s = self._clock.monotonic_s() + deadline_s - _MARGIN_MAX_S
 
-        async def ask(hosts: Sequence[str]) -> None:
+        async def ask(device: str, hosts: Sequence[str], until_s: float) -> None:
             async with turns:
                 for host in hosts:
-                    if host not in self._flights:
-                        said[host] = await self._fault(host, until_s)
+                    used = {self.device_of(one) for one in (*leave, *self._flights)}
+                    left_s = until_s - self._clock.monotonic_s()
+                    if device in used or left_s < _ASK_LEAST_S:
+                        return
+                    said[host] = await self._fault(host, left_s)
 
-        by_device: dict[str, list[str]] = {}
-        for host in sorted(said):
-            by_device.setdefault(self.device_of(host), []).append(host)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(deadline_s):
-                await asyncio.gather(*map(ask, by_device.values()))
+        # Who asks at the same time waits: two questions at once make some devices fail.
+        async with self._asking:
+            until_s = self._clock.monotonic_s() + deadline_s
+            await asyncio.gather(*(ask(*one, until_s) for one in by_device.items()))
         return said
 
-    async def _fault(self, host: str, until_s: float) -> str:
+    async def _fault(self, host: str, within_s: float) -> str:
         place = Place(host=host, device=self._by_host[host])
         try:
             secrets = place.device.secrets()
         except ConfigError as error:
             return str(error)
-        told = await _Agent(place, secrets).run("status", self._left_s(until_s))
+        told = await _Agent(place, secrets).run("status", within_s)
         if misunderstood(told):
-            return f"{place.words}: the agent does not know an option: {told.detail}"
+            # Agents repeat the whole line, and what is mistyped may be a secret.
+            return f"{place.words}: the agent does not know one of its options"
         return "" if power_of(told) is not Power.UNKNOWN else f"{place.words}: {told.detail}"
 
     # --- which host, and may it be fenced? ---
