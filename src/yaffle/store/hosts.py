@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 FORGET_US: Final = 7 * 86_400_000_000
 """A host that its monitor has not known of for so long has left."""
+NO_FENCE: Final = HostFence()
+"""What stands for a host about which nothing is done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,7 @@ class HostRow:
     @property
     def fencing(self) -> HostFence:
         """Return how far our own fencers are with it."""
-        return msgspec.convert(self.fence or {}, HostFence)
+        return msgspec.convert(self.fence, HostFence) if self.fence else NO_FENCE
 
     def known(self) -> KnownHost:
         """Return what the next look is judged by."""
@@ -118,7 +120,7 @@ def save(
         "why": why,
         "unseen_us": unseen_us,
         "told": list(known.told),
-        "fence": None if fence in {None, HostFence()} else msgspec.to_builtins(fence),
+        "fence": None if fence is None or fence == NO_FENCE else msgspec.to_builtins(fence),
     }
     if before is None:
         conn.execute(insert(monitored_hosts).values(monitor=monitor, host=host, **values))
@@ -190,7 +192,7 @@ def by_state(
 
 def fenced(conn: Connection, monitor: str, host: str, fence: HostFence) -> None:
     """Store how far our own fencers are with a host."""
-    given = None if fence == HostFence() else msgspec.to_builtins(fence)
+    given = None if fence == NO_FENCE else msgspec.to_builtins(fence)
     conn.execute(update(monitored_hosts).where(*_is(monitor, host)).values(fence=given))
 
 

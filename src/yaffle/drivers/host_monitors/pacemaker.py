@@ -246,7 +246,7 @@ def read(
             continue
         state = joined.get(name, _NOWHERE)
         sighting = _sighting(node, resource, options, state, marked=name in by_attrd)
-        sightings.append(replace(sighting, busy=name in busy))
+        sightings.append(replace(sighting, busy=True) if name in busy else sighting)
     seen = {sighting.host: sighting for sighting in sightings}
     ours = [mark for mark in marks if mark.host in seen]
     names = {str(node.get("name")) for node in nodes}
